@@ -1,0 +1,1 @@
+//! The reapi_cli C ABI of Fluxion.

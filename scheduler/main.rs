@@ -1,0 +1,3 @@
+//! The `fluxqueue` binary.
+
+fn main() {}

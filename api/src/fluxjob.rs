@@ -1,6 +1,7 @@
 //! `FluxJob`: the record of one thing that was submitted. `spec` says what is asked, `status` what happened.
 //!
 //! The fields of the fluxqueue prototype keep their names and meaning; the others stand beside them.
+#![expect(clippy::duplicated_attributes, reason = "every printer column has a type and a priority of its own")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;

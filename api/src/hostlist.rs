@@ -42,7 +42,7 @@ pub fn encode<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
                 if let Some(done) = open.take() {
                     done.write(&mut text);
                 }
-                open = numbered.map(Expression::new);
+                open = numbered.as_ref().map(Expression::new);
                 if open.is_none() {
                     separate(&mut text);
                     text.push_str(name);
@@ -172,7 +172,7 @@ struct Expression<'a> {
 }
 
 impl<'a> Expression<'a> {
-    fn new(name: Numbered<'a>) -> Self {
+    fn new(name: &Numbered<'a>) -> Self {
         Expression {
             prefix: name.prefix,
             suffix: name.suffix,

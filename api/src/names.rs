@@ -69,7 +69,9 @@ fn uid_suffix(uid: &str) -> String {
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     // The upper bits of the hash have seen every byte; the lowest ones of similar uids resemble each other.
     let folded = hash ^ (hash >> 32);
-    (0..5).map(|at| char::from(ALPHABET[(folded >> (5 * at)) as usize & 31])).collect()
+    let digits = folded.to_le_bytes();
+    let digit = |at: usize| (u16::from_le_bytes([digits[at * 5 / 8], digits[at * 5 / 8 + 1]]) >> (at * 5 % 8)) & 31;
+    (0..5).map(|at| char::from(ALPHABET[usize::from(digit(at))])).collect()
 }
 
 #[cfg(test)]

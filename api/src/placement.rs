@@ -13,6 +13,9 @@ use crate::idset::{self, IdsetError};
 /// A placement holds at most this many ranks: what [`expand`] is ready to make of one FluxJob.
 pub const RANKS_MAX: usize = 1_000_000;
 
+/// Role, rank and node.
+pub type Placed<'a> = (&'a str, u32, Arc<str>);
+
 /// Why a placement cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
@@ -92,7 +95,7 @@ pub fn compress(role: &str, nodes: &[&str]) -> Vec<PlacementRange> {
 }
 
 /// Reads a placement: role, rank and node, in order of roles as they first appear, then of ranks.
-pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<(&str, u32, Arc<str>)>, PlacementError> {
+pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementError> {
     let mut roles: Vec<(&str, BTreeMap<u32, Arc<str>>)> = Vec::new();
     let mut count = 0;
     for range in ranges {

@@ -20,7 +20,7 @@ enum Stream {
 
 /// News on its way to the core.
 #[derive(Debug, Default)]
-pub struct Channel {
+pub(crate) struct Channel {
     waiting: BTreeMap<Stream, VecDeque<Event>>,
     /// What was delivered last of each stream, to be repeated.
     delivered: BTreeMap<Stream, Event>,
@@ -34,14 +34,14 @@ const REMEMBERED_MAX: usize = 300;
 
 impl Channel {
     /// Takes up what changed.
-    pub fn push(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: Event) {
         if let Some(stream) = stream_of(&event) {
             self.waiting.entry(stream).or_default().push_back(event);
         }
     }
 
     /// Forgets everything and lists all objects anew, as a new process does.
-    pub fn relist(&mut self, server: &Server) {
+    pub(crate) fn relist(&mut self, server: &Server) {
         *self = Channel::default();
         server.nodes.values().for_each(|node| self.push(Event::Node(Arc::clone(node))));
         server.pods.values().for_each(|pod| self.push(Event::Pod(Arc::clone(pod))));
@@ -51,22 +51,22 @@ impl Channel {
     }
 
     /// The core has been told that the first lists are complete.
-    pub fn is_synced(&self) -> bool {
+    pub(crate) fn is_synced(&self) -> bool {
         self.synced
     }
 
     /// Nothing is on its way.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.synced
     }
 
     /// How many streams have news.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// The next piece of news, chosen at random; `None` if there is none.
-    pub fn deliver(&mut self, rng: &mut Rng) -> Option<Event> {
+    pub(crate) fn deliver(&mut self, rng: &mut Rng) -> Option<Event> {
         if self.unlisted.is_empty() && !self.synced {
             self.synced = true;
             return Some(Event::Synced);

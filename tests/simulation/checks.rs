@@ -14,18 +14,23 @@ use crate::view::{BindingState, View};
 
 /// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    pub rule: &'static str,
-    pub text: String,
+pub(crate) struct Violation {
+    pub(crate) rule: &'static str,
+    pub(crate) text: String,
 }
 
 /// A broken rule, as an error.
-pub fn broken<T>(rule: &'static str, text: impl Into<String>) -> Result<T, Violation> {
+pub(crate) fn broken<T>(rule: &'static str, text: impl Into<String>) -> Result<T, Violation> {
     Err(Violation { rule, text: text.into() })
 }
 
 /// Judges actions, in the order in which the core gave them. `view` learns of each after it was judged.
-pub fn judge(view: &mut View, server: &Server, last_id: &mut Option<ActionId>, actions: &[Action]) -> Result<(), Violation> {
+pub(crate) fn judge(
+    view: &mut View,
+    server: &Server,
+    last_id: &mut Option<ActionId>,
+    actions: &[Action],
+) -> Result<(), Violation> {
     let bound = 100 + 8 * (view.pods.len() + view.flux_jobs.len());
     if actions.len() > bound {
         return broken("the actions of a step are bounded", format!("{} actions in one step", actions.len()));
@@ -76,7 +81,10 @@ fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
         return broken("pods of other schedulers are left alone", say(&pod.scheduler));
     }
     if pod.node.is_some() || pod.deleting || pod.phase.is_terminal() {
-        return broken("only pods that wait are bound", say(&format!("{:?} {:?} deleting {}", pod.node, pod.phase, pod.deleting)));
+        return broken(
+            "only pods that wait are bound",
+            say(&format!("{:?} {:?} deleting {}", pod.node, pod.phase, pod.deleting)),
+        );
     }
     if let Some(gate) = pod.gates.iter().find(|gate| ***gate != *names::GATE || !view.ungated.contains(&pod.id.uid)) {
         return broken("gated pods are not bound", say(gate));

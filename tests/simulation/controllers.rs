@@ -13,39 +13,44 @@ use crate::stats::Stats;
 
 /// What the controllers know of each of their objects.
 #[derive(Debug, Default)]
-pub struct Controllers {
-    pub workloads: BTreeMap<Uid, Workload>,
+pub(crate) struct Controllers {
+    pub(crate) workloads: BTreeMap<Uid, Workload>,
 }
 
 /// One object that makes pods.
 #[derive(Debug)]
-pub struct Workload {
-    pub template: Template,
-    pub plan: Plan,
+pub(crate) struct Workload {
+    pub(crate) template: Template,
+    pub(crate) plan: Plan,
     pods_made: u64,
 }
 
 /// What its author asked for.
 #[derive(Debug)]
-pub enum Plan {
+pub(crate) enum Plan {
     Job(JobPlan),
     /// Replicas, all at once.
     Replicas(u32),
     /// Replicas, each after the one before it is ready if ordered.
-    Stateful { replicas: u32, ordered: bool },
+    Stateful {
+        replicas: u32,
+        ordered: bool,
+    },
     /// Makes no pods itself (a Deployment: its `ReplicaSet` does).
-    Deployment { replicas: u32 },
+    Deployment {
+        replicas: u32,
+    },
 }
 
 /// A Job.
 #[derive(Debug)]
-pub struct JobPlan {
-    pub parallelism: u32,
-    pub completions: Option<u32>,
-    pub indexed: bool,
-    pub suspended: bool,
-    pub backoff_limit: usize,
-    pub deadline: Option<Time>,
+pub(crate) struct JobPlan {
+    pub(crate) parallelism: u32,
+    pub(crate) completions: Option<u32>,
+    pub(crate) indexed: bool,
+    pub(crate) suspended: bool,
+    pub(crate) backoff_limit: usize,
+    pub(crate) deadline: Option<Time>,
     succeeded: BTreeSet<Uid>,
     failed: BTreeSet<Uid>,
     indexes_done: BTreeSet<u32>,
@@ -60,7 +65,7 @@ enum JobEnd {
 }
 
 impl JobPlan {
-    pub fn new(parallelism: u32, completions: Option<u32>, indexed: bool, backoff_limit: usize) -> Self {
+    pub(crate) fn new(parallelism: u32, completions: Option<u32>, indexed: bool, backoff_limit: usize) -> Self {
         JobPlan {
             parallelism,
             completions,
@@ -99,7 +104,14 @@ impl JobPlan {
 
 impl Controllers {
     /// Stores a new object that makes pods.
-    pub fn add(&mut self, server: &mut Server, id: ObjectRef, owner: Option<Owner>, template: Template, plan: Plan) {
+    pub(crate) fn add(
+        &mut self,
+        server: &mut Server,
+        id: ObjectRef,
+        owner: Option<Owner>,
+        template: Template,
+        plan: Plan,
+    ) {
         let uid = Arc::clone(&id.uid);
         self.workloads.insert(Arc::clone(&uid), Workload { template, plan, pods_made: 0 });
         server.put_controller(self.describe(&id, owner, &uid));
@@ -138,7 +150,7 @@ impl Controllers {
     }
 
     /// Writes the object as it now is.
-    pub fn refresh(&mut self, server: &mut Server, uid: &Uid) {
+    pub(crate) fn refresh(&mut self, server: &mut Server, uid: &Uid) {
         if let Some(old) = server.controllers.get(uid).cloned() {
             let deleting = old.deleting;
             server.put_controller(Controller { deleting, ..self.describe(&old.id, old.owner.clone(), uid) });
@@ -146,14 +158,20 @@ impl Controllers {
     }
 
     /// A random controller does its next thing. False if it had nothing to do.
-    pub fn sync(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) -> Option<(Uid, Run)> {
+    pub(crate) fn sync(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) -> Option<(Uid, Run)> {
         let uids: Vec<Uid> = server.controllers.keys().cloned().collect();
         let uid = rng.pick(&uids)?.clone();
         self.sync_one(server, &uid, now, rng, stats).1
     }
 
     /// Does the next thing that this controller has to do. Whether there was one, and the pod that was made.
-    pub fn sync_one(
+    pub(crate) fn sync_one(
         &mut self,
         server: &mut Server,
         uid: &Uid,
@@ -204,7 +222,7 @@ impl Controllers {
     }
 
     /// Removes one thing whose owner is gone. False if there is none.
-    pub fn collect_garbage(&mut self, server: &mut Server, rng: &mut Rng) -> bool {
+    pub(crate) fn collect_garbage(&mut self, server: &mut Server, rng: &mut Rng) -> bool {
         let orphans: Vec<_> = server
             .pods
             .values()
@@ -222,9 +240,10 @@ impl Controllers {
             .flux_jobs
             .values()
             .filter(|job| {
-                job.metadata.owner_references.as_ref().is_some_and(|owners| {
-                    !owners.is_empty() && owners.iter().all(|owner| !exists(server, &owner.uid))
-                })
+                job.metadata
+                    .owner_references
+                    .as_ref()
+                    .is_some_and(|owners| !owners.is_empty() && owners.iter().all(|owner| !exists(server, &owner.uid)))
             })
             .map(|job| flux_job_key(job))
             .collect();
@@ -243,7 +262,7 @@ impl Controllers {
     }
 
     /// When a controller next does something by itself.
-    pub fn next_retry(&self, server: &Server, now: Time) -> Option<Time> {
+    pub(crate) fn next_retry(&self, server: &Server, now: Time) -> Option<Time> {
         let jobs = self.workloads.iter().filter(|(uid, _)| server.controllers.contains_key(*uid));
         let times = jobs.flat_map(|(_, workload)| match &workload.plan {
             Plan::Job(job) if job.end.is_none() => [Some(job.retry_at), job.deadline],
@@ -288,7 +307,7 @@ impl Workload {
 }
 
 /// The owner reference to this object.
-pub fn owner_of(controller: &Controller) -> Owner {
+pub(crate) fn owner_of(controller: &Controller) -> Owner {
     let api_version = if controller.kind == OwnerKind::Job { "batch/v1" } else { "apps/v1" };
     Owner {
         kind: controller.kind.clone(),

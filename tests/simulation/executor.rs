@@ -11,14 +11,14 @@ use crate::stats::Stats;
 
 /// Actions that the core asked for, and answers that it has not heard yet.
 #[derive(Debug, Default)]
-pub struct Executor {
+pub(crate) struct Executor {
     asked: BTreeMap<ActionId, ActionKind>,
     answers: Vec<(ActionId, Outcome)>,
 }
 
 /// How well the network does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weather {
+pub(crate) enum Weather {
     /// Requests and answers get lost.
     Rough,
     /// Everything arrives.
@@ -27,24 +27,31 @@ pub enum Weather {
 
 impl Executor {
     /// Takes up what the core asks for. Notes have no outcome and change nothing.
-    pub fn ask(&mut self, action: &Action) {
+    pub(crate) fn ask(&mut self, action: &Action) {
         if !matches!(action.kind, ActionKind::Note(_)) {
             self.asked.insert(action.id, action.kind.clone());
         }
     }
 
     /// Nothing is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.asked.is_empty() && self.answers.is_empty()
     }
 
     /// Actions that have not reached the server.
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.asked.len()
     }
 
     /// Carries out one action, chosen at random.
-    pub fn execute(&mut self, server: &mut Server, now: Time, weather: Weather, rng: &mut Rng, stats: &mut Stats) {
+    pub(crate) fn execute(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        weather: Weather,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) {
         let Some(id) = self.asked.keys().nth(rng.below(self.asked.len())).copied() else { return };
         let Some(kind) = self.asked.remove(&id) else { return };
         let fate = if weather == Weather::Calm { 0 } else { rng.weighted(&[80, 9, 9, 2]) };
@@ -57,7 +64,11 @@ impl Executor {
             2 => {
                 let truth = server.apply(&kind, now);
                 if succeeded(&truth) {
-                    stats.count(if matches!(kind, ActionKind::Bind { .. }) { "answer of a Binding lost" } else { "answer of a write lost" });
+                    stats.count(if matches!(kind, ActionKind::Bind { .. }) {
+                        "answer of a Binding lost"
+                    } else {
+                        "answer of a write lost"
+                    });
                 }
                 failure(&kind, "timeout")
             }
@@ -73,12 +84,12 @@ impl Executor {
     }
 
     /// An answer, chosen at random.
-    pub fn answer(&mut self, rng: &mut Rng) -> Option<Event> {
+    pub(crate) fn answer(&mut self, rng: &mut Rng) -> Option<Event> {
         rng.take(&mut self.answers).map(|(id, outcome)| Event::Done(id, outcome))
     }
 
     /// The process died: of what it sent some still takes effect, the rest is lost, and nobody hears the answers.
-    pub fn crash(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+    pub(crate) fn crash(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
         self.answers.clear();
         let effective = rng.below(101);
         for (_, kind) in std::mem::take(&mut self.asked) {

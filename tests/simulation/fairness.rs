@@ -28,7 +28,7 @@ struct Waiting<'a> {
 }
 
 /// No job waits that could start, with no earlier one that may hold it back.
-pub fn judge(sim: &mut Simulation) -> Result<(), Violation> {
+pub(crate) fn judge(sim: &mut Simulation) -> Result<(), Violation> {
     let mut claims = 0;
     let waiting = waiting(sim);
     for job in waiting.iter().filter(|job| job.claim) {
@@ -36,7 +36,8 @@ pub fn judge(sim: &mut Simulation) -> Result<(), Violation> {
         if !fits(sim, &job.pods, Emptied::No) {
             continue;
         }
-        let excuse = waiting.iter().find(|other| other.unit != job.unit && !is_later(other, job) && holds(sim, other, job));
+        let excuse =
+            waiting.iter().find(|other| other.unit != job.unit && !is_later(other, job) && holds(sim, other, job));
         if excuse.is_none() {
             let record = jobs::records(&job.unit, &sim.server.flux_jobs);
             let text = format!(
@@ -63,16 +64,21 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
     let mut all = Vec::new();
     for (unit, members) in units {
         let records = jobs::records(&unit, &sim.server.flux_jobs);
-        let barred = |pod: &&&Arc<Pod>| !pod.unsupported.is_empty() || pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
+        let barred =
+            |pod: &&&Arc<Pod>| !pod.unsupported.is_empty() || pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
         if members.iter().any(|pod| barred(&pod)) || held(sim, &members, &records) {
             continue;
         }
-        let pods: Vec<_> =
-            members.iter().filter(|pod| pod.node.is_none() && !pod.deleting && pod.phase == Phase::Pending).copied().collect();
+        let pods: Vec<_> = members
+            .iter()
+            .filter(|pod| pod.node.is_none() && !pod.deleting && pod.phase == Phase::Pending)
+            .copied()
+            .collect();
         let Some(first) = pods.first() else { continue };
         let record = if let [record] = records.as_slice() { Some(record) } else { None };
         let queued_at = record.and_then(|job| queued_at(job));
-        let of_set = || sim.server.flux_jobs.values().find(|job| owners(sim, &members).iter().any(|uid| jobs::is_for(job, uid)));
+        let of_set =
+            || sim.server.flux_jobs.values().find(|job| owners(sim, &members).iter().any(|uid| jobs::is_for(job, uid)));
         let priority = record.copied().or_else(of_set).map_or(first.priority, |job| job.spec.priority);
         let alike = pods.iter().all(|pod| pod.shape == first.shape);
         let single = matches!(unit, Unit::Single(_));

@@ -16,14 +16,14 @@ const PODS_MAX: usize = 10;
 
 /// What it last saw: the pods on each node.
 #[derive(Debug, Default)]
-pub struct Foreign {
+pub(crate) struct Foreign {
     seen: BTreeMap<NodeName, Vec<Arc<Pod>>>,
     made: u64,
 }
 
 impl Foreign {
     /// It looks at the cluster.
-    pub fn look(&mut self, server: &Server) {
+    pub(crate) fn look(&mut self, server: &Server) {
         self.seen.clear();
         for pod in server.pods.values().filter(|pod| pod.uses_node()) {
             if let Some(node) = &pod.node {
@@ -33,7 +33,13 @@ impl Foreign {
     }
 
     /// One of its users submits a pod; some name their node themselves.
-    pub fn submit(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) -> Option<(ObjectRef, Run)> {
+    pub(crate) fn submit(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) -> Option<(ObjectRef, Run)> {
         if server.pods.values().filter(|pod| &*pod.scheduler == FOREIGN).count() >= PODS_MAX {
             return None;
         }
@@ -51,7 +57,7 @@ impl Foreign {
     }
 
     /// It binds one of its pods where it last saw room. Returns the node.
-    pub fn bind(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+    pub(crate) fn bind(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
         let waiting: Vec<&Arc<Pod>> = server
             .pods
             .values()

@@ -18,7 +18,7 @@ const NODES_MAX: usize = 8;
 
 /// What the kubelets know and the server does not.
 #[derive(Debug, Default)]
-pub struct Kubelets {
+pub(crate) struct Kubelets {
     /// When an admitted pod ends; never, for a service.
     admitted: BTreeMap<Uid, Option<Time>>,
     nodes_made: u64,
@@ -26,15 +26,15 @@ pub struct Kubelets {
 
 /// A pod of ours that its kubelet refused.
 #[derive(Debug)]
-pub struct Refusal {
-    pub pod: Uid,
-    pub node: NodeName,
-    pub reason: String,
+pub(crate) struct Refusal {
+    pub(crate) pod: Uid,
+    pub(crate) node: NodeName,
+    pub(crate) reason: String,
 }
 
 impl Kubelets {
     /// One kubelet looks at one new pod. `run_of` says how it fares.
-    pub fn admit(
+    pub(crate) fn admit(
         &mut self,
         server: &mut Server,
         now: Time,
@@ -74,7 +74,14 @@ impl Kubelets {
     }
 
     /// Pods whose time is over end.
-    pub fn end(&mut self, server: &mut Server, now: Time, run_of: impl Fn(&Uid) -> Run, rng: &mut Rng, stats: &mut Stats) {
+    pub(crate) fn end(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        run_of: impl Fn(&Uid) -> Run,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) {
         let over: Vec<Arc<Pod>> = server
             .pods
             .values()
@@ -92,13 +99,13 @@ impl Kubelets {
     }
 
     /// When the next pod ends.
-    pub fn next_end(&self, server: &Server) -> Option<Time> {
+    pub(crate) fn next_end(&self, server: &Server) -> Option<Time> {
         let running = server.pods.values().filter(|pod| !pod.phase.is_terminal() && live_node(server, pod).is_some());
         running.filter_map(|pod| *self.admitted.get(&pod.id.uid)?).min()
     }
 
     /// One pod that is being deleted goes; also one whose node is gone. False if there is none.
-    pub fn let_go(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> bool {
+    pub(crate) fn let_go(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> bool {
         let going: Vec<ObjectKey> = server
             .pods
             .values()
@@ -120,7 +127,7 @@ impl Kubelets {
     }
 
     /// A pod is evicted by its kubelet.
-    pub fn evict(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    pub(crate) fn evict(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
         let running: Vec<&Arc<Pod>> = server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
         if let Some(pod) = rng.pick(&running) {
             let mut pod = Pod::clone(pod);
@@ -131,7 +138,7 @@ impl Kubelets {
     }
 
     /// A node joins.
-    pub fn join(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    pub(crate) fn join(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
         if server.nodes.len() >= NODES_MAX {
             return;
         }
@@ -147,7 +154,7 @@ impl Kubelets {
     }
 
     /// Something happens to a node.
-    pub fn trouble(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+    pub(crate) fn trouble(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
         let names: Vec<NodeName> = server.nodes.keys().cloned().collect();
         let name = rng.pick(&names)?;
         let mut node = Node::clone(&server.nodes[name]);
@@ -183,7 +190,7 @@ impl Kubelets {
     }
 
     /// All nodes are well again.
-    pub fn heal(&mut self, server: &mut Server) {
+    pub(crate) fn heal(&mut self, server: &mut Server) {
         let nodes: Vec<Arc<Node>> = server.nodes.values().cloned().collect();
         for node in nodes {
             let well = Node { unschedulable: false, not_ready: false, taints: Vec::new(), ..Node::clone(&node) };
@@ -194,7 +201,7 @@ impl Kubelets {
     }
 
     /// Forgets pods that are no more.
-    pub fn tidy(&mut self, server: &Server) {
+    pub(crate) fn tidy(&mut self, server: &Server) {
         let there: std::collections::BTreeSet<&Uid> = server.pods.values().map(|pod| &pod.id.uid).collect();
         self.admitted.retain(|uid, _| there.contains(uid));
     }

@@ -4,7 +4,7 @@ use fluxqueue::core::{Action, Event};
 use fluxqueue::workload::Time;
 
 /// The sans-IO core, or one of the saboteurs around it.
-pub trait Machine {
+pub(crate) trait Machine {
     /// Takes note of an event.
     fn handle(&mut self, event: Event, now: Time);
     /// Decides, and hands out what is to be done.
@@ -14,7 +14,7 @@ pub trait Machine {
 }
 
 /// Makes a machine for a process that starts, given its epoch.
-pub type Factory = dyn Fn(i64) -> Box<dyn Machine> + Sync;
+pub(crate) type Factory = dyn Fn(i64) -> Box<dyn Machine> + Sync;
 
 /// Does nothing.
 #[derive(Debug)]
@@ -31,6 +31,6 @@ impl Machine for Idle {
 }
 
 /// The core.
-pub fn core(_epoch: i64) -> Box<dyn Machine> {
+pub(crate) fn core(_epoch: i64) -> Box<dyn Machine> {
     Box::new(Idle)
 }

@@ -44,24 +44,24 @@ const SEEDS: u64 = 40;
 const STEPS: u64 = 2_800;
 
 /// How one seed went.
-pub struct Run {
-    pub stats: Stats,
-    pub digest: u64,
+pub(crate) struct Run {
+    pub(crate) stats: Stats,
+    pub(crate) digest: u64,
     /// The rule that was broken, and how; with the last lines of the trace if it was on.
-    pub failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
 }
 
 /// A rule that was broken, or a panic.
-pub struct Failure {
-    pub seed: u64,
-    pub step: u64,
-    pub rule: String,
-    pub text: String,
-    pub trace: Vec<String>,
+pub(crate) struct Failure {
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
+    pub(crate) rule: String,
+    pub(crate) text: String,
+    pub(crate) trace: Vec<String>,
 }
 
 /// Runs one seed for so many steps.
-pub fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
+pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
     let mut simulation = Simulation::new(seed, factory, traced);
     let result = catch_unwind(AssertUnwindSafe(|| simulation.run(steps)));
     let broken = match result {
@@ -74,8 +74,7 @@ pub fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
         }
     };
     let trace = || simulation.trace.lines().map(str::to_string).collect();
-    let failure =
-        broken.map(|(rule, text)| Failure { seed, step: simulation.steps, rule, text, trace: trace() });
+    let failure = broken.map(|(rule, text)| Failure { seed, step: simulation.steps, rule, text, trace: trace() });
     Run { digest: simulation.trace.digest(), stats: simulation.stats, failure }
 }
 

@@ -4,54 +4,52 @@ use std::sync::Arc;
 
 use fluxqueue::cluster::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
 use fluxqueue::cluster::{Node, Resources};
-use fluxqueue::workload::{
-    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Shape, Time, Unsupported,
-};
+use fluxqueue::workload::{GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Shape, Time, Unsupported};
 
 use crate::rng::Rng;
 
 /// The scheduler name under test.
-pub const OURS: &str = "fluxqueue";
+pub(crate) const OURS: &str = "fluxqueue";
 /// The name of the other scheduler on the same nodes.
-pub const FOREIGN: &str = "default-scheduler";
+pub(crate) const FOREIGN: &str = "default-scheduler";
 /// A gate that somebody else put on a pod, and removes later.
-pub const FOREIGN_GATE: &str = "example.com/quota";
+pub(crate) const FOREIGN_GATE: &str = "example.com/quota";
 /// The only namespace.
-pub const NAMESPACE: &str = "sim";
+pub(crate) const NAMESPACE: &str = "sim";
 /// The node label that selectors speak of.
-pub const ZONE: &str = "zone";
+pub(crate) const ZONE: &str = "zone";
 /// The node label that names the node.
-pub const HOST: &str = "kubernetes.io/hostname";
+pub(crate) const HOST: &str = "kubernetes.io/hostname";
 /// The taint that some pods tolerate.
-pub const TAINT: &str = "example.com/dedicated";
+pub(crate) const TAINT: &str = "example.com/dedicated";
 
 const GIB: u64 = 1 << 30;
 
 /// What the pods of one workload have in common.
 #[derive(Debug, Clone)]
-pub struct Template {
-    pub scheduler: Arc<str>,
-    pub shape: Arc<Shape>,
-    pub lifetime: Lifetime,
-    pub priority: i32,
-    pub gates: Vec<Arc<str>>,
-    pub group: Option<GroupLabels>,
-    pub unsupported: Vec<Unsupported>,
-    pub run: Run,
+pub(crate) struct Template {
+    pub(crate) scheduler: Arc<str>,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) priority: i32,
+    pub(crate) gates: Vec<Arc<str>>,
+    pub(crate) group: Option<GroupLabels>,
+    pub(crate) unsupported: Vec<Unsupported>,
+    pub(crate) run: Run,
 }
 
 /// How a pod fares once it runs.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub(crate) struct Run {
     /// It ends after so many seconds; a service does not.
-    pub seconds: Option<u64>,
+    pub(crate) seconds: Option<u64>,
     /// How often of a hundred it fails then.
-    pub fails_percent: usize,
+    pub(crate) fails_percent: usize,
 }
 
 impl Template {
     /// A pod of this template.
-    pub fn pod(&self, id: ObjectRef, created: Time, owner: Option<Owner>, completion_index: Option<u32>) -> Pod {
+    pub(crate) fn pod(&self, id: ObjectRef, created: Time, owner: Option<Owner>, completion_index: Option<u32>) -> Pod {
         Pod {
             id,
             scheduler: Arc::clone(&self.scheduler),
@@ -74,7 +72,7 @@ impl Template {
     }
 
     /// A template of our scheduler, of any kind.
-    pub fn random(rng: &mut Rng) -> Self {
+    pub(crate) fn random(rng: &mut Rng) -> Self {
         let (lifetime, seconds) = match rng.weighted(&[5, 3, 2]) {
             0 => {
                 let seconds = rng.between(5, 120);
@@ -110,17 +108,12 @@ impl Template {
     }
 
     /// A template of the other scheduler.
-    pub fn foreign(rng: &mut Rng) -> Self {
-        Template {
-            scheduler: Arc::from(FOREIGN),
-            gates: Vec::new(),
-            unsupported: Vec::new(),
-            ..Template::random(rng)
-        }
+    pub(crate) fn foreign(rng: &mut Rng) -> Self {
+        Template { scheduler: Arc::from(FOREIGN), gates: Vec::new(), unsupported: Vec::new(), ..Template::random(rng) }
     }
 
     /// With a life that ends: what a Job's pods have.
-    pub fn ending(mut self, rng: &mut Rng) -> Self {
+    pub(crate) fn ending(mut self, rng: &mut Rng) -> Self {
         if self.lifetime == Lifetime::Endless {
             self.lifetime = Lifetime::Eventually;
             self.run.seconds = Some(rng.between(1, 90));
@@ -129,7 +122,7 @@ impl Template {
     }
 
     /// Without end: what the pods of services have.
-    pub fn endless(mut self) -> Self {
+    pub(crate) fn endless(mut self) -> Self {
         self.lifetime = Lifetime::Endless;
         self.run.seconds = None;
         self
@@ -177,7 +170,7 @@ fn zone(rng: &mut Rng) -> &'static str {
 }
 
 /// A node that just joined.
-pub fn node(name: NodeName, uid: Arc<str>, rng: &mut Rng) -> Node {
+pub(crate) fn node(name: NodeName, uid: Arc<str>, rng: &mut Rng) -> Node {
     let zone = if rng.chance(60) { "a" } else { "b" };
     Node {
         allocatable: allocatable(rng),
@@ -192,7 +185,7 @@ pub fn node(name: NodeName, uid: Arc<str>, rng: &mut Rng) -> Node {
 }
 
 /// What a node has; drawn again when it is resized.
-pub fn allocatable(rng: &mut Rng) -> Resources {
+pub(crate) fn allocatable(rng: &mut Rng) -> Resources {
     let mut allocatable = Resources::new();
     allocatable.set("pods", rng.between(4, 12));
     allocatable.set("cpu", rng.between(2, 9) * 1000);

@@ -31,7 +31,7 @@ enum Pods {
 }
 
 /// Brings the system to rest and judges it. Pods that run go on running meanwhile, so that what waits, waits.
-pub fn rest(sim: &mut Simulation) -> Result<(), Violation> {
+pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     sim.world.complete_groups(&mut sim.server, sim.now, &mut sim.rng);
     if sim.rng.chance(40) {
         sim.world.release_everything(&mut sim.server);
@@ -47,7 +47,7 @@ pub fn rest(sim: &mut Simulation) -> Result<(), Violation> {
 }
 
 /// Lets everything end, deletes what is left, and sees that the cluster is as if nothing had been.
-pub fn clear(sim: &mut Simulation) -> Result<(), Violation> {
+pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
     sim.world.release_everything(&mut sim.server);
     sim.kubelets.heal(&mut sim.server);
     settle(sim, Pods::Ending, CALM_MILLIS)?;
@@ -140,7 +140,10 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
         wakes += 1;
         let actions = sim.decide()?;
         if actions > 0 {
-            return broken("the core becomes quiet", format!("{actions} actions though nothing has changed for minutes"));
+            return broken(
+                "the core becomes quiet",
+                format!("{actions} actions though nothing has changed for minutes"),
+            );
         }
         if wakes > 10_000 {
             return broken("the core becomes quiet", "it wants to be woken all the time");
@@ -155,7 +158,10 @@ fn judge_records(sim: &Simulation) -> Result<(), Violation> {
         let unit = Unit::of(pod);
         let records = jobs::records(&unit, &sim.server.flux_jobs);
         if let (Unit::Single(_), false, []) = (&unit, pod.phase.is_terminal(), records.as_slice()) {
-            return broken("everything submitted is recorded", format!("no FluxJob for pod {} ({})", pod.id, pod.id.uid));
+            return broken(
+                "everything submitted is recorded",
+                format!("no FluxJob for pod {} ({})", pod.id, pod.id.uid),
+            );
         }
         if let (Unit::Single(_), [job]) = (&unit, records.as_slice()) {
             let expected = match pod.phase {

@@ -2,11 +2,11 @@
 
 /// splitmix64: small, fast, and the same on every machine for ever.
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
     /// A stream of numbers that depends on nothing but the seed.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Rng(seed)
     }
 
@@ -19,32 +19,32 @@ impl Rng {
     }
 
     /// A number from 0 to `bound` - 1; 0 if `bound` is 0.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { usize::try_from(self.next() >> 16).expect("64-bit machine") % bound }
     }
 
     /// A number between both, both included.
-    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + (self.next() >> 16) % (high - low + 1)
     }
 
     /// True in `percent` of 100 cases.
-    pub fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
     /// One of them, none if there is none.
-    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(self.below(from.len()))
     }
 
     /// Takes one out, in no order; none if there is none.
-    pub fn take<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
+    pub(crate) fn take<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
         if from.is_empty() { None } else { Some(from.swap_remove(self.below(from.len()))) }
     }
 
     /// An index, each as often as its weight says.
-    pub fn weighted(&mut self, weights: &[usize]) -> usize {
+    pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {
             if at < *weight {

@@ -6,7 +6,7 @@ use fluxqueue::cluster::{Node, Taint};
 use fluxqueue::workload::Pod;
 
 /// Why this node is not for this pod, whatever is on it. `None` if it is.
-pub fn barred(node: &Node, pod: &Pod) -> Option<String> {
+pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {
     if node.unschedulable {
         return Some(format!("node {} is cordoned", node.name));
     }
@@ -20,7 +20,7 @@ pub fn barred(node: &Node, pod: &Pod) -> Option<String> {
 }
 
 /// Why the kubelet of this node would not take the pod, whatever is on it.
-pub fn refused(node: &Node, pod: &Pod) -> Option<String> {
+pub(crate) fn refused(node: &Node, pod: &Pod) -> Option<String> {
     if node.taints.iter().any(|taint| &*taint.effect == "NoExecute" && !tolerates(pod, taint)) {
         return Some("TaintToleration".into());
     }
@@ -28,7 +28,7 @@ pub fn refused(node: &Node, pod: &Pod) -> Option<String> {
 }
 
 /// What is missing for the pod beside those that are there: `OutOf...` or `NodePorts`, as the kubelet says it.
-pub fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + Clone, pod: &Pod) -> Option<String> {
+pub(crate) fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + Clone, pod: &Pod) -> Option<String> {
     for (name, amount) in pod.shape.requests.iter() {
         let used: u64 = there.clone().map(|other| other.shape.requests.get(name)).sum();
         if used + amount > node.allocatable.get(name) {

@@ -1,5 +1,5 @@
 //! Proof that the checks can fail: a saboteur between the world and the core breaks one rule, and is caught by that rule.
 
-pub fn each_is_caught() -> Result<(), String> {
+pub(crate) fn each_is_caught() -> Result<(), String> {
     Ok(())
 }

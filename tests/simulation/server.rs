@@ -16,11 +16,11 @@ use crate::objects::NAMESPACE;
 
 /// All objects, and what changed since the changes were last taken.
 #[derive(Debug, Default)]
-pub struct Server {
-    pub nodes: BTreeMap<NodeName, Arc<Node>>,
-    pub pods: BTreeMap<ObjectKey, Arc<Pod>>,
-    pub controllers: BTreeMap<Uid, Arc<Controller>>,
-    pub flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+pub(crate) struct Server {
+    pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
+    pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
+    pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     changes: Vec<Event>,
     uids: u64,
     revision: u64,
@@ -28,35 +28,35 @@ pub struct Server {
 
 impl Server {
     /// A uid that no object had before.
-    pub fn new_uid(&mut self) -> Uid {
+    pub(crate) fn new_uid(&mut self) -> Uid {
         self.uids += 1;
         Arc::from(format!("uid-{:06}", self.uids))
     }
 
     /// Key and a new uid for an object of this name.
-    pub fn new_ref(&mut self, name: &str) -> ObjectRef {
+    pub(crate) fn new_ref(&mut self, name: &str) -> ObjectRef {
         ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: self.new_uid() }
     }
 
     /// What changed since the last call.
-    pub fn take_changes(&mut self) -> Vec<Event> {
+    pub(crate) fn take_changes(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.changes)
     }
 
-    pub fn put_node(&mut self, node: Node) {
+    pub(crate) fn put_node(&mut self, node: Node) {
         let node = Arc::new(node);
         self.nodes.insert(Arc::clone(&node.name), Arc::clone(&node));
         self.changes.push(Event::Node(node));
     }
 
-    pub fn remove_node(&mut self, name: &NodeName) {
+    pub(crate) fn remove_node(&mut self, name: &NodeName) {
         if let Some(node) = self.nodes.remove(name) {
             self.changes.push(Event::NodeGone(Arc::clone(name), Arc::clone(&node.uid)));
         }
     }
 
     /// Stores the pod; an unchanged one is no change.
-    pub fn put_pod(&mut self, pod: Pod) {
+    pub(crate) fn put_pod(&mut self, pod: Pod) {
         if self.pods.get(&pod.id.key).is_some_and(|old| **old == pod) {
             return;
         }
@@ -65,14 +65,14 @@ impl Server {
         self.changes.push(Event::Pod(pod));
     }
 
-    pub fn remove_pod(&mut self, key: &ObjectKey) {
+    pub(crate) fn remove_pod(&mut self, key: &ObjectKey) {
         if let Some(pod) = self.pods.remove(key) {
             self.changes.push(Event::PodGone(pod.id.clone()));
         }
     }
 
     /// Asks for the pod's deletion: one that is on a node goes when its kubelet lets go of it.
-    pub fn delete_pod(&mut self, key: &ObjectKey) {
+    pub(crate) fn delete_pod(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
         if pod.node.is_none() || pod.phase.is_terminal() {
             self.remove_pod(key);
@@ -84,11 +84,11 @@ impl Server {
     }
 
     /// The pod, if it still is the one with this uid.
-    pub fn pod(&self, id: &ObjectRef) -> Option<&Arc<Pod>> {
+    pub(crate) fn pod(&self, id: &ObjectRef) -> Option<&Arc<Pod>> {
         self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid)
     }
 
-    pub fn put_controller(&mut self, controller: Controller) {
+    pub(crate) fn put_controller(&mut self, controller: Controller) {
         if self.controllers.get(&controller.id.uid).is_some_and(|old| **old == controller) {
             return;
         }
@@ -97,13 +97,13 @@ impl Server {
         self.changes.push(Event::Controller(controller));
     }
 
-    pub fn remove_controller(&mut self, uid: &Uid) {
+    pub(crate) fn remove_controller(&mut self, uid: &Uid) {
         if self.controllers.remove(uid).is_some() {
             self.changes.push(Event::ControllerGone(Arc::clone(uid)));
         }
     }
 
-    pub fn put_flux_job(&mut self, mut job: FluxJob) {
+    pub(crate) fn put_flux_job(&mut self, mut job: FluxJob) {
         self.revision += 1;
         job.metadata.resource_version = Some(self.revision.to_string());
         let job = Arc::new(job);
@@ -111,31 +111,31 @@ impl Server {
         self.changes.push(Event::FluxJob(job));
     }
 
-    pub fn remove_flux_job(&mut self, key: &ObjectKey) {
+    pub(crate) fn remove_flux_job(&mut self, key: &ObjectKey) {
         if let Some(job) = self.flux_jobs.remove(key) {
             self.changes.push(Event::FluxJobGone(flux_job_ref(&job)));
         }
     }
 
     /// The `FluxJob`, if it still is the one with this uid.
-    pub fn flux_job(&self, id: &ObjectRef) -> Option<&Arc<FluxJob>> {
+    pub(crate) fn flux_job(&self, id: &ObjectRef) -> Option<&Arc<FluxJob>> {
         self.flux_jobs.get(&id.key).filter(|job| job.metadata.uid.as_deref() == Some(&*id.uid))
     }
 
     /// Does what the action asks, as the API server would, and answers.
-    pub fn apply(&mut self, action: &ActionKind, now: Time) -> Outcome {
+    pub(crate) fn apply(&mut self, action: &ActionKind, now: Time) -> Outcome {
         match action {
             ActionKind::Bind { pod, node } => Outcome::Bind(self.bind(pod, node)),
-            ActionKind::Ungate { pod, gate } => Outcome::Write(self.change_pod(pod, |pod| pod.gates.retain(|g| g != gate))),
-            ActionKind::SetPodScheduled { pod, reason, message } => {
-                Outcome::Write(self.change_pod(pod, |pod| {
-                    pod.scheduled_condition = Some(ScheduledCondition {
-                        scheduled: false,
-                        reason: (*reason).to_string(),
-                        message: message.clone(),
-                    });
-                }))
+            ActionKind::Ungate { pod, gate } => {
+                Outcome::Write(self.change_pod(pod, |pod| pod.gates.retain(|g| g != gate)))
             }
+            ActionKind::SetPodScheduled { pod, reason, message } => Outcome::Write(self.change_pod(pod, |pod| {
+                pod.scheduled_condition = Some(ScheduledCondition {
+                    scheduled: false,
+                    reason: (*reason).to_string(),
+                    message: message.clone(),
+                });
+            })),
             ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(job, now)),
             ActionKind::WriteStatus { job, status, .. } => Outcome::Write(self.write_status(job, status)),
             ActionKind::DeleteFluxJob { job } => Outcome::Write(if self.flux_job(job).is_some() {
@@ -203,11 +203,11 @@ impl Server {
 }
 
 /// Namespace and name of a `FluxJob`.
-pub fn flux_job_key(job: &FluxJob) -> ObjectKey {
+pub(crate) fn flux_job_key(job: &FluxJob) -> ObjectKey {
     ObjectKey::new(job.metadata.namespace.as_deref().unwrap_or(""), job.metadata.name.as_deref().unwrap_or(""))
 }
 
 /// Key and uid of a stored `FluxJob`.
-pub fn flux_job_ref(job: &FluxJob) -> ObjectRef {
+pub(crate) fn flux_job_ref(job: &FluxJob) -> ObjectRef {
     ObjectRef { key: flux_job_key(job), uid: Arc::from(job.metadata.uid.as_deref().unwrap_or("")) }
 }

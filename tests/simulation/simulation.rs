@@ -24,27 +24,27 @@ use crate::view::View;
 use crate::world::World;
 
 /// Everything of a run.
-pub struct Simulation<'a> {
+pub(crate) struct Simulation<'a> {
     factory: &'a Factory,
     core: Box<dyn Machine>,
     epoch: i64,
-    pub rng: Rng,
-    pub now: Time,
-    pub server: Server,
-    pub channel: Channel,
-    pub executor: Executor,
-    pub world: World,
-    pub kubelets: Kubelets,
+    pub(crate) rng: Rng,
+    pub(crate) now: Time,
+    pub(crate) server: Server,
+    pub(crate) channel: Channel,
+    pub(crate) executor: Executor,
+    pub(crate) world: World,
+    pub(crate) kubelets: Kubelets,
     foreign: Foreign,
-    pub view: View,
+    pub(crate) view: View,
     last_id: Option<ActionId>,
     /// When our Bindings were decided, by pod; for the question who is to blame if a kubelet refuses.
     decided: BTreeMap<Uid, Decision>,
     /// When somebody else last changed something on a node.
     disturbed: BTreeMap<NodeName, u64>,
-    pub steps: u64,
-    pub stats: Stats,
-    pub trace: Trace,
+    pub(crate) steps: u64,
+    pub(crate) stats: Stats,
+    pub(crate) trace: Trace,
 }
 
 /// A Binding that was decided.
@@ -63,7 +63,7 @@ const CLEAR_EVERY: u64 = 6;
 
 impl<'a> Simulation<'a> {
     /// A cluster of a few nodes and a core that knows nothing yet.
-    pub fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
+    pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
         let mut simulation = Simulation {
             factory,
             core: factory(1),
@@ -93,7 +93,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Runs so many steps, with rests between them.
-    pub fn run(&mut self, steps: u64) -> Result<(), Violation> {
+    pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
         while self.steps < steps {
             self.chance()?;
             if self.steps % REST_EVERY == 0 {
@@ -139,14 +139,14 @@ impl<'a> Simulation<'a> {
     }
 
     /// The core is told one piece of news. False if there is none.
-    pub fn deliver(&mut self) -> bool {
+    pub(crate) fn deliver(&mut self) -> bool {
         let Some(event) = self.channel.deliver(&mut self.rng) else { return false };
         self.tell(event);
         true
     }
 
     /// The core hears one answer. False if there is none.
-    pub fn answer(&mut self) -> bool {
+    pub(crate) fn answer(&mut self) -> bool {
         let Some(event) = self.executor.answer(&mut self.rng) else { return false };
         self.tell(event);
         true
@@ -159,12 +159,12 @@ impl<'a> Simulation<'a> {
     }
 
     /// One action reaches the server.
-    pub fn execute(&mut self, weather: Weather) {
+    pub(crate) fn execute(&mut self, weather: Weather) {
         self.executor.execute(&mut self.server, self.now, weather, &mut self.rng, &mut self.stats);
     }
 
     /// The core decides, and each action is judged. How many there were, notes apart.
-    pub fn decide(&mut self) -> Result<usize, Violation> {
+    pub(crate) fn decide(&mut self) -> Result<usize, Violation> {
         let actions = self.core.step(self.now);
         for action in &actions {
             self.trace.add(|| format!("{:>6} {} <- {action:?}", self.steps, self.now.0));
@@ -187,7 +187,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// When the core wants to be called again.
-    pub fn next_wake(&self) -> Option<Time> {
+    pub(crate) fn next_wake(&self) -> Option<Time> {
         self.core.next_wake()
     }
 
@@ -200,7 +200,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// A kubelet looks at a pod; if it refuses one of ours, that must be somebody else's doing. Whether it looked.
-    pub fn admit(&mut self) -> Result<bool, Violation> {
+    pub(crate) fn admit(&mut self) -> Result<bool, Violation> {
         let before = self.server.pods.values().filter(|pod| pod.phase == fluxqueue::workload::Phase::Pending).count();
         let runs = &self.world.runs;
         let run_of = |uid: &Uid| World::run_of(runs, uid);
@@ -260,7 +260,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Pods whose time is over end.
-    pub fn end_pods(&mut self) {
+    pub(crate) fn end_pods(&mut self) {
         let runs = &self.world.runs;
         let run_of = |uid: &Uid| World::run_of(runs, uid);
         self.kubelets.end(&mut self.server, self.now, run_of, &mut self.rng, &mut self.stats);
@@ -317,7 +317,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// What changed at the server goes on its way.
-    pub fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         for change in self.server.take_changes() {
             self.channel.push(change);
         }
@@ -330,7 +330,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Whether a pod could be on a node beside what truly is there.
-    pub fn has_room(&self, node: &fluxqueue::cluster::Node, pod: &fluxqueue::workload::Pod) -> bool {
+    pub(crate) fn has_room(&self, node: &fluxqueue::cluster::Node, pod: &fluxqueue::workload::Pod) -> bool {
         let there = self.server.pods.values().filter(|it| it.node.as_ref() == Some(&node.name) && it.uses_node());
         room::barred(node, pod).is_none() && room::shortage(node, there.map(|it| &**it), pod).is_none()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Counts by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stats(BTreeMap<&'static str, u64>);
+pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
 const MUST_HAPPEN: [&str; 33] = [
@@ -45,32 +45,32 @@ const MUST_HAPPEN: [&str; 33] = [
 
 impl Stats {
     /// One more of these.
-    pub fn count(&mut self, what: &'static str) {
+    pub(crate) fn count(&mut self, what: &'static str) {
         self.add(what, 1);
     }
 
     /// So many more of these.
-    pub fn add(&mut self, what: &'static str, count: u64) {
+    pub(crate) fn add(&mut self, what: &'static str, count: u64) {
         *self.0.entry(what).or_default() += count;
     }
 
     /// Adds the counts of another run.
-    pub fn merge(&mut self, other: &Stats) {
+    pub(crate) fn merge(&mut self, other: &Stats) {
         other.0.iter().for_each(|(what, count)| self.add(what, *count));
     }
 
     /// How many of these.
-    pub fn get(&self, what: &str) -> u64 {
+    pub(crate) fn get(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
     /// What should have happened and never did.
-    pub fn missing(&self) -> Vec<&'static str> {
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
         MUST_HAPPEN.into_iter().filter(|what| self.get(what) == 0).collect()
     }
 
     /// One line for each count.
-    pub fn lines(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(what, count)| format!("{count:>9}  {what}"))
     }
 }

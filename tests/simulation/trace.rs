@@ -8,7 +8,7 @@ const LINES_MAX: usize = 400;
 
 /// What is recorded of a run.
 #[derive(Debug, Default)]
-pub struct Trace {
+pub(crate) struct Trace {
     enabled: bool,
     lines: VecDeque<String>,
     digest: DefaultHasher,
@@ -16,12 +16,12 @@ pub struct Trace {
 
 impl Trace {
     /// A disabled trace costs nothing: its lines are not even made.
-    pub fn new(enabled: bool) -> Self {
+    pub(crate) fn new(enabled: bool) -> Self {
         Trace { enabled, ..Trace::default() }
     }
 
     /// Adds a line.
-    pub fn add(&mut self, line: impl FnOnce() -> String) {
+    pub(crate) fn add(&mut self, line: impl FnOnce() -> String) {
         if self.enabled {
             let line = line();
             line.hash(&mut self.digest);
@@ -33,12 +33,12 @@ impl Trace {
     }
 
     /// A number that is the same for the same lines.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         self.digest.finish()
     }
 
     /// The last lines.
-    pub fn lines(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(String::as_str)
     }
 }

@@ -13,33 +13,33 @@ use crate::server::flux_job_key;
 
 /// The knowledge of one process.
 #[derive(Debug, Default)]
-pub struct View {
-    pub synced: bool,
-    pub nodes: BTreeMap<NodeName, Arc<Node>>,
-    pub pods: BTreeMap<Uid, Arc<Pod>>,
-    pub gone: BTreeSet<Uid>,
-    pub controllers: BTreeMap<Uid, Arc<Controller>>,
-    pub flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+pub(crate) struct View {
+    pub(crate) synced: bool,
+    pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
+    pub(crate) pods: BTreeMap<Uid, Arc<Pod>>,
+    pub(crate) gone: BTreeSet<Uid>,
+    pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
+    pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// Placements by uid of the `FluxJob` that the core was told are stored.
-    pub acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
+    pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
     /// Bindings of pods that the core has not been told are bound.
-    pub bindings: BTreeMap<Uid, Binding>,
+    pub(crate) bindings: BTreeMap<Uid, Binding>,
     /// Actions whose outcome the core has not heard.
-    pub open: BTreeMap<ActionId, ActionKind>,
+    pub(crate) open: BTreeMap<ActionId, ActionKind>,
     /// Pods of which the core heard that its gate is off, before it heard of the pod.
-    pub ungated: BTreeSet<Uid>,
+    pub(crate) ungated: BTreeSet<Uid>,
 }
 
 /// A Binding that was asked for.
 #[derive(Debug, Clone)]
-pub struct Binding {
-    pub node: NodeName,
-    pub state: BindingState,
+pub(crate) struct Binding {
+    pub(crate) node: NodeName,
+    pub(crate) state: BindingState,
 }
 
 /// What is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BindingState {
+pub(crate) enum BindingState {
     /// No answer yet.
     Open,
     /// It took effect.
@@ -50,7 +50,7 @@ pub enum BindingState {
 
 impl View {
     /// The core is told this.
-    pub fn tell(&mut self, event: &Event) {
+    pub(crate) fn tell(&mut self, event: &Event) {
         match event {
             Event::Node(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
             Event::NodeGone(name, uid) => {
@@ -121,7 +121,7 @@ impl View {
     }
 
     /// The core asks for this.
-    pub fn ask(&mut self, action: &Action) {
+    pub(crate) fn ask(&mut self, action: &Action) {
         if let ActionKind::Bind { pod, node } = &action.kind {
             let binding = Binding { node: Arc::clone(node), state: BindingState::Open };
             self.bindings.insert(Arc::clone(&pod.uid), binding);
@@ -132,12 +132,12 @@ impl View {
     }
 
     /// Where the pod is or may be, by all that the core knows.
-    pub fn node_of<'a>(&'a self, pod: &'a Pod) -> Option<&'a NodeName> {
+    pub(crate) fn node_of<'a>(&'a self, pod: &'a Pod) -> Option<&'a NodeName> {
         pod.node.as_ref().or_else(|| Some(&self.bindings.get(&pod.id.uid)?.node))
     }
 
     /// All pods that are or may be on the node, and have not ended.
-    pub fn charged<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a Pod> + Clone {
+    pub(crate) fn charged<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a Pod> + Clone {
         self.pods
             .values()
             .map(|pod| &**pod)

@@ -17,9 +17,9 @@ const PODS_MAX: usize = 28;
 
 /// What the users mean to do, and how their pods will fare.
 #[derive(Debug, Default)]
-pub struct World {
-    pub controllers: Controllers,
-    pub runs: BTreeMap<Uid, Run>,
+pub(crate) struct World {
+    pub(crate) controllers: Controllers,
+    pub(crate) runs: BTreeMap<Uid, Run>,
     /// Members of bare groups that are still to come.
     coming: Vec<(String, Template)>,
     submitted: u64,
@@ -27,7 +27,7 @@ pub struct World {
 
 impl World {
     /// Somebody does something.
-    pub fn act(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+    pub(crate) fn act(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
         let alive = server.pods.values().filter(|pod| &*pod.scheduler == OURS && !pod.phase.is_terminal()).count();
         let crowded = alive + self.coming.len() >= PODS_MAX;
         if !crowded && rng.chance(45) {
@@ -40,19 +40,19 @@ impl World {
     }
 
     /// All members of groups that are still to come, come.
-    pub fn complete_groups(&mut self, server: &mut Server, now: Time, rng: &mut Rng) {
+    pub(crate) fn complete_groups(&mut self, server: &mut Server, now: Time, rng: &mut Rng) {
         while !self.coming.is_empty() {
             self.next_member(server, now, rng);
         }
     }
 
     /// How a pod fares once it runs.
-    pub fn run_of(runs: &BTreeMap<Uid, Run>, uid: &Uid) -> Run {
+    pub(crate) fn run_of(runs: &BTreeMap<Uid, Run>, uid: &Uid) -> Run {
         runs.get(uid).copied().unwrap_or(Run { seconds: Some(10), fails_percent: 0 })
     }
 
     /// Forgets pods that are no more.
-    pub fn tidy(&mut self, server: &Server) {
+    pub(crate) fn tidy(&mut self, server: &Server) {
         let there: std::collections::BTreeSet<&Uid> = server.pods.values().map(|pod| &pod.id.uid).collect();
         self.runs.retain(|uid, _| there.contains(uid));
         self.controllers.workloads.retain(|uid, _| server.controllers.contains_key(uid));
@@ -196,7 +196,8 @@ impl World {
     }
 
     fn delete_owner(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-        let owners: Vec<Arc<Controller>> = server.controllers.values().filter(|it| it.owner.is_none()).cloned().collect();
+        let owners: Vec<Arc<Controller>> =
+            server.controllers.values().filter(|it| it.owner.is_none()).cloned().collect();
         let Some(owner) = rng.pick(&owners) else { return };
         stats.count("owner deleted");
         if rng.chance(30) && !matches!(owner.kind, OwnerKind::Deployment) {
@@ -241,7 +242,7 @@ impl World {
     }
 
     /// Everything that holds something back is taken away: suspension, foreign gates, holds.
-    pub fn release_everything(&mut self, server: &mut Server) {
+    pub(crate) fn release_everything(&mut self, server: &mut Server) {
         let uids: Vec<Uid> = self.controllers.workloads.keys().cloned().collect();
         for uid in uids {
             if let Plan::Job(job) = &mut self.controllers.workloads.get_mut(&uid).expect("just listed").plan {
@@ -328,6 +329,6 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 }
 
 /// What is known of a pod's end.
-pub fn ends(pod: &Pod) -> bool {
+pub(crate) fn ends(pod: &Pod) -> bool {
     pod.lifetime != Lifetime::Endless
 }

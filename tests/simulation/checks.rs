@@ -10,6 +10,7 @@ use crate::jobs::{self, Unit};
 use crate::objects::OURS;
 use crate::room;
 use crate::server::{Server, flux_job_key};
+use crate::trace;
 use crate::view::{BindingState, View};
 
 /// A rule that was broken.
@@ -131,7 +132,7 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     let rule = "a gang is bound by its acknowledged placement";
     let mut why = format!("{about}: {together} start together, and there is no record");
     for job in records {
-        match covers(view, job, &unit, node) {
+        match covers(view, job, pod, node) {
             Ok(()) => return Ok(()),
             Err(reason) => why = format!("{about}: {reason}"),
         }
@@ -139,8 +140,10 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     broken(rule, why)
 }
 
-fn covers(view: &View, job: &FluxJob, unit: &Unit, node: &NodeName) -> Result<(), String> {
-    let there = members(view, unit).filter(|it| view.node_of(it) == Some(node) && !it.deleting).count();
+fn covers(view: &View, job: &FluxJob, pod: &Pod, node: &NodeName) -> Result<(), String> {
+    let unit = Unit::of(pod);
+    let other = |it: &&Pod| it.id.uid != pod.id.uid && !it.deleting;
+    let there = members(view, &unit).filter(|it| view.node_of(it) == Some(node)).filter(other).count();
     let enough = |placement: &[PlacementRange]| -> Result<(), String> {
         let slots = jobs::slots(placement)?.get(&**node).copied().unwrap_or(0);
         if there < slots { Ok(()) } else { Err(format!("{there} members there, {slots} slots by {placement:?}")) }
@@ -194,8 +197,14 @@ fn expected_together(view: &View, pod: &Pod) -> u32 {
 /// At most one write for each object at a time.
 fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let key = target(write);
-    if let Some(other) = view.open.values().find(|open| target(open) == key) {
-        return broken("one write per object is under way", format!("{write:?} while {other:?}"));
+    // A creation whose object the watch has shown is over, whatever its answer will be; so is a write to one that is gone.
+    let is_over = |open: &ActionKind| match open {
+        ActionKind::CreateFluxJob { job, .. } => view.flux_jobs.contains_key(&flux_job_key(job)),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job } => view.gone.contains(&job.uid),
+        _ => false,
+    };
+    if let Some(other) = view.open.values().find(|open| target(open) == key && !is_over(open)) {
+        return broken("one write per object is under way", format!("{} while {}", trace::kind(write), trace::kind(other)));
     }
     Ok(())
 }

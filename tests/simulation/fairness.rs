@@ -15,6 +15,7 @@ use crate::jobs::{self, Unit};
 use crate::objects::{FOREIGN_GATE, OURS};
 use crate::room;
 use crate::simulation::Simulation;
+use crate::trace;
 use crate::world::ends;
 
 /// A job with pods that wait.
@@ -23,7 +24,9 @@ struct Waiting<'a> {
     pods: Vec<&'a Arc<Pod>>,
     priority: i32,
     queued_at: Option<Time>,
-    /// Whether it is beyond doubt that it may start, and with how many pods.
+    /// How many of the pods start together.
+    together: usize,
+    /// It is beyond doubt that so many of them may start.
     claim: bool,
 }
 
@@ -33,7 +36,7 @@ pub(crate) fn judge(sim: &mut Simulation) -> Result<(), Violation> {
     let waiting = waiting(sim);
     for job in waiting.iter().filter(|job| job.claim) {
         claims += 1;
-        if !fits(sim, &job.pods, Emptied::No) {
+        if !fits(sim, &job.pods[..job.together], Emptied::No) {
             continue;
         }
         let excuse =
@@ -41,13 +44,11 @@ pub(crate) fn judge(sim: &mut Simulation) -> Result<(), Violation> {
         if excuse.is_none() {
             let record = jobs::records(&job.unit, &sim.server.flux_jobs);
             let text = format!(
-                "{:?} waits (priority {}, queued {:?}), pods {:?}, first {:?}, record {:?}",
+                "{:?} waits, pods {:?}, record {:?}, all that waits: {:?}",
                 job.unit,
-                job.priority,
-                job.queued_at,
-                job.pods.iter().map(|pod| pod.id.to_string()).collect::<Vec<_>>(),
-                job.pods.first().map(|pod| &pod.shape),
-                record.first().map(|job| (&job.spec, &job.status)),
+                job.pods.iter().map(|pod| trace::pod(pod)).collect::<Vec<_>>(),
+                record.iter().map(|job| trace::flux_job(job)).collect::<Vec<_>>(),
+                waiting.iter().map(|it| (&it.unit, it.priority, it.queued_at)).collect::<Vec<_>>(),
             );
             return broken("who could start at the head of the queue starts", text);
         }
@@ -82,10 +83,14 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         let priority = record.copied().or_else(of_set).map_or(first.priority, |job| job.spec.priority);
         let alike = pods.iter().all(|pod| pod.shape == first.shape);
         let single = matches!(unit, Unit::Single(_));
-        let claim = alike && complete(sim, &unit, &members) && (single || record.is_some());
+        // Pods of a job that has begun join it one by one.
+        let begun = members.iter().any(|pod| pod.node.is_some());
+        let size = if begun || single { Some(1) } else { start_size(sim, &unit, &members) };
+        let claim = alike && (single || record.is_some()) && size.is_some_and(|size| size <= pods.len());
+        let together = size.unwrap_or(pods.len()).min(pods.len());
         let own_place = first.owner.is_none() || !single;
         let queued_at = queued_at.filter(|_| own_place);
-        all.push(Waiting { unit, pods, priority, queued_at, claim });
+        all.push(Waiting { unit, pods, priority, queued_at, together, claim });
     }
     all
 }
@@ -112,18 +117,20 @@ fn queued_at(job: &FluxJob) -> Option<Time> {
     job.status.as_ref()?.queued_at.as_ref().map(|at| Time(at.0.as_microsecond()))
 }
 
-/// All pods that start together are there, beyond doubt.
-fn complete(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> bool {
+/// How many pods start together, if that is beyond doubt.
+fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<usize> {
     match unit {
-        Unit::Single(_) => true,
-        Unit::Job(uid) => sim.server.controllers.get(uid).is_some_and(|job| {
+        Unit::Single(_) => Some(1),
+        Unit::Job(uid) => sim.server.controllers.get(uid).and_then(|job| {
             let active = members.iter().filter(|pod| !pod.deleting).count();
-            !job.finished && !job.deleting && job.wants > 0 && active == job.wants as usize
+            (!job.finished && !job.deleting && active == job.wants as usize).then_some(active)
         }),
-        Unit::Group(_) => members.iter().all(|pod| {
-            let size = pod.group.as_ref().and_then(|group| group.size.clone().ok());
-            pod.owner.is_none() && !pod.deleting && size.is_some_and(|size| size as usize == members.len())
-        }),
+        Unit::Group(_) => {
+            let size_of = |pod: &Arc<Pod>| pod.group.as_ref().and_then(|group| group.size.clone().ok());
+            let size = size_of(members[0])?;
+            let alike = |pod: &&Arc<Pod>| pod.owner.is_none() && !pod.deleting && size_of(pod) == Some(size);
+            members.iter().all(alike).then_some(size as usize)
+        }
     }
 }
 
@@ -142,7 +149,7 @@ fn holds(sim: &Simulation, other: &Waiting, job: &Waiting) -> bool {
         let usable = |pod: &&Arc<Pod>| room::barred(&unhindered(node), pod).is_none();
         other.pods.iter().any(|pod| usable(&pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
     });
-    shared && (!alike || fits(sim, &other.pods, Emptied::Yes))
+    shared && (!alike || fits(sim, &other.pods[..other.together], Emptied::Yes))
 }
 
 /// The node without what keeps pods away for a while only.

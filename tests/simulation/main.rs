@@ -29,6 +29,7 @@ mod trace;
 mod view;
 mod world;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -42,6 +43,9 @@ use stats::Stats;
 /// Seeds of a full run, and steps of each: 112,000 in all.
 const SEEDS: u64 = 40;
 const STEPS: u64 = 2_800;
+
+/// Characters of a failure's text that are printed.
+const TEXT_MAX: usize = 1_500;
 
 /// How one seed went.
 pub(crate) struct Run {
@@ -123,6 +127,7 @@ fn replay(seed: u64, steps: u64) -> ExitCode {
 
 fn describe(failure: &Failure) -> String {
     let Failure { seed, step, rule, text, .. } = failure;
+    let text: String = text.chars().take(TEXT_MAX).collect();
     format!(
         "seed {seed}, step {step}: broken: {rule}\n  {text}\n  replay: FLUXQUEUE_SIM_SEED={seed} FLUXQUEUE_SIM_STEPS={step} \
          FLUXQUEUE_SIM_TRACE=1 cargo test --test simulation"
@@ -158,12 +163,25 @@ fn every_rule_holds_for_every_seed() -> Result<(), String> {
     println!("{} steps of {seeds} seeds in {:.1} s", steps * seeds, begin.elapsed().as_secs_f64());
     failures.sort_by_key(|failure| failure.seed);
     if !failures.is_empty() {
-        return Err(failures.iter().map(describe).collect::<Vec<_>>().join("\n"));
+        return Err(summarize(&failures));
     }
     match stats.missing().as_slice() {
         [] => Ok(()),
         missing => Err(format!("never happened: {missing:?}")),
     }
+}
+
+/// One failure of each rule in full, and how many there were.
+fn summarize(failures: &[Failure]) -> String {
+    let mut by_rule: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
+    failures.iter().for_each(|failure| by_rule.entry(&failure.rule).or_default().push(failure));
+    let mut lines = Vec::new();
+    for (rule, failures) in by_rule {
+        let seeds: Vec<String> = failures.iter().map(|it| format!("{} (step {})", it.seed, it.step)).collect();
+        lines.push(format!("{} seeds broke: {rule}: {}", failures.len(), seeds.join(", ")));
+        lines.extend(failures.iter().min_by_key(|failure| failure.step).map(|failure| describe(failure)));
+    }
+    lines.join("\n")
 }
 
 /// The same seed gives the same run, to the last byte of the trace; another seed another one.

@@ -63,6 +63,7 @@ impl Template {
             completion_index,
             priority: self.priority,
             created,
+            labels: Arc::from([]),
             shape: Arc::clone(&self.shape),
             lifetime: self.lifetime,
             unsupported: self.unsupported.clone(),

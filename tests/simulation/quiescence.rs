@@ -11,8 +11,8 @@ use crate::executor::Weather;
 use crate::fairness;
 use crate::jobs::{self, Unit};
 use crate::objects::{OURS, Run, Template};
-use crate::server::flux_job_key;
 use crate::simulation::Simulation;
+use crate::trace;
 
 /// Rounds until the system must have come to rest.
 const ROUNDS_MAX: usize = 20_000;
@@ -61,7 +61,7 @@ pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
     settle(sim, Pods::Ending, KEPT_MILLIS)?;
     stay_quiet(sim)?;
     if let Some(job) = sim.server.flux_jobs.values().next() {
-        return broken("nothing is left of what was deleted", format!("FluxJob {}: {job:?}", flux_job_key(job)));
+        return broken("nothing is left of what was deleted", trace::flux_job(job));
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn judge_records(sim: &Simulation) -> Result<(), Violation> {
             };
             let state = job.status.as_ref().and_then(|status| status.state);
             if state != Some(expected) {
-                let text = format!("pod {} is {:?}, its FluxJob {:?}", pod.id, pod.phase, job.status);
+                let text = format!("{}, {}", trace::pod(pod), trace::flux_job(job));
                 return broken("finished jobs say how they ended", text);
             }
         }
@@ -188,7 +188,7 @@ fn judge_records(sim: &Simulation) -> Result<(), Violation> {
             let state = job.status.as_ref().and_then(|status| status.state);
             let expected = if controller.failed { JobState::Failed } else { JobState::Completed };
             if state != Some(expected) {
-                let text = format!("Job {} failed: {}, its FluxJob {:?}", controller.id, controller.failed, job.status);
+                let text = format!("Job {} failed: {}, {}", controller.id, controller.failed, trace::flux_job(job));
                 return broken("finished jobs say how they ended", text);
             }
         }

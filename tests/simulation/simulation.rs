@@ -19,7 +19,7 @@ use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
-use crate::trace::Trace;
+use crate::trace::{self, Trace};
 use crate::view::View;
 use crate::world::World;
 
@@ -153,7 +153,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn tell(&mut self, event: Event) {
-        self.trace.add(|| format!("{:>6} {} -> {event:?}", self.steps, self.now.0));
+        self.trace.add(|| format!("{:>6} {} -> {}", self.steps, self.now.0, trace::event(&event)));
         self.view.tell(&event);
         self.core.handle(event, self.now);
     }
@@ -167,7 +167,7 @@ impl<'a> Simulation<'a> {
     pub(crate) fn decide(&mut self) -> Result<usize, Violation> {
         let actions = self.core.step(self.now);
         for action in &actions {
-            self.trace.add(|| format!("{:>6} {} <- {action:?}", self.steps, self.now.0));
+            self.trace.add(|| format!("{:>6} {} <- {}", self.steps, self.now.0, trace::action(action)));
         }
         checks::judge(&mut self.view, &self.server, &mut self.last_id, &actions)?;
         let mut count = 0;

@@ -17,6 +17,7 @@ pub(crate) struct View {
     pub(crate) synced: bool,
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) pods: BTreeMap<Uid, Arc<Pod>>,
+    /// Pods and `FluxJob`s of which it was told that they are gone.
     pub(crate) gone: BTreeSet<Uid>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
@@ -71,6 +72,7 @@ impl View {
                 self.flux_jobs.insert(flux_job_key(job), Arc::clone(job));
             }
             Event::FluxJobGone(id) => {
+                self.gone.insert(Arc::clone(&id.uid));
                 if self.flux_jobs.get(&id.key).is_some_and(|job| job.metadata.uid.as_deref() == Some(&*id.uid)) {
                     self.flux_jobs.remove(&id.key);
                 }

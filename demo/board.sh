@@ -129,12 +129,12 @@ settle() {
     esac
 }
 
-# as_expected JOB: the job has come to what its manifest says.
-as_expected() {
+# differences JOB: what about it is not as its manifest says; empty if nothing is.
+differences() {
     local job=$1
-    [[ ${ending[$job]:-} == "${expected[$job]%%,*}" ]] || return 1
-    [[ ${expected[$job]} != *", waits"* || -n ${waited_for[$job]:-} ]] || return 1
-    [[ ${expected[$job]} != *", together"* ]] || together "$job"
+    if [[ ${ending[$job]:-} != "${expected[$job]%%,*}" ]]; then printf ', not %s' "${expected[$job]%%,*}"; fi
+    if [[ ${expected[$job]} == *", waits"* && -z ${waited_for[$job]:-} ]]; then printf ', never waited'; fi
+    if [[ ${expected[$job]} == *", together"* ]] && ! together "$job"; then printf ', not together'; fi
 }
 
 together() {
@@ -147,29 +147,32 @@ together() {
     [[ -n $first && $((last - first)) -le 2 ]]
 }
 
-all_as_expected() {
+# all_settled: every job is what its manifest says, or has ended otherwise.
+all_settled() {
     local job
     [[ ${#jobs[@]} -gt 0 ]] || return 1
-    for job in "${jobs[@]}"; do as_expected "$job" || return 1; done
+    for job in "${jobs[@]}"; do
+        if [[ ${phase[$job]} != done && ${phase[$job]} != failed && -n $(differences "$job") ]]; then return 1; fi
+    done
 }
 
-# reported_by JOB: no pod's event Scheduled came from another scheduler than the manifest says, and one came.
-reported_by() {
-    local job=$1 name pod reporter count=0
-    [[ ${expected[$job]} =~ ,\ by\ ([^,]+) ]] || return 0
+# reporters JOB EVENTS: the same, about who reported the event Scheduled of its pods.
+reporters() {
+    local job=$1 events=$2 name pod reporter count=0
+    if [[ ! ${expected[$job]} =~ ,\ by\ ([^,]+) ]]; then return; fi
     name=${BASH_REMATCH[1]}
     while IFS='|' read -r pod reporter; do
         if [[ " ${pod_names[$job]:-}" != *" $pod "* ]]; then continue; fi
-        if [[ $reporter != "$name" ]]; then return 1; fi
+        if [[ $reporter != "$name" ]]; then printf ', by %s' "$reporter"; fi
         count=$((count + 1))
-    done <<<"$scheduled_events"
-    [[ $count -gt 0 ]]
+    done <<<"$events"
+    if [[ $count -eq 0 ]]; then printf ', by nobody'; fi
 }
 
 row() {
     local job=$1 bound=${pods_bound[$1]:-0} all=${pods_all[$1]:-0} why=''
     case ${phase[$job]} in waiting | unsatisfiable | refused) why=${waited_for[$job]:-} ;; esac
-    printf '%-22s %-13s %5s  %s' "$job" "${phase[$job]}" "$bound/$all" "$why"
+    printf '%-20s %-13s %5s  %s' "$job" "${phase[$job]}" "$bound/$all" "$why"
 }
 
 # show NOW: on a terminal the whole board again, else a line for each change.
@@ -195,20 +198,21 @@ show() {
 
 # verdicts: the table at the end. Fails if a job is not what its manifest says.
 verdicts() {
-    local job result wrong=0 waited ran
-    scheduled_events=$(kube get -n "$namespace" events.events.k8s.io --field-selector reason=Scheduled \
+    local job wrong=0 events difference result waited ran
+    events=$(kube get -n "$namespace" events.events.k8s.io --field-selector reason=Scheduled \
         -o go-template='{{range .items}}{{.regarding.name}}|{{.reportingController}}{{"\n"}}{{end}}')
-    printf '\n%-22s %5s %7s %7s  %-36s %-36s %-7s %s\n' JOB PODS WAITED RAN EXPECTED FOUND RESULT 'WHY IT WAITED'
+    printf '\n%-20s %5s %7s %8s  %-6s %-36s %-36s %s\n' JOB PODS WAITED RAN RESULT EXPECTED FOUND 'WHY IT WAITED'
     for job in "${jobs[@]}"; do
+        difference=$(differences "$job")$(reporters "$job" "$events")
         result=ok
-        if ! as_expected "$job" || ! reported_by "$job"; then result=WRONG wrong=$((wrong + 1)); fi
+        if [[ -n $difference ]]; then result=WRONG wrong=$((wrong + 1)); fi
         waited='-' ran='-'
         if [[ -n ${started_at[$job]:-} ]]; then
             waited="$((started_at[$job] - seen_at[$job])) s" ran='goes on'
             if [[ -n ${ended_at[$job]:-} ]]; then ran="$((ended_at[$job] - started_at[$job])) s"; fi
         fi
-        printf '%-22s %5s %7s %7s  %-36s %-36s %-7s %s\n' "$job" "${pods_all[$job]:-0}" "$waited" "$ran" \
-            "${expected[$job]}" "${ending[$job]:-${phase[$job]}}" "$result" "${waited_for[$job]:-}"
+        printf '%-20s %5s %7s %8s  %-6s %-36s %-36s %s\n' "$job" "${pods_all[$job]:-0}" "$waited" "$ran" \
+            "$result" "${expected[$job]}" "${ending[$job]:-${phase[$job]}}$difference" "${waited_for[$job]:-}"
     done
     printf '\n%s of %s jobs did what their manifests say.\n' "$((${#jobs[@]} - wrong))" "${#jobs[@]}"
     [[ $wrong -eq 0 && ${#jobs[@]} -gt 0 ]]

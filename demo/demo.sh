@@ -96,7 +96,7 @@ watch_jobs() {
         if lines=$(look); then
             read_look "$lines" "$now"
             show "$now"
-            if all_as_expected; then return; fi
+            if all_settled; then return; fi
         fi
         if [[ $now -ge $seconds_max ]]; then
             say "Not all jobs did what their manifests say within $seconds_max s"

@@ -177,14 +177,9 @@ row() {
 
 # show NOW: on a terminal the whole board again, else a line for each change.
 show() {
-    local now=$1 job text columns
+    local now=$1 job text
     if [[ -t 1 ]]; then
-        columns=$(tput cols 2>/dev/null || echo 120)
-        printf '\033[H\033[2J%s s after the submission\n\n' "$now"
-        for job in "${jobs[@]}"; do
-            text=$(row "$job")
-            printf '%s\n' "${text:0:columns}"
-        done
+        draw "$now"
         return
     fi
     for job in "${jobs[@]}"; do
@@ -194,6 +189,22 @@ show() {
             shown[$job]=$text
         fi
     done
+}
+
+# draw NOW: the jobs that are not yet what their manifests say, as many as the terminal has room for.
+draw() {
+    local now=$1 job text board='' ready=0 drawn=0 columns lines
+    columns=$(tput cols 2>/dev/null || echo 120) lines=$(tput lines 2>/dev/null || echo 50)
+    for job in "${jobs[@]}"; do
+        if [[ -z $(differences "$job") ]]; then
+            ready=$((ready + 1))
+        elif [[ $((drawn += 1)) -le $((lines - 4)) ]]; then
+            text=$(row "$job")
+            board+=${text:0:columns}$'\n'
+        fi
+    done
+    printf '\033[H\033[2J%s s after the submission: %s of %s jobs are what their manifests say; the others:\n\n%s' \
+        "$now" "$ready" "${#jobs[@]}" "$board"
 }
 
 # verdicts: the table at the end. Fails if a job is not what its manifest says.

@@ -58,8 +58,12 @@ start_fluxqueue() {
     say "Starting Fluxqueue under its own service account"
     "$testbed" kubeconfig --dir "$dir/cluster" --namespace fluxqueue-system --serviceaccount fluxqueue \
         --output "$dir/fluxqueue.kubeconfig"
-    POD_NAMESPACE=fluxqueue-system setsid target/release/fluxqueue run --kubeconfig "$dir/fluxqueue.kubeconfig" \
-        --metrics-bind-address 127.0.0.1:0 >"$dir/fluxqueue.log" 2>&1 </dev/null &
+    # It would end by itself when its lease cannot be renewed; with setpriv at once, however this script ends.
+    local bound_to_us=()
+    if [[ -z $keep ]] && command -v setpriv >/dev/null; then bound_to_us=(setpriv --pdeathsig TERM); fi
+    POD_NAMESPACE=fluxqueue-system setsid "${bound_to_us[@]}" \
+        target/release/fluxqueue run --kubeconfig "$dir/fluxqueue.kubeconfig" --metrics-bind-address 127.0.0.1:0 \
+        >"$dir/fluxqueue.log" 2>&1 </dev/null &
     fluxqueue_pid=$!
     sleep 1
     kill -0 "$fluxqueue_pid" 2>/dev/null || fail "fluxqueue has ended: $(tail -n 5 "$dir/fluxqueue.log")"

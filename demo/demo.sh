@@ -114,7 +114,7 @@ watch_jobs() {
 stop() {
     local status=$?
     trap - EXIT INT TERM
-    if [[ $status -ne 0 && -f ${dir:-}/fluxqueue.log ]]; then
+    if [[ $status -ne 0 && $status -ne 130 && -f ${dir:-}/fluxqueue.log ]]; then
         mkdir -p target/demo && cp "$dir"/*.log target/demo/
         printf 'demo: failed; the logs are in target/demo/\n' >&2
     fi

@@ -59,7 +59,7 @@ func commandProgram(words []string) program {
 		return program{run: brief, code: exitCode(words[1:])}
 	case "false":
 		return program{run: brief, code: 1}
-	case "pause", "tail", "nginx", "httpd":
+	case "pause", "tail", "nginx", "httpd", "while", "until":
 		return program{run: forever}
 	default:
 		return program{run: brief}
@@ -67,7 +67,7 @@ func commandProgram(words []string) program {
 }
 
 // scriptProgram follows a shell script of simple commands one after the other: times add up, the last code counts,
-// and `exit` ends it. It is no shell: conditions, loops and variables are not understood.
+// `exit` ends it, and a `while` never ends. It is no shell: conditions, functions and variables are not understood.
 func scriptProgram(script string) program {
 	total := program{}
 	for _, line := range strings.FieldsFunc(script, func(r rune) bool { return r == ';' || r == '\n' || r == '&' }) {

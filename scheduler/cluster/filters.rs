@@ -211,3 +211,7 @@ impl AntiAffinityTerm {
         in_scope && self.selector.as_ref().is_some_and(selected)
     }
 }
+
+#[cfg(test)]
+#[path = "filters_tests.rs"]
+mod tests;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{Engine, Job, JobInfo, JobMode, no_job};
 use crate::pools::{Amounts, COUNT_MAX, Claim, SlotShape};
 use crate::time::End;
-use crate::{Error, idset};
+use crate::Error;
 
 /// Slots to put on a node, whether or not they fit.
 #[derive(Deserialize)]
@@ -99,11 +99,6 @@ impl Engine {
     pub fn remove_rank(&mut self, rank: u32) -> Result<(), Error> {
         let row = self.graph.row(rank)?;
         self.cut(self.graph.pools.vertices()[row])
-    }
-
-    /// The ranks of an idset, as ranges.
-    pub fn read_ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
-        idset::parse(text)
     }
 
     /// The shape, shared with the last one if they are equal.

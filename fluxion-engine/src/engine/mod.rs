@@ -6,6 +6,7 @@
 mod extensions;
 mod matching;
 mod options;
+mod partial;
 mod report;
 mod status;
 
@@ -119,28 +120,6 @@ impl Engine {
             self.graph.unhold(vertex, id);
         }
         Ok(())
-    }
-
-    /// Gives back what a job has on some ranks. Returns whether that was everything.
-    pub fn partial_cancel(&mut self, id: u64, ranges: &[(u32, u32)]) -> Result<bool, Error> {
-        let job = self.jobs.get_mut(&id).filter(|job| job.info.mode == JobMode::Allocated).ok_or_else(|| no_job(id))?;
-        let gone = |rank: u32| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank));
-        let (ranks, kept): (Vec<u32>, Vec<u32>) = job.ranks.iter().partition(|rank| gone(**rank));
-        let of_gone = |vertex: &&VertexId| self.graph.vertex(**vertex).rank.is_some_and(gone);
-        let (vertices, left): (Vec<VertexId>, Vec<VertexId>) = job.vertices.iter().partition(of_gone);
-        if ranks.is_empty() && vertices.is_empty() {
-            return Err(Error::invalid(format!("job {id}: holds nothing on these ranks")));
-        }
-        (job.ranks, job.vertices) = (kept, left);
-        for rank in ranks {
-            if let Some(row) = self.graph.pools.position(rank) {
-                self.graph.pools.release_job(row, id);
-            }
-        }
-        for vertex in vertices {
-            self.graph.unhold(vertex, id);
-        }
-        Ok(self.drop_if_empty(id))
     }
 
     /// Adds the vertices of a JGF document that are not there yet.

@@ -79,6 +79,24 @@ pub struct PoolUsage {
     pub used: u64,
 }
 
+impl Explanation {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
+impl NodeUsage {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("maps with text keys and numbers always have a JSON form")
+}
+
 impl Engine {
     /// Every pool of a node, with what is claimed of it now.
     pub fn usage(&self, rank: u32) -> Result<NodeUsage, Error> {

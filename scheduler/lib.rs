@@ -5,4 +5,6 @@
 
 pub mod cluster;
 pub mod core;
+pub mod fluxion;
+pub mod queue;
 pub mod workload;

@@ -218,7 +218,7 @@ impl Core {
             return;
         };
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if object.metadata.deletion_timestamp.is_some() {
+        if object.metadata.deletion_timestamp.is_some() || job.record.gone.as_ref() == Some(&reference.uid) {
             return;
         }
         match &job.record.stored {
@@ -266,6 +266,7 @@ impl Core {
             return;
         }
         job.record.stored = Stored::Absent;
+        job.record.gone = Some(Arc::clone(&gone.uid));
         job.record.status = None;
         job.record.edits = Edits::default();
         if !job.asks.is_empty() && !job.started && job.started_at.is_none() {

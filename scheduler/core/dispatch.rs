@@ -81,14 +81,19 @@ impl Core {
         let node = Arc::clone(&claim.node);
         let pod = member.pod.id.clone();
         let gated = !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE);
+        let on_its_way = member.ungating;
         let stage = if gated {
-            let kind = ActionKind::Ungate { pod, gate: Arc::from(names::GATE) };
-            Stage::Ungating(self.act(kind, Some(InFlight::Ungate(Arc::clone(uid)))))
+            let ungate = || ActionKind::Ungate { pod, gate: Arc::from(names::GATE) };
+            let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
+            Stage::Ungating(action)
         } else {
             self.bindings_in_flight += 1;
             Stage::Binding(self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(Arc::clone(uid)))))
         };
         if let Some(member) = self.members.get_mut(uid) {
+            if let Stage::Ungating(action) = stage {
+                member.ungating = Some(action);
+            }
             member.stage = stage;
         }
     }
@@ -217,12 +222,13 @@ impl Core {
 
     fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {
         let Some(member) = self.members.get_mut(uid) else { return };
+        member.ungating = None;
+        member.ungated |= matches!(outcome, WriteOutcome::Written(_));
         if member.stage != Stage::Ungating(action) {
             return;
         }
         match outcome {
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
-                member.ungated = true;
                 member.stage = Stage::Assigned;
                 self.outbox.push_back(Arc::clone(uid));
             }

@@ -213,6 +213,7 @@ impl Core {
             retry_at: Time(0),
             doomed: false,
             maybe_bound: false,
+            ungating: None,
             ungated: false,
             told: None,
             telling: None,

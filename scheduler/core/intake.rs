@@ -213,6 +213,7 @@ impl Core {
             retry_at: Time(0),
             doomed: false,
             maybe_bound: false,
+            doubt_until: Time(0),
             ungating: None,
             ungated: false,
             told: None,

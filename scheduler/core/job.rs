@@ -134,6 +134,8 @@ pub(super) struct Member {
     pub doomed: bool,
     /// The answer to a Binding got lost, so it may be on a node without our knowing.
     pub maybe_bound: bool,
+    /// Until then the watch may still show it on the node of a Binding whose answer got lost: it keeps that slot.
+    pub doubt_until: Time,
     /// The removal of our gate that is on its way: it goes on also when the pod loses its slot meanwhile.
     pub ungating: Option<ActionId>,
     /// Our gate has been taken off, though the pod as last seen has it.

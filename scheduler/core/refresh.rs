@@ -27,6 +27,7 @@ impl Core {
             return;
         }
         self.trim_kept(id);
+        self.obey_hold(id);
         self.forget_empty_start(id);
         let wanted = self.wanted_asks(id);
         self.set_asks(id, wanted);
@@ -356,6 +357,21 @@ impl Core {
             seat.occupant = None;
         }
         self.touched.insert(id);
+    }
+
+    /// A held job gives back slots of which nobody has been sent to his yet. A gang of which one has is finished.
+    fn obey_hold(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.record.edits.hold) else { return };
+        let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
+        let live = self.live_members(job);
+        if job.style == Style::Gang && live.iter().any(sent) {
+            return;
+        }
+        let unsent = live.iter().filter(|m| !sent(m) && matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
+        let unsent: Vec<Uid> = unsent.map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        for uid in unsent {
+            self.unassign(&uid);
+        }
     }
 
     /// A gang of which nothing is left starts anew, all or none.

@@ -147,7 +147,11 @@ impl Core {
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
-            (Some(InFlight::Stray), _) | (None, _) => {}
+            (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_))) => {
+                let at = self.now.plus_millis(RETRY_MILLIS_MAX);
+                self.wake(Timer::Stray(key), at);
+            }
+            (Some(InFlight::Stray(_)), _) | (None, _) => {}
             (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),
         }
     }

@@ -475,7 +475,7 @@ impl Core {
             return;
         }
         let Some(reference) = self.records.get(key).and_then(|object| reference(object)) else { return };
-        self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Stray));
+        self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Stray(key.clone())));
     }
 
     /// Everything that a person may want to see of the core's state, as JSON.

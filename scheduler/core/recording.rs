@@ -338,6 +338,7 @@ impl Core {
         job.record.edits = Edits::of(&object);
         job.record.status.clone_from(&object.status);
         let Some(status) = &object.status else { return };
+        job.on_record = !status.placement.is_empty();
         job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fluxqueue::core::ActionKind;
 use fluxqueue::workload::{Lifetime, Phase, Pod};
 use fluxqueue_api::JobState;
 
@@ -107,7 +108,7 @@ fn drain(sim: &mut Simulation) -> Result<bool, Violation> {
     while sim.answer() {
         moved = true;
     }
-    moved |= sim.decide()? > 0;
+    moved |= !sim.decide()?.is_empty();
     while sim.admit()? {
         moved = true;
     }

@@ -65,9 +65,7 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
     let mut all = Vec::new();
     for (unit, members) in units {
         let records = jobs::records(&unit, &sim.server.flux_jobs);
-        let barred =
-            |pod: &&&Arc<Pod>| !pod.unsupported.is_empty() || pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
-        if members.iter().any(|pod| barred(&pod)) || held(sim, &members, &records) {
+        if members.iter().any(|pod| is_barred(pod)) || held(sim, &members, &records) {
             continue;
         }
         let pods: Vec<_> = members
@@ -93,6 +91,13 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         all.push(Waiting { unit, pods, priority, queued_at, together, claim });
     }
     all
+}
+
+/// The pod cannot be started as it is.
+fn is_barred(pod: &Pod) -> bool {
+    let gated = pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
+    let invalid = pod.group.as_ref().is_some_and(|group| group.size.is_err());
+    gated || invalid || !pod.unsupported.is_empty()
 }
 
 /// A person holds the job, or the set that the pod is a part of.

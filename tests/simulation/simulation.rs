@@ -229,7 +229,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn foreigners(&mut self) {
-        match self.rng.weighted(&[2, 3, 6]) {
+        match self.rng.weighted(&[40, 60, 120, 1]) {
             0 => {
                 let run = self.foreign.submit(&mut self.server, self.now, &mut self.rng, &mut self.stats);
                 if let Some((id, run)) = run {
@@ -240,6 +240,11 @@ impl<'a> Simulation<'a> {
                 }
             }
             1 => self.foreign.look(&self.server),
+            3 => {
+                if let Some(node) = self.foreign.meddle(&mut self.server, &mut self.rng, &mut self.stats) {
+                    self.disturbed.insert(node, self.steps);
+                }
+            }
             _ => {
                 if let Some(node) = self.foreign.bind(&mut self.server, &mut self.rng, &mut self.stats) {
                     self.disturbed.insert(node, self.steps);

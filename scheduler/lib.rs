@@ -5,4 +5,5 @@
 
 pub mod cluster;
 pub mod core;
+pub mod fluxion;
 pub mod workload;

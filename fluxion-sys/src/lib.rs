@@ -13,8 +13,10 @@
 //! ```
 #![allow(unsafe_code, reason = "this crate is the C boundary")]
 
-#[allow(missing_docs, non_camel_case_types, unreachable_pub, reason = "made by bindgen from the header, which has the docs")]
-#[allow(clippy::pedantic, reason = "made by bindgen")]
+// Formatted by bindgen's own printer, so that the test can compare bytes.
+#[rustfmt::skip]
+#[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, unreachable_pub, dead_code,
+    clippy::pedantic, reason = "made by bindgen from the header, which has the docs")]
 mod bindings;
 mod builtin;
 pub mod errno;

@@ -23,16 +23,7 @@ pub struct FunctionTable {
     pub update_allocate: unsafe extern "C" fn(Ctx, u64, Text, *mut i64, *mut f64, *mut *const c_char) -> c_int,
     pub cancel: unsafe extern "C" fn(Ctx, u64, bool) -> c_int,
     pub info: unsafe extern "C" fn(Ctx, u64, TextOut, *mut bool, *mut i64, *mut f64) -> c_int,
-    pub stat: unsafe extern "C" fn(
-        Ctx,
-        *mut i64,
-        *mut i64,
-        *mut i64,
-        *mut f64,
-        *mut f64,
-        *mut f64,
-        *mut f64,
-    ) -> c_int,
+    pub stat: unsafe extern "C" fn(Ctx, *mut i64, *mut i64, *mut i64, *mut f64, *mut f64, *mut f64, *mut f64) -> c_int,
     pub get_err_msg: unsafe extern "C" fn(Ctx) -> *mut c_char,
     pub clear_err_msg: unsafe extern "C" fn(Ctx),
     /// `reapi_cli_match`, since 0.33.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{Engine, Job, JobInfo, JobMode, no_job};
+use crate::Error;
 use crate::pools::{Amounts, COUNT_MAX, Claim, SlotShape};
 use crate::time::End;
-use crate::Error;
 
 /// Slots to put on a node, whether or not they fit.
 #[derive(Deserialize)]

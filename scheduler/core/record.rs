@@ -28,6 +28,8 @@ pub(super) struct Record {
     /// The status as the API server has it, as far as we know.
     pub status: Option<FluxJobStatus>,
     pub generation: Option<i64>,
+    /// The FluxJob of this uid is gone: late news of it are no news.
+    pub gone: Option<Uid>,
     /// Not before this, after a failure.
     pub retry_at: Time,
     pub attempts: u32,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, names, placement};
 
-use super::job::{Job, Seat, Stage, Style};
+use super::job::{Identity, Job, Seat, Stage, Style};
 use super::record::{self, Edits, Snapshot, Stored, time_of};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
@@ -68,7 +68,7 @@ impl Core {
     /// A lone pod that was just given a node is bound first and recorded after; of one that is gone there is nothing to
     /// record.
     fn is_worth_recording(&self, job: &Job) -> bool {
-        if job.members.is_empty() {
+        if job.members.is_empty() || self.owners_are_gone(job) {
             return false;
         }
         if job.style != Style::Lone {
@@ -77,6 +77,12 @@ impl Core {
         let on_the_way = |stage: &Stage| matches!(stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_));
         let member = job.members.first().and_then(|uid| self.members.get(uid));
         member.is_some_and(|member| !on_the_way(&member.stage) || member.attempts > 0) && self.was_tried(job)
+    }
+
+    /// What made its pods was deleted: a record would be removed with it at once, again and again.
+    fn owners_are_gone(&self, job: &Job) -> bool {
+        let made_by_controller = !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
+        made_by_controller && !job.owners.iter().any(|owner| self.controllers.contains_key(&*owner.uid))
     }
 
     /// False only between the arrival of a pod and the first pass.
@@ -218,7 +224,7 @@ impl Core {
             return;
         };
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if object.metadata.deletion_timestamp.is_some() {
+        if object.metadata.deletion_timestamp.is_some() || job.record.gone.as_ref() == Some(&reference.uid) {
             return;
         }
         match &job.record.stored {
@@ -266,6 +272,7 @@ impl Core {
             return;
         }
         job.record.stored = Stored::Absent;
+        job.record.gone = Some(Arc::clone(&gone.uid));
         job.record.status = None;
         job.record.edits = Edits::default();
         if !job.asks.is_empty() && !job.started && job.started_at.is_none() {

@@ -2,6 +2,9 @@
 
 mod action;
 mod event;
+pub mod report;
+mod settings;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
+pub use settings::{CoreSettings, NodePolicy};

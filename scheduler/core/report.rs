@@ -1,0 +1,137 @@
+//! What the core tells about itself: numbers for the metrics, without any metrics library.
+//!
+//! Counters only grow, from 0 at the start of the process; gauges say how it is now.
+
+use std::sync::Arc;
+
+/// All numbers of the core at one moment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Gauges {
+    /// Pods that wait, by why.
+    pub pending_pods: PendingPods,
+    /// FluxJobs by state, with the state's name as users see it.
+    pub jobs: Vec<(&'static str, u64)>,
+    /// Nodes in the picture of the cluster.
+    pub nodes: u64,
+    /// Pods in the picture of the cluster, whoever schedules them.
+    pub pods: u64,
+    /// Pods that we decided to bind and whose Binding has no outcome yet.
+    pub assumed_pods: u64,
+    /// Attempts to place, per scheduler name.
+    pub attempts: Vec<Attempts>,
+    /// From the moment at which a pod could first have been placed to its Binding.
+    pub scheduling_sli: DurationCounts,
+    /// How often each pod had been tried when it was bound.
+    pub pods_bound: u64,
+    /// Pods that a kubelet refused or evicted after we had placed them.
+    pub kubelet_refusals: u64,
+    /// Pods that another scheduler bound, or that ended up elsewhere than we meant.
+    pub bound_elsewhere: u64,
+    /// Slots that were kept for a successor and passed on to it.
+    pub slots_passed_on: u64,
+    /// Calls into the resource graph that failed: each is a defect.
+    pub graph_errors: u64,
+    /// Differences that the audit found between the graph and what was received.
+    pub audit_differences: u64,
+    /// Scheduling passes.
+    pub passes: u64,
+    /// The first lists have been received.
+    pub synced: bool,
+}
+
+/// Waiting pods, by kube-scheduler's names of queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PendingPods {
+    /// They wait for their turn or for room.
+    pub active: u64,
+    /// Something failed; they are tried again later.
+    pub backoff: u64,
+    /// They can never run on the nodes there are, or were refused.
+    pub unschedulable: u64,
+    /// Gated by someone else, held, or of a group that is not complete.
+    pub gated: u64,
+}
+
+/// Attempts to place pods that name one scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempts {
+    /// The scheduler name.
+    pub profile: Arc<str>,
+    /// Pods that were placed.
+    pub scheduled: u64,
+    /// Pods that found no room.
+    pub unschedulable: u64,
+    /// Attempts that failed otherwise.
+    pub error: u64,
+}
+
+/// How many buckets have a bound.
+const BOUNDS: usize = 20;
+
+/// A histogram of durations, with kube-scheduler's buckets of the SLI: 10 ms times 2^0 to 2^19.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DurationCounts {
+    /// Per bucket; the last has no bound.
+    counts: [u64; BOUNDS + 1],
+    /// Sum in microseconds, exact, so that equal runs give equal reports.
+    sum_micros: u64,
+}
+
+// === impl DurationCounts ===
+
+impl DurationCounts {
+    /// Counts one duration; a negative one (clocks differ) counts as 0.
+    pub fn observe_micros(&mut self, micros: i64) {
+        let micros = u64::try_from(micros).unwrap_or(0);
+        let bucket = (0..BOUNDS).find(|&at| micros <= Self::bound_micros(at)).unwrap_or(BOUNDS);
+        self.counts[bucket] += 1;
+        self.sum_micros = self.sum_micros.saturating_add(micros);
+    }
+
+    /// Bucket bounds in seconds (the last is infinite) with the number of durations in each bucket, not accumulated.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.counts.iter().enumerate().map(|(at, count)| {
+            let bound = if at < BOUNDS { seconds(Self::bound_micros(at)) } else { f64::MAX };
+            (bound, *count)
+        })
+    }
+
+    /// How many durations were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum, in seconds.
+    pub fn sum_seconds(&self) -> f64 {
+        seconds(self.sum_micros)
+    }
+
+    fn bound_micros(bucket: usize) -> u64 {
+        10_000 << bucket
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sums of durations stay far below 2^53 microseconds")]
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DurationCounts;
+
+    #[test]
+    fn durations_fall_into_kube_schedulers_buckets() {
+        let mut counts = DurationCounts::default();
+        for micros in [-5, 0, 10_000, 10_001, 20_000, i64::MAX] {
+            counts.observe_micros(micros);
+        }
+        let buckets: Vec<(f64, u64)> = counts.buckets().collect();
+        assert_eq!(buckets.len(), 21);
+        assert_eq!(buckets[0], (0.01, 3));
+        assert_eq!(buckets[1], (0.02, 2));
+        assert_eq!(buckets[19].0, 5242.88);
+        assert_eq!(buckets[20], (f64::MAX, 1));
+        assert_eq!(counts.count(), 6);
+    }
+}

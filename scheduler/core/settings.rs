@@ -1,0 +1,55 @@
+//! What the core is told once, at its start.
+//!
+//! Plain values, already checked: where they come from (flags, the settings file) is `crate::settings`' matter.
+
+use std::sync::Arc;
+
+/// Settings of the core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoreSettings {
+    /// `spec.schedulerName` values that are ours; never empty, without repeats.
+    pub scheduler_names: Vec<Arc<str>>,
+    /// Which of the nodes that fit a job takes.
+    pub node_policy: NodePolicy,
+    /// The walltime of a job that says none itself and would otherwise end some day; `None`: nothing is assumed.
+    pub default_walltime_secs: Option<u64>,
+    /// How long the FluxJob of an ended job is kept.
+    pub ttl_after_finished_secs: u64,
+    /// How long the slot of a pod that ended is kept for its successor.
+    pub slot_keep_secs: u64,
+    /// How long a group whose pods stop appearing may stay incomplete before that is said.
+    pub group_grace_secs: u64,
+}
+
+/// Which of the nodes that fit are taken: Fluxion's match policies by their names there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NodePolicy {
+    /// The cheapest to find.
+    #[default]
+    First,
+    /// The lowest ranks.
+    LoNode,
+    /// The highest ranks.
+    HiNode,
+}
+
+// === impl NodePolicy ===
+
+impl NodePolicy {
+    /// All of them.
+    pub const ALL: [NodePolicy; 3] = [NodePolicy::First, NodePolicy::LoNode, NodePolicy::HiNode];
+
+    /// The policy's name in Fluxion, in the settings file and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NodePolicy::First => "first",
+            NodePolicy::LoNode => "lonode",
+            NodePolicy::HiNode => "hinode",
+        }
+    }
+
+    /// The policy of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+}

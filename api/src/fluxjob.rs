@@ -1,12 +1,15 @@
 //! `FluxJob`: the record of one thing that was submitted. `spec` says what is asked, `status` what happened.
 //!
 //! The fields of the fluxqueue prototype keep their names and meaning; the others stand beside them.
+#![expect(clippy::duplicated_attributes, reason = "every printer column has a type and a priority of its own")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+use crate::validation;
 
 /// What is asked. Written by the scheduler; of it, people may change `priority`, `queue`, `duration` and `hold`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -19,50 +22,116 @@ use std::collections::BTreeMap;
     shortname = "fj",
     namespaced,
     status = "FluxJobStatus",
+    doc = "One thing that was submitted to Fluxqueue: a Job, a group of pods, a lone pod, or an elastic set of pods.",
+    printcolumn(
+        name = "State",
+        type_ = "string",
+        json_path = ".status.state",
+        description = "Where the job is in its life"
+    ),
+    printcolumn(
+        name = "Size",
+        type_ = "string",
+        json_path = ".status.size",
+        description = "Pods that are bound, of those it wants"
+    ),
+    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes", description = "Nodes it is placed on"),
+    printcolumn(
+        name = "Position",
+        type_ = "integer",
+        json_path = ".status.position",
+        description = "Place in the queue, 1 being next"
+    ),
+    printcolumn(
+        name = "Start",
+        type_ = "string",
+        json_path = ".status.estimatedStartTime",
+        description = "When it is expected to start"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Queue",
+        type_ = "string",
+        json_path = ".spec.queue",
+        description = "The queue it waits in",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Priority",
+        type_ = "integer",
+        json_path = ".spec.priority",
+        description = "Higher goes first",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.blockedBy.reason",
+        description = "Why it has not started",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.blockedBy.message",
+        description = "The same, with numbers",
+        priority = "1"
+    ),
     derive = "PartialEq",
     derive = "Default"
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = validation::only_a_persons_fields_change()))]
 pub struct FluxJobSpec {
     /// The Flux jobspec (RFC 25) of the request, as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 262_144))]
     pub jobspec: Option<String>,
     /// The kind of the workload: 0 Pod, 1 Job, 2 Deployment, 3 ReplicaSet, 4 StatefulSet, 5 a group of pods.
     #[serde(rename = "type", default)]
     pub workload_type: WorkloadType,
     /// The workload's name (of a group: the group's).
     #[serde(default)]
+    #[schemars(length(max = 253))]
     pub name: String,
     /// How many pods start together.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub nodes: i32,
     /// How long it runs at most, in seconds; 0: no limit is known.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub duration: i32,
     /// May hold a reservation.
     #[serde(default)]
     pub reservation: bool,
     /// The serialized workload object, base64; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "byte"))]
+    #[schemars(length(max = 1_048_576), extend("format" = "byte"))]
     pub object: Option<String>,
     /// Nodes, as the prototype listed them; `status.placement` says more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// What the pods ask, by role: pods of one role are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 1024),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub roles: Vec<Role>,
     /// Higher goes first. Taken from the pods' PriorityClass.
     #[serde(default)]
     pub priority: i32,
     /// The queue it waits in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub queue: Option<String>,
     /// While true, it is not started.
     #[serde(default)]
     pub hold: bool,
     /// The node label whose domain all pods must share; not honoured yet, so a value is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
     pub topology: Option<String>,
 }
 
@@ -90,22 +159,28 @@ pub enum WorkloadType {
 pub struct Resources {
     /// Names of nodes.
     #[serde(default)]
+    #[schemars(length(max = 16_384), inner(length(max = 253)))]
     pub nodes: Vec<String>,
 }
 
 /// Pods that are alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = validation::minimum_within_count()))]
 pub struct Role {
     /// Its name, unique in the job.
+    #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// How many pods.
+    #[schemars(range(min = 0))]
     pub count: i32,
     /// How many of them must start together.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub min: i32,
     /// What each asks, as Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
     pub requests: BTreeMap<String, String>,
 }
 
@@ -143,6 +218,9 @@ pub struct FluxJobStatus {
     /// Where its pods go, written before the first of them is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PlacementRange>,
+    /// The nodes of `placement` as one hostlist, each named once, for kubectl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
     /// The epoch of the leader that wrote the placement: the Lease's leaderTransitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
@@ -160,6 +238,7 @@ pub struct FluxJobStatus {
     pub blocked_by: Option<BlockedBy>,
     /// Conditions: Scheduled, Degraded, Finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
@@ -268,5 +347,59 @@ impl JsonSchema for WorkloadType {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 5 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_fluxjob_of_the_prototype_is_read() {
+        let job: FluxJob = serde_json::from_value(json!({
+            "apiVersion": "jobs.converged-computing.org/v1alpha1",
+            "kind": "FluxJob",
+            "metadata": { "name": "lammps-job", "namespace": "default" },
+            "spec": {
+                "jobspec": "version: 9999",
+                "type": 1,
+                "name": "lammps",
+                "object": "e30=",
+                "duration": 3600,
+                "reservation": true,
+                "nodes": 2,
+                "resources": { "nodes": ["kind-worker", "kind-worker2"] }
+            },
+            "status": { "submitStatus": "statusSubmit" }
+        }))
+        .unwrap();
+        assert_eq!(job.spec.workload_type, WorkloadType::Job);
+        assert_eq!((job.spec.nodes, job.spec.duration, job.spec.reservation), (2, 3600, true));
+        assert_eq!(job.spec.resources.unwrap().nodes, ["kind-worker", "kind-worker2"]);
+        assert_eq!(job.status.unwrap().submit_status.as_deref(), Some("statusSubmit"));
+    }
+
+    #[test]
+    fn an_empty_spec_is_a_pod_that_asks_nothing() {
+        let spec: FluxJobSpec = serde_json::from_value(json!({})).unwrap();
+        assert_eq!(spec, FluxJobSpec::default());
+    }
+
+    #[test]
+    fn type_is_an_integer_from_a_closed_set() {
+        for number in 0..=5 {
+            let spec: FluxJobSpec = serde_json::from_value(json!({ "type": number })).unwrap();
+            assert_eq!(serde_json::to_value(&spec).unwrap()["type"], number);
+        }
+        for bad in [json!(-1), json!(6), json!("job"), json!(1.5)] {
+            assert!(serde_json::from_value::<FluxJobSpec>(json!({ "type": bad })).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let status = serde_json::to_value(FluxJobStatus::default()).unwrap();
+        assert_eq!(status, json!({ "bound": 0, "total": 0 }));
     }
 }

@@ -1,7 +1,14 @@
 //! The API types of Fluxqueue: `FluxJob`, and the labels, annotations and names it shares with its users. No I/O.
 
+mod crd;
 pub mod fluxjob;
+pub mod hostlist;
+pub mod idset;
 pub mod names;
+pub mod placement;
+mod validation;
+
+pub use crd::crd_yaml;
 
 pub use fluxjob::{
     BlockedBy, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Resources, Role, WorkloadType,

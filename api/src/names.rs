@@ -2,6 +2,8 @@
 //!
 //! Those of fluxqueue, fluxnetes and Fluence keep their meaning.
 
+use crate::WorkloadType;
+
 /// The API group of FluxJob.
 pub const GROUP: &str = "jobs.converged-computing.org";
 
@@ -32,3 +34,109 @@ pub const WORKLOAD_KIND: &str = "fluxqueue/workload-kind";
 
 /// Label of every object that Fluxqueue makes.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fluxqueue");
+
+/// The longest name that Kubernetes takes: a DNS-1123 subdomain.
+const NAME_LENGTH_MAX: usize = 253;
+
+/// The name of the FluxJob of a workload: `<name>-<suffix>-<five characters made of the uid>`, such as
+/// `lammps-job-4f7qa`. A later workload of the same name has another uid, so it gets another FluxJob.
+///
+/// `name` may be a label value (a group's name): what no object's name may have becomes `-` or lower case, and what is
+/// too long is cut. Names that become alike by this still differ in the part that the uid makes.
+pub fn fluxjob_name(name: &str, workload: WorkloadType, uid: &str) -> String {
+    let tail = format!("{}-{}", workload.suffix(), uid_suffix(uid));
+    let mut head = String::with_capacity(name.len());
+    for character in name.chars().map(|c| c.to_ascii_lowercase()) {
+        match character {
+            'a'..='z' | '0'..='9' => head.push(character),
+            _ if head.is_empty() => {}
+            '.' if head.ends_with(|c: char| c.is_ascii_alphanumeric()) => head.push('.'),
+            // A label of a subdomain begins with a letter or digit.
+            _ if head.ends_with('.') => {}
+            _ => head.push('-'),
+        }
+    }
+    head.truncate(NAME_LENGTH_MAX - tail.len() - 1);
+    let head = head.trim_end_matches(['-', '.']);
+    if head.is_empty() { tail } else { format!("{head}-{tail}") }
+}
+
+/// Five characters that stay the same for a uid in every version of this program: 25 bits of FNV-1a, in base 32.
+fn uid_suffix(uid: &str) -> String {
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let hash = uid
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    // The upper bits of the hash have seen every byte; the lowest ones of similar uids resemble each other.
+    let folded = hash ^ (hash >> 32);
+    let digits = folded.to_le_bytes();
+    let digit = |at: usize| (u16::from_le_bytes([digits[at * 5 / 8], digits[at * 5 / 8 + 1]]) >> (at * 5 % 8)) & 31;
+    (0..5).map(|at| char::from(ALPHABET[usize::from(digit(at))])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    const UID: &str = "0b1a7c52-5f0e-4a57-9d1b-3f0c0f7e2a11";
+
+    fn is_dns_subdomain(name: &str) -> bool {
+        let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let label = |label: &str| {
+            label.bytes().all(|b| edge(b) || b == b'-')
+                && label.bytes().next().is_some_and(edge)
+                && label.bytes().last().is_some_and(edge)
+        };
+        name.len() <= 253 && name.split('.').all(label)
+    }
+
+    #[test]
+    fn names_say_what_and_which() {
+        assert_eq!(fluxjob_name("lammps", WorkloadType::Job, UID), "lammps-job-fj41v");
+        assert_eq!(fluxjob_name("web.v1", WorkloadType::Deployment, UID), "web.v1-deployment-fj41v");
+        assert_ne!(
+            fluxjob_name("lammps", WorkloadType::Job, UID),
+            fluxjob_name("lammps", WorkloadType::Job, "0b1a7c52-5f0e-4a57-9d1b-3f0c0f7e2a12")
+        );
+    }
+
+    #[test]
+    fn label_values_become_names() {
+        assert_eq!(fluxjob_name("My_Group..1.-x", WorkloadType::Group, UID), "my-group.1.x-group-fj41v");
+        assert_eq!(fluxjob_name("a-.b", WorkloadType::Group, UID), "a--b-group-fj41v");
+        assert_eq!(fluxjob_name("", WorkloadType::Group, UID), "group-fj41v");
+        assert_eq!(fluxjob_name("__", WorkloadType::Group, UID), "group-fj41v");
+        assert_eq!(fluxjob_name("x_", WorkloadType::Group, UID), "x-group-fj41v");
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let name = fluxjob_name(&"n".repeat(253), WorkloadType::StatefulSet, UID);
+        assert_eq!(name.len(), 253);
+        assert!(name.ends_with("n-statefulset-fj41v"), "{name}");
+    }
+
+    #[test]
+    fn uids_seldom_share_a_suffix() {
+        let uids = (0..2000).map(|n: u32| format!("{:08x}-5f0e-4a57-9d1b-3f0c0f7e2a11", n.wrapping_mul(0x9e37_79b9)));
+        let suffixes: BTreeSet<String> = uids.map(|uid| uid_suffix(&uid)).collect();
+        // 2000 of 2^25: 0.06 pairs are expected to collide.
+        assert!(suffixes.len() >= 1998, "{}", suffixes.len());
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_valid(name in "[A-Za-z0-9._-]{0,300}", uid in "[0-9a-f-]{0,36}") {
+            let made = fluxjob_name(&name, WorkloadType::ReplicaSet, &uid);
+            prop_assert!(is_dns_subdomain(&made), "{}", made);
+        }
+
+        #[test]
+        fn valid_names_stay_readable(name in "[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?(\\.[a-z0-9]{1,8})?") {
+            let made = fluxjob_name(&name, WorkloadType::Pod, UID);
+            prop_assert!(made.starts_with(&format!("{name}-pod-")), "{}", made);
+        }
+    }
+}

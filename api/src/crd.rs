@@ -1,0 +1,81 @@
+//! The CustomResourceDefinition, generated from the Rust types.
+//!
+//! `manifests/crds/fluxjobs.yaml` is its output, checked in so that it can be applied and read without a build.
+
+use kube::core::CustomResourceExt;
+
+use crate::FluxJob;
+
+const HEADER: &str = "\
+# Generated from api/src/fluxjob.rs by `fluxqueue crds` (`make crds`). Do not edit.
+";
+
+/// Every CustomResourceDefinition of Fluxqueue, as YAML that `kubectl apply` takes.
+pub fn crd_yaml() -> String {
+    let yaml = serde_saphyr::to_string(&FluxJob::crd()).expect("the schema is a tree of strings, numbers and lists");
+    format!("{HEADER}{yaml}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use std::path::Path;
+
+    /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the file anew; `make crds` does the same.
+    #[test]
+    fn checked_in_crd_is_what_the_types_say() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/crds/fluxjobs.yaml");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, crd_yaml()).unwrap();
+        }
+        let golden = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            golden == crd_yaml(),
+            "{} is not what the types say: run UPDATE_GOLDEN=1 cargo test -p fluxqueue-api",
+            path.display()
+        );
+    }
+
+    #[test]
+    fn yaml_reads_back_as_the_same_definition() {
+        let read: CustomResourceDefinition = serde_saphyr::from_str(&crd_yaml()).unwrap();
+        assert_eq!(read, FluxJob::crd());
+    }
+
+    #[test]
+    fn schema_keeps_what_the_api_server_acts_on() {
+        let crd = serde_json::to_value(FluxJob::crd()).unwrap();
+        let version = &crd["spec"]["versions"][0];
+        assert_eq!(version["subresources"]["status"], serde_json::json!({}));
+        let properties = &version["schema"]["openAPIV3Schema"]["properties"];
+
+        let conditions = &properties["status"]["properties"]["conditions"];
+        assert_eq!(conditions["x-kubernetes-list-type"], "map");
+        assert_eq!(conditions["x-kubernetes-list-map-keys"], serde_json::json!(["type"]));
+
+        let states = properties["status"]["properties"]["state"]["enum"].as_array().unwrap();
+        assert!(states.contains(&"Unsatisfiable".into()), "{states:?}");
+
+        let spec = &properties["spec"]["properties"];
+        for field in ["nodes", "duration"] {
+            assert_eq!(spec[field]["minimum"].as_f64(), Some(0.0), "{field}");
+        }
+        // A rule that compares a field which may be absent must ask `has` first; these are always there.
+        for field in ["type", "name", "nodes", "reservation"] {
+            assert!(!spec[field]["default"].is_null(), "{field} has no default");
+        }
+    }
+
+    #[test]
+    fn every_field_of_spec_is_either_fixed_or_a_persons() {
+        let crd = serde_json::to_value(FluxJob::crd()).unwrap();
+        let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        let rules = spec["x-kubernetes-validations"].as_array().unwrap();
+        let may_change = ["priority", "queue", "duration", "hold"];
+        for field in spec["properties"].as_object().unwrap().keys() {
+            let fixed = rules.iter().any(|rule| rule["fieldPath"] == format!(".{field}"));
+            assert_ne!(fixed, may_change.contains(&field.as_str()), "{field}");
+        }
+    }
+}

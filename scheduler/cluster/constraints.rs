@@ -7,11 +7,6 @@ use std::sync::Arc;
 /// Two pods with equal constraints may use the same nodes, so the answer per node is computed once for all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Constraints {
-    /// The pod's namespace and labels: what the anti-affinity of pods already there is matched against. Empty unless
-    /// the pod has labels.
-    pub namespace: Arc<str>,
-    /// The pod's labels, sorted by key.
-    pub labels: Vec<(Arc<str>, Arc<str>)>,
     /// `spec.nodeSelector`, sorted by key.
     pub node_selector: Vec<(Arc<str>, Arc<str>)>,
     /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` if absent (an empty list matches nothing).

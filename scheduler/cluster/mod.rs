@@ -1,8 +1,12 @@
 //! What there is: nodes, what is used of them, and who may go where.
 
 pub mod constraints;
+pub mod filters;
+mod node;
 mod resources;
+pub mod summary;
 
+pub use node::InvalidAmount;
 pub use resources::{ResourceName, Resources};
 
 use std::sync::Arc;

@@ -3,6 +3,21 @@
 //! The types here are small, owned and comparable; conversion from Kubernetes objects lives in the submodules and is
 //! pure. What belongs together (a gang, an elastic set) is decided by the core from these facts, not here.
 
+mod constraints;
+mod controller;
+mod group;
+pub mod metadata;
+mod pod;
+pub mod quantity;
+pub mod requests;
+mod shape;
+mod unsupported;
+pub mod walltime;
+
+pub use group::GROUP_SIZE_MAX;
+pub use metadata::InvalidObject;
+pub use shape::{SHAPES_MAX, ShapeInterner};
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,6 +78,9 @@ pub struct Pod {
     pub priority: i32,
     /// `metadata.creationTimestamp`.
     pub created: Time,
+    /// `metadata.labels`, sorted by key: what the anti-affinity of pods already there is matched against. They are not
+    /// part of the shape, since pods of one template differ in them (a Job's completion index, say).
+    pub labels: metadata::Labels,
     /// What it asks and where it may go. Pods of one template share one value.
     pub shape: Arc<Shape>,
     /// How long its resources are taken.
@@ -199,8 +217,9 @@ pub struct Controller {
     pub deadline: Option<Time>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// The walltime annotation of the object, in seconds, or why its value is no duration (names the annotation).
-    pub walltime: Option<Result<u64, String>>,
+    /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for `unlimited`), or why
+    /// its value is no duration (names the annotation).
+    pub walltime: Option<Result<Lifetime, String>>,
 }
 
 impl Time {

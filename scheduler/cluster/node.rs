@@ -1,0 +1,72 @@
+//! Reads a node.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node as KubeNode;
+
+use super::{Node, Resources, Taint};
+use crate::workload::metadata::{name_and_uid, sorted};
+use crate::workload::{InvalidObject, quantity};
+
+/// An amount in a node's `status.allocatable` that cannot be read. The node has none of it until that is repaired.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("node {node}: {field}: {source}")]
+pub struct InvalidAmount {
+    /// The node's name.
+    pub node: Arc<str>,
+    /// JSON path of the field.
+    pub field: String,
+    /// What is wrong with it.
+    pub source: quantity::QuantityError,
+}
+
+impl Node {
+    /// Reads a node, and what of it could not be read. Fails only without a name or uid.
+    pub fn from_kubernetes(node: &KubeNode) -> Result<(Node, Vec<InvalidAmount>), InvalidObject> {
+        let (name, uid) = name_and_uid("Node", &node.metadata)?;
+        let (spec, status) = (node.spec.as_ref(), node.status.as_ref());
+        let (allocatable, invalid) = allocatable(node, &name);
+        let taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let features = status.and_then(|status| status.declared_features.as_deref()).unwrap_or_default();
+        let taint = |taint: &k8s_openapi::api::core::v1::Taint| Taint {
+            key: taint.key.as_str().into(),
+            value: taint.value.as_deref().unwrap_or_default().into(),
+            effect: taint.effect.as_str().into(),
+        };
+        let node = Node {
+            name,
+            uid,
+            allocatable,
+            labels: sorted(node.metadata.labels.as_ref()).collect(),
+            taints: taints.iter().map(taint).collect(),
+            unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
+            not_ready: conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status != "True"),
+            declared_features: features.iter().map(|feature| feature.as_str().into()).collect(),
+        };
+        Ok((node, invalid))
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let at = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+        Some(&self.labels[at].1)
+    }
+}
+
+fn allocatable(node: &KubeNode, name: &Arc<str>) -> (Resources, Vec<InvalidAmount>) {
+    let listed = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let mut amounts = Resources::new();
+    let mut invalid = Vec::new();
+    for (resource, text) in listed.into_iter().flatten() {
+        let amount = if resource == "cpu" { quantity::millis(&text.0) } else { quantity::value(&text.0) };
+        match amount {
+            Ok(amount) => amounts.set(resource.as_str(), amount),
+            Err(source) => {
+                let field = format!("status.allocatable.{resource}");
+                invalid.push(InvalidAmount { node: Arc::clone(name), field, source });
+            }
+        }
+    }
+    (amounts, invalid)
+}

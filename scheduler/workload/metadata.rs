@@ -1,0 +1,91 @@
+//! `metadata` of any Kubernetes object: who it is, who made it, what it is labelled with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
+
+use super::{ObjectKey, ObjectRef, Owner, OwnerKind, Time};
+
+/// Labels, sorted by key.
+pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
+
+/// An object that lacks what every object from an API server has. It cannot be told from others, so it is left out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {object}: {field}: {message}")]
+pub struct InvalidObject {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Namespace and name, as far as they are known.
+    pub object: String,
+    /// JSON path of the field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Namespace, name and uid of a namespaced object.
+pub fn object_ref(kind: &'static str, metadata: &ObjectMeta) -> Result<ObjectRef, InvalidObject> {
+    let namespace = required(kind, metadata, "metadata.namespace", metadata.namespace.as_deref())?;
+    let (name, uid) = name_and_uid(kind, metadata)?;
+    Ok(ObjectRef { key: ObjectKey::new(namespace, name), uid })
+}
+
+/// Name and uid of an object.
+pub fn name_and_uid(kind: &'static str, metadata: &ObjectMeta) -> Result<(Arc<str>, Arc<str>), InvalidObject> {
+    let name = required(kind, metadata, "metadata.name", metadata.name.as_deref())?;
+    let uid = required(kind, metadata, "metadata.uid", metadata.uid.as_deref())?;
+    Ok((name.into(), uid.into()))
+}
+
+/// The owner reference that is the controller.
+pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+    Some(Owner {
+        kind: owner_kind(&owner.api_version, &owner.kind),
+        name: owner.name.as_str().into(),
+        uid: owner.uid.as_str().into(),
+        api_version: owner.api_version.as_str().into(),
+    })
+}
+
+/// A map of labels, or of a node selector, sorted by key.
+pub fn sorted(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    map.into_iter().flatten().map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+}
+
+/// The value of an annotation.
+pub fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// A Kubernetes time stamp; the epoch if there is none.
+pub fn time(stamp: Option<&KubeTime>) -> Time {
+    stamp.map_or(Time::default(), |stamp| Time(stamp.0.as_microsecond()))
+}
+
+fn required<'a>(
+    kind: &'static str,
+    metadata: &ObjectMeta,
+    field: &'static str,
+    value: Option<&'a str>,
+) -> Result<&'a str, InvalidObject> {
+    value.filter(|value| !value.is_empty()).ok_or_else(|| {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let object = format!("{}/{}", part(&metadata.namespace), part(&metadata.name));
+        InvalidObject { kind, object, field, message: "is empty".to_owned() }
+    })
+}
+
+/// Versions of one group are the same kind: `apps/v1beta1` is long gone, but a reference may still say so.
+fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    match (group, kind) {
+        ("batch", "Job") => OwnerKind::Job,
+        ("apps", "ReplicaSet") => OwnerKind::ReplicaSet,
+        ("apps", "Deployment") => OwnerKind::Deployment,
+        ("apps", "StatefulSet") => OwnerKind::StatefulSet,
+        _ => OwnerKind::Other(kind.into()),
+    }
+}

@@ -1,0 +1,150 @@
+//! Reads a pod: every pod of the cluster, whoever schedules it.
+//!
+//! A pod is never lost over a field that cannot be read. It is kept with what could be read, and an entry in
+//! [`Pod::unsupported`] says what could not: so it is refused while it waits, and counted once it is on a node.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod as KubePod, PodCondition, PodSpec, PodStatus};
+
+use super::metadata::{self, InvalidObject};
+use super::shape::ShapeInterner;
+use super::walltime;
+use super::{Lifetime, Phase, Pod, ScheduledCondition, Shape, Unsupported, constraints, group, requests, unsupported};
+
+/// The name that the API server gives pods without one.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Reasons in `status.reason` of a Failed pod by which a kubelet refuses or evicts it, besides `OutOf<resource>`.
+/// `DeadlineExceeded` is not among them: that pod had its time.
+const REFUSAL_REASONS: [&str; 23] = [
+    "AppArmor",
+    "EmptyPodSharedPoolError",
+    "Evicted",
+    "InitContainerRestartPolicyForbidden",
+    "InvalidNodeInfo",
+    "NodeAffinity",
+    "NodeLost",
+    "NodeName",
+    "NodePorts",
+    "NodeShutdown",
+    "PodLevelResourcesNotSupported",
+    "PodOSNotSupported",
+    "PodOSSelectorNodeLabelDoesNotMatch",
+    "Preempting",
+    "SMTAlignmentError",
+    "Shutdown",
+    "SupplementalGroupsPolicyNotSupported",
+    "SysctlForbidden",
+    "TaintToleration",
+    "Terminated",
+    "TopologyAffinityError",
+    "UnexpectedAdmissionError",
+    "VolumeAttachmentLimitExceeded",
+];
+
+/// Reasons that a kubelet gives when it does not know its own.
+const REFUSAL_REASONS_UNKNOWN: [&str; 2] = ["UnexpectedPredicateFailureType", "UnknownReason"];
+
+impl Pod {
+    /// Reads a pod. Fails only without a name, namespace or uid.
+    pub fn from_kubernetes(pod: &KubePod, interner: &mut ShapeInterner) -> Result<Pod, InvalidObject> {
+        let meta = &pod.metadata;
+        let id = metadata::object_ref("Pod", meta)?;
+        let no_spec = PodSpec::default();
+        let spec = pod.spec.as_ref().unwrap_or(&no_spec);
+        let no_status = PodStatus::default();
+        let status = pod.status.as_ref().unwrap_or(&no_status);
+
+        let requests = requests::of_pod(pod);
+        let mut unsupported = unsupported::required(spec);
+        unsupported.extend(requests.problems);
+        let lifetime = lifetime(pod, spec, &mut unsupported);
+        let constraints = constraints::of_spec(spec, &id.key.namespace);
+
+        Ok(Pod {
+            scheduler: non_empty(spec.scheduler_name.as_ref()).unwrap_or_else(|| DEFAULT_SCHEDULER.into()),
+            node: non_empty(spec.node_name.as_ref()),
+            nominated: non_empty(status.nominated_node_name.as_ref()),
+            phase: phase(status),
+            deleting: meta.deletion_timestamp.is_some(),
+            gates: spec.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str().into()).collect(),
+            owner: metadata::owner(meta),
+            group: group::of_labels(meta.labels.as_ref()),
+            completion_index: completion_index(pod),
+            priority: spec.priority.unwrap_or(0),
+            created: metadata::time(meta.creation_timestamp.as_ref()),
+            labels: metadata::sorted(meta.labels.as_ref()).collect(),
+            shape: interner.intern(Shape { requests: requests.total, constraints }),
+            lifetime,
+            unsupported,
+            soft_ignored: unsupported::soft(spec),
+            scheduled_condition: condition(status, "PodScheduled").map(scheduled_condition),
+            id,
+        })
+    }
+}
+
+fn phase(status: &PodStatus) -> Phase {
+    match status.phase.as_deref() {
+        Some("Running") => Phase::Running,
+        Some("Succeeded") => Phase::Succeeded,
+        Some("Failed") => refusal(status).map_or(Phase::Failed, |reason| Phase::Refused { reason }),
+        _ => Phase::Pending,
+    }
+}
+
+/// Why a failed pod was refused or evicted. A disruption counts whatever reason the kubelet found last (KEP-3329).
+fn refusal(status: &PodStatus) -> Option<Arc<str>> {
+    let reason = status.reason.as_deref().unwrap_or_default();
+    let known = REFUSAL_REASONS.contains(&reason) || REFUSAL_REASONS_UNKNOWN.contains(&reason);
+    if known || reason.starts_with("OutOf") {
+        return Some(reason.into());
+    }
+    let disrupted = condition(status, "DisruptionTarget").filter(|condition| condition.status == "True")?;
+    let reason =
+        [reason, disrupted.reason.as_deref().unwrap_or_default()].into_iter().find(|reason| !reason.is_empty());
+    Some(reason.unwrap_or("DisruptionTarget").into())
+}
+
+/// How long the pod takes its resources: by its annotation, else its deadline, else its restart policy.
+fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -> Lifetime {
+    match walltime::of_object(&pod.metadata) {
+        Some(Ok(lifetime)) => return lifetime,
+        Some(Err(message)) => {
+            let field = format!("metadata.annotations[{}]", fluxqueue_api::names::WALLTIME);
+            unsupported.push(Unsupported { field, message });
+        }
+        None => {}
+    }
+    let deadline = spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    match (deadline, spec.restart_policy.as_deref()) {
+        (Some(seconds), _) => Lifetime::Seconds(seconds),
+        (None, Some("Never" | "OnFailure")) => Lifetime::Eventually,
+        (None, _) => Lifetime::Endless,
+    }
+}
+
+/// Jobs set a label since 1.28, and an annotation always.
+fn completion_index(pod: &KubePod) -> Option<u32> {
+    let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(COMPLETION_INDEX)).map(String::as_str);
+    label.or_else(|| metadata::annotation(&pod.metadata, COMPLETION_INDEX))?.parse().ok()
+}
+
+fn condition<'a>(status: &'a PodStatus, name: &str) -> Option<&'a PodCondition> {
+    status.conditions.iter().flatten().find(|condition| condition.type_ == name)
+}
+
+fn scheduled_condition(condition: &PodCondition) -> ScheduledCondition {
+    ScheduledCondition {
+        scheduled: condition.status == "True",
+        reason: condition.reason.clone().unwrap_or_default(),
+        message: condition.message.clone().unwrap_or_default(),
+    }
+}
+
+fn non_empty(text: Option<&String>) -> Option<Arc<str>> {
+    text.filter(|text| !text.is_empty()).map(|text| text.as_str().into())
+}

@@ -1,0 +1,99 @@
+//! What a pod asks of its node that Fluxqueue cannot look after: refused if it is required, told if it is a wish.
+
+use k8s_openapi::api::core::v1::{Affinity, PodSpec, Volume};
+
+use super::Unsupported;
+
+/// Required constraints that are not honoured.
+pub(super) fn required(spec: &PodSpec) -> Vec<Unsupported> {
+    let mut found = Vec::new();
+    let mut refuse = |field: String, message: &str| found.push(Unsupported { field, message: message.to_owned() });
+
+    for (index, volume) in spec.volumes.iter().flatten().enumerate() {
+        if let Some((source, message)) = volume_source(volume) {
+            refuse(format!("spec.volumes[{index}].{source}"), message);
+        }
+    }
+    for (index, spread) in spec.topology_spread_constraints.iter().flatten().enumerate() {
+        if spread.when_unsatisfiable != "ScheduleAnyway" {
+            let field = format!("spec.topologySpreadConstraints[{index}]");
+            refuse(field, "required topology spread is not supported yet");
+        }
+    }
+    if required_affinity_terms(spec.affinity.as_ref()) > 0 {
+        refuse(
+            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution".to_owned(),
+            "required affinity to other pods is not supported yet",
+        );
+    }
+    if required_anti_affinity_terms(spec.affinity.as_ref()) > 0 {
+        refuse(
+            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution".to_owned(),
+            "required anti-affinity to other pods is not supported yet",
+        );
+    }
+    if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+        refuse("spec.resourceClaims".to_owned(), "dynamic resource allocation is not supported yet");
+    }
+    if spec.scheduling_group.is_some() {
+        let message =
+            "scheduling groups are not supported yet: use the labels fluxqueue.pod-group and fluxqueue.group-size";
+        refuse("spec.schedulingGroup".to_owned(), message);
+    }
+    found
+}
+
+/// Wishes that are accepted but not honoured yet.
+pub(super) fn soft(spec: &PodSpec) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    let spreads = spec.topology_spread_constraints.as_deref().unwrap_or_default();
+    if spreads.iter().any(|spread| spread.when_unsatisfiable == "ScheduleAnyway") {
+        found.push("spec.topologySpreadConstraints");
+    }
+    let affinity = spec.affinity.as_ref();
+    let preferred = affinity
+        .and_then(|affinity| affinity.pod_affinity.as_ref())
+        .and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
+    if preferred.is_some_and(|terms| !terms.is_empty()) {
+        found.push("spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution");
+    }
+    let preferred = affinity
+        .and_then(|affinity| affinity.pod_anti_affinity.as_ref())
+        .and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
+    if preferred.is_some_and(|terms| !terms.is_empty()) {
+        found.push("spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution");
+    }
+    found
+}
+
+fn required_affinity_terms(affinity: Option<&Affinity>) -> usize {
+    let affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let terms = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    terms.map_or(0, Vec::len)
+}
+
+fn required_anti_affinity_terms(affinity: Option<&Affinity>) -> usize {
+    let affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let terms = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    terms.map_or(0, Vec::len)
+}
+
+/// The sources for which kube-scheduler restricts nodes: claims, disks that one pod at a time may use, and those whose
+/// number per node is limited.
+fn volume_source(volume: &Volume) -> Option<(&'static str, &'static str)> {
+    const CLAIM: &str = "persistent volume claims are not supported yet";
+    const DISK: &str = "disks that may be in use by other pods, or limited per node, are not supported yet";
+    let sources = [
+        ("persistentVolumeClaim", volume.persistent_volume_claim.is_some(), CLAIM),
+        ("ephemeral", volume.ephemeral.is_some(), CLAIM),
+        ("gcePersistentDisk", volume.gce_persistent_disk.is_some(), DISK),
+        ("awsElasticBlockStore", volume.aws_elastic_block_store.is_some(), DISK),
+        ("iscsi", volume.iscsi.is_some(), DISK),
+        ("rbd", volume.rbd.is_some(), DISK),
+        ("azureDisk", volume.azure_disk.is_some(), DISK),
+        ("cinder", volume.cinder.is_some(), DISK),
+        ("vsphereVolume", volume.vsphere_volume.is_some(), DISK),
+        ("portworxVolume", volume.portworx_volume.is_some(), DISK),
+    ];
+    sources.into_iter().find(|(_, present, _)| *present).map(|(source, _, message)| (source, message))
+}

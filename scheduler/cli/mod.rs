@@ -33,7 +33,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Run(args) => args.run(),
-            Command::Crds => Ok(std::io::stdout().write_all(b"")?),
+            Command::Crds => Ok(std::io::stdout().write_all(fluxqueue_api::crd_yaml().as_bytes())?),
         }
     }
 }

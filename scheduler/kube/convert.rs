@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::lean::{Lean, LooseFluxJob};
 use super::seen::Known;
 use crate::cluster::Node;
-use crate::workload::{Controller, Pod};
+use crate::workload::{Controller, Pod, ShapeInterner};
 
 /// A watched kind: how its objects become what the core knows.
 pub trait Watched: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {
@@ -33,17 +33,21 @@ impl Watched for Lean<core_v1::Node> {
     const KIND: &'static str = "Node";
 
     fn convert(self, (): &mut ()) -> Result<Node, String> {
-        Err("not converted yet".to_owned())
+        let (node, unread) = Node::from_kubernetes(&self.0).map_err(|error| error.to_string())?;
+        for amount in unread {
+            tracing::warn!(error = %amount, "a node's resource cannot be read and is taken as absent");
+        }
+        Ok(node)
     }
 }
 
 impl Watched for Lean<core_v1::Pod> {
     type Value = Pod;
-    type Memory = ();
+    type Memory = ShapeInterner;
     const KIND: &'static str = "Pod";
 
-    fn convert(self, (): &mut ()) -> Result<Pod, String> {
-        Err("not converted yet".to_owned())
+    fn convert(self, shapes: &mut ShapeInterner) -> Result<Pod, String> {
+        Pod::from_kubernetes(&self.0, shapes).map_err(|error| error.to_string())
     }
 }
 
@@ -56,7 +60,7 @@ macro_rules! controllers {
             const KIND: &'static str = $name;
 
             fn convert(self, (): &mut ()) -> Result<Controller, String> {
-                Err("not converted yet".to_owned())
+                Controller::$convert(&self.0).map_err(|error| error.to_string())
             }
         })*
     };

@@ -7,9 +7,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fluxqueue_api::FluxJob;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, StatefulSet,
+    StatefulSetSpec, StatefulSetStatus,
+};
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -46,10 +49,7 @@ pub trait Parts: Resource {
 struct Raw<S, T> {
     #[serde(default)]
     metadata: LeanMeta,
-    // `default` would ask for it of S and T as well.
-    #[serde(default = "Option::default")]
     spec: Option<S>,
-    #[serde(default = "Option::default")]
     status: Option<T>,
 }
 
@@ -109,57 +109,76 @@ impl<'de> Deserialize<'de> for LooseFluxJob {
     }
 }
 
-/// A wrapper is a resource of the kind it wraps.
-macro_rules! resource_like {
-    ([$($generics:tt)*] $wrapper:ty, $kind:ty, $meta:expr, $meta_mut:expr) => {
-        impl<$($generics)*> Resource for $wrapper {
-            type DynamicType = <$kind as Resource>::DynamicType;
-            type Scope = <$kind as Resource>::Scope;
+impl<K: Resource> Resource for Lean<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
 
-            fn kind(dt: &Self::DynamicType) -> Cow<'_, str> {
-                <$kind>::kind(dt)
-            }
-            fn group(dt: &Self::DynamicType) -> Cow<'_, str> {
-                <$kind>::group(dt)
-            }
-            fn version(dt: &Self::DynamicType) -> Cow<'_, str> {
-                <$kind>::version(dt)
-            }
-            fn plural(dt: &Self::DynamicType) -> Cow<'_, str> {
-                <$kind>::plural(dt)
-            }
-            fn meta(&self) -> &ObjectMeta {
-                $meta(self)
-            }
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                $meta_mut(self)
-            }
-        }
-    };
+    fn kind(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dt)
+    }
+    fn group(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dt)
+    }
+    fn version(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dt)
+    }
+    fn plural(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dt)
+    }
+    fn meta(&self) -> &ObjectMeta {
+        self.0.meta()
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.meta_mut()
+    }
 }
 
-resource_like!([K: Resource] Lean<K>, K, |lean: &'_ Lean<K>| lean.0.meta(), |lean: &'_ mut Lean<K>| lean.0.meta_mut());
-resource_like!([] LooseFluxJob, FluxJob, |job: &'_ LooseFluxJob| &job.metadata, |job: &'_ mut LooseFluxJob| &mut job.metadata);
+// === impl LooseFluxJob ===
 
-/// Kinds whose spec is optional in the API's types, and kinds whose spec is not.
+impl Resource for LooseFluxJob {
+    type DynamicType = ();
+    type Scope = <FluxJob as Resource>::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        FluxJob::kind(&())
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        FluxJob::group(&())
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        FluxJob::version(&())
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        FluxJob::plural(&())
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+// === impl Parts ===
+
 macro_rules! parts {
-    ($($kind:ty { $spec:path, $status:path })*) => {
+    ($($kind:ident of $spec:ty, $status:ty;)*) => {
         $(impl Parts for $kind {
             type Spec = $spec;
             type Status = $status;
 
             fn from_parts(metadata: ObjectMeta, spec: Option<$spec>, status: Option<$status>) -> Self {
-                Self { metadata, spec: spec.map(Into::into), status }
+                Self { metadata, spec, status }
             }
         })*
     };
 }
 
 parts! {
-    Node { k8s_openapi::api::core::v1::NodeSpec, k8s_openapi::api::core::v1::NodeStatus }
-    Pod { k8s_openapi::api::core::v1::PodSpec, k8s_openapi::api::core::v1::PodStatus }
-    Job { k8s_openapi::api::batch::v1::JobSpec, k8s_openapi::api::batch::v1::JobStatus }
-    ReplicaSet { k8s_openapi::api::apps::v1::ReplicaSetSpec, k8s_openapi::api::apps::v1::ReplicaSetStatus }
-    Deployment { k8s_openapi::api::apps::v1::DeploymentSpec, k8s_openapi::api::apps::v1::DeploymentStatus }
-    StatefulSet { k8s_openapi::api::apps::v1::StatefulSetSpec, k8s_openapi::api::apps::v1::StatefulSetStatus }
+    Node of NodeSpec, NodeStatus;
+    Pod of PodSpec, PodStatus;
+    Job of JobSpec, JobStatus;
+    ReplicaSet of ReplicaSetSpec, ReplicaSetStatus;
+    Deployment of DeploymentSpec, DeploymentStatus;
+    StatefulSet of StatefulSetSpec, StatefulSetStatus;
 }

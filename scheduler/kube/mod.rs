@@ -21,3 +21,6 @@ mod tasks;
 mod trail;
 pub mod watch;
 pub mod writer;
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Client;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +18,7 @@ use super::driver::{Driver, Inbox, Machine};
 use super::fence::Fence;
 use super::hands::{Hands, HandsSettings, OUTCOMES};
 use super::lean::{Lean, LooseFluxJob};
-use super::lease::{Candidate, Leadership, LeaseLost, LeaseSettings};
+use super::lease::{Candidate, LeaseLost, LeaseSettings};
 use super::signals::{SignalError, Signals};
 use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};

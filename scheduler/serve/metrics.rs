@@ -70,29 +70,31 @@ struct Scrape {
 impl Metrics {
     /// All metrics at their start.
     pub fn new(version: &'static str, commit: &'static str) -> Self {
-        let mut registry = Registry::with_prefix("fluxqueue");
+        let mut all = Registry::default();
+        // The process' own metrics have names that all processes share.
+        all.register_collector(Box::new(ProcessCollector::new()));
+        let registry = all.sub_registry_with_prefix("fluxqueue");
         let build = Info::new(vec![("version", version), ("git_commit", commit)]);
         registry.register("build", "The build of this binary", build);
         let snapshot = Arc::new(Snapshot::default());
         registry.register_collector(Box::new(Arc::clone(&snapshot)));
-        registry.register_collector(Box::new(ProcessCollector::new()));
         Metrics {
-            binding_duration: seconds(&mut registry, "binding_duration", "Latency of a Binding request"),
-            bindings: family(&mut registry, "bindings", "Bindings by result"),
-            writes: family(&mut registry, "writes", "Writes other than Bindings, by operation and result"),
-            watch_errors: family(&mut registry, "watch_errors", "Errors of watches by kind; each is retried"),
-            invalid_objects: family(&mut registry, "invalid_objects", "Objects that could not be understood, by kind"),
-            changes: family(&mut registry, "watch_changes", "Changes received from watches, by kind"),
-            notes_sent: counter(&mut registry, "events_sent", "Kubernetes Events written"),
-            notes_dropped: counter(&mut registry, "events_dropped", "Kubernetes Events given up"),
-            notes_repeated: counter(&mut registry, "events_repeated", "Kubernetes Events that repeated an earlier one"),
+            binding_duration: seconds(registry, "binding_duration", "Latency of a Binding request"),
+            bindings: family(registry, "bindings", "Bindings by result"),
+            writes: family(registry, "writes", "Writes other than Bindings, by operation and result"),
+            watch_errors: family(registry, "watch_errors", "Errors of watches by kind; each is retried"),
+            invalid_objects: family(registry, "invalid_objects", "Objects that could not be understood, by kind"),
+            changes: family(registry, "watch_changes", "Changes received from watches, by kind"),
+            notes_sent: counter(registry, "events_sent", "Kubernetes Events written"),
+            notes_dropped: counter(registry, "events_dropped", "Kubernetes Events given up"),
+            notes_repeated: counter(registry, "events_repeated", "Kubernetes Events that repeated an earlier one"),
             algorithm_duration: seconds(
                 &mut registry,
                 "scheduling_algorithm_duration",
                 "Duration of a scheduling pass",
             ),
             attempt_duration: seconds(
-                &mut registry,
+                registry,
                 "scheduling_attempt_duration",
                 "From the decision to bind a pod to the answer of its Binding",
             ),
@@ -101,7 +103,7 @@ impl Metrics {
                 registry.register("leader", "1 while this process leads", gauge.clone());
                 gauge
             },
-            registry,
+            registry: all,
             snapshot,
         }
     }

@@ -144,3 +144,6 @@ async fn ask<T>(
     questions.try_send(question(sender)).ok()?;
     tokio::time::timeout(CORE_ANSWER_WITHIN, answer).await.ok()?.ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,7 +89,7 @@ impl Metrics {
             notes_dropped: counter(registry, "events_dropped", "Kubernetes Events given up"),
             notes_repeated: counter(registry, "events_repeated", "Kubernetes Events that repeated an earlier one"),
             algorithm_duration: seconds(
-                &mut registry,
+                registry,
                 "scheduling_algorithm_duration",
                 "Duration of a scheduling pass",
             ),

@@ -22,11 +22,10 @@ mod tests {
 
     #[test]
     fn reasons_are_counted_and_sorted_as_texts() {
-        let reasons = [("node(s) were unschedulable", 2), ("Insufficient memory", 2), ("Insufficient cpu", 10)];
-        let reasons: BTreeMap<_, _> = reasons.into();
+        let reasons = [("node(s) were unschedulable", 2), ("Insufficient memory", 3), ("Insufficient cpu", 10)];
         assert_eq!(
-            unavailable(12, &reasons),
-            "0/12 nodes are available: 10 Insufficient cpu, 2 Insufficient memory, 2 node(s) were unschedulable."
+            unavailable(12, &reasons.into()),
+            "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) were unschedulable, 3 Insufficient memory."
         );
     }
 

@@ -194,9 +194,9 @@ fn host_ports_conflict_on_one_address_or_all() {
         (port("0.0.0.0", "TCP", 80), port("0.0.0.0", "TCP", 81), false),
     ];
     for (a, b, conflict) in cases {
-        let other = port("0.0.0.0", "SCTP", 9);
-        assert_eq!(ports_conflict(&[other.clone(), a.clone()], &[b.clone()]), conflict, "{a:?} {b:?}");
-        assert_eq!(ports_conflict(&[b.clone()], &[a.clone(), other]), conflict, "{b:?} {a:?}");
+        let (one, two) = ([port("0.0.0.0", "SCTP", 9), a], [b]);
+        assert_eq!(ports_conflict(&one, &two), conflict, "{one:?} {two:?}");
+        assert_eq!(ports_conflict(&two, &one), conflict, "{two:?} {one:?}");
     }
     assert!(!ports_conflict(&[], &[]));
 }

@@ -355,7 +355,7 @@ impl Class {
     pub fn rejections(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for rejection in self.why.values() {
-            *counts.entry(rejection.reason()).or_default() += 1;
+            *counts.entry(rejection.reason().into_owned()).or_default() += 1;
         }
         counts
     }

@@ -25,14 +25,13 @@ mod pass;
 mod record;
 mod recording;
 mod refresh;
-mod report;
+pub mod report;
 #[cfg(test)]
 mod scenarios;
 mod settings;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
-pub use report::{Attempts, DurationCounts, Gauges, PendingPods};
 pub use settings::{CoreSettings, NodePolicy};
 
 use std::cmp::Reverse;
@@ -47,6 +46,7 @@ use crate::cluster::Cluster;
 use crate::fluxion::{Graph, GraphError, Policy, RankSet};
 use crate::queue::{Ask, JobId, Queue};
 use crate::workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
+use report::Gauges;
 
 use job::{Identity, Job, Member, Stage};
 use ledger::{Claim, Ledger};

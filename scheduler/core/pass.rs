@@ -6,7 +6,7 @@
 //! asked for twice: capacity only shrinks within a pass, so what failed fails again.
 
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, names};
@@ -39,9 +39,9 @@ pub(super) struct Memo {
 #[derive(Debug, Clone)]
 enum Verdict {
     /// It could start one day: it holds these nodes.
-    Waits { hold: Rc<RankSet>, at: Option<Time> },
+    Waits { hold: Arc<RankSet>, at: Option<Time> },
     /// It would fit, but an earlier job holds the nodes.
-    Behind { hold: Rc<RankSet>, job: JobId },
+    Behind { hold: Arc<RankSet>, job: JobId },
     /// Work without an end is in the way: it holds nothing.
     PassedOver,
     /// The nodes that could hold it are cordoned or not ready: it holds nothing.
@@ -73,7 +73,7 @@ struct Section {
 #[derive(Default)]
 struct Walk {
     held: RankSet,
-    holders: Vec<(Rc<RankSet>, JobId)>,
+    holders: Vec<(Arc<RankSet>, JobId)>,
     /// Single pods that failed in this pass, by shape and lifetime: others like them fail too.
     failed: HashMap<(usize, Lifetime), Verdict>,
     positions: BTreeMap<JobId, usize>,
@@ -125,7 +125,7 @@ impl Core {
             && !hold.is_empty()
         {
             walk.held.union_with(hold);
-            walk.holders.push((Rc::clone(hold), ask.job()));
+            walk.holders.push((Arc::clone(hold), ask.job()));
         }
         if let Some(memo) = self.queue.get_mut(ask) {
             memo.verdict = Some(verdict);
@@ -238,7 +238,7 @@ impl Core {
         }
         let shut = |section: &Section| section.party.ranks.as_ref().is_some_and(RankSet::is_empty);
         if sections.iter().any(shut) {
-            return Try::Not(self.behind(sections, walk, Rc::new(RankSet::new())));
+            return Try::Not(self.behind(sections, walk, Arc::new(RankSet::new())));
         }
         let parties: Vec<&Party> = sections.iter().map(|section| &section.party).collect();
         match self.ledger.allocate(&mut self.cluster, &parties) {
@@ -265,7 +265,7 @@ impl Core {
                 }
             }
         }
-        let hold = Rc::new(hold);
+        let hold = Arc::new(hold);
         match forecast {
             Forecast::Now if walk.holders.is_empty() => Verdict::Waits { hold, at: None },
             Forecast::Now => self.behind(sections, walk, hold),
@@ -317,7 +317,7 @@ impl Core {
     }
 
     /// The first job in the queue whose nodes are in the way.
-    fn behind(&self, sections: &[Section], walk: &Walk, hold: Rc<RankSet>) -> Verdict {
+    fn behind(&self, sections: &[Section], walk: &Walk, hold: Arc<RankSet>) -> Verdict {
         let in_the_way =
             walk.holders.iter().find(|(held, _)| sections.iter().any(|section| held.intersects(&section.open)));
         let job = in_the_way.or(walk.holders.first()).map_or(0, |(_, job)| *job);
@@ -509,7 +509,7 @@ impl Core {
         let pod = section.pods.first().and_then(|pods| self.members.get(pods.first()?)).map(|m| Arc::clone(&m.pod));
         if let Some(pod) = pod {
             for (closed, rejection) in self.cluster.repelled(&pod) {
-                *counts.entry(rejection.reason()).or_default() += closed.len();
+                *counts.entry(rejection.reason().into_owned()).or_default() += closed.len();
             }
         }
     }
@@ -563,6 +563,7 @@ fn insufficient(resource: &str) -> String {
         other => Rejection::Insufficient(Arc::from(other)),
     }
     .reason()
+    .into_owned()
 }
 
 /// A resource that is asked for, and how much there is.

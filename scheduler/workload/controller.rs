@@ -107,13 +107,13 @@ fn count(number: Option<i32>, default: u32) -> u32 {
 }
 
 /// How many indexes a list such as `1,3-5,7` names; what cannot be read names none.
-fn count_indexes(list: &str) -> u32 {
+fn count_indexes(indexes: &str) -> u32 {
     let size = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
         last.checked_sub(first)?.checked_add(1)
     };
-    list.split(',').filter_map(size).fold(0, u32::saturating_add)
+    indexes.split(',').filter_map(size).fold(0, u32::saturating_add)
 }
 
 #[cfg(test)]
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
     use crate::workload::Lifetime;
 
-    fn job(spec: Value, status: Value) -> Controller {
-        let mut spec = spec;
+    fn job(spec: &Value, status: &Value) -> Controller {
+        let mut spec = spec.clone();
         spec["template"] = json!({});
         let metadata = json!({"name": "j", "namespace": "ns", "uid": "u"});
         let job = json!({"metadata": metadata, "spec": spec, "status": status});
@@ -162,7 +162,7 @@ mod tests {
             (json!({"parallelism": 3}), json!({"conditions": [{"type": "FailureTarget", "status": "True"}]}), 0, 3),
         ];
         for (spec, status, wants, together) in cases {
-            let read = job(spec.clone(), status.clone());
+            let read = job(&spec, &status);
             assert_eq!((read.wants, read.can_start_together), (wants, together), "{spec} {status}");
         }
     }
@@ -176,13 +176,14 @@ mod tests {
             ("FailureTarget", false, true),
             ("Suspended", false, false),
         ] {
-            let read = job(json!({}), condition(name));
+            let read = job(&json!({}), &condition(name));
             assert_eq!((read.finished, read.failed), (finished, failed), "{name}");
         }
+        let deadline = json!({"activeDeadlineSeconds": 60});
         let started = json!({"startTime": "1970-01-01T00:01:40Z"});
-        assert_eq!(job(json!({"activeDeadlineSeconds": 60}), started.clone()).deadline, Some(Time::from_seconds(160)));
-        assert_eq!(job(json!({"activeDeadlineSeconds": 60}), json!({})).deadline, None, "it has not started");
-        assert_eq!(job(json!({}), started).deadline, None);
+        assert_eq!(job(&deadline, &started).deadline, Some(Time::from_seconds(160)));
+        assert_eq!(job(&deadline, &json!({})).deadline, None, "it has not started");
+        assert_eq!(job(&json!({}), &started).deadline, None);
     }
 
     #[test]

@@ -246,6 +246,42 @@ fn host_ports_are_those_of_running_containers_with_defaults() {
 }
 
 #[test]
+fn malformed_requirements_are_unknown_and_so_match_nothing() {
+    use crate::cluster::constraints::Operator::{self, Exists, Gt, In, NotIn, Unknown};
+    let operator = |list: &str, operator: &str, values: &[&str]| -> Operator {
+        let term = json!({list: [{"key": "k", "operator": operator, "values": values}]});
+        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
+        let read = pod(&json!({"spec": {"affinity": {"nodeAffinity": required}}}));
+        let term = &read.shape.constraints.required.as_ref().unwrap()[0];
+        term.labels.iter().chain(&term.fields).next().unwrap().operator
+    };
+    let longest = "x".repeat(63);
+    let too_long = "x".repeat(64);
+    let cases: [(&str, &str, &[&str], Operator); 17] = [
+        ("matchExpressions", "In", &["a", "B.c-d_1", ""], In),
+        ("matchExpressions", "In", &[&longest], In),
+        ("matchExpressions", "In", &[&too_long], Unknown),
+        ("matchExpressions", "In", &["-a"], Unknown),
+        ("matchExpressions", "NotIn", &["a."], Unknown),
+        ("matchExpressions", "NotIn", &["a b"], Unknown),
+        ("matchExpressions", "In", &[], Unknown),
+        ("matchExpressions", "Exists", &[], Exists),
+        ("matchExpressions", "Exists", &["a"], Unknown),
+        ("matchExpressions", "Gt", &["12"], Gt),
+        ("matchExpressions", "Gt", &["1", "2"], Unknown),
+        ("matchExpressions", "Lt", &["x"], Unknown),
+        ("matchExpressions", "in", &["a"], Unknown),
+        ("matchFields", "NotIn", &["a"], NotIn),
+        ("matchFields", "In", &["a", "b"], Unknown),
+        ("matchFields", "NotIn", &[], Unknown),
+        ("matchFields", "Exists", &[], Unknown),
+    ];
+    for (list, text, values, expected) in cases {
+        assert_eq!(operator(list, text, values), expected, "{list} {text} {values:?}");
+    }
+}
+
+#[test]
 fn anti_affinity_applies_to_the_named_namespaces_its_own_or_all() {
     use crate::cluster::constraints::NamespaceScope;
     let scope = |term: Value| {

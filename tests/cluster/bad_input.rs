@@ -93,9 +93,8 @@ fn of_a_flux_job_people_may_change_four_fields() {
     ns.apply(&job("vast", 2, "300", "1"));
     let record = ns.state("vast", "Unsatisfiable");
     let name = record["metadata"]["name"].as_str().expect("a name").to_owned();
-    let patch = |text: &str| {
-        ns.plane.try_kubectl(&["patch", "fluxjob", &name, "-n", &ns.name, "--type=merge", "-p", text], "")
-    };
+    let patch =
+        |text: &str| ns.plane.try_kubectl(&["patch", "fluxjob", &name, "-n", &ns.name, "--type=merge", "-p", text], "");
     let (ok, _, err) = patch(r#"{"spec": {"nodes": 1}}"#);
     assert!(!ok && err.contains("spec"), "{err}");
     assert!(patch(r#"{"spec": {"priority": 7, "hold": true}}"#).0);

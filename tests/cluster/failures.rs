@@ -85,7 +85,10 @@ fn the_queue_keeps_its_order_over_a_restart() {
         ns.state(name, "Completed");
     }
     let after: Vec<_> = places(&ns);
-    assert!(before.iter().filter(|(_, name)| name != "\"running\"").all(|place| after.contains(place)), "{before:?} {after:?}");
+    assert!(
+        before.iter().filter(|(_, name)| name != "\"running\"").all(|place| after.contains(place)),
+        "{before:?} {after:?}"
+    );
     let mut ended: Vec<(String, String)> = ns
         .list("fluxjobs")
         .iter()
@@ -127,10 +130,17 @@ fn the_api_server_may_go_away_and_come_back() {
 #[test]
 fn two_replicas_are_safe_and_the_second_takes_over() {
     let plane = ControlPlane::start(FIFTY, &[]);
-    let quick = ["--leader-elect=true", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s",
-        "--leader-elect-retry-period=500ms", "--bind-timeout=2s"];
+    let quick = [
+        "--leader-elect=true",
+        "--leader-elect-lease-duration=4s",
+        "--leader-elect-renew-deadline=3s",
+        "--leader-elect-retry-period=500ms",
+        "--bind-timeout=2s",
+    ];
     let mut first = plane.fluxqueue(&quick);
-    until("a leader", || plane.try_kubectl(&["get", "lease", "-n", "fluxqueue-system", "fluxqueue"], "").0.then_some(()));
+    until("a leader", || {
+        plane.try_kubectl(&["get", "lease", "-n", "fluxqueue-system", "fluxqueue"], "").0.then_some(())
+    });
     let mut second = plane.fluxqueue(&quick);
     let ns = plane.namespace("replicas");
     ns.apply(&job("one", 100, "1", "infinity"));

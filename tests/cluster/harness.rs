@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -95,14 +95,9 @@ impl ControlPlane {
     /// Starts Fluxqueue under its own service account.
     pub fn fluxqueue(&self, flags: &[&str]) -> Fluxqueue {
         let kubeconfig = self.dir.join("fluxqueue.kubeconfig");
-        let made = Command::new(testbed())
-            .args(["kubeconfig", "--dir"])
-            .arg(&self.dir)
-            .args(["--namespace", "fluxqueue-system", "--serviceaccount", "fluxqueue"])
-            .output()
-            .expect("the testbed runs");
-        assert!(made.status.success(), "kubeconfig: {}", String::from_utf8_lossy(&made.stderr));
-        std::fs::write(&kubeconfig, made.stdout).expect("the kubeconfig");
+        let output = kubeconfig.display().to_string();
+        let account = ["--namespace", "fluxqueue-system", "--serviceaccount", "fluxqueue", "--output", &output];
+        self.testbed(&[&["kubeconfig"], &account[..]].concat());
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -259,7 +254,15 @@ impl Drop for Namespace<'_> {
         if !std::thread::panicking() {
             let _ = self.plane.try_kubectl(&["delete", "namespace", &self.name, "--wait=false"], "");
             let _ = self.plane.try_kubectl(
-                &["delete", "jobs,deployments,statefulsets,replicasets,pods", "--all", "--grace-period=0", "--force", "-n", &self.name],
+                &[
+                    "delete",
+                    "jobs,deployments,statefulsets,replicasets,pods",
+                    "--all",
+                    "--grace-period=0",
+                    "--force",
+                    "-n",
+                    &self.name,
+                ],
                 "",
             );
         }

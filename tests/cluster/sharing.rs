@@ -30,7 +30,10 @@ fn taints_selectors_and_extended_resources_are_honoured() {
 #[test]
 fn host_ports_keep_pods_of_a_gang_apart() {
     let ns = shared().namespace("ports");
-    ns.apply(&job("ports", 3, "100m", "infinity").replace("name: main,", "name: main, ports: [{containerPort: 80, hostPort: 8080}],"));
+    ns.apply(
+        &job("ports", 3, "100m", "infinity")
+            .replace("name: main,", "name: main, ports: [{containerPort: 80, hostPort: 8080}],"),
+    );
     let pods = ns.running(3);
     let mut nodes: Vec<&str> = pods.iter().map(node_of).collect();
     nodes.sort_unstable();
@@ -73,11 +76,9 @@ fn two_schedulers_on_the_same_nodes_double_book_nothing() {
     ns.apply(&manifest);
     // All 80 fit, four to a node; a race that is lost shows as a refused pod, never as a node with more than it has.
     let settled = ns.pods(80, "placed or refused", |pod| !node_of(pod).is_empty());
-    let failed = ns.pods(
-        settled.iter().filter(|pod| pod["status"]["phase"] == "Failed").count(),
-        "refused",
-        |pod| pod["status"]["phase"] == "Failed",
-    );
+    let failed = ns.pods(settled.iter().filter(|pod| pod["status"]["phase"] == "Failed").count(), "refused", |pod| {
+        pod["status"]["phase"] == "Failed"
+    });
     let mut per_node = std::collections::BTreeMap::<String, usize>::new();
     for pod in ns.list("pods").iter().filter(|pod| pod["status"]["phase"] != "Failed") {
         *per_node.entry(node_of(pod).to_owned()).or_default() += 1;

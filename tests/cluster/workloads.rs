@@ -34,7 +34,8 @@ fn a_lone_pod_runs_and_is_recorded() {
 fn the_schedulers_of_the_seeds_are_served_under_their_own_names() {
     let ns = shared().namespace("names");
     for name in ["FluxionScheduler", "fluxnetes", "fluence"] {
-        let manifest = pod(&name.to_lowercase(), "100m", "infinity", "").replace("schedulerName: fluxqueue", &format!("schedulerName: {name}"));
+        let manifest = pod(&name.to_lowercase(), "100m", "infinity", "")
+            .replace("schedulerName: fluxqueue", &format!("schedulerName: {name}"));
         ns.apply(&manifest);
     }
     ns.running(3);
@@ -58,8 +59,10 @@ fn a_gated_pod_is_ungated_and_bound() {
 fn the_gate_of_another_schedulers_pod_is_left_alone() {
     let ns = shared().namespace("other-gate");
     ns.apply(
-        &pod("other", "100m", "infinity", "")
-            .replace("schedulerName: fluxqueue", "schedulerName: somebody-else\n  schedulingGates: [{name: fluxqueue}]"),
+        &pod("other", "100m", "infinity", "").replace(
+            "schedulerName: fluxqueue",
+            "schedulerName: somebody-else\n  schedulingGates: [{name: fluxqueue}]",
+        ),
     );
     until("an event that says why", || {
         let events = ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"]);
@@ -97,7 +100,11 @@ fn a_gang_starts_as_a_whole_or_not_at_all() {
     assert_eq!(record["status"]["blockedBy"]["resource"], "cpu", "{record}");
     assert_eq!(record["status"]["blockedBy"]["requested"], "8");
     assert_eq!(record["status"]["blockedBy"]["available"], "2");
-    let bound = ns.list("pods").iter().filter(|p| p["metadata"]["labels"]["job-name"] == "second" && !node_of(p).is_empty()).count();
+    let bound = ns
+        .list("pods")
+        .iter()
+        .filter(|p| p["metadata"]["labels"]["job-name"] == "second" && !node_of(p).is_empty())
+        .count();
     assert_eq!(bound, 0, "part of a gang was started");
     // A small one that came later could run in the gap, but would take the place that the second waits for.
     ns.apply(&job("third", 1, "1", "infinity"));
@@ -193,7 +200,9 @@ spec:
     }
     assert_eq!(ns.list("fluxjobs").len(), 3, "one for each thing that was submitted");
     ns.kubectl(&["delete", "pod", "-l", "app=deployment", "--wait=false"]);
-    ns.pods(6, "running, none of them deleted", |pod| phase(pod) == "Running" && pod["metadata"]["deletionTimestamp"].is_null());
+    ns.pods(6, "running, none of them deleted", |pod| {
+        phase(pod) == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+    });
     ns.kubectl(&["scale", "deployment/deployment", "--replicas=4"]);
     ns.flux_job("deployment", "has grown", |job| job["status"]["size"] == "4/4");
 }

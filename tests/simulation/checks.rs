@@ -206,7 +206,10 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
         _ => false,
     };
     if let Some(other) = view.open.values().find(|open| target(open) == key && !is_over(open)) {
-        return broken("one write per object is under way", format!("{} while {}", trace::kind(write), trace::kind(other)));
+        return broken(
+            "one write per object is under way",
+            format!("{} while {}", trace::kind(write), trace::kind(other)),
+        );
     }
     Ok(())
 }

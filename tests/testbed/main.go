@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"fluxqueue/tests/testbed/bench"
 	"fluxqueue/tests/testbed/component"
 	"fluxqueue/tests/testbed/controlplane"
 	"fluxqueue/tests/testbed/simnode"
@@ -22,6 +23,7 @@ const usage = `usage: testbed COMMAND [flags]
   start, stop, kill, restart
                 do that to one part of a running testbed: --dir D PART
   refusals      print how many pods the simulated kubelets of a running testbed refused
+  bench         measure how fast pods are bound, and print a table
   kubeconfig    write a kubeconfig for a service account
   nodes         the simulated nodes (started by up)
   etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
@@ -60,6 +62,8 @@ func command(name string, args []string) error {
 		return controlplane.Control(*dir, name, flags.Arg(0))
 	case "refusals":
 		return refusals(flags, dir, args)
+	case "bench":
+		return measure(flags, dir, args)
 	case "kubeconfig":
 		return kubeconfig(flags, dir, args)
 	case "nodes":
@@ -148,4 +152,35 @@ func kubeconfig(flags *flag.FlagSet, dir *string, args []string) error {
 		return fmt.Errorf("%s: --output is required", flags.Name())
 	}
 	return controlplane.AccountKubeconfig(context.Background(), *dir, *namespace, *account, *output)
+}
+
+func measure(flags *flag.FlagSet, dir *string, args []string) error {
+	options := bench.Options{Progress: os.Stderr}
+	flags.StringVar(&options.Nodes, "nodes", "nodes/bench.yaml", "node file")
+	flags.StringVar(&options.Fluxqueue, "fluxqueue", "", "Fluxqueue's binary; without it, its rows are left out")
+	flags.StringVar(&options.Namespace, "namespace", "default", "namespace of Fluxqueue's service account")
+	flags.StringVar(&options.Account, "serviceaccount", "", "Fluxqueue's service account; without it, it is the administrator")
+	flags.IntVar(&options.Rounds, "rounds", 3, "how often each row is measured")
+	flags.IntVar(&options.Pods, "pods", 5000, "pods in each row")
+	flags.IntVar(&options.GangSize, "gang-size", 200, "pods in each gang")
+	flags.BoolVar(&options.Jobs, "gang-jobs", false, "gangs are Jobs, not bare pods with group labels")
+	flags.IntVar(&options.InFlight, "in-flight", 48, "bare Binding requests at a time")
+	flags.Func("install", "manifest or kustomization directory to apply first; may be repeated", func(path string) error {
+		options.Install = append(options.Install, path)
+		return nil
+	})
+	only := flags.String("rows", "", "which rows, by comma: bindings,kube-scheduler,fluxqueue,fluxqueue-gangs")
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	if *only != "" {
+		options.Only = strings.Split(*only, ",")
+	}
+	if options.Rounds < 1 {
+		return fmt.Errorf("--rounds %d: must be at least 1", options.Rounds)
+	}
+	options.Dir = *dir
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return bench.Run(ctx, options, os.Stdout)
 }

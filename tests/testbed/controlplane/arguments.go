@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"fluxqueue/tests/testbed/component"
@@ -69,13 +70,11 @@ func controllerManagerArguments(dir string, k keys) []string {
 	}
 }
 
-func schedulerArguments(config string) []string {
-	return []string{"--config=" + config, "--secure-port=0"}
-}
-
-// schedulerConfig is kube-scheduler's own, but for the client's limits, which would be what is measured.
-func schedulerConfig(dir string) string {
-	return fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+// schedulerArguments writes kube-scheduler's configuration too: its own, but for the client's limits, which would
+// be what is measured.
+func schedulerArguments(dir string) ([]string, error) {
+	path := filepath.Join(dir, "kube-scheduler.yaml")
+	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection:
   leaderElect: false
@@ -84,4 +83,5 @@ clientConnection:
   qps: 10000
   burst: 10000
 `, KubeconfigPath(dir, component.Scheduler))
+	return []string{"--config=" + path, "--secure-port=0"}, os.WriteFile(path, []byte(config), 0o644)
 }

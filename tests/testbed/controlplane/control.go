@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -9,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"context"
 )
 
 // ReadyPath is the file that the nodes part makes when all its nodes are usable.
@@ -63,21 +62,22 @@ func socketPath(dir string) (string, func(), error) {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", handle.Fd(), controlSocket), func() { _ = handle.Close() }, nil
 }
 
-func (t *Testbed) serveControl() (net.Listener, error) {
+func (t *Testbed) serveControl() error {
 	if err := os.RemoveAll(filepath.Join(t.options.Dir, controlSocket)); err != nil {
-		return nil, err
+		return err
 	}
 	path, closePath, err := socketPath(t.options.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer closePath()
 	listener, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("listening for commands in %s: %w", t.options.Dir, err)
+		return fmt.Errorf("listening for commands in %s: %w", t.options.Dir, err)
 	}
 	// The path leads through a handle that is closed by the time the listener is.
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	t.commands = listener
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -87,7 +87,7 @@ func (t *Testbed) serveControl() (net.Listener, error) {
 			go t.answer(conn)
 		}
 	}()
-	return listener, nil
+	return nil
 }
 
 func (t *Testbed) answer(conn net.Conn) {

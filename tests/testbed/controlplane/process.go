@@ -38,6 +38,7 @@ func DieWithParent() {
 type part struct {
 	name    string
 	dir     string
+	program string   // another program's path; empty for this one, which gets name as its first argument
 	args    []string // recomputed by nobody: a restarted part gets the ports it had
 	restart []string // arguments of a later start, where they differ from the first
 
@@ -71,20 +72,15 @@ func (p *part) start() error {
 	if p.running() {
 		return fmt.Errorf("%s runs already, as process %d", p.name, p.cmd.Process.Pid)
 	}
-	executable, err := os.Executable()
+	cmd, err := p.command()
 	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+		return err
 	}
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	args := p.args
-	if p.started > 0 && p.restart != nil {
-		args = p.restart
-	}
-	cmd := exec.Command(executable, append([]string{p.name}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), WatchStdinVariable+"=1")
 	// A group of its own: Ctrl-C at a terminal reaches only this process, which then stops its children in order.
@@ -102,6 +98,22 @@ func (p *part) start() error {
 	p.started++
 	go p.wait(cmd, p.done)
 	return os.WriteFile(p.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o644)
+}
+
+// command must be called with mu held.
+func (p *part) command() (*exec.Cmd, error) {
+	args := p.args
+	if p.started > 0 && p.restart != nil {
+		args = p.restart
+	}
+	if p.program != "" {
+		return exec.Command(p.program, args...), nil
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	return exec.Command(executable, append([]string{p.name}, args...)...), nil
 }
 
 func (p *part) wait(cmd *exec.Cmd, done chan struct{}) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -36,9 +37,10 @@ type Options struct {
 
 // Testbed is a control plane that this process has started.
 type Testbed struct {
-	options Options
-	parts   []*part // in the order of their start
-	lock    *os.File
+	options  Options
+	parts    []*part // in the order of their start
+	lock     *os.File
+	commands net.Listener
 }
 
 // Up starts a testbed, says `ready` with the path of its kubeconfig, and serves until it is told to stop.
@@ -52,26 +54,34 @@ func Up(options Options) error {
 			return err
 		}
 	}
-	t, err := newTestbed(options)
+	t, err := Start(ctx, options)
 	if err != nil {
 		return err
 	}
-	defer t.stop()
-	control, err := t.serveControl()
-	if err != nil {
-		return err
-	}
-	defer control.Close()
-	if err := t.start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return errors.New("stopped before it was ready")
-		}
-		return err
-	}
-	fmt.Printf("ready %s\n", KubeconfigPath(t.options.Dir, adminName))
+	defer t.Stop()
+	fmt.Printf("ready %s\n", t.Kubeconfig())
 	<-ctx.Done()
 	return nil
 }
+
+// Start starts a testbed and returns when the cluster can be used. [Testbed.Stop] ends it.
+func Start(ctx context.Context, options Options) (*Testbed, error) {
+	t, err := newTestbed(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.start(ctx); err != nil {
+		t.Stop()
+		if ctx.Err() != nil {
+			return nil, errors.New("stopped before it was ready")
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (t *Testbed) Kubeconfig() string { return KubeconfigPath(t.options.Dir, adminName) }
 
 // cancelAfter calls stop when the process pid is gone. A parent-death signal would not do: it comes when the
 // parent's thread ends, and a test runner's threads do.
@@ -156,11 +166,11 @@ func (t *Testbed) plan() error {
 		t.add(component.ControllerManager, append(controllerManagerArguments(dir, k), verbosity))
 	}
 	if t.options.Scheduler {
-		config := filepath.Join(dir, "kube-scheduler.yaml")
-		if err := os.WriteFile(config, []byte(schedulerConfig(dir)), 0o644); err != nil {
+		args, err := schedulerArguments(dir)
+		if err != nil {
 			return err
 		}
-		t.add(component.Scheduler, append(schedulerArguments(config), verbosity))
+		t.add(component.Scheduler, append(args, verbosity))
 	}
 	nodes := []string{"--dir=" + dir, "--kubelets=" + strconv.FormatBool(t.options.Kubelets),
 		"--untaint=" + strconv.FormatBool(!t.options.Controllers)}
@@ -188,8 +198,11 @@ func (t *Testbed) part(name string) (*part, error) {
 	return nil, fmt.Errorf("no part %q in this testbed", name)
 }
 
-// start starts each part when those it needs are there, and returns when the cluster can be used.
+// start answers commands, starts each part when those it needs are there, and returns when the cluster can be used.
 func (t *Testbed) start(ctx context.Context) error {
+	if err := t.serveControl(); err != nil {
+		return err
+	}
 	for _, p := range t.parts {
 		if err := p.start(); err != nil {
 			return err
@@ -231,9 +244,9 @@ func tail(path string) string {
 	return string(content[max(0, len(content)-tailBytes):])
 }
 
-// stop ends all parts, the last started first. The data is not needed any more, so the API server and etcd, which
+// Stop ends all parts, the last started first. The data is not needed any more, so the API server and etcd, which
 // would finish their connections first, are not asked.
-func (t *Testbed) stop() {
+func (t *Testbed) Stop() {
 	for i := len(t.parts) - 1; i >= 0; i-- {
 		signal := syscall.SIGTERM
 		if name := t.parts[i].name; name == component.Etcd || name == component.APIServer {
@@ -242,6 +255,9 @@ func (t *Testbed) stop() {
 		if err := t.parts[i].stop(signal); err != nil {
 			fmt.Fprintln(os.Stderr, "testbed:", err)
 		}
+	}
+	if t.commands != nil {
+		_ = t.commands.Close()
 	}
 	_ = os.RemoveAll(filepath.Join(t.options.Dir, "etcd"))
 	_ = t.lock.Close()

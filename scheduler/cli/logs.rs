@@ -1,0 +1,24 @@
+//! Logs: structured lines on stderr.
+
+use anyhow::Context;
+use tracing_subscriber::EnvFilter;
+
+/// How a line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Sends the process' logs to stderr. `level` is a level, or a filter per module such as `info,fluxqueue::kube=debug`.
+pub(super) fn start(format: Format, level: &str) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(level).with_context(|| format!("--log-level {level:?}"))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        Format::Text => lines.with_ansi(false).try_init(),
+        Format::Json => lines.json().flatten_event(true).try_init(),
+    }
+    .map_err(|error| anyhow::anyhow!("starting the logs: {error}"))
+}

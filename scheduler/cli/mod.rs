@@ -1,0 +1,66 @@
+//! The command line: flags become settings, and each subcommand starts what it names.
+
+mod logs;
+mod run;
+
+use std::io::Write;
+
+use clap::{Parser, Subcommand};
+
+/// A batch scheduler for Kubernetes: gangs, queues and a Fluxion resource graph.
+#[derive(Debug, Parser)]
+#[command(name = "fluxqueue", version = VERSION, about, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Version and commit of this build.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLUXQUEUE_COMMIT"), ")");
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Schedules the pods of a cluster.
+    Run(Box<run::RunArgs>),
+    /// Prints the custom resource definitions, for `kubectl apply -f -`.
+    Crds,
+}
+
+// === impl Cli ===
+
+impl Cli {
+    /// Runs the subcommand until it ends.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Run(args) => args.run(),
+            Command::Crds => Ok(std::io::stdout().write_all(fluxqueue_api::crd_yaml().as_bytes())?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn kube_schedulers_flags_are_understood() {
+        let flags = [
+            "--kubeconfig=/x",
+            "--leader-elect=false",
+            "--leader-elect-lease-duration=15s",
+            "--leader-elect-renew-deadline=10s",
+            "--leader-elect-retry-period=2s",
+            "--leader-elect-resource-name=fluxqueue",
+            "--leader-elect-resource-namespace=ns",
+            "--config=/y",
+        ];
+        Cli::try_parse_from(["fluxqueue", "run"].into_iter().chain(flags)).unwrap();
+        assert!(Cli::try_parse_from(["fluxqueue", "run", "--leader-elect-retry-period=never"]).is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! `fluxqueue run`: flags named as kube-scheduler's where it has them.
+//!
+//! There is no `--kube-api-qps`: requests are not limited on this side, the API server's priority and fairness is.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{ArgAction, Args};
+
+use super::logs;
+use crate::core::Core;
+use crate::kube::hands::HandsSettings;
+use crate::kube::lease::LeaseSettings;
+use crate::kube::shell::{self, ShellSettings};
+use crate::settings::{FluxqueueConfiguration, Overrides, Settings, parse_duration};
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Settings for scheduling, of kind FluxqueueConfiguration
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// A spec.schedulerName that is served; may be repeated [default: fluxqueue, FluxionScheduler, fluxnetes, fluence]
+    #[arg(long = "scheduler-name", value_name = "NAME")]
+    scheduler_names: Vec<String>,
+
+    /// Which of the nodes that fit are taken: first, lonode, hinode [default: first]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+
+    /// Bindings in flight at once [default: 32]
+    #[arg(long, value_name = "COUNT")]
+    bind_concurrency: Option<u32>,
+
+    /// How long one Binding may take, retries included
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
+    bind_timeout: Duration,
+
+    /// Only one of several replicas works, the others stand by
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    leader_elect: bool,
+
+    /// How long the others wait after the leader's last renewal before one of them takes over
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = positive_duration)]
+    leader_elect_lease_duration: Duration,
+
+    /// How long the leader tries to renew before it gives up and ends
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
+    leader_elect_renew_deadline: Duration,
+
+    /// Between two tries to acquire or renew
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = positive_duration)]
+    leader_elect_retry_period: Duration,
+
+    /// Name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
+    leader_elect_resource_name: String,
+
+    /// Namespace of the Lease
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        alias = "pod-namespace",
+        env = "POD_NAMESPACE",
+        default_value = "fluxqueue-system"
+    )]
+    leader_elect_resource_namespace: String,
+
+    /// Where /metrics, /livez and /readyz are served, without TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
+    metrics_bind_address: SocketAddr,
+
+    /// How a log line looks
+    #[arg(long, value_enum, alias = "logging-format", default_value_t = logs::Format::Text)]
+    log_format: logs::Format,
+
+    /// What is logged: error, warn, info, debug, trace, or a filter per module
+    #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
+    log_level: String,
+}
+
+// === impl RunArgs ===
+
+impl RunArgs {
+    /// Runs until a signal ends the process.
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let RunArgs {
+            kubeconfig,
+            config,
+            scheduler_names,
+            policy,
+            bind_concurrency,
+            bind_timeout,
+            leader_elect,
+            leader_elect_lease_duration,
+            leader_elect_renew_deadline,
+            leader_elect_retry_period,
+            leader_elect_resource_name,
+            leader_elect_resource_namespace,
+            metrics_bind_address,
+            log_format,
+            log_level,
+        } = self;
+        logs::start(log_format, &log_level)?;
+        let file = config.as_deref().map(FluxqueueConfiguration::read).transpose()?;
+        let settings = Settings::resolve(file, Overrides { scheduler_names, policy, bind_concurrency })?;
+        let identity = identity();
+        let lease = LeaseSettings {
+            namespace: leader_elect_resource_namespace,
+            name: leader_elect_resource_name,
+            identity: identity.clone(),
+            lease_duration: leader_elect_lease_duration,
+            renew_deadline: leader_elect_renew_deadline,
+            retry_period: leader_elect_retry_period,
+            bind_timeout,
+        };
+        lease.check()?;
+        let shell = ShellSettings {
+            kubeconfig,
+            serve_on: metrics_bind_address,
+            lease: leader_elect.then_some(lease),
+            hands: HandsSettings {
+                bind_concurrency: usize::try_from(settings.bind_concurrency)?,
+                bind_timeout,
+                instance: identity,
+            },
+        };
+        let core = settings.core;
+        let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+        let ended = runtime.block_on(shell::run(shell, Box::new(move |epoch| Ok(Core::new(core, epoch)?))));
+        // What is left over (a core in the middle of a pass, a stuck request) must not hold up the end.
+        runtime.shutdown_background();
+        Ok(ended?)
+    }
+}
+
+/// `host_random`: unique among processes, and says to people where it runs.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = match host.trim() {
+        "" => "unknown-host",
+        host => host,
+    };
+    let unique = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    match unique.trim() {
+        // Not Linux: the process and the moment of its start are as good.
+        "" => format!("{host}_{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond()),
+        uuid => format!("{host}_{uuid}"),
+    }
+}
+
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("must be more than 0".to_owned()),
+        duration => Ok(duration),
+    }
+}

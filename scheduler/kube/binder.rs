@@ -1,0 +1,198 @@
+//! Binds pods: a pool of workers that POST Bindings.
+//!
+//! This is the hot path of the process. A Binding is one small request whose answer is only read when it is not 201. What to
+//! bind, and what follows from the outcome, is the core's matter.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use kube::Client;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::fence::Fence;
+use super::lane::Lane;
+use super::request::{Content, Reply, get, send};
+use crate::core::{ActionId, BindOutcome, Outcome};
+use crate::serve::Metrics;
+use crate::workload::{NodeName, ObjectRef};
+
+/// One Binding to write.
+#[derive(Debug)]
+pub struct BindRequest {
+    /// Goes back with the outcome.
+    pub id: ActionId,
+    /// The pod.
+    pub pod: ObjectRef,
+    /// Where it goes.
+    pub node: NodeName,
+    /// When it was decided.
+    pub decided: Instant,
+}
+
+/// What the workers share.
+pub struct Binder {
+    /// What waits.
+    pub lane: Arc<Lane<BindRequest>>,
+    /// Where the outcomes go.
+    pub outcomes: mpsc::Sender<(ActionId, Outcome)>,
+    /// To the API server.
+    pub client: Client,
+    /// The total time of one Binding, the client's retries and the read after a conflict included.
+    pub timeout: Duration,
+    /// Whether this process may still bind.
+    pub fence: Fence,
+    /// Counts results.
+    pub metrics: Arc<Metrics>,
+}
+
+/// The body of a Binding. Names and uids are borrowed: nothing is copied but into the request itself.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: BindingMetadata<'a>,
+    target: Target<'a>,
+}
+
+#[derive(Serialize)]
+struct BindingMetadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Target<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    name: &'a str,
+}
+
+/// What a conflict is judged by.
+#[derive(Deserialize)]
+struct PodNow {
+    metadata: PodNowMetadata,
+    #[serde(default)]
+    spec: PodNowSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodNowMetadata {
+    uid: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct PodNowSpec {
+    node_name: Option<String>,
+    #[serde(default)]
+    scheduling_gates: Vec<serde::de::IgnoredAny>,
+}
+
+// === impl Binder ===
+
+impl Binder {
+    /// One worker. Ends when the lane is closed, or nobody wants outcomes any more.
+    pub async fn work(self: Arc<Self>) {
+        while let Some(request) = self.lane.pop().await {
+            let begun = Instant::now();
+            let outcome = self.bind(&request.pod, &request.node).await;
+            self.metrics.count_binding(outcome.result(), begun.elapsed());
+            self.metrics.attempt_duration.observe(request.decided.elapsed().as_secs_f64());
+            if self.outcomes.send((request.id, Outcome::Bind(outcome))).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Writes one Binding and says how that ended, within the timeout.
+    pub async fn bind(&self, pod: &ObjectRef, node: &NodeName) -> BindOutcome {
+        // A leader that may have been replaced sends nothing more: its successor counts on that.
+        if !self.fence.holds() {
+            return BindOutcome::Failed("this process may not lead any more".to_owned());
+        }
+        let begun = Instant::now();
+        let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.key.namespace, pod.key.name);
+        let body = match serde_json::to_vec(&Binding::new(pod, node)) {
+            Ok(body) => body,
+            Err(error) => return BindOutcome::Failed(error.to_string()),
+        };
+        match send(&self.client, Method::POST, &path, Content::Json, body, self.timeout).await {
+            Ok(reply) if reply.succeeded() => BindOutcome::Bound,
+            Ok(reply) => {
+                let rest = self.timeout.saturating_sub(begun.elapsed());
+                self.judge(&reply, pod, node, rest).await
+            }
+            Err(error) => BindOutcome::Failed(error.to_string()),
+        }
+    }
+
+    async fn judge(&self, reply: &Reply, pod: &ObjectRef, node: &NodeName, within: Duration) -> BindOutcome {
+        match reply.code {
+            404 => BindOutcome::Gone,
+            409 => self.look(pod, node, within).await.unwrap_or_else(|| BindOutcome::Failed(reply.explain())),
+            _ => BindOutcome::Failed(reply.explain()),
+        }
+    }
+
+    /// Reads the pod to see what a conflict was about; `None` if that does not show.
+    async fn look(&self, pod: &ObjectRef, node: &NodeName, within: Duration) -> Option<BindOutcome> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}", pod.key.namespace, pod.key.name);
+        match get::<PodNow>(&self.client, &path, within).await {
+            Ok(Ok(now)) => now.outcome(pod, node),
+            Ok(Err(reply)) => (reply.code == 404).then_some(BindOutcome::Gone),
+            Err(_) => None,
+        }
+    }
+}
+
+// === impl Binding ===
+
+impl<'a> Binding<'a> {
+    fn new(pod: &'a ObjectRef, node: &'a str) -> Self {
+        Binding {
+            api_version: "v1",
+            kind: "Binding",
+            // The uid is a precondition: a successor of the same name is never bound by mistake.
+            metadata: BindingMetadata { name: &pod.key.name, namespace: &pod.key.namespace, uid: &pod.uid },
+            target: Target { api_version: "v1", kind: "Node", name: node },
+        }
+    }
+}
+
+// === impl PodNow ===
+
+impl PodNow {
+    fn outcome(self, meant: &ObjectRef, node: &NodeName) -> Option<BindOutcome> {
+        if *self.metadata.uid != *meant.uid {
+            return Some(BindOutcome::Gone);
+        }
+        match self.spec.node_name.filter(|name| !name.is_empty()) {
+            Some(actual) if *actual == **node => Some(BindOutcome::Bound),
+            Some(actual) => Some(BindOutcome::BoundElsewhere(actual.into())),
+            None if self.metadata.deletion_timestamp.is_some() => Some(BindOutcome::Deleting),
+            None if !self.spec.scheduling_gates.is_empty() => Some(BindOutcome::Gated),
+            None => None,
+        }
+    }
+}
+
+impl BindOutcome {
+    /// The outcome as a metric's label.
+    pub fn result(&self) -> &'static str {
+        match self {
+            BindOutcome::Bound => "bound",
+            BindOutcome::BoundElsewhere(_) => "bound_elsewhere",
+            BindOutcome::Gone => "gone",
+            BindOutcome::Deleting => "deleting",
+            BindOutcome::Gated => "gated",
+            BindOutcome::Failed(_) => "failed",
+        }
+    }
+}

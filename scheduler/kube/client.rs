@@ -1,0 +1,90 @@
+//! Clients of the API server: where it is, and how it is talked to.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+
+/// A server that does not even accept a connection for this long is down.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The file named by a flag cannot be used.
+    #[error("reading kubeconfig {}", .path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: KubeconfigError,
+    },
+    /// Neither a kubeconfig nor a service account was found.
+    #[error("finding out how to reach the API server")]
+    Infer(#[source] InferConfigError),
+    /// The configuration does not make a client.
+    #[error("making a client for {url}")]
+    Client {
+        /// The API server.
+        url: String,
+        /// Why not.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// Clients for the parts of the process, so that one cannot fill the queue of another.
+///
+/// None has a rate limit of its own: the API server's priority and fairness decides. Each keeps as many connections as it
+/// has requests in flight.
+#[derive(Clone)]
+pub struct Clients {
+    /// Watches.
+    pub watch: Client,
+    /// Bindings.
+    pub bind: Client,
+    /// Everything else that is written.
+    pub write: Client,
+}
+
+/// The configuration: of the file named, else as kubectl finds it, else in-cluster.
+pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let failed = |source| ConnectError::Kubeconfig { path: path.to_owned(), source };
+            let file = Kubeconfig::read_from(path).map_err(failed)?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(failed)?
+        }
+        None => Config::infer().await.map_err(ConnectError::Infer)?,
+    };
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    Ok(config)
+}
+
+/// Clients of one configuration.
+pub fn connect(config: &Config) -> Result<Clients, ConnectError> {
+    let client = || {
+        Client::try_from(config.clone())
+            .map_err(|source| ConnectError::Client { url: config.cluster_url.to_string(), source: Box::new(source) })
+    };
+    Ok(Clients { watch: client()?, bind: client()?, write: client()? })
+}
+
+/// A client of a server without TLS and credentials.
+#[cfg(test)]
+pub(crate) fn plain(url: &str) -> Result<Client, Box<dyn std::error::Error>> {
+    // The first test that gets here installs it; the others find it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(Client::try_from(Config::new(url.parse()?))?)
+}
+
+// === impl Clients ===
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}

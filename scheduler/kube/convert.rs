@@ -1,0 +1,89 @@
+//! The watched kinds, and what becomes of their objects: the one place where both worlds meet.
+//!
+//! Conversion itself is pure and lives with the types it makes (`workload/`, `cluster/`).
+
+use fluxqueue_api::FluxJob;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1 as core_v1;
+use serde::de::DeserializeOwned;
+
+use super::lean::{Lean, LooseFluxJob};
+use super::seen::Known;
+use crate::cluster::Node;
+use crate::workload::{Controller, Pod, ShapeInterner};
+
+/// A watched kind: how its objects become what the core knows.
+pub trait Watched: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {
+    /// What the core knows of an object.
+    type Value: Known;
+    /// What is remembered from one conversion to the next.
+    type Memory: Default + Send;
+
+    /// The kind, as a metric's label.
+    const KIND: &'static str;
+
+    /// Converts one object; the text says what is wrong with it.
+    fn convert(self, memory: &mut Self::Memory) -> Result<Self::Value, String>;
+}
+
+impl Watched for Lean<core_v1::Node> {
+    type Value = Node;
+    type Memory = ();
+    const KIND: &'static str = "Node";
+
+    fn convert(self, (): &mut ()) -> Result<Node, String> {
+        let (node, unread) = Node::from_kubernetes(&self.0).map_err(|error| error.to_string())?;
+        for amount in unread {
+            tracing::warn!(error = %amount, "a node's resource cannot be read and is taken as absent");
+        }
+        Ok(node)
+    }
+}
+
+impl Watched for Lean<core_v1::Pod> {
+    type Value = Pod;
+    type Memory = ShapeInterner;
+    const KIND: &'static str = "Pod";
+
+    fn convert(self, shapes: &mut ShapeInterner) -> Result<Pod, String> {
+        Pod::from_kubernetes(&self.0, shapes).map_err(|error| error.to_string())
+    }
+}
+
+/// The kinds that make pods.
+macro_rules! controllers {
+    ($($kind:ident $name:literal $convert:ident)*) => {
+        $(impl Watched for Lean<$kind> {
+            type Value = Controller;
+            type Memory = ();
+            const KIND: &'static str = $name;
+
+            fn convert(self, (): &mut ()) -> Result<Controller, String> {
+                Controller::$convert(&self.0).map_err(|error| error.to_string())
+            }
+        })*
+    };
+}
+
+controllers! {
+    Job "Job" from_job
+    ReplicaSet "ReplicaSet" from_replica_set
+    Deployment "Deployment" from_deployment
+    StatefulSet "StatefulSet" from_stateful_set
+}
+
+impl Watched for LooseFluxJob {
+    type Value = FluxJob;
+    type Memory = ();
+    const KIND: &'static str = "FluxJob";
+
+    fn convert(self, (): &mut ()) -> Result<FluxJob, String> {
+        let spec = serde_json::from_value(self.spec).map_err(|error| format!("spec: {error}"))?;
+        let status = match self.status {
+            serde_json::Value::Null => None,
+            status => Some(serde_json::from_value(status).map_err(|error| format!("status: {error}"))?),
+        };
+        Ok(FluxJob { metadata: self.metadata, spec, status })
+    }
+}

@@ -1,0 +1,266 @@
+//! Turns the core: hands it what happened, lets it decide, and passes on what it wants done.
+//!
+//! One thread owns the core and does nothing else, so a long pass holds up no request. Nothing here decides anything about
+//! jobs, and nothing in the core knows the time or the network.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::binder::BindRequest;
+use super::hands::Hands;
+use super::writer::{Write, WriteRequest};
+use crate::core::report::Gauges;
+use crate::core::{Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, WriteOutcome};
+use crate::serve::{Health, Metrics, Question};
+use crate::workload::Time;
+
+/// What the driver turns. The core implements it; tests of the shell use a smaller one.
+pub trait Machine: Send + 'static {
+    /// Takes in one event. Cheap: nothing is decided here.
+    fn handle(&mut self, event: Event, now: Time);
+    /// Decides, if something that matters has changed, and hands out what is to be done.
+    fn step(&mut self, now: Time) -> Vec<Action>;
+    /// When to call [`Machine::step`] although nothing happens.
+    fn next_wake(&self) -> Option<Time>;
+    /// Numbers for metrics.
+    fn gauges(&self) -> Gauges;
+    /// The whole state, for people.
+    fn describe(&self) -> serde_json::Value;
+}
+
+/// The loop turns at least this often, so that a probe can tell an idle core from a stuck one.
+const TURN_AT_LEAST: Duration = Duration::from_secs(1);
+
+/// No pass is put off for longer than this.
+const PACE_AT_MOST: Duration = Duration::from_millis(50);
+
+/// Batches or outcomes taken in at once, so that a flood of events cannot put off a decision for ever.
+const TAKE_AT_ONCE: usize = 256;
+
+/// What reaches the driver.
+#[derive(Debug)]
+pub struct Inbox {
+    /// Changes, from the watches.
+    pub batches: mpsc::Receiver<Vec<Event>>,
+    /// Outcomes, from the workers.
+    pub outcomes: mpsc::Receiver<(ActionId, Outcome)>,
+    /// Questions, from the HTTP server.
+    pub questions: mpsc::Receiver<Question>,
+}
+
+/// Owns the core and turns it.
+#[derive(Debug)]
+pub struct Driver<M> {
+    machine: M,
+    inbox: Inbox,
+    hands: Arc<Hands>,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    /// The clock never goes back for the core, even if the machine's does.
+    latest: Time,
+    /// Something was taken in since the last step.
+    stirred: bool,
+    /// The next step may come now. Passes that take long are put off, so that each finds more to do and the core spends at
+    /// most half of its time on them.
+    step_from: Instant,
+}
+
+impl Machine for Core {
+    fn handle(&mut self, event: Event, now: Time) {
+        Core::handle(self, event, now);
+    }
+
+    fn step(&mut self, now: Time) -> Vec<Action> {
+        Core::step(self, now)
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        Core::next_wake(self)
+    }
+
+    fn gauges(&self) -> Gauges {
+        Core::gauges(self)
+    }
+
+    fn describe(&self) -> serde_json::Value {
+        Core::describe(self)
+    }
+}
+
+// === impl Driver ===
+
+impl<M: Machine> Driver<M> {
+    /// Nothing turns yet.
+    pub fn new(machine: M, inbox: Inbox, hands: Arc<Hands>, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
+        let (latest, step_from) = (Time::default(), Instant::now());
+        Driver { machine, inbox, hands, metrics, health, latest, stirred: true, step_from }
+    }
+
+    /// Turns until `stop`, then takes in outcomes, without deciding anything any more, until `end`.
+    pub async fn run(mut self, stop: CancellationToken, end: CancellationToken) {
+        let (mut batches, mut outcomes) = (Vec::new(), Vec::new());
+        while !stop.is_cancelled() {
+            let wait = self.wait();
+            tokio::select! {
+                () = stop.cancelled() => break,
+                outcome = self.inbox.outcomes.recv() => match outcome {
+                    Some(outcome) => outcomes.push(outcome),
+                    // The workers have gone, or the watches below: whoever watches the tasks ends the process.
+                    None => return,
+                },
+                batch = self.inbox.batches.recv() => match batch {
+                    Some(batch) => batches.push(batch),
+                    None => return,
+                },
+                Some(question) = self.inbox.questions.recv() => self.answer(question),
+                () = tokio::time::sleep(wait) => {}
+            }
+            self.take_more(&mut outcomes, &mut batches);
+            self.take_in(&mut outcomes, &mut batches);
+            self.step_if_due();
+            self.health.core_turned();
+        }
+        self.drain(&end).await;
+    }
+
+    /// How long to sleep if nothing arrives.
+    fn wait(&mut self) -> Duration {
+        if self.stirred {
+            return self.step_from.saturating_duration_since(Instant::now()).min(TURN_AT_LEAST);
+        }
+        let Some(wake) = self.machine.next_wake() else { return TURN_AT_LEAST };
+        let micros = u64::try_from(wake.0.saturating_sub(self.now().0)).unwrap_or(0);
+        Duration::from_micros(micros).min(TURN_AT_LEAST)
+    }
+
+    /// Takes what else has arrived by now, of both kinds, so that neither waits for the other.
+    fn take_more(&mut self, outcomes: &mut Vec<(ActionId, Outcome)>, batches: &mut Vec<Vec<Event>>) {
+        while outcomes.len() < TAKE_AT_ONCE
+            && let Ok(outcome) = self.inbox.outcomes.try_recv()
+        {
+            outcomes.push(outcome);
+        }
+        while batches.len() < TAKE_AT_ONCE
+            && let Ok(batch) = self.inbox.batches.try_recv()
+        {
+            batches.push(batch);
+        }
+    }
+
+    fn take_in(&mut self, outcomes: &mut Vec<(ActionId, Outcome)>, batches: &mut Vec<Vec<Event>>) {
+        let now = self.now();
+        self.stirred |= !outcomes.is_empty() || !batches.is_empty();
+        for (id, outcome) in outcomes.drain(..) {
+            self.machine.handle(Event::Done(id, outcome), now);
+        }
+        for event in batches.drain(..).flatten() {
+            if matches!(event, Event::Synced) {
+                tracing::info!("the first lists have been received");
+                self.health.set_synced();
+            }
+            self.machine.handle(event, now);
+        }
+    }
+
+    fn step_if_due(&mut self) {
+        let now = self.now();
+        let begun = Instant::now();
+        let woken = self.machine.next_wake().is_some_and(|wake| wake <= now);
+        if !(self.stirred || woken) || begun < self.step_from {
+            return;
+        }
+        self.stirred = false;
+        let actions = self.machine.step(now);
+        let took = begun.elapsed();
+        self.step_from = begun + took + took.min(PACE_AT_MOST);
+        self.metrics.algorithm_duration.observe(took.as_secs_f64());
+        for action in actions {
+            self.dispatch(action);
+        }
+    }
+
+    fn dispatch(&mut self, Action { id, kind }: Action) {
+        let refused = match kind {
+            ActionKind::Bind { pod, node } => {
+                let request = BindRequest { id, pod, node, decided: Instant::now() };
+                self.hands.bind(request).err().map(|request| (request.id, bind_refused()))
+            }
+            ActionKind::Note(note) => {
+                self.hands.note(note);
+                None
+            }
+            other => match Write::from_action(other) {
+                Ok((write, urgency)) => {
+                    let refused = self.hands.write(WriteRequest { id, write }, urgency).err();
+                    refused.map(|request| (request.id, write_refused()))
+                }
+                // Both other kinds are handled above.
+                Err(_) => None,
+            },
+        };
+        // Every action gets its outcome, also one that nobody has room for.
+        if let Some((id, outcome)) = refused {
+            let now = self.now();
+            self.machine.handle(Event::Done(id, outcome), now);
+            self.stirred = true;
+        }
+    }
+
+    fn answer(&self, question: Question) {
+        // Whoever asked may have gone meanwhile; that is no loss.
+        match question {
+            Question::Gauges(to) => drop(to.send(self.machine.gauges())),
+            Question::State(to) => drop(to.send(self.machine.describe())),
+        }
+    }
+
+    /// Workers wait for room in the channel of outcomes, so someone has to take them until the last worker is done.
+    async fn drain(&mut self, end: &CancellationToken) {
+        loop {
+            tokio::select! {
+                () = end.cancelled() => return,
+                outcome = self.inbox.outcomes.recv() => match outcome {
+                    Some((id, outcome)) => {
+                        let now = self.now();
+                        self.machine.handle(Event::Done(id, outcome), now);
+                    }
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn now(&mut self) -> Time {
+        self.latest = self.latest.max(Time(jiff::Timestamp::now().as_microsecond()));
+        self.latest
+    }
+}
+
+fn bind_refused() -> Outcome {
+    Outcome::Bind(BindOutcome::Failed("too many Bindings wait already".to_owned()))
+}
+
+fn write_refused() -> Outcome {
+    Outcome::Write(WriteOutcome::Failed("too many writes wait already".to_owned()))
+}
+
+impl Machine for Box<dyn Machine> {
+    fn handle(&mut self, event: Event, now: Time) {
+        (**self).handle(event, now);
+    }
+    fn step(&mut self, now: Time) -> Vec<Action> {
+        (**self).step(now)
+    }
+    fn next_wake(&self) -> Option<Time> {
+        (**self).next_wake()
+    }
+    fn gauges(&self) -> Gauges {
+        (**self).gauges()
+    }
+    fn describe(&self) -> serde_json::Value {
+        (**self).describe()
+    }
+}

@@ -1,0 +1,288 @@
+//! Writes Kubernetes Events (events.k8s.io/v1).
+//!
+//! They are for people: they trail, they may be dropped (which is counted), and what only repeats itself within some minutes
+//! becomes a series of one Event instead of a row of them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::request::{Content, send};
+use crate::core::{EventKind, Note, Subject};
+use crate::serve::Metrics;
+use crate::workload::ObjectRef;
+
+/// The total time of writing one Event.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the same note counts as a repetition, as in client-go.
+const SERIES_FOR: Duration = Duration::from_secs(6 * 60);
+
+/// A series is written again at most this often; in between it is only counted.
+const SERIES_EVERY: Duration = Duration::from_secs(60);
+
+/// How many notes are remembered. Beyond, all that are older than [`SERIES_FOR`] are forgotten, and if none is, all:
+/// the price is that a repetition shows as a new Event.
+const REMEMBERED: usize = 10_000;
+
+/// The API server refuses longer notes.
+const NOTE_BYTES: usize = 1024;
+
+/// Longest name of an object.
+const NAME_BYTES: usize = 253;
+
+/// What the workers share.
+pub struct Announcer {
+    client: Client,
+    metrics: Arc<Metrics>,
+    /// `reportingInstance`: which process says so.
+    instance: String,
+    recent: Mutex<HashMap<Sighting, Series>>,
+    sequence: AtomicU64,
+}
+
+/// What makes two notes the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Sighting {
+    subject: Subject,
+    reason: &'static str,
+    note: String,
+}
+
+#[derive(Debug)]
+struct Series {
+    /// Name of the Event object.
+    name: String,
+    count: u32,
+    last_seen: Instant,
+    last_written: Instant,
+}
+
+/// What is to be done about a note.
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    Create { name: String },
+    Extend { name: String, count: u32 },
+    Skip,
+}
+
+// === impl Announcer ===
+
+impl Announcer {
+    /// Writes as `instance`.
+    pub fn new(client: Client, metrics: Arc<Metrics>, instance: String) -> Self {
+        Announcer { client, metrics, instance, recent: Mutex::default(), sequence: AtomicU64::new(0) }
+    }
+
+    /// Writes one note, or counts that it could not.
+    pub async fn announce(&self, note: &Note) {
+        let written = match self.plan(note, Instant::now()) {
+            Plan::Skip => {
+                self.metrics.notes_repeated.inc();
+                return;
+            }
+            Plan::Extend { name, count } => match self.extend(note, &name, count).await {
+                // The API server forgets Events after an hour, or at a restart of its etcd.
+                Err(Refusal { code: Some(404), .. }) => self.create(note, &name).await,
+                other => other,
+            },
+            Plan::Create { name } => self.create(note, &name).await,
+        };
+        match written {
+            Ok(()) => drop(self.metrics.notes_sent.inc()),
+            Err(refusal) => {
+                self.metrics.notes_dropped.inc();
+                tracing::debug!(about = %note.subject.key(), reason = note.reason, error = %refusal.text, "event dropped");
+            }
+        }
+    }
+
+    fn plan(&self, note: &Note, now: Instant) -> Plan {
+        let sighting = Sighting { subject: note.subject.clone(), reason: note.reason, note: note.note.clone() };
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(series) = recent.get_mut(&sighting)
+            && now.duration_since(series.last_seen) < SERIES_FOR
+        {
+            series.count = series.count.saturating_add(1);
+            series.last_seen = now;
+            if now.duration_since(series.last_written) < SERIES_EVERY {
+                return Plan::Skip;
+            }
+            series.last_written = now;
+            return Plan::Extend { name: series.name.clone(), count: series.count };
+        }
+        if recent.len() >= REMEMBERED {
+            recent.retain(|_, series| now.duration_since(series.last_seen) < SERIES_FOR);
+        }
+        if recent.len() >= REMEMBERED {
+            recent.clear();
+        }
+        let name = self.name(&note.subject);
+        recent.insert(sighting, Series { name: name.clone(), count: 1, last_seen: now, last_written: now });
+        Plan::Create { name }
+    }
+
+    /// `<object>.<hex>`, as client-go names Events; tools look for the object's name in front.
+    fn name(&self, subject: &Subject) -> String {
+        let nanos = Timestamp::now().as_nanosecond();
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let suffix = format!(".{:x}", nanos.unsigned_abs() + u128::from(sequence));
+        let key = subject.key();
+        format!("{}{suffix}", shortened(&key.name, NAME_BYTES - suffix.len()))
+    }
+
+    async fn create(&self, note: &Note, name: &str) -> Result<(), Refusal> {
+        let body = self.event(note, name, Timestamp::now());
+        self.write(Method::POST, events_path(&note.subject), Content::Json, &body).await
+    }
+
+    async fn extend(&self, note: &Note, name: &str, count: u32) -> Result<(), Refusal> {
+        let body = json!({ "series": { "count": count, "lastObservedTime": micro_time(Timestamp::now()) } });
+        let path = format!("{}/{name}", events_path(&note.subject));
+        self.write(Method::PATCH, path, Content::MergePatch, &body).await
+    }
+
+    async fn write(&self, method: Method, path: String, content: Content, body: &Value) -> Result<(), Refusal> {
+        let body = body.to_string().into_bytes();
+        match send(&self.client, method, &path, content, body, WRITE_TIMEOUT).await {
+            Ok(reply) if reply.succeeded() => Ok(()),
+            Ok(reply) => Err(Refusal { code: Some(reply.code), text: reply.explain() }),
+            Err(error) => Err(Refusal { code: None, text: error.to_string() }),
+        }
+    }
+
+    fn event(&self, note: &Note, name: &str, now: Timestamp) -> Value {
+        let kind = match note.kind {
+            EventKind::Normal => "Normal",
+            EventKind::Warning => "Warning",
+        };
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": { "name": name, "namespace": namespace(&note.subject) },
+            "eventTime": micro_time(now),
+            "reportingController": &*note.reporter,
+            "reportingInstance": self.instance,
+            "action": note.action,
+            "reason": note.reason,
+            "type": kind,
+            "note": shortened(&note.note, NOTE_BYTES),
+            "regarding": regarding(&note.subject),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Refusal {
+    code: Option<u16>,
+    text: String,
+}
+
+fn regarding(subject: &Subject) -> Value {
+    let object = |api_version: &str, kind: &str, id: &ObjectRef| {
+        json!({
+            "apiVersion": api_version, "kind": kind,
+            "namespace": &*id.key.namespace, "name": &*id.key.name, "uid": &*id.uid,
+        })
+    };
+    match subject {
+        Subject::Pod(id) => object("v1", "Pod", id),
+        Subject::FluxJob(id) => object(&format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "FluxJob", id),
+        Subject::Node { name, uid } => {
+            json!({ "apiVersion": "v1", "kind": "Node", "name": &**name, "uid": &**uid })
+        }
+    }
+}
+
+/// Events about objects without a namespace go to `default`.
+fn namespace(subject: &Subject) -> &str {
+    match subject {
+        Subject::Pod(id) | Subject::FluxJob(id) => &id.key.namespace,
+        Subject::Node { .. } => "default",
+    }
+}
+
+fn events_path(subject: &Subject) -> String {
+    format!("/apis/events.k8s.io/v1/namespaces/{}/events", namespace(subject))
+}
+
+/// `metav1.MicroTime` has exactly six digits.
+fn micro_time(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+/// The beginning of `text`, at most `bytes` long, cut between characters.
+fn shortened(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::ObjectKey;
+
+    fn note(text: &str) -> Note {
+        let pod = ObjectRef { key: ObjectKey::new("ns", "pod-1"), uid: "u1".into() };
+        Note {
+            subject: Subject::Pod(pod),
+            kind: EventKind::Warning,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            note: text.to_owned(),
+            reporter: "fluence".into(),
+        }
+    }
+
+    fn announcer() -> Announcer {
+        let client = unused_client();
+        Announcer::new(client, Arc::new(Metrics::new("0", "0")), "host-1".to_owned())
+    }
+
+    /// A client that is never used.
+    fn unused_client() -> Client {
+        crate::kube::client::plain("http://127.0.0.1:9").expect("a plain URL needs no files")
+    }
+
+    #[tokio::test]
+    async fn repetitions_become_a_series() {
+        let announcer = announcer();
+        let start = Instant::now();
+        let Plan::Create { name } = announcer.plan(&note("no room"), start) else { panic!("first note") };
+        assert!(name.starts_with("pod-1."));
+        assert_eq!(announcer.plan(&note("no room"), start + Duration::from_secs(5)), Plan::Skip);
+        let extended = announcer.plan(&note("no room"), start + Duration::from_secs(61));
+        assert_eq!(extended, Plan::Extend { name: name.clone(), count: 3 });
+        assert!(matches!(announcer.plan(&note("other"), start), Plan::Create { .. }));
+        let later = start + Duration::from_secs(61) + SERIES_FOR;
+        let Plan::Create { name: fresh } = announcer.plan(&note("no room"), later) else { panic!("a new series") };
+        assert_ne!(fresh, name);
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_bounded() {
+        let announcer = announcer();
+        let now = Instant::now();
+        for number in 0..=REMEMBERED {
+            announcer.plan(&note(&number.to_string()), now);
+        }
+        assert!(announcer.recent.lock().unwrap().len() <= REMEMBERED);
+    }
+
+    #[tokio::test]
+    async fn long_notes_are_cut_between_characters() {
+        let text = format!("a{}", "ü".repeat(600));
+        let event = announcer().event(&note(&text), "pod-1.1", Timestamp::UNIX_EPOCH);
+        let cut = event["note"].as_str().unwrap();
+        assert_eq!(cut.len(), 1023);
+        assert!(text.starts_with(cut));
+        assert_eq!(event["eventTime"], "1970-01-01T00:00:00.000000Z");
+        assert_eq!(event["regarding"]["uid"], "u1");
+        assert_eq!(event["reportingController"], "fluence");
+    }
+}

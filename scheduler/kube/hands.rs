@@ -1,0 +1,196 @@
+//! The workers that carry out what the core decides, and the lanes they work from.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::binder::{BindRequest, Binder};
+use super::client::Clients;
+use super::events::Announcer;
+use super::fence::Fence;
+use super::lane::Lane;
+use super::tasks::Tasks;
+use super::trail::turn;
+use super::writer::{WriteRequest, Writer};
+use crate::core::{ActionId, Note, Outcome, Urgency};
+use crate::serve::{DepthSource, Metrics};
+
+/// Bindings that may wait. The core has at most one per pod under way, so this is a number of pods, above what a cluster
+/// holds (150,000); a request takes about 100 bytes.
+const BIND_WAITING: usize = 200_000;
+
+/// Writes that may wait, per lane. The core has at most one per FluxJob and one per pod under way.
+const WRITES_WAITING: usize = 300_000;
+
+/// Events that may wait; more are dropped and counted.
+const NOTES_WAITING: usize = 10_000;
+
+/// Urgent writes in flight. Bindings of whole gangs wait for each.
+const URGENT_IN_FLIGHT: usize = 16;
+
+/// Trailing writes in flight while no Binding is.
+const TRAILING_IN_FLIGHT: usize = 8;
+
+/// Events in flight while no Binding is.
+const NOTES_IN_FLIGHT: usize = 4;
+
+/// Outcomes on their way to the core. Workers wait when it is full, and the core takes outcomes before anything else.
+pub const OUTCOMES: usize = 1024;
+
+/// The lanes.
+#[derive(Debug)]
+pub struct Hands {
+    bindings: Arc<Lane<BindRequest>>,
+    urgent: Arc<Lane<WriteRequest>>,
+    trailing: Arc<Lane<WriteRequest>>,
+    notes: Arc<Lane<Note>>,
+    metrics: Arc<Metrics>,
+}
+
+/// How the workers are set up.
+#[derive(Debug)]
+pub struct HandsSettings {
+    /// Bindings in flight.
+    pub bind_concurrency: usize,
+    /// The total time of one Binding.
+    pub bind_timeout: std::time::Duration,
+    /// `reportingInstance` of Events.
+    pub instance: String,
+}
+
+// === impl Hands ===
+
+impl Hands {
+    /// Lanes without workers.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Hands {
+            bindings: Arc::new(Lane::new(BIND_WAITING)),
+            urgent: Arc::new(Lane::new(WRITES_WAITING)),
+            trailing: Arc::new(Lane::new(WRITES_WAITING)),
+            notes: Arc::new(Lane::new(NOTES_WAITING)),
+            metrics,
+        }
+    }
+
+    /// Starts the workers. They end when the lanes are closed.
+    pub fn start(
+        &self,
+        tasks: &mut Tasks,
+        settings: &HandsSettings,
+        clients: &Clients,
+        fence: Fence,
+        outcomes: &mpsc::Sender<(ActionId, Outcome)>,
+    ) {
+        let binder = Arc::new(Binder {
+            lane: Arc::clone(&self.bindings),
+            outcomes: outcomes.clone(),
+            client: clients.bind.clone(),
+            timeout: settings.bind_timeout,
+            fence,
+            metrics: Arc::clone(&self.metrics),
+        });
+        for _ in 0..settings.bind_concurrency {
+            tasks.spawn("binder", Arc::clone(&binder).work());
+        }
+        let writer = Arc::new(Writer {
+            outcomes: outcomes.clone(),
+            client: clients.write.clone(),
+            metrics: Arc::clone(&self.metrics),
+        });
+        for _ in 0..URGENT_IN_FLIGHT {
+            tasks.spawn("urgent writer", work_urgent(Arc::clone(&self.urgent), Arc::clone(&writer)));
+        }
+        for number in 0..TRAILING_IN_FLIGHT {
+            let lanes = (Arc::clone(&self.trailing), Arc::clone(&self.bindings));
+            tasks.spawn("trailing writer", work_trailing(number, lanes, Arc::clone(&writer)));
+        }
+        let announcer =
+            Arc::new(Announcer::new(clients.write.clone(), Arc::clone(&self.metrics), settings.instance.clone()));
+        for number in 0..NOTES_IN_FLIGHT {
+            let lanes = (Arc::clone(&self.notes), Arc::clone(&self.bindings));
+            tasks.spawn("announcer", work_notes(number, lanes, Arc::clone(&announcer)));
+        }
+    }
+
+    /// Queues a Binding, or hands it back.
+    pub fn bind(&self, request: BindRequest) -> Result<(), BindRequest> {
+        self.bindings.push(request)
+    }
+
+    /// Queues a write, or hands it back.
+    pub fn write(&self, request: WriteRequest, urgency: Urgency) -> Result<(), WriteRequest> {
+        match urgency {
+            Urgency::Urgent => self.urgent.push(request),
+            Urgency::Trailing => self.trailing.push(request),
+        }
+    }
+
+    /// Queues an Event, or drops and counts it.
+    pub fn note(&self, note: Note) {
+        if self.notes.push(note).is_err() {
+            self.metrics.notes_dropped.inc();
+        }
+    }
+
+    /// Drops Bindings that have not been sent, and resolves when the others have their answers. Whoever leads next decides
+    /// anew about the dropped ones: of a gang, by its placement.
+    pub async fn finish_bindings(&self) {
+        let dropped = self.bindings.discard();
+        tracing::info!(dropped, in_flight = self.bindings.outstanding(), "finishing Bindings");
+        self.bindings.idle().await;
+    }
+
+    /// Resolves when all records and Events are written.
+    pub async fn flush(&self) {
+        self.urgent.idle().await;
+        self.trailing.idle().await;
+        self.notes.idle().await;
+    }
+
+    /// Ends the workers.
+    pub fn close(&self) {
+        self.bindings.close();
+        self.urgent.close();
+        self.trailing.close();
+        self.notes.close();
+    }
+}
+
+impl DepthSource for Hands {
+    fn depths(&self) -> Vec<(&'static str, usize)> {
+        vec![
+            ("bind", self.bindings.outstanding()),
+            ("urgent", self.urgent.outstanding()),
+            ("trailing", self.trailing.outstanding()),
+            ("events", self.notes.outstanding()),
+        ]
+    }
+}
+
+async fn work_urgent(lane: Arc<Lane<WriteRequest>>, writer: Arc<Writer>) {
+    while let Some(request) = lane.pop().await {
+        if !writer.carry_out(&request).await {
+            return;
+        }
+    }
+}
+
+type Lanes<T> = (Arc<Lane<T>>, Arc<Lane<BindRequest>>);
+
+async fn work_trailing(number: usize, (lane, bindings): Lanes<WriteRequest>, writer: Arc<Writer>) {
+    loop {
+        turn(number, &lane, &bindings).await;
+        let Some(request) = lane.pop().await else { return };
+        if !writer.carry_out(&request).await {
+            return;
+        }
+    }
+}
+
+async fn work_notes(number: usize, (lane, bindings): Lanes<Note>, announcer: Arc<Announcer>) {
+    loop {
+        turn(number, &lane, &bindings).await;
+        let Some(note) = lane.pop().await else { return };
+        announcer.announce(&note).await;
+    }
+}

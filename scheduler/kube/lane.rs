@@ -1,0 +1,175 @@
+//! A bounded queue of work for a pool of workers, which also knows how much of the work is still under way.
+//!
+//! Pushing never waits: the core must not be held up by the network. What does not fit is handed back, and the caller
+//! says what that means.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, Semaphore};
+
+/// A bounded first-in, first-out queue, shared by those who push and the workers.
+#[derive(Debug)]
+pub struct Lane<T> {
+    items: Mutex<VecDeque<(Instant, T)>>,
+    capacity: usize,
+    /// One permit per item in `items`.
+    ready: Semaphore,
+    /// Items that are queued or in a worker's hands.
+    outstanding: AtomicUsize,
+    idle: Notify,
+}
+
+/// An item in a worker's hands; dropping it says that the work is done.
+#[derive(Debug)]
+pub struct Taken<'a, T> {
+    lane: &'a Lane<T>,
+    item: T,
+}
+
+// === impl Lane ===
+
+impl<T> Lane<T> {
+    /// An empty lane that holds at most `capacity` waiting items.
+    pub fn new(capacity: usize) -> Self {
+        Lane {
+            items: Mutex::new(VecDeque::new()),
+            capacity,
+            ready: Semaphore::new(0),
+            outstanding: AtomicUsize::new(0),
+            idle: Notify::new(),
+        }
+    }
+
+    /// Queues `item`, or hands it back if the lane is full or closed.
+    pub fn push(&self, item: T) -> Result<(), T> {
+        let mut items = self.lock();
+        if items.len() >= self.capacity || self.ready.is_closed() {
+            return Err(item);
+        }
+        items.push_back((Instant::now(), item));
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        drop(items);
+        self.ready.add_permits(1);
+        Ok(())
+    }
+
+    /// The next item, or `None` once the lane is closed.
+    pub async fn pop(&self) -> Option<Taken<'_, T>> {
+        loop {
+            self.ready.acquire().await.ok()?.forget();
+            // The queue is shorter than its permits only after `discard`.
+            if let Some((_, item)) = self.lock().pop_front() {
+                return Some(Taken { lane: self, item });
+            }
+        }
+    }
+
+    /// Items that are queued or being worked on.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.load(Ordering::Acquire)
+    }
+
+    /// How long the first item has waited.
+    pub fn head_age(&self) -> Option<Duration> {
+        self.lock().front().map(|(since, _)| since.elapsed())
+    }
+
+    /// Resolves once nothing is queued and no worker has anything in hand.
+    pub async fn idle(&self) {
+        loop {
+            let mut notified = pin!(self.idle.notified());
+            // Registered before the look, so that an end in between is not missed.
+            notified.as_mut().enable();
+            if self.outstanding() == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Drops what is queued, and says how much that was. Workers keep what they have in hand.
+    pub fn discard(&self) -> usize {
+        let dropped = std::mem::take(&mut *self.lock()).len();
+        self.finish(dropped);
+        dropped
+    }
+
+    /// Ends the workers once they ask for more. What is queued is not handed out any more.
+    pub fn close(&self) {
+        self.ready.close();
+        self.discard();
+    }
+
+    fn finish(&self, count: usize) {
+        if self.outstanding.fetch_sub(count, Ordering::AcqRel) == count {
+            self.idle.notify_waiters();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, T)>> {
+        // Nothing that can panic runs under the lock, so a poisoned queue is still whole.
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Taken ===
+
+impl<T> Deref for Taken<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.item
+    }
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        self.lane.finish(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lane;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_full_lane_hands_the_item_back() {
+        let lane = Lane::new(2);
+        assert_eq!(lane.push('a'), Ok(()));
+        assert_eq!(lane.push('b'), Ok(()));
+        assert_eq!(lane.push('c'), Err('c'));
+        assert_eq!(*lane.pop().await.unwrap(), 'a');
+        assert_eq!(lane.push('c'), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn idle_waits_for_what_is_in_hand() {
+        let lane = Lane::new(8);
+        lane.push(1).unwrap();
+        let taken = lane.pop().await.unwrap();
+        assert_eq!(lane.outstanding(), 1);
+        assert!(tokio::time::timeout(Duration::from_millis(20), lane.idle()).await.is_err());
+        drop(taken);
+        tokio::time::timeout(Duration::from_secs(1), lane.idle()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_discarded_lane_goes_on() {
+        let lane = Lane::new(8);
+        lane.push(1).unwrap();
+        lane.push(2).unwrap();
+        assert_eq!(lane.discard(), 2);
+        assert_eq!(lane.outstanding(), 0);
+        lane.push(3).unwrap();
+        assert_eq!(*lane.pop().await.unwrap(), 3);
+        lane.close();
+        assert!(lane.pop().await.is_none());
+        assert_eq!(lane.push(4), Err(4));
+    }
+}

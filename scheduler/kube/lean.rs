@@ -1,0 +1,184 @@
+//! Objects as they come over the wire, without what nobody here reads.
+//!
+//! `metadata.managedFields` is often half of an object, and parsing it costs as much as the rest. It is skipped while
+//! reading, so it is never built.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use fluxqueue_api::FluxJob;
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, StatefulSet,
+    StatefulSetSpec, StatefulSetStatus,
+};
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+/// An object of which everything but `metadata.managedFields`, `spec` and `status` was skipped while reading it.
+#[derive(Debug, Clone)]
+pub struct Lean<K>(pub K);
+
+/// A FluxJob whose metadata could be read, and the rest perhaps not: people can write to FluxJobs, and a CRD of another
+/// version may be installed.
+#[derive(Debug, Clone)]
+pub struct LooseFluxJob {
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    /// `spec` as it is.
+    pub spec: serde_json::Value,
+    /// `status` as it is.
+    pub status: serde_json::Value,
+}
+
+/// An object made of metadata, spec and status.
+pub trait Parts: Resource {
+    /// Its spec.
+    type Spec: DeserializeOwned;
+    /// Its status.
+    type Status: DeserializeOwned;
+
+    /// Puts it together.
+    fn from_parts(metadata: ObjectMeta, spec: Option<Self::Spec>, status: Option<Self::Status>) -> Self;
+}
+
+#[derive(Deserialize)]
+struct Raw<S, T> {
+    #[serde(default)]
+    metadata: LeanMeta,
+    spec: Option<S>,
+    status: Option<T>,
+}
+
+/// The fields of `ObjectMeta` that are read.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct LeanMeta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+// === impl LeanMeta ===
+
+impl From<LeanMeta> for ObjectMeta {
+    fn from(lean: LeanMeta) -> Self {
+        ObjectMeta {
+            name: lean.name,
+            namespace: lean.namespace,
+            uid: lean.uid,
+            resource_version: lean.resource_version,
+            generation: lean.generation,
+            creation_timestamp: lean.creation_timestamp,
+            deletion_timestamp: lean.deletion_timestamp,
+            labels: lean.labels,
+            annotations: lean.annotations,
+            owner_references: lean.owner_references,
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+// === impl Lean ===
+
+impl<'de, K: Parts> Deserialize<'de> for Lean<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Raw::<K::Spec, K::Status>::deserialize(deserializer)?;
+        Ok(Lean(K::from_parts(raw.metadata.into(), raw.spec, raw.status)))
+    }
+}
+
+impl<'de> Deserialize<'de> for LooseFluxJob {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Raw::<serde_json::Value, serde_json::Value>::deserialize(deserializer)?;
+        Ok(LooseFluxJob {
+            metadata: raw.metadata.into(),
+            spec: raw.spec.unwrap_or_default(),
+            status: raw.status.unwrap_or_default(),
+        })
+    }
+}
+
+impl<K: Resource> Resource for Lean<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dt)
+    }
+    fn group(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dt)
+    }
+    fn version(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dt)
+    }
+    fn plural(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dt)
+    }
+    fn meta(&self) -> &ObjectMeta {
+        self.0.meta()
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.meta_mut()
+    }
+}
+
+// === impl LooseFluxJob ===
+
+impl Resource for LooseFluxJob {
+    type DynamicType = ();
+    type Scope = <FluxJob as Resource>::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        FluxJob::kind(&())
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        FluxJob::group(&())
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        FluxJob::version(&())
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        FluxJob::plural(&())
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+// === impl Parts ===
+
+macro_rules! parts {
+    ($($kind:ident of $spec:ty, $status:ty;)*) => {
+        $(impl Parts for $kind {
+            type Spec = $spec;
+            type Status = $status;
+
+            fn from_parts(metadata: ObjectMeta, spec: Option<$spec>, status: Option<$status>) -> Self {
+                Self { metadata, spec, status }
+            }
+        })*
+    };
+}
+
+parts! {
+    Node of NodeSpec, NodeStatus;
+    Pod of PodSpec, PodStatus;
+    Job of JobSpec, JobStatus;
+    ReplicaSet of ReplicaSetSpec, ReplicaSetStatus;
+    Deployment of DeploymentSpec, DeploymentStatus;
+    StatefulSet of StatefulSetSpec, StatefulSetStatus;
+}

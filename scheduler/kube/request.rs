@@ -1,0 +1,122 @@
+//! One request to the API server, with a time limit that covers everything, the client's own retries included.
+//!
+//! `kube::Api` parses every answer into a typed object. Most of our writes need only the status code, and one of them is
+//! sent thousands of times in a row, so they are built and read here.
+
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use kube::Client;
+use kube::client::Body;
+use kube::core::Status;
+use serde::de::DeserializeOwned;
+
+/// What the API server answered.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) code: u16,
+    body: Vec<u8>,
+}
+
+/// Why there is no answer: the request may have taken effect or not.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoReply {
+    #[error("no answer within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    #[error("{0}")]
+    Transport(#[source] kube::Error),
+}
+
+/// The content types of requests.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Content {
+    Json,
+    JsonPatch,
+    MergePatch,
+    StrategicMergePatch,
+}
+
+/// Sends one request and reads the whole answer, so that its connection can be used again.
+pub(super) async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content: Content,
+    body: Vec<u8>,
+    within: Duration,
+) -> Result<Reply, NoReply> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, content.as_str())
+        .header(header::ACCEPT, "application/json")
+        .body(Body::from(body))
+        .map_err(|error| NoReply::Transport(kube::Error::HttpError(error)))?;
+    let exchange = async {
+        let response = client.send(request).await?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect_bytes().await?;
+        Ok(Reply { code, body: body.into() })
+    };
+    match tokio::time::timeout(within, exchange).await {
+        Ok(answer) => answer.map_err(NoReply::Transport),
+        Err(_) => Err(NoReply::Timeout(within)),
+    }
+}
+
+/// GET, parsed.
+pub(super) async fn get<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    within: Duration,
+) -> Result<Result<T, Reply>, String> {
+    let reply = send(client, Method::GET, path, Content::Json, Vec::new(), within).await;
+    let reply = reply.map_err(|error| error.to_string())?;
+    if reply.code != 200 {
+        return Ok(Err(reply));
+    }
+    reply.parse().map(Ok).map_err(|error| format!("reading the answer of GET {path}: {error}"))
+}
+
+// === impl Content ===
+
+impl Content {
+    fn as_str(self) -> &'static str {
+        match self {
+            Content::Json => "application/json",
+            Content::JsonPatch => "application/json-patch+json",
+            Content::MergePatch => "application/merge-patch+json",
+            Content::StrategicMergePatch => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    /// 2xx.
+    pub(super) fn succeeded(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+
+    /// The body as an object.
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.body)
+    }
+
+    /// The reason of the `Status` in the body, if it is one.
+    pub(super) fn is_already_exists(&self) -> bool {
+        self.parse::<Status>().is_ok_and(|status| status.is_already_exists())
+    }
+
+    /// What the server says, for people.
+    pub(super) fn explain(&self) -> String {
+        /// Bodies that are no Status come from proxies: their beginning tells enough.
+        const SHOWN_BYTES: usize = 200;
+        let text = match self.parse::<Status>() {
+            Ok(status) if !status.message.is_empty() => status.message,
+            _ => String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]).into_owned(),
+        };
+        format!("{}: {}", self.code, text.trim())
+    }
+}

@@ -1,0 +1,287 @@
+//! The life of the process: becomes the leader, starts watches, core and workers, and ends them in order.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::client::{Clients, ConnectError, configuration, connect};
+use super::convert::Watched;
+use super::driver::{Driver, Inbox, Machine};
+use super::fence::Fence;
+use super::hands::{Hands, HandsSettings, OUTCOMES};
+use super::lean::{Lean, LooseFluxJob};
+use super::lease::{Candidate, LeaseLost, LeaseSettings};
+use super::signals::{SignalError, Signals};
+use super::tasks::{TaskEnded, Tasks};
+use super::watch::{BATCHES, Watches};
+use crate::core::Event;
+use crate::serve::{DepthSource, Facts, Health, Leading, ListenError, Metrics, Question, listen, serve};
+
+/// Kinds that are watched.
+const KINDS: usize = 7;
+
+/// Questions of the HTTP server that may wait for the core.
+const QUESTIONS: usize = 8;
+
+/// How long records and Events may take to be written once the last Binding is done.
+const FLUSH_WITHIN: Duration = Duration::from_secs(5);
+
+/// What the process is told.
+#[derive(Debug)]
+pub struct ShellSettings {
+    /// The kubeconfig that was named, if one was.
+    pub kubeconfig: Option<PathBuf>,
+    /// Where probes and metrics are served.
+    pub serve_on: SocketAddr,
+    /// The Lease, or `None` without leader election.
+    pub lease: Option<LeaseSettings>,
+    /// How the workers are set up.
+    pub hands: HandsSettings,
+}
+
+/// Makes the core once it is known which epoch this leader has.
+pub type MakeMachine<M> = Box<dyn FnOnce(i64) -> anyhow::Result<M> + Send>;
+
+/// Why the process ends other than well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShellError {
+    /// There is no way to the API server.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The port is taken.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Signals cannot be received.
+    #[error(transparent)]
+    Signal(#[from] SignalError),
+    /// The core could not be made.
+    #[error("starting the core")]
+    Core(#[source] anyhow::Error),
+    /// The thread of the core could not be started.
+    #[error("starting the thread of the core")]
+    Thread(#[source] std::io::Error),
+    /// Someone else may lead now.
+    #[error(transparent)]
+    Lost(#[from] LeaseLost),
+    /// A part of the process broke.
+    #[error(transparent)]
+    Task(#[from] TaskEnded),
+}
+
+/// Runs until a signal ends it well, or something goes wrong.
+pub async fn run<M: Machine>(settings: ShellSettings, make: MakeMachine<M>) -> Result<(), ShellError> {
+    let ShellSettings { kubeconfig, serve_on, lease, hands } = settings;
+    let (signals, end) = (Signals::listen()?, CancellationToken::new());
+    let config = configuration(kubeconfig.as_deref()).await?;
+    let clients = connect(&config)?;
+    let facts = Arc::new(Facts {
+        metrics: Arc::new(Metrics::new(env!("CARGO_PKG_VERSION"), env!("FLUXQUEUE_COMMIT"))),
+        health: Arc::new(Health::default()),
+        leading: OnceLock::new(),
+    });
+    let mut tasks = Tasks::default();
+    tasks.spawn("signals", signals.obey(end.clone()));
+    let listener = listen(serve_on).await?;
+    tasks.spawn_telling("http server", serve_for_ever(listener, Arc::clone(&facts)));
+    tracing::info!(server = %config.cluster_url, serving = %serve_on, "fluxqueue starts");
+
+    let leadership = match lease {
+        Some(lease) => tokio::select! {
+            led = Candidate::new(clients.write.clone(), lease).acquire() => Some(led),
+            ended = tasks.ended() => return Err(ended.into()),
+            () = end.cancelled() => return Ok(()),
+        },
+        None => None,
+    };
+    let run = Run { facts, clients, tasks, hands, asked_to_end: end };
+    let Some(mut leadership) = leadership else {
+        let term = Term { epoch: 0, wait_first: Duration::ZERO, fence: Fence::open() };
+        return run.lead(term, make).await.map(|_| ());
+    };
+    let fence = leadership.fence.clone();
+    let term = Term { epoch: leadership.epoch, wait_first: leadership.wait_first, fence };
+    let end = tokio::select! {
+        end = run.lead(term, make) => end?,
+        lost = leadership.keep() => return Err(lost.into()),
+    };
+    match end {
+        End::NothingInFlight => leadership.release().await,
+        // The Lease is left to expire: so the successor waits as long as it must.
+        End::PerhapsInFlight => {}
+    }
+    Ok(())
+}
+
+async fn serve_for_ever(listener: tokio::net::TcpListener, facts: Arc<Facts>) -> String {
+    match serve(listener, facts).await {
+        Ok(()) => "it returned".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What a leader works with.
+struct Run {
+    facts: Arc<Facts>,
+    clients: Clients,
+    tasks: Tasks,
+    hands: HandsSettings,
+    asked_to_end: CancellationToken,
+}
+
+/// A time of leading.
+struct Term {
+    epoch: i64,
+    wait_first: Duration,
+    fence: Fence,
+}
+
+/// How an orderly end left things.
+enum End {
+    /// Every Binding, of this leader and of those before it, has ended.
+    NothingInFlight,
+    /// A Binding may still take effect.
+    PerhapsInFlight,
+}
+
+// === impl Run ===
+
+impl Run {
+    /// Leads until asked to end, then ends in order.
+    async fn lead<M: Machine>(mut self, term: Term, make: MakeMachine<M>) -> Result<End, ShellError> {
+        let Term { epoch, wait_first, fence } = term;
+        self.facts.metrics.leader.set(1);
+        self.facts.health.set_leads();
+        if !wait_first.is_zero() {
+            tracing::info!(secs = wait_first.as_secs(), "waiting until the last leader's Bindings must have ended");
+            tokio::select! {
+                () = tokio::time::sleep(wait_first) => {}
+                ended = self.tasks.ended() => return Err(ended.into()),
+                () = self.asked_to_end.cancelled() => return Ok(End::PerhapsInFlight),
+            }
+        }
+        let machine = make(epoch).map_err(ShellError::Core)?;
+        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
+        let hands = self.start(machine, fence, stop.clone(), end.clone())?;
+        tokio::select! {
+            ended = self.tasks.ended() => return Err(ended.into()),
+            () = self.asked_to_end.cancelled() => {}
+        }
+        tracing::info!("nothing more is decided");
+        self.facts.health.set_stopping();
+        stop.cancel();
+        let left = self.finish(&hands).await;
+        end.cancel();
+        hands.close();
+        Ok(left)
+    }
+
+    fn start<M: Machine>(
+        &mut self,
+        machine: M,
+        fence: Fence,
+        stop: CancellationToken,
+        end: CancellationToken,
+    ) -> Result<Arc<Hands>, ShellError> {
+        let (batches_in, batches) = mpsc::channel(BATCHES);
+        let (outcomes_in, outcomes) = mpsc::channel(OUTCOMES);
+        let (questions_in, questions) = mpsc::channel(QUESTIONS);
+        let hands = Arc::new(Hands::new(Arc::clone(&self.facts.metrics)));
+        hands.start(&mut self.tasks, &self.hands, &self.clients, fence, &outcomes_in);
+        let inbox = Inbox { batches, outcomes, questions };
+        let (metrics, health) = (Arc::clone(&self.facts.metrics), Arc::clone(&self.facts.health));
+        let driver = Driver::new(machine, inbox, Arc::clone(&hands), metrics, health);
+        self.start_driver(driver, stop, end)?;
+        self.start_watches(batches_in);
+        self.show(questions_in, Arc::clone(&hands));
+        Ok(hands)
+    }
+
+    /// The core has a thread of its own. It uses the runtime's timers and channels, but none of its worker threads.
+    fn start_driver<M: Machine>(
+        &mut self,
+        driver: Driver<M>,
+        stop: CancellationToken,
+        end: CancellationToken,
+    ) -> Result<(), ShellError> {
+        let runtime = tokio::runtime::Handle::current();
+        let (ended_in, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("core".to_owned()).spawn(move || {
+            // Dropped at the end of the thread, also when it panics: that is what is waited for.
+            let _ended_in = ended_in;
+            runtime.block_on(driver.run(stop, end));
+        });
+        thread.map_err(ShellError::Thread)?;
+        self.tasks.spawn("core", async {
+            let _ = ended.await;
+        });
+        Ok(())
+    }
+
+    fn start_watches(&mut self, batches: mpsc::Sender<Vec<Event>>) {
+        let watches = Watches {
+            client: self.clients.watch.clone(),
+            batches,
+            metrics: Arc::clone(&self.facts.metrics),
+            unlisted: Arc::new(AtomicUsize::new(KINDS)),
+        };
+        self.start_watch::<Lean<Node>>(&watches);
+        self.start_watch::<Lean<Pod>>(&watches);
+        self.start_watch::<Lean<Job>>(&watches);
+        self.start_watch::<Lean<ReplicaSet>>(&watches);
+        self.start_watch::<Lean<Deployment>>(&watches);
+        self.start_watch::<Lean<StatefulSet>>(&watches);
+        self.start_watch::<LooseFluxJob>(&watches);
+    }
+
+    fn start_watch<K>(&mut self, watches: &Watches)
+    where
+        K: Watched,
+        K::DynamicType: Default + Send + Sync,
+    {
+        let watches = watches.clone();
+        self.tasks.spawn_telling("watch", async move {
+            match watches.watch::<K>().await {
+                Ok(()) => format!("the watch of {} ended", K::KIND),
+                Err(error) => error.to_string(),
+            }
+        });
+    }
+
+    fn show(&self, questions: mpsc::Sender<Question>, hands: Arc<Hands>) {
+        let depths: Box<dyn DepthSource> = Box::new(hands);
+        // A process leads once: when it loses the Lease, it ends.
+        let _ = self.facts.leading.set(Leading { questions, depths });
+    }
+
+    /// Waits for what is in flight, within bounds.
+    async fn finish(&mut self, hands: &Hands) -> End {
+        // Each Binding ends by its own timeout; one more second is for the wake-ups.
+        let within = self.hands.bind_timeout + Duration::from_secs(1);
+        let finished = tokio::time::timeout(within, hands.finish_bindings()).await;
+        if tokio::time::timeout(FLUSH_WITHIN, hands.flush()).await.is_err() {
+            tracing::warn!("some records or events were not written; the next leader writes the records again");
+        }
+        match finished {
+            Ok(()) => End::NothingInFlight,
+            Err(_) => {
+                tracing::warn!("some Bindings have no answer yet");
+                End::PerhapsInFlight
+            }
+        }
+    }
+}
+
+impl DepthSource for Arc<Hands> {
+    fn depths(&self) -> Vec<(&'static str, usize)> {
+        Hands::depths(self)
+    }
+}

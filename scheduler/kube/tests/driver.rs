@@ -1,0 +1,143 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::server::{Server, eventually};
+use crate::core::report::Gauges;
+use crate::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome};
+use crate::kube::client::Clients;
+use crate::kube::driver::{Driver, Inbox, Machine};
+use crate::kube::fence::Fence;
+use crate::kube::hands::{Hands, HandsSettings};
+use crate::kube::tasks::Tasks;
+use crate::serve::{Health, Metrics, Question};
+use crate::workload::{ObjectKey, ObjectRef, Time};
+
+/// Binds a pod for every Synced it hears, and remembers what it was told.
+#[derive(Default)]
+struct Parrot {
+    told: Arc<Mutex<Vec<String>>>,
+    to_bind: Vec<ActionId>,
+    wake: Option<Time>,
+    wakes: u32,
+    steps: u64,
+}
+
+impl Machine for Parrot {
+    fn handle(&mut self, event: Event, now: Time) {
+        self.told.lock().unwrap().push(format!("{event:?}"));
+        if matches!(event, Event::Synced) {
+            self.to_bind.push(u64::try_from(self.to_bind.len()).unwrap() + 1);
+            self.wake = Some(now.plus_millis(40));
+        }
+    }
+
+    fn step(&mut self, now: Time) -> Vec<Action> {
+        self.steps += 1;
+        if self.wake.is_some_and(|wake| wake <= now) {
+            self.wake = None;
+            self.wakes += 1;
+        }
+        let pod = ObjectRef { key: ObjectKey::new("ns", "p"), uid: "u1".into() };
+        let bind = |id| Action { id, kind: ActionKind::Bind { pod: pod.clone(), node: "n1".into() } };
+        self.to_bind.drain(..).map(bind).collect()
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        self.wake
+    }
+
+    fn gauges(&self) -> Gauges {
+        Gauges { passes: self.steps, ..Gauges::default() }
+    }
+
+    fn describe(&self) -> serde_json::Value {
+        serde_json::json!({ "wakes": self.wakes })
+    }
+}
+
+/// A driver with all its surroundings.
+struct House {
+    batches: mpsc::Sender<Vec<Event>>,
+    questions: mpsc::Sender<Question>,
+    told: Arc<Mutex<Vec<String>>>,
+    hands: Arc<Hands>,
+    health: Arc<Health>,
+    stop: CancellationToken,
+    end: CancellationToken,
+    driver: tokio::task::JoinHandle<()>,
+    _tasks: Tasks,
+}
+
+impl House {
+    fn build(server: &Server) -> Self {
+        let (batches, batches_out) = mpsc::channel(8);
+        let (outcomes_in, outcomes) = mpsc::channel(8);
+        let (questions, questions_out) = mpsc::channel(8);
+        let metrics = Arc::new(Metrics::new("0", "0"));
+        let health = Arc::new(Health::default());
+        let hands = Arc::new(Hands::new(Arc::clone(&metrics)));
+        let mut tasks = Tasks::default();
+        let settings =
+            HandsSettings { bind_concurrency: 4, bind_timeout: Duration::from_secs(1), instance: "test".to_owned() };
+        let client = server.client.clone();
+        let clients = Clients { watch: client.clone(), bind: client.clone(), write: client };
+        hands.start(&mut tasks, &settings, &clients, Fence::open(), &outcomes_in);
+        let machine = Parrot::default();
+        let told = Arc::clone(&machine.told);
+        let inbox = Inbox { batches: batches_out, outcomes, questions: questions_out };
+        let driver = Driver::new(machine, inbox, Arc::clone(&hands), metrics, Arc::clone(&health));
+        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
+        let driver = tokio::spawn(driver.run(stop.clone(), end.clone()));
+        House { batches, questions, told, hands, health, stop, end, driver, _tasks: tasks }
+    }
+
+    fn heard(&self, text: &str) -> bool {
+        self.told.lock().unwrap().iter().any(|told| told.contains(text))
+    }
+
+    async fn wakes(&self) -> u64 {
+        let (sender, answer) = oneshot::channel();
+        self.questions.send(Question::State(sender)).await.unwrap();
+        answer.await.unwrap()["wakes"].as_u64().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn an_action_is_carried_out_and_its_outcome_told() {
+    let server = Server::start().await;
+    server.put("/api/v1/namespaces/ns/pods/p", serde_json::json!({ "metadata": { "uid": "u1" }, "spec": {} }));
+    let house = House::build(&server);
+    house.batches.send(vec![Event::Synced]).await.unwrap();
+    let bound = format!("{:?}", Event::Done(1, Outcome::Bind(BindOutcome::Bound)));
+    eventually("the outcome", || house.heard(&bound)).await;
+    let ready = house.health.report(crate::serve::Probe::Ready);
+    assert!(ready.passed(), "{ready}");
+}
+
+#[tokio::test]
+async fn the_core_is_woken_when_it_asked_to_be() {
+    let house = House::build(&Server::start().await);
+    house.batches.send(vec![Event::Synced]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(house.wakes().await, 1);
+}
+
+#[tokio::test]
+async fn after_the_stop_outcomes_are_heard_but_nothing_is_decided() {
+    let server = Server::start().await;
+    server.script("/binding", super::server::Script::Stall(Duration::from_millis(300)));
+    let house = House::build(&server);
+    house.batches.send(vec![Event::Synced]).await.unwrap();
+    eventually("the Binding", || !server.seen("/binding").is_empty()).await;
+    house.stop.cancel();
+    house.hands.finish_bindings().await;
+    eventually("the outcome", || house.heard("Done(1")).await;
+    house.batches.send(vec![Event::Synced]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(server.seen("/binding").len(), 1);
+    house.end.cancel();
+    tokio::time::timeout(Duration::from_secs(1), house.driver).await.unwrap().unwrap();
+}

@@ -1,0 +1,99 @@
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::server::{Script, Server};
+use crate::core::WriteOutcome;
+use crate::kube::writer::{Write, Writer};
+use crate::serve::Metrics;
+use crate::workload::{ObjectKey, ObjectRef};
+
+const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/j";
+const POD: &str = "/api/v1/namespaces/ns/pods/j";
+
+fn writer(server: &Server) -> Writer {
+    Writer { outcomes: mpsc::channel(8).0, client: server.client.clone(), metrics: Arc::new(Metrics::new("0", "0")) }
+}
+
+fn id(uid: &str) -> ObjectRef {
+    ObjectRef { key: ObjectKey::new("ns", "j"), uid: uid.into() }
+}
+
+fn job() -> Box<FluxJob> {
+    let mut job = FluxJob::new("j", FluxJobSpec { nodes: 3, ..FluxJobSpec::default() });
+    job.metadata.namespace = Some("ns".to_owned());
+    Box::new(job)
+}
+
+#[tokio::test]
+async fn a_created_job_comes_back_as_stored() {
+    let server = Server::start().await;
+    let WriteOutcome::Written(Some(stored)) = writer(&server).write(&Write::Create(job())).await else {
+        panic!("not written")
+    };
+    assert!(stored.metadata.uid.is_some());
+    assert_eq!(stored.spec.nodes, 3);
+    assert!(server.object(JOB).is_some());
+    assert!(matches!(writer(&server).write(&Write::Create(job())).await, WriteOutcome::Exists));
+}
+
+#[tokio::test]
+async fn a_status_is_replaced_only_of_the_object_that_was_meant() {
+    let server = Server::start().await;
+    server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
+    let status = Box::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
+    let outcome = writer(&server).write(&Write::Status(id("u1"), status.clone())).await;
+    assert!(matches!(outcome, WriteOutcome::Written(None)));
+    let sent = server.seen("PATCH").pop().unwrap();
+    assert_eq!(sent.path, format!("{JOB}/status"));
+    assert_eq!(sent.body[0], json!({ "op": "test", "path": "/metadata/uid", "value": "u1" }));
+    assert_eq!(sent.body[1]["path"], "/status");
+    assert_eq!(sent.body[1]["value"]["bound"], 2);
+    let outcome = writer(&server).write(&Write::Status(id("u0"), status.clone())).await;
+    assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
+    // The same code for content that the server does not take: the object shows the difference.
+    server.script("PATCH", Script::Refuse(422, "Invalid"));
+    let outcome = writer(&server).write(&Write::Status(id("u1"), status.clone())).await;
+    assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
+    server.remove(JOB);
+    assert!(matches!(writer(&server).write(&Write::Status(id("u1"), status)).await, WriteOutcome::Gone));
+}
+
+#[tokio::test]
+async fn a_successor_of_the_same_name_is_not_deleted() {
+    let server = Server::start().await;
+    server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u2" } }));
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u1"))).await, WriteOutcome::Gone));
+    assert!(server.object(JOB).is_some());
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"))).await, WriteOutcome::Written(None)));
+    assert!(server.object(JOB).is_none());
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"))).await, WriteOutcome::Gone));
+}
+
+#[tokio::test]
+async fn pods_are_patched_by_uid() {
+    let server = Server::start().await;
+    server.put(POD, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
+    let ungate = |uid| Write::Ungate(id(uid), "fluxqueue".into());
+    assert!(matches!(writer(&server).write(&ungate("u1")).await, WriteOutcome::Written(None)));
+    assert!(matches!(writer(&server).write(&ungate("u0")).await, WriteOutcome::Gone));
+    let sent = &server.seen("PATCH")[0];
+    assert_eq!(sent.path, POD);
+    assert_eq!(sent.body["spec"]["schedulingGates"], json!([{ "$patch": "delete", "name": "fluxqueue" }]));
+    let condition = Write::Unscheduled(id("u1"), "Unschedulable", "0/3 nodes are available".to_owned());
+    assert!(matches!(writer(&server).write(&condition).await, WriteOutcome::Written(None)));
+    let sent = server.seen("PATCH").pop().unwrap();
+    assert_eq!(sent.path, format!("{POD}/status"));
+    assert_eq!(sent.body["status"]["conditions"][0]["reason"], "Unschedulable");
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_is_told_as_a_failure() {
+    let server = Server::start().await;
+    server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
+    server.script("DELETE", Script::Refuse(500, "InternalError"));
+    let outcome = writer(&server).write(&Write::Delete(id("u1"))).await;
+    assert!(matches!(outcome, WriteOutcome::Failed(_)), "{outcome:?}");
+}

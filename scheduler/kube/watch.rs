@@ -1,0 +1,143 @@
+//! Watches: what the API server says becomes events of the core, in batches.
+//!
+//! One task per kind. Objects are converted as they arrive, so that the large ones are dropped at once. Whatever goes wrong
+//! (429, 500, a closed connection, an expired version) is logged, counted and tried again with growing pauses; what was
+//! missed meanwhile shows in the next list.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::StreamExt;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use tokio::sync::mpsc;
+
+use super::convert::Watched;
+use super::seen::Seen;
+use crate::core::Event;
+use crate::serve::Metrics;
+use crate::workload::ObjectKey;
+
+/// Changes that are handed on together: all that have arrived while the last were handled, up to this many.
+const BATCH_EVENTS: usize = 512;
+
+/// Batches on their way to the core, of all kinds together. With the batches' size this bounds what waits to 32,768 changes;
+/// when the core falls behind further, the watches stop reading, and the API server keeps what is to come.
+pub const BATCHES: usize = 64;
+
+/// What the tasks of all kinds share.
+#[derive(Clone)]
+pub struct Watches {
+    /// To the API server.
+    pub client: Client,
+    /// To the core's task.
+    pub batches: mpsc::Sender<Vec<Event>>,
+    /// Counts changes and errors.
+    pub metrics: Arc<Metrics>,
+    /// Kinds whose first list is still to come.
+    pub unlisted: Arc<AtomicUsize>,
+}
+
+/// The core's task has gone, so there is nobody to watch for.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody takes the changes of {kind} any more")]
+pub struct NobodyListens {
+    kind: &'static str,
+}
+
+// === impl Watches ===
+
+impl Watches {
+    /// Watches one kind in all namespaces, for ever.
+    pub async fn watch<K>(self) -> Result<(), NobodyListens>
+    where
+        K: Watched,
+        K::DynamicType: Default,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        let stream = watcher(api, watcher::Config::default()).default_backoff().ready_chunks(BATCH_EVENTS);
+        let mut stream = std::pin::pin!(stream);
+        let mut seen = Seen::<K::Value>::default();
+        let mut memory = K::Memory::default();
+        let mut listed = false;
+        while let Some(changes) = stream.next().await {
+            let mut events = Vec::new();
+            let mut list_ended = false;
+            for change in changes {
+                match change {
+                    Ok(change) => {
+                        list_ended |= matches!(change, watcher::Event::InitDone);
+                        self.take_in(change, &mut memory, &mut seen, &mut events);
+                    }
+                    Err(error) => self.complain::<K>(&error),
+                }
+            }
+            self.hand_on::<K>(events).await?;
+            if list_ended && !listed {
+                listed = true;
+                tracing::debug!(kind = K::KIND, "listed");
+                // Only after the objects themselves: whoever comes last knows that those of all kinds are in the channel.
+                if self.unlisted.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    self.hand_on::<K>(vec![Event::Synced]).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in<K: Watched>(
+        &self,
+        change: watcher::Event<K>,
+        memory: &mut K::Memory,
+        seen: &mut Seen<K::Value>,
+        events: &mut Vec<Event>,
+    ) {
+        match change {
+            watcher::Event::Init => seen.list_begins(),
+            watcher::Event::InitDone => seen.list_ends(events),
+            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+                self.metrics.changes.get_or_create(&[("kind", K::KIND)]).inc();
+                let key = key_of(&object);
+                match object.convert(memory) {
+                    Ok(value) => seen.apply(value, events),
+                    Err(error) => {
+                        self.metrics.invalid_objects.get_or_create(&[("kind", K::KIND)]).inc();
+                        tracing::warn!(kind = K::KIND, object = %key, %error, "object cannot be understood and is left out");
+                        seen.mark(&key);
+                    }
+                }
+            }
+            watcher::Event::Delete(object) => {
+                self.metrics.changes.get_or_create(&[("kind", K::KIND)]).inc();
+                let uid = object.meta().uid.as_deref().unwrap_or_default();
+                seen.delete(&key_of(&object), uid, events);
+            }
+        }
+    }
+
+    fn complain<K: Watched>(&self, error: &watcher::Error) {
+        self.metrics.watch_errors.get_or_create(&[("kind", K::KIND)]).inc();
+        let hint = match error {
+            watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.is_not_found() => {
+                "the API server does not know this kind: is the custom resource definition installed?"
+            }
+            watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.is_forbidden() => {
+                "not allowed: is the cluster role bound?"
+            }
+            _ => "",
+        };
+        tracing::warn!(kind = K::KIND, %error, hint, "watch failed and is tried again");
+    }
+
+    async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NobodyListens> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.batches.send(events).await.map_err(|_| NobodyListens { kind: K::KIND })
+    }
+}
+
+fn key_of<K: Resource>(object: &K) -> ObjectKey {
+    let metadata = object.meta();
+    ObjectKey::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}

@@ -1,0 +1,115 @@
+//! Whether the process lives, and whether it is ready.
+//!
+//! A standby replica is alive and ready: that it does not lead is told by a metric, not by a failed probe.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A core that has not come round for this long is stuck: a pass takes milliseconds, and an idle loop turns every second.
+const CORE_SILENT_FOR: Duration = Duration::from_secs(60);
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// Should the process be restarted if not?
+    Live,
+    /// Does it do its work?
+    Ready,
+}
+
+/// The state that the probes look at.
+#[derive(Debug)]
+pub struct Health {
+    started: Instant,
+    /// When the core's loop last turned, in milliseconds after `started`, plus 1; 0 while there is no core.
+    turned_millis: AtomicU64,
+    leads: AtomicBool,
+    synced: AtomicBool,
+    stopping: AtomicBool,
+}
+
+/// The outcome of each check of a probe.
+#[derive(Debug)]
+pub struct Report {
+    probe: Probe,
+    checks: Vec<(&'static str, bool)>,
+}
+
+// === impl Health ===
+
+impl Default for Health {
+    fn default() -> Self {
+        Health {
+            started: Instant::now(),
+            turned_millis: AtomicU64::new(0),
+            leads: AtomicBool::new(false),
+            synced: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Health {
+    /// The core's loop has turned.
+    pub fn core_turned(&self) {
+        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
+        self.turned_millis.store(millis + 1, Ordering::Relaxed);
+    }
+
+    /// This process leads from now on.
+    pub fn set_leads(&self) {
+        self.leads.store(true, Ordering::Relaxed);
+    }
+
+    /// All first lists have been received.
+    pub fn set_synced(&self) {
+        self.synced.store(true, Ordering::Relaxed);
+    }
+
+    /// The process is about to end.
+    pub fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs the checks of a probe.
+    pub fn report(&self, probe: Probe) -> Report {
+        let mut checks = vec![("ping", true), ("core-turns", self.core_turns())];
+        if probe == Probe::Ready {
+            let waits_for_lists = self.leads.load(Ordering::Relaxed) && !self.synced.load(Ordering::Relaxed);
+            checks.push(("lists-received", !waits_for_lists));
+            checks.push(("not-shutting-down", !self.stopping.load(Ordering::Relaxed)));
+        }
+        Report { probe, checks }
+    }
+
+    fn core_turns(&self) -> bool {
+        match self.turned_millis.load(Ordering::Relaxed) {
+            0 => true,
+            turned => self.started.elapsed() < Duration::from_millis(turned) + CORE_SILENT_FOR,
+        }
+    }
+}
+
+// === impl Report ===
+
+impl Report {
+    /// Every check passed.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|(_, passed)| *passed)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, passed) in &self.checks {
+            let (mark, word) = if *passed { ('+', "ok") } else { ('-', "failed") };
+            writeln!(f, "[{mark}]{name} {word}")?;
+        }
+        let probe = match self.probe {
+            Probe::Live => "livez",
+            Probe::Ready => "readyz",
+        };
+        writeln!(f, "{probe} check {}", if self.passed() { "passed" } else { "failed" })
+    }
+}

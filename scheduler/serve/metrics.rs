@@ -1,0 +1,273 @@
+//! The metrics of the process: what the shell counts while it works, and what the core reports when asked.
+//!
+//! Where kube-scheduler has a metric of the same meaning, the stem and labels are its own, so that a dashboard needs only
+//! another prefix. `prometheus-client` adds `_total` and unit suffixes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::process::ProcessCollector;
+use crate::core::report::Gauges;
+
+/// Labels of one counter: all values come from closed sets.
+pub type Labels<const N: usize> = [(&'static str, &'static str); N];
+
+/// Everything that is counted. Shared by all tasks of the shell.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    snapshot: Arc<Snapshot>,
+    /// Latency of a Binding, from the request to its answer.
+    pub binding_duration: Histogram,
+    /// Bindings by result.
+    pub bindings: Family<Labels<1>, Counter>,
+    /// Other writes by operation and result.
+    pub writes: Family<Labels<2>, Counter>,
+    /// Errors of watches by kind.
+    pub watch_errors: Family<Labels<1>, Counter>,
+    /// Objects that could not be understood, by kind.
+    pub invalid_objects: Family<Labels<1>, Counter>,
+    /// Changes received, by kind.
+    pub changes: Family<Labels<1>, Counter>,
+    /// Events that were written.
+    pub notes_sent: Counter,
+    /// Events that were not written because too many wait, or because the server refused them.
+    pub notes_dropped: Counter,
+    /// Events that only repeated an earlier one.
+    pub notes_repeated: Counter,
+    /// One scheduling pass of the core.
+    pub algorithm_duration: Histogram,
+    /// From the decision to bind a pod to the Binding's answer, queueing included.
+    pub attempt_duration: Histogram,
+    /// 1 while this process leads.
+    pub leader: Gauge,
+}
+
+/// What is read at scrape time.
+#[derive(Debug, Default)]
+struct Snapshot(Mutex<Scrape>);
+
+#[derive(Debug, Default)]
+struct Scrape {
+    core: Option<Gauges>,
+    depths: Vec<(&'static str, usize)>,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// All metrics at their start.
+    pub fn new(version: &'static str, commit: &'static str) -> Self {
+        let mut all = Registry::default();
+        // The process' own metrics have names that all processes share.
+        all.register_collector(Box::new(ProcessCollector::new()));
+        let registry = all.sub_registry_with_prefix("fluxqueue");
+        let build = Info::new(vec![("version", version), ("git_commit", commit)]);
+        registry.register("build", "The build of this binary", build);
+        let snapshot = Arc::new(Snapshot::default());
+        registry.register_collector(Box::new(Arc::clone(&snapshot)));
+        Metrics {
+            binding_duration: seconds(registry, "binding_duration", "Latency of a Binding request"),
+            bindings: family(registry, "bindings", "Bindings by result"),
+            writes: family(registry, "writes", "Writes other than Bindings, by operation and result"),
+            watch_errors: family(registry, "watch_errors", "Errors of watches by kind; each is retried"),
+            invalid_objects: family(registry, "invalid_objects", "Objects that could not be understood, by kind"),
+            changes: family(registry, "watch_changes", "Changes received from watches, by kind"),
+            notes_sent: counter(registry, "events_sent", "Kubernetes Events written"),
+            notes_dropped: counter(registry, "events_dropped", "Kubernetes Events given up"),
+            notes_repeated: counter(registry, "events_repeated", "Kubernetes Events that repeated an earlier one"),
+            algorithm_duration: seconds(
+                registry,
+                "scheduling_algorithm_duration",
+                "Duration of a scheduling pass",
+            ),
+            attempt_duration: seconds(
+                registry,
+                "scheduling_attempt_duration",
+                "From the decision to bind a pod to the answer of its Binding",
+            ),
+            leader: {
+                let gauge = Gauge::default();
+                registry.register("leader", "1 while this process leads", gauge.clone());
+                gauge
+            },
+            registry: all,
+            snapshot,
+        }
+    }
+
+    /// The text of a scrape. `core` is absent while this process does not lead.
+    pub fn render(&self, core: Option<Gauges>, depths: Vec<(&'static str, usize)>) -> Result<String, fmt::Error> {
+        *self.snapshot.0.lock().unwrap_or_else(PoisonError::into_inner) = Scrape { core, depths };
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    /// Counts one Binding.
+    pub fn count_binding(&self, result: &'static str, took: Duration) {
+        self.bindings.get_or_create(&[("result", result)]).inc();
+        self.binding_duration.observe(took.as_secs_f64());
+    }
+
+    /// Counts one write other than a Binding.
+    pub fn count_write(&self, operation: &'static str, result: &'static str) {
+        self.writes.get_or_create(&[("operation", operation), ("result", result)]).inc();
+    }
+}
+
+fn seconds(registry: &mut Registry, name: &str, help: &str) -> Histogram {
+    // kube-scheduler's buckets: 1 ms to 16 s.
+    let histogram = Histogram::new(exponential_buckets(0.001, 2.0, 15));
+    registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+    histogram
+}
+
+fn family<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, Counter> {
+    let family = Family::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    let counter = Counter::default();
+    registry.register(name, help, counter.clone());
+    counter
+}
+
+// === impl Snapshot ===
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let scrape = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let depths = scrape.depths.iter().map(|(lane, depth)| (*lane, *depth as u64));
+        gauges(&mut encoder, "lane_outstanding", "Requests waiting or in flight, by lane", "lane", depths)?;
+        match &scrape.core {
+            Some(core) => encode_core(&mut encoder, core),
+            None => Ok(()),
+        }
+    }
+}
+
+fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
+    let pending = core.pending_pods;
+    let queues = [
+        ("active", pending.active),
+        ("backoff", pending.backoff),
+        ("unschedulable", pending.unschedulable),
+        ("gated", pending.gated),
+    ];
+    gauges(encoder, "pending_pods", "Pods that wait, by why", "queue", queues)?;
+    let cached = [("nodes", core.nodes), ("pods", core.pods), ("assumed_pods", core.assumed_pods)];
+    gauges(encoder, "scheduler_cache_size", "Objects in the picture of the cluster, by type", "type", cached)?;
+    gauges(encoder, "jobs", "FluxJobs by state", "state", core.jobs.iter().copied())?;
+    gauge(encoder, "synced", "1 once the first lists have been received", u64::from(core.synced))?;
+    encode_attempts(encoder, core)?;
+    encode_sli(encoder, core)?;
+    let totals = [
+        ("pods_bound", "Pods bound by this process", core.pods_bound),
+        ("kubelet_refusals", "Placed pods that a kubelet refused or evicted", core.kubelet_refusals),
+        ("bound_elsewhere", "Pods that ended up on another node than was meant", core.bound_elsewhere),
+        ("slots_passed_on", "Slots that a successor pod took over", core.slots_passed_on),
+        ("graph_errors", "Failed calls into the resource graph", core.graph_errors),
+        ("audit_differences", "Differences that the audit found", core.audit_differences),
+        ("passes", "Scheduling passes", core.passes),
+    ];
+    for (name, help, value) in totals {
+        let counter = ConstCounter::new(value);
+        counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+    }
+    Ok(())
+}
+
+fn encode_attempts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
+    let help = "Attempts to place a pod, by result and scheduler name";
+    let mut family = encoder.encode_descriptor("schedule_attempts", help, None, MetricType::Counter)?;
+    for attempts in &core.attempts {
+        let results =
+            [("scheduled", attempts.scheduled), ("unschedulable", attempts.unschedulable), ("error", attempts.error)];
+        for (result, value) in results {
+            let labels = [("result", result), ("profile", &*attempts.profile)];
+            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
+    let help = "From the moment at which a pod could first have been placed to its Binding";
+    let sli = &core.scheduling_sli;
+    let buckets: Vec<(f64, u64)> = sli.buckets().collect();
+    let name = "pod_scheduling_sli_duration";
+    let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    metric.encode_histogram::<NoLabelSet>(sli.sum_seconds(), sli.count(), &buckets, None)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> Result<(), fmt::Error> {
+    ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+fn gauges<'a>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    label: &'static str,
+    values: impl IntoIterator<Item = (&'a str, u64)>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (value_of_label, value) in values {
+        ConstGauge::new(value).encode(family.encode_family(&[(label, value_of_label)])?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::report::{Attempts, PendingPods};
+
+    #[test]
+    fn a_scrape_carries_kube_schedulers_stems() {
+        let metrics = Metrics::new("1.2.3", "abc");
+        metrics.count_binding("bound", Duration::from_millis(3));
+        let mut core = Gauges {
+            pending_pods: PendingPods { active: 7, ..PendingPods::default() },
+            attempts: vec![Attempts { profile: "fluxqueue".into(), scheduled: 5, unschedulable: 2, error: 0 }],
+            ..Gauges::default()
+        };
+        core.scheduling_sli.observe_micros(15_000);
+        let text = metrics.render(Some(core), vec![("bind", 4)]).unwrap();
+        for line in [
+            "fluxqueue_build_info{version=\"1.2.3\",git_commit=\"abc\"} 1",
+            "fluxqueue_bindings_total{result=\"bound\"} 1",
+            "fluxqueue_pending_pods{queue=\"active\"} 7",
+            "fluxqueue_schedule_attempts_total{result=\"scheduled\",profile=\"fluxqueue\"} 5",
+            "fluxqueue_pod_scheduling_sli_duration_seconds_bucket{le=\"0.02\"} 1",
+            "fluxqueue_pod_scheduling_sli_duration_seconds_bucket{le=\"+Inf\"} 1",
+            "fluxqueue_lane_outstanding{lane=\"bind\"} 4",
+            "fluxqueue_scheduling_algorithm_duration_seconds_count 0",
+            "# EOF",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_standby_reports_no_core() {
+        let text = Metrics::new("1", "a").render(None, Vec::new()).unwrap();
+        assert!(!text.contains("pending_pods"));
+        assert!(text.contains("fluxqueue_leader 0"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Plain HTTP for probes, metrics and a look inside: /livez, /readyz, /healthz, /metrics, /debug/state.
+//!
+//! Nothing here changes anything. What the core knows is asked from its task, with a time limit, so that a busy core slows
+//! a scrape and not the other way round.
+
+mod health;
+mod metrics;
+mod process;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
+pub use health::{Health, Probe};
+pub use metrics::{Labels, Metrics};
+
+use crate::core::report::Gauges;
+
+/// How long an answer of the core is waited for.
+const CORE_ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// A question to the task that owns the core.
+#[derive(Debug)]
+pub enum Question {
+    /// Its numbers.
+    Gauges(oneshot::Sender<Gauges>),
+    /// Its whole state, for people.
+    State(oneshot::Sender<serde_json::Value>),
+}
+
+/// What there is to ask once this process leads.
+#[derive(Debug)]
+pub struct Leading {
+    /// To the task that owns the core.
+    pub questions: mpsc::Sender<Question>,
+    /// How much waits in each lane.
+    pub depths: Box<dyn DepthSource>,
+}
+
+/// Says how much waits, by lane.
+pub trait DepthSource: std::fmt::Debug + Send + Sync {
+    /// Requests waiting or in flight, by lane.
+    fn depths(&self) -> Vec<(&'static str, usize)>;
+}
+
+/// What the server shows. Shared with the tasks that fill it.
+#[derive(Debug)]
+pub struct Facts {
+    /// Counters of the shell.
+    pub metrics: Arc<Metrics>,
+    /// Whether the process is well, and ready.
+    pub health: Arc<Health>,
+    /// Set once this process leads.
+    pub leading: OnceLock<Leading>,
+}
+
+/// Why the server could not start.
+#[derive(Debug, thiserror::Error)]
+#[error("listening on {address} for metrics and probes")]
+pub struct ListenError {
+    address: SocketAddr,
+    #[source]
+    source: std::io::Error,
+}
+
+/// Opens the port. Apart from [`serve`], so that a taken port ends the process before it does anything else.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|source| ListenError { address, source })
+}
+
+/// Serves until the future is dropped, or accepting fails for good.
+pub async fn serve(listener: TcpListener, facts: Arc<Facts>) -> std::io::Result<()> {
+    axum::serve(listener, router(facts)).await
+}
+
+/// The routes, apart from the socket.
+pub fn router(facts: Arc<Facts>) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/healthz", get(livez))
+        .route("/metrics", get(metrics_text))
+        .route("/debug/state", get(state))
+        .with_state(facts)
+}
+
+async fn livez(State(facts): State<Arc<Facts>>, RawQuery(query): RawQuery) -> Response {
+    probe_answer(Probe::Live, &facts.health, query.as_deref())
+}
+
+async fn readyz(State(facts): State<Arc<Facts>>, RawQuery(query): RawQuery) -> Response {
+    probe_answer(Probe::Ready, &facts.health, query.as_deref())
+}
+
+fn probe_answer(probe: Probe, health: &Health, query: Option<&str>) -> Response {
+    // As the API server does: `?verbose` and `?verbose=true` list the checks, and a failure always does.
+    let verbose = query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some("verbose")));
+    let report = health.report(probe);
+    let status = if report.passed() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    let text = if verbose || !report.passed() { report.to_string() } else { "ok".to_owned() };
+    (status, text).into_response()
+}
+
+async fn metrics_text(State(facts): State<Arc<Facts>>) -> Response {
+    let mut core = None;
+    let mut depths = Vec::new();
+    if let Some(leading) = facts.leading.get() {
+        depths = leading.depths.depths();
+        core = ask(&leading.questions, Question::Gauges).await;
+    }
+    match facts.metrics.render(core, depths) {
+        Ok(text) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn state(State(facts): State<Arc<Facts>>) -> Response {
+    let Some(leading) = facts.leading.get() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "this process does not lead\n").into_response();
+    };
+    match ask(&leading.questions, Question::State).await {
+        Some(state) => axum::Json(state).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time\n").into_response(),
+    }
+}
+
+async fn ask<T>(
+    questions: &mpsc::Sender<Question>,
+    question: impl FnOnce(oneshot::Sender<T>) -> Question,
+) -> Option<T> {
+    let (sender, answer) = oneshot::channel();
+    // A full channel means that the core is far behind: then nothing is reported rather than piled up.
+    questions.try_send(question(sender)).ok()?;
+    tokio::time::timeout(CORE_ANSWER_WITHIN, answer).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! What scheduling is told: a versioned file, flags that override it, and the checks of both.
+//!
+//! Flags that belong to the process alone (addresses, election, logs) are the command line's matter (`cli/`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fluxqueue_api::names::SCHEDULER_NAMES;
+use jiff::SignedDuration;
+use serde::Deserialize;
+
+use crate::core::{CoreSettings, NodePolicy};
+
+/// `apiVersion` of the file.
+pub const API_VERSION: &str = "config.converged-computing.org/v1alpha1";
+
+/// `kind` of the file.
+pub const KIND: &str = "FluxqueueConfiguration";
+
+/// Bindings in flight, unless told otherwise: enough to keep one API server busy.
+const BIND_CONCURRENCY: u32 = 32;
+
+/// More connections than this help no API server.
+const BIND_CONCURRENCY_MAX: u32 = 1024;
+
+/// Longest name of a scheduler, as of any label value.
+const SCHEDULER_NAME_BYTES: usize = 63;
+
+/// The settings file: every field that may stand in it. Unknown fields are errors, and so are fields given twice.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FluxqueueConfiguration {
+    /// `config.converged-computing.org/v1alpha1`
+    pub api_version: String,
+    /// `FluxqueueConfiguration`
+    pub kind: String,
+    /// The `spec.schedulerName` values that are served. Default: fluxqueue, FluxionScheduler, fluxnetes, fluence.
+    #[serde(default)]
+    pub scheduler_names: Option<Vec<String>>,
+    /// Which of the nodes that fit are taken: `first` (default; the cheapest to find), `lonode`, `hinode`.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Who may start before whom: `fcfs`, first come first served within a priority, is the only one so far.
+    #[serde(default)]
+    pub queue_policy: Option<String>,
+    /// How long a job that says nothing itself is taken to run, such as `1h30m`. Default: its end is not known. Services
+    /// are not concerned.
+    #[serde(default)]
+    pub default_walltime: Option<String>,
+    /// How long the FluxJob of an ended job is kept, in seconds. Default: 3600.
+    #[serde(default)]
+    pub ttl_seconds_after_finished: Option<u64>,
+    /// How long the slot of an ended pod is kept for its successor, in seconds. Default: 15.
+    #[serde(default)]
+    pub slot_keep_seconds: Option<u64>,
+    /// How long a group may stay incomplete after its last pod appeared before that is said, in seconds. Default: 3.
+    #[serde(default)]
+    pub group_grace_seconds: Option<u64>,
+    /// How many Bindings are in flight at once, 1 to 1024. Default: 32.
+    #[serde(default)]
+    pub bind_concurrency: Option<u32>,
+}
+
+/// What flags say; each overrides the file.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--scheduler-name`, repeatable; empty if not given.
+    pub scheduler_names: Vec<String>,
+    /// `--policy`
+    pub policy: Option<String>,
+    /// `--bind-concurrency`
+    pub bind_concurrency: Option<u32>,
+}
+
+/// Settings that have been checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Of the core.
+    pub core: CoreSettings,
+    /// Bindings in flight at once.
+    pub bind_concurrency: u32,
+}
+
+/// What is wrong with the settings. Field errors name the field.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("reading settings file {}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no YAML of that form.
+    #[error("settings file {}: {message}", .path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        message: String,
+    },
+    /// A field has a value that makes no sense.
+    #[error("{field}: {message}")]
+    Field {
+        /// The field's name in the file.
+        field: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+// === impl FluxqueueConfiguration ===
+
+impl FluxqueueConfiguration {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text).map_err(|message| SettingsError::Parse { path: path.to_owned(), message })
+    }
+
+    /// Reads YAML or JSON.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        if file.api_version != API_VERSION {
+            return Err(format!("apiVersion: {:?} is not known; this version reads {API_VERSION}", file.api_version));
+        }
+        if file.kind != KIND {
+            return Err(format!("kind: {:?} is not {KIND}", file.kind));
+        }
+        Ok(file)
+    }
+
+    /// A file that says nothing.
+    fn empty() -> Self {
+        FluxqueueConfiguration {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            scheduler_names: None,
+            policy: None,
+            queue_policy: None,
+            default_walltime: None,
+            ttl_seconds_after_finished: None,
+            slot_keep_seconds: None,
+            group_grace_seconds: None,
+            bind_concurrency: None,
+        }
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// File, flags and defaults together.
+    pub fn resolve(file: Option<FluxqueueConfiguration>, flags: Overrides) -> Result<Self, SettingsError> {
+        let FluxqueueConfiguration {
+            api_version: _,
+            kind: _,
+            scheduler_names,
+            policy,
+            queue_policy,
+            default_walltime,
+            ttl_seconds_after_finished,
+            slot_keep_seconds,
+            group_grace_seconds,
+            bind_concurrency,
+        } = file.unwrap_or_else(FluxqueueConfiguration::empty);
+        check_queue_policy(queue_policy.as_deref())?;
+        let names = if flags.scheduler_names.is_empty() { scheduler_names } else { Some(flags.scheduler_names) };
+        let core = CoreSettings {
+            scheduler_names: scheduler_names_of(names)?,
+            node_policy: node_policy_of(flags.policy.or(policy).as_deref())?,
+            default_walltime_secs: default_walltime.as_deref().map(walltime_secs).transpose()?,
+            ttl_after_finished_secs: ttl_seconds_after_finished.unwrap_or(3600),
+            slot_keep_secs: slot_keep_seconds.unwrap_or(15),
+            group_grace_secs: group_grace_seconds.unwrap_or(3),
+        };
+        let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
+        if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
+            return Err(bad("bindConcurrency", format!("{bind_concurrency} is not in 1 to {BIND_CONCURRENCY_MAX}")));
+        }
+        Ok(Settings { core, bind_concurrency })
+    }
+}
+
+/// A duration as Go and Kubernetes write it: `15s`, `1h30m`, `100ms`; a bare number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let signed: SignedDuration = text.parse().map_err(|_| format!("{text:?} is no duration such as 90s or 1h30m"))?;
+    Duration::try_from(signed).map_err(|_| format!("{text:?} is negative"))
+}
+
+fn scheduler_names_of(names: Option<Vec<String>>) -> Result<Vec<Arc<str>>, SettingsError> {
+    let names = names.unwrap_or_else(|| SCHEDULER_NAMES.map(str::to_owned).to_vec());
+    let mut kept: Vec<Arc<str>> = Vec::new();
+    for name in names {
+        let field = "schedulerNames";
+        if name.is_empty() {
+            return Err(bad(field, "a name is empty".to_owned()));
+        }
+        if name.len() > SCHEDULER_NAME_BYTES {
+            return Err(bad(field, format!("{name:?} is longer than {SCHEDULER_NAME_BYTES} bytes")));
+        }
+        if name == "default-scheduler" {
+            return Err(bad(
+                field,
+                "default-scheduler is kube-scheduler's name: two would bind the same pods".to_owned(),
+            ));
+        }
+        if !kept.iter().any(|other| **other == *name) {
+            kept.push(name.into());
+        }
+    }
+    if kept.is_empty() {
+        return Err(bad("schedulerNames", "there must be at least one".to_owned()));
+    }
+    Ok(kept)
+}
+
+fn node_policy_of(name: Option<&str>) -> Result<NodePolicy, SettingsError> {
+    let Some(name) = name else { return Ok(NodePolicy::default()) };
+    NodePolicy::from_name(name).ok_or_else(|| {
+        let known = NodePolicy::ALL.map(NodePolicy::as_str).join(", ");
+        bad("policy", format!("{name:?} is none of {known}"))
+    })
+}
+
+fn check_queue_policy(name: Option<&str>) -> Result<(), SettingsError> {
+    match name {
+        None | Some("fcfs") => Ok(()),
+        Some(later @ ("easy" | "hybrid" | "conservative")) => {
+            Err(bad("queuePolicy", format!("{later:?} (backfill) is not there yet; only fcfs is")))
+        }
+        Some(other) => Err(bad("queuePolicy", format!("{other:?} is not fcfs"))),
+    }
+}
+
+fn walltime_secs(text: &str) -> Result<u64, SettingsError> {
+    let duration = parse_duration(text).map_err(|message| bad("defaultWalltime", message))?;
+    match duration.as_secs() {
+        0 => Err(bad("defaultWalltime", format!("{text:?} is less than a second"))),
+        seconds => Ok(seconds),
+    }
+}
+
+fn bad(field: &'static str, message: String) -> SettingsError {
+    SettingsError::Field { field, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\n";
+
+    fn resolve(body: &str) -> Result<Settings, String> {
+        let file = FluxqueueConfiguration::parse(&format!("{HEAD}{body}"))?;
+        Settings::resolve(Some(file), Overrides::default()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_empty_file_means_the_defaults() {
+        let settings = resolve("").unwrap();
+        assert_eq!(settings, Settings::resolve(None, Overrides::default()).unwrap());
+        assert_eq!(settings.core.scheduler_names.len(), 4);
+        assert_eq!(settings.core.default_walltime_secs, None);
+        assert_eq!(settings.bind_concurrency, 32);
+    }
+
+    #[test]
+    fn every_field_is_read() {
+        let settings = resolve(
+            "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: fcfs\ndefaultWalltime: 1h30m\n\
+             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\nbindConcurrency: 10\n",
+        )
+        .unwrap();
+        let core = CoreSettings {
+            scheduler_names: vec!["a".into(), "b".into()],
+            node_policy: NodePolicy::HiNode,
+            default_walltime_secs: Some(5400),
+            ttl_after_finished_secs: 7,
+            slot_keep_secs: 8,
+            group_grace_secs: 9,
+        };
+        assert_eq!(settings, Settings { core, bind_concurrency: 10 });
+    }
+
+    #[test]
+    fn flags_override_the_file() {
+        let file = FluxqueueConfiguration::parse(&format!("{HEAD}schedulerNames: [a]\npolicy: hinode\n")).unwrap();
+        let flags = Overrides {
+            scheduler_names: vec!["b".to_owned()],
+            policy: Some("lonode".to_owned()),
+            bind_concurrency: Some(3),
+        };
+        let settings = Settings::resolve(Some(file), flags).unwrap();
+        assert_eq!(settings.core.scheduler_names, ["b".into()]);
+        assert_eq!(settings.core.node_policy, NodePolicy::LoNode);
+        assert_eq!(settings.bind_concurrency, 3);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (body, expected) in [
+            ("policy: nonsense\n", "policy: \"nonsense\" is none of first, lonode, hinode"),
+            ("queuePolicy: easy\n", "queuePolicy: \"easy\" (backfill) is not there yet"),
+            ("queuePolicy: lifo\n", "queuePolicy: \"lifo\" is not fcfs"),
+            ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is no duration"),
+            ("defaultWalltime: '-5m'\n", "defaultWalltime: \"-5m\" is negative"),
+            ("defaultWalltime: '0'\n", "defaultWalltime: \"0\" is less than a second"),
+            ("bindConcurrency: 0\n", "bindConcurrency: 0 is not in 1 to 1024"),
+            ("schedulerNames: []\n", "schedulerNames: there must be at least one"),
+            ("schedulerNames: ['']\n", "schedulerNames: a name is empty"),
+            ("schedulerNames: [default-scheduler]\n", "schedulerNames: default-scheduler is kube-scheduler's"),
+            ("slotKeepSecs: 3\n", "slotKeepSecs"),
+            ("slotKeepSeconds: -3\n", "slotKeepSeconds"),
+            ("policy: first\npolicy: first\n", "policy"),
+        ] {
+            let error = resolve(body).unwrap_err();
+            assert!(error.contains(expected), "{body:?} gives {error:?}");
+        }
+    }
+
+    #[test]
+    fn other_versions_are_refused() {
+        let error = FluxqueueConfiguration::parse("apiVersion: v2\nkind: FluxqueueConfiguration\n").unwrap_err();
+        assert!(error.starts_with("apiVersion: \"v2\" is not known"), "{error}");
+        let error = FluxqueueConfiguration::parse(&format!("apiVersion: {API_VERSION}\nkind: Other\n")).unwrap_err();
+        assert!(error.starts_with("kind: \"Other\""), "{error}");
+    }
+
+    #[test]
+    fn durations_are_written_as_in_go() {
+        for (text, millis) in
+            [("15s", 15_000), ("1h30m", 5_400_000), ("100ms", 100), ("90", 90_000), ("1.5h", 5_400_000)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert!(parse_duration("").is_err());
+        assert!(parse_duration("1x").is_err());
+    }
+}

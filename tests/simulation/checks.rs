@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue::core::{Action, ActionId, ActionKind};
 use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
-use fluxqueue_api::{FluxJob, PlacementRange, names};
+use fluxqueue_api::{FluxJob, JobState, PlacementRange, names};
 
 use crate::jobs::{self, Unit};
 use crate::objects::OURS;
@@ -48,7 +48,10 @@ pub(crate) fn judge(
         match &action.kind {
             ActionKind::Bind { pod, node } => judge_binding(view, server, now, pod, node)?,
             ActionKind::Note(_) => {}
-            other => judge_write(view, other)?,
+            other => {
+                judge_write(view, other)?;
+                judge_end(server, other)?;
+            }
         }
         view.ask(action);
     }
@@ -120,7 +123,8 @@ fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
 fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, about: &str) -> Result<(), Violation> {
     let unit = Unit::of(pod);
-    let stored = jobs::records(&unit, &server.flux_jobs);
+    let mut stored = jobs::records(&unit, &server.flux_jobs);
+    stored.retain(|job| !has_ended(job));
     // A record that somebody deleted still counts until the core has been told.
     let records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
@@ -210,6 +214,22 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
             "one write per object is under way",
             format!("{} while {}", trace::kind(write), trace::kind(other)),
         );
+    }
+    Ok(())
+}
+
+fn has_ended(job: &FluxJob) -> bool {
+    job.status.as_ref().is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
+}
+
+/// What has ended stays ended, and when it did stays true: also after a restart.
+fn judge_end(server: &Server, write: &ActionKind) -> Result<(), Violation> {
+    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+    let Some(stored) = server.flux_job(job).and_then(|job| job.status.as_ref()) else { return Ok(()) };
+    let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed));
+    if ended && (status.state != stored.state || status.completion_time != stored.completion_time) {
+        let text = format!("{} over {:?} {:?}", trace::kind(write), stored.state, stored.completion_time);
+        return broken("what has ended stays ended", text);
     }
     Ok(())
 }

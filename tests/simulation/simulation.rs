@@ -193,7 +193,9 @@ impl<'a> Simulation<'a> {
     fn note_decision(&mut self, pod: &Uid, node: &NodeName) {
         let truly_there = self.server.pods.values().filter(|it| it.node.as_ref() == Some(node) && it.uses_node());
         let informed = self.server.nodes.get(node) == self.view.nodes.get(node)
-            && truly_there.into_iter().all(|it| self.view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
+            && truly_there
+                .into_iter()
+                .all(|it| self.view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
         let decision = Decision { step: self.steps, node: Arc::clone(node), informed };
         self.decided.insert(Arc::clone(pod), decision);
     }

@@ -152,7 +152,8 @@ impl View {
     pub(crate) fn charged<'a>(&'a self, node: &'a NodeName, now: Time) -> impl Iterator<Item = &'a Pod> + Clone {
         let given_up = move |pod: &Pod| {
             let binding = self.bindings.get(&pod.id.uid).filter(|_| pod.node.is_none());
-            binding.is_some_and(|it| matches!(it.state, BindingState::Unsure(at) if at.plus_millis(DOUBT_MILLIS) <= now))
+            binding
+                .is_some_and(|it| matches!(it.state, BindingState::Unsure(at) if at.plus_millis(DOUBT_MILLIS) <= now))
         };
         self.pods
             .values()

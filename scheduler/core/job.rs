@@ -68,6 +68,8 @@ pub(super) struct Job {
     /// All that it wanted was bound at some time.
     pub was_complete: bool,
     pub finished: Option<End>,
+    /// How it ended, by its record as found after a restart.
+    pub ended_as: Option<End>,
     /// Ranks and nodes of a job that is written ahead; a rank keeps its number.
     pub seats: Vec<Seat>,
     /// Counts changes of `seats`.

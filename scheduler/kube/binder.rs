@@ -32,7 +32,6 @@ pub struct BindRequest {
 }
 
 /// What the workers share.
-#[derive(Debug)]
 pub struct Binder {
     /// What waits.
     pub lane: Arc<Lane<BindRequest>>,

@@ -38,7 +38,6 @@ const NOTE_BYTES: usize = 1024;
 const NAME_BYTES: usize = 253;
 
 /// What the workers share.
-#[derive(Debug)]
 pub struct Announcer {
     client: Client,
     metrics: Arc<Metrics>,

@@ -292,7 +292,8 @@ impl Leadership {
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         let name = &self.candidate.settings.name;
-        let written = self.candidate.api.replace(name, &PostParams::default(), &self.lease);
+        let params = PostParams::default();
+        let written = self.candidate.api.replace(name, &params, &self.lease);
         match tokio::time::timeout(self.candidate.settings.retry_period, written).await {
             Ok(Ok(_)) => tracing::info!(lease = %self.candidate.full_name(), "lease released"),
             Ok(Err(error)) => tracing::warn!(lease = %self.candidate.full_name(), %error, "releasing the lease"),

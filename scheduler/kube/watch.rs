@@ -26,7 +26,7 @@ const BATCH_EVENTS: usize = 512;
 pub const BATCHES: usize = 64;
 
 /// What the tasks of all kinds share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Watches {
     /// To the API server.
     pub client: Client,

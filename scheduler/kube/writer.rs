@@ -47,7 +47,6 @@ pub enum Write {
 }
 
 /// What the workers of both lanes share.
-#[derive(Debug)]
 pub struct Writer {
     /// Where the outcomes go.
     pub outcomes: mpsc::Sender<(ActionId, Outcome)>,

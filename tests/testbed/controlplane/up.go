@@ -45,12 +45,10 @@ type Testbed struct {
 
 // Up starts a testbed, says `ready` with the path of its kubeconfig, and serves until it is told to stop.
 func Up(options Options) error {
-	// Looked up first: from here on the end of the parent is noticed.
-	parent := os.Getppid()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if !options.OutliveParent {
-		if err := cancelAfter(parent, stop); err != nil {
+		if err := StopWithParent(stop); err != nil {
 			return err
 		}
 	}
@@ -83,9 +81,10 @@ func Start(ctx context.Context, options Options) (*Testbed, error) {
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (t *Testbed) Kubeconfig() string { return KubeconfigPath(t.options.Dir, adminName) }
 
-// cancelAfter calls stop when the process pid is gone. A parent-death signal would not do: it comes when the
-// parent's thread ends, and a test runner's threads do.
-func cancelAfter(pid int, stop func()) error {
+// StopWithParent calls stop when the process that started this one is gone. A parent-death signal would not do: it
+// comes when the parent's thread ends, and a test runner's threads do.
+func StopWithParent(stop func()) error {
+	pid := os.Getppid()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) || pid != os.Getppid() {
 		return fmt.Errorf("parent process %d is gone already", pid)

@@ -115,12 +115,33 @@ func newTestbed(options Options) (*Testbed, error) {
 			return nil, err
 		}
 	}
-	for _, sub := range []string{"", "logs", "pids"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			return nil, err
-		}
+	lock, err := claim(dir)
+	if err != nil {
+		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	t := &Testbed{options: options, lock: lock}
+	if err := t.plan(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// claim makes dir this testbed's, until the file is closed.
+func claim(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "lock")
+	// What an earlier testbed left is deleted below. What is there without one is somebody's.
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil && len(entries) > 0 {
+		return nil, fmt.Errorf("directory %s: neither empty nor a testbed's", dir)
+	}
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +149,7 @@ func newTestbed(options Options) (*Testbed, error) {
 		lock.Close()
 		return nil, fmt.Errorf("directory %s: a testbed runs there already", dir)
 	}
-	t := &Testbed{options: options, lock: lock}
-	return t, t.plan()
+	return lock, nil
 }
 
 // plan decides ports, keys and arguments of all parts. Each start is a new cluster: what an earlier one left in the

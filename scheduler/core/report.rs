@@ -91,7 +91,7 @@ impl DurationCounts {
     /// Bucket bounds in seconds (the last is infinite) with the number of durations in each bucket, not accumulated.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.counts.iter().enumerate().map(|(at, count)| {
-            let bound = if at < BOUNDS { seconds(Self::bound_micros(at)) } else { f64::MAX };
+            let bound = if at < BOUNDS { seconds(Self::bound_micros(at)) } else { f64::INFINITY };
             (bound, *count)
         })
     }
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(buckets[0], (0.01, 3));
         assert_eq!(buckets[1], (0.02, 2));
         assert_eq!(buckets[19].0, 5242.88);
-        assert_eq!(buckets[20], (f64::MAX, 1));
+        assert_eq!(buckets[20], (f64::INFINITY, 1));
         assert_eq!(counts.count(), 6);
     }
 }

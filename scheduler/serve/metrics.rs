@@ -88,11 +88,7 @@ impl Metrics {
             notes_sent: counter(registry, "events_sent", "Kubernetes Events written"),
             notes_dropped: counter(registry, "events_dropped", "Kubernetes Events given up"),
             notes_repeated: counter(registry, "events_repeated", "Kubernetes Events that repeated an earlier one"),
-            algorithm_duration: seconds(
-                registry,
-                "scheduling_algorithm_duration",
-                "Duration of a scheduling pass",
-            ),
+            algorithm_duration: seconds(registry, "scheduling_algorithm_duration", "Duration of a scheduling pass"),
             attempt_duration: seconds(
                 registry,
                 "scheduling_attempt_duration",

@@ -1,8 +1,8 @@
 //! The server over a real socket, asked as a probe asks.
 
 use super::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 async fn start() -> (SocketAddr, Arc<Facts>) {
     let facts = Arc::new(Facts {
@@ -16,12 +16,17 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
     (address, facts)
 }
 
-/// Status line and the rest of the answer.
+/// The status code, and the whole answer.
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    let exchange = move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let text = tokio::task::spawn_blocking(exchange).await.unwrap();
     let code = text.split(' ').nth(1).unwrap().parse().unwrap();
     (code, text)
 }

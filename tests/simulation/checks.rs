@@ -129,7 +129,7 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     let records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
     // A job that began with one pod has no placement; those that come later join it one by one.
-    let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit && it.id.uid != pod.id.uid;
+    let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
     let begun = view.pods.values().filter(of_unit).any(|member| view.node_of(member).is_some());
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {

@@ -1,1 +1,30 @@
-//! The resource graph.
+//! A resource graph with the semantics of Fluxion: what there is, who holds it and until when, and where a request fits.
+//!
+//! Pure computation: no I/O, no clock (time is told with [`Engine::set_time`]), no knowledge of Kubernetes. The C ABI over
+//! it is the crate fluxion-sys; nobody else should call it.
+//!
+//! Two kinds of vertices hold resources. A *whole* vertex (a core, a GPU, a node) is handed out entirely or not at all, as
+//! upstream does it. A *pool* (`pool_types` in the options) hands out any number of its units; pools live in columns, one per
+//! type, ordered by rank, so that a request is matched by walking a few dense arrays ([`pools`]). [`Engine`] ties graph,
+//! pools, jobs and time together; [`jobspec`] is what is asked.
+
+mod bits;
+mod constraint;
+mod engine;
+mod error;
+pub mod graph;
+mod hostlist;
+mod idset;
+pub mod jobspec;
+mod matcher;
+pub mod pools;
+mod time;
+mod writer;
+
+pub use engine::{
+    Engine, Explanation, Grant, JobInfo, JobMode, MatchFormat, MatchOp, NodeUsage, Options, PoolSupply, PoolUsage,
+    ShapeReport, Supply,
+};
+pub use error::{Error, Reason};
+pub use matcher::Policy;
+pub use time::{EVENTUALLY, End};

@@ -1,1 +1,56 @@
-//! The reapi_cli C ABI of Fluxion.
+//! The reapi_cli C ABI of Fluxion: `include/reapi_cli.h` as Rust sees it, and the libraries behind it.
+//!
+//! [`FunctionTable`] holds one function pointer per C function. [`FunctionTable::builtin`] is the library that is linked in:
+//! fluxion-engine behind the same C functions, which are also exported under their C names. The safe wrapper is not
+//! here but in the scheduler.
+//!
+//! ```
+//! use fluxion_sys::FunctionTable;
+//!
+//! let table = FunctionTable::builtin();
+//! // SAFETY: a context may be made at any time, and is destroyed once.
+//! unsafe { (table.destroy)((table.new)()) };
+//! ```
+#![allow(unsafe_code, reason = "this crate is the C boundary")]
+
+// Formatted by bindgen's own printer, so that the test can compare bytes.
+#[rustfmt::skip]
+#[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, unreachable_pub, dead_code,
+    clippy::pedantic, reason = "made by bindgen from the header, which has the docs")]
+mod bindings;
+mod builtin;
+pub mod errno;
+mod table;
+
+pub use bindings::{match_op_t, reapi_cli_ctx_t, reapi_cli_status_t};
+pub use table::{Extensions, FunctionTable};
+
+/// Stands for an instant that nobody knows: once everything that has an end has ended.
+pub const FLUXION_EXT_EVENTUALLY: i64 = fluxion_engine::EVENTUALLY;
+/// Values of [`match_op_t`].
+pub mod match_op {
+    use crate::bindings as c;
+
+    /// Now, or EBUSY.
+    pub const ALLOCATE: c::match_op_t = c::match_op_t_MATCH_ALLOCATE;
+    /// Now, or EBUSY, or ENODEV if it could never be.
+    pub const ALLOCATE_W_SATISFIABILITY: c::match_op_t = c::match_op_t_MATCH_ALLOCATE_W_SATISFIABILITY;
+    /// Now, or reserved at the earliest instant.
+    pub const ALLOCATE_ORELSE_RESERVE: c::match_op_t = c::match_op_t_MATCH_ALLOCATE_ORELSE_RESERVE;
+    /// Only tell whether it could ever be.
+    pub const SATISFIABILITY: c::match_op_t = c::match_op_t_MATCH_SATISFIABILITY;
+    /// As [`ALLOCATE`], but take nothing.
+    pub const WITHOUT_ALLOCATING: c::match_op_t = c::match_op_t_MATCH_WITHOUT_ALLOCATING;
+    /// As [`ALLOCATE_ORELSE_RESERVE`], but take nothing.
+    pub const WITHOUT_ALLOCATING_FUTURE: c::match_op_t = c::match_op_t_MATCH_WITHOUT_ALLOCATING_FUTURE;
+}
+
+/// Values of [`reapi_cli_status_t`].
+pub mod status {
+    use crate::bindings as c;
+
+    /// Up.
+    pub const UP: c::reapi_cli_status_t = c::reapi_cli_status_t_REAPI_CLI_STATUS_UP;
+    /// Down.
+    pub const DOWN: c::reapi_cli_status_t = c::reapi_cli_status_t_REAPI_CLI_STATUS_DOWN;
+}

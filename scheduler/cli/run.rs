@@ -10,8 +10,7 @@ use anyhow::Context;
 use clap::{ArgAction, Args};
 
 use super::logs;
-use crate::core::CoreSettings;
-use crate::kube::driver::Machine;
+use crate::core::Core;
 use crate::kube::hands::HandsSettings;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{self, ShellSettings};
@@ -135,16 +134,11 @@ impl RunArgs {
         };
         let core = settings.core;
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-        let ended = runtime.block_on(shell::run(shell, Box::new(move |epoch| make_core(core, epoch))));
+        let ended = runtime.block_on(shell::run(shell, Box::new(move |epoch| Ok(Core::new(core, epoch)?))));
         // What is left over (a core in the middle of a pass, a stuck request) must not hold up the end.
         runtime.shutdown_background();
         Ok(ended?)
     }
-}
-
-fn make_core(settings: CoreSettings, epoch: i64) -> anyhow::Result<Box<dyn Machine>> {
-    let _ = (settings, epoch);
-    anyhow::bail!("this build has no core")
 }
 
 /// `host_random`: unique among processes, and says to people where it runs.

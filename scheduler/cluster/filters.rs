@@ -5,6 +5,7 @@
 //! ([`AntiAffinityTerm::repels`]), and room, which the resource graph knows. A pod with `spec.nodeName` passes no filter:
 //! it has been placed.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::constraints::{
@@ -66,7 +67,7 @@ pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
     let mut rejected: Option<Rejected> = None;
     let mut reject = |rejection: Rejection, lasting: bool| match &mut rejected {
         Some(earlier) => earlier.lasting |= lasting,
-        none => *none = Some(Rejected { first: rejection, lasting }),
+        first => *first = Some(Rejected { first: rejection, lasting }),
     };
     let tolerates = |key: &str| tolerates_no_schedule(&constraints.tolerations, key);
 
@@ -124,7 +125,7 @@ fn matches_node_affinity(node: &Node, constraints: &Constraints) -> bool {
 
 impl Rejection {
     /// kube-scheduler's text for one node, as it is counted in "0/5 nodes are available: 3 node(s) ...".
-    pub fn reason(&self) -> String {
+    pub fn reason(&self) -> Cow<'static, str> {
         let text = match self {
             Rejection::Unschedulable => "node(s) were unschedulable",
             Rejection::Taint { .. } | Rejection::NotReady => "node(s) had untolerated taint(s)",
@@ -133,9 +134,9 @@ impl Rejection {
             Rejection::AntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Rejection::Features => "node(s) didn't match Pod's required features",
             Rejection::TooManyPods => "Too many pods",
-            Rejection::Insufficient(resource) => return format!("Insufficient {resource}"),
+            Rejection::Insufficient(resource) => return format!("Insufficient {resource}").into(),
         };
-        text.to_owned()
+        text.into()
     }
 }
 
@@ -211,3 +212,7 @@ impl AntiAffinityTerm {
         in_scope && self.selector.as_ref().is_some_and(selected)
     }
 }
+
+#[cfg(test)]
+#[path = "filters_tests.rs"]
+mod tests;

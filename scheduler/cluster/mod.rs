@@ -5,9 +5,11 @@ pub mod filters;
 mod node;
 mod resources;
 pub mod summary;
+mod view;
 
 pub use node::InvalidAmount;
 pub use resources::{ResourceName, Resources};
+pub use view::{Class, Cluster, NodeChange};
 
 use std::sync::Arc;
 

@@ -70,3 +70,70 @@ fn allocatable(node: &KubeNode, name: &Arc<str>) -> (Resources, Vec<InvalidAmoun
     }
     (amounts, invalid)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(node: serde_json::Value) -> (Node, Vec<InvalidAmount>) {
+        Node::from_kubernetes(&serde_json::from_value(node).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_node_is_read_whole() {
+        let (node, invalid) = read(json!({
+            "metadata": {"name": "n", "uid": "u", "labels": {"zone": "a", "arch": "arm64"}},
+            "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+            "status": {
+                "allocatable": {"cpu": "3920m", "memory": "16Gi", "pods": "110", "x.io/gpu": "0"},
+                "capacity": {"cpu": "4"},
+                "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+                "declaredFeatures": ["A"],
+            },
+        }));
+        assert_eq!(invalid, []);
+        assert_eq!((&*node.name, &*node.uid, node.unschedulable, node.not_ready), ("n", "u", true, false));
+        assert_eq!(node.allocatable, [("cpu", 3920), ("memory", 16 << 30), ("pods", 110)].into_iter().collect());
+        assert_eq!((node.label("zone"), node.label("arch"), node.label("z")), (Some("a"), Some("arm64"), None));
+        assert_eq!(node.taints, [Taint { key: "k".into(), value: "".into(), effect: "NoSchedule".into() }]);
+        assert_eq!(node.declared_features, ["A".into()]);
+    }
+
+    #[test]
+    fn a_node_is_not_ready_when_its_condition_says_so() {
+        let ready = |status: &str| {
+            read(
+                json!({"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": [{"type": "Ready", "status": status}]}}),
+            )
+        };
+        assert!(!ready("True").0.not_ready);
+        assert!(ready("False").0.not_ready && ready("Unknown").0.not_ready);
+        let (silent, _) = read(json!({"metadata": {"name": "n", "uid": "u"}}));
+        assert!(!silent.not_ready, "kube-scheduler, too, goes by what is said");
+    }
+
+    #[test]
+    fn a_bad_amount_is_reported_and_the_node_stays() {
+        let (node, invalid) = read(json!({
+            "metadata": {"name": "n", "uid": "u"},
+            "status": {"allocatable": {"cpu": "4", "memory": "16Gb", "x.io/gpu": "9223372036854775808"}},
+        }));
+        assert_eq!(node.allocatable, [("cpu", 4000)].into_iter().collect());
+        let invalid: Vec<_> = invalid.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            invalid,
+            [
+                "node n: status.allocatable.memory: \"16Gb\" is not a quantity",
+                "node n: status.allocatable.x.io/gpu: \"9223372036854775808\" is larger than 2^63 - 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_without_uid_is_refused() {
+        let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+        assert_eq!(Node::from_kubernetes(&node).unwrap_err().to_string(), "Node /n: metadata.uid: is empty");
+    }
+}

@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 /// The text for a pod that fits no node: `0/5 nodes are available: 1 node(s) were unschedulable, 4 Insufficient cpu.`
 ///
 /// `reasons` counts nodes by reason; a node short of two resources counts for both.
-pub fn unavailable(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
+pub fn unavailable<R: AsRef<str>>(nodes: usize, reasons: &BTreeMap<R, usize>) -> String {
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    let mut counted: Vec<_> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let mut counted: Vec<_> = reasons.iter().map(|(reason, count)| format!("{count} {}", reason.as_ref())).collect();
     // By text, not by number: so does kube-scheduler.
     counted.sort_unstable();
-    let dot = if counted.is_empty() { "" } else { "." };
-    let space = if counted.is_empty() { "" } else { " " };
-    format!("0/{nodes} nodes are available:{space}{}{dot}", counted.join(", "))
+    let counted = if counted.is_empty() { String::new() } else { format!(" {}.", counted.join(", ")) };
+    format!("0/{nodes} nodes are available:{counted}")
 }
 
 #[cfg(test)]
@@ -23,17 +22,16 @@ mod tests {
 
     #[test]
     fn reasons_are_counted_and_sorted_as_texts() {
-        let reasons = [("node(s) were unschedulable", 2), ("Insufficient memory", 2), ("Insufficient cpu", 10)];
-        let reasons = reasons.map(|(reason, count)| (reason.to_owned(), count)).into();
+        let reasons = [("node(s) were unschedulable", 2), ("Insufficient memory", 3), ("Insufficient cpu", 10)];
         assert_eq!(
-            unavailable(12, &reasons),
-            "0/12 nodes are available: 10 Insufficient cpu, 2 Insufficient memory, 2 node(s) were unschedulable."
+            unavailable(12, &reasons.into()),
+            "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) were unschedulable, 3 Insufficient memory."
         );
     }
 
     #[test]
     fn without_nodes_or_reasons_there_is_still_a_sentence() {
-        assert_eq!(unavailable(0, &BTreeMap::new()), "no nodes available to schedule pods");
-        assert_eq!(unavailable(3, &BTreeMap::new()), "0/3 nodes are available:");
+        assert_eq!(unavailable::<&str>(0, &BTreeMap::new()), "no nodes available to schedule pods");
+        assert_eq!(unavailable::<&str>(3, &BTreeMap::new()), "0/3 nodes are available:");
     }
 }

@@ -13,7 +13,7 @@ use super::binder::BindRequest;
 use super::hands::Hands;
 use super::writer::{Write, WriteRequest};
 use crate::core::report::Gauges;
-use crate::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use crate::core::{Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, WriteOutcome};
 use crate::serve::{Health, Metrics, Question};
 use crate::workload::Time;
 
@@ -66,6 +66,28 @@ pub struct Driver<M> {
     /// The next step may come now. Passes that take long are put off, so that each finds more to do and the core spends at
     /// most half of its time on them.
     step_from: Instant,
+}
+
+impl Machine for Core {
+    fn handle(&mut self, event: Event, now: Time) {
+        Core::handle(self, event, now);
+    }
+
+    fn step(&mut self, now: Time) -> Vec<Action> {
+        Core::step(self, now)
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        Core::next_wake(self)
+    }
+
+    fn gauges(&self) -> Gauges {
+        Core::gauges(self)
+    }
+
+    fn describe(&self) -> serde_json::Value {
+        Core::describe(self)
+    }
 }
 
 // === impl Driver ===

@@ -107,11 +107,119 @@ fn count(number: Option<i32>, default: u32) -> u32 {
 }
 
 /// How many indexes a list such as `1,3-5,7` names; what cannot be read names none.
-fn count_indexes(list: &str) -> u32 {
+fn count_indexes(indexes: &str) -> u32 {
     let size = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
         last.checked_sub(first)?.checked_add(1)
     };
-    list.split(',').filter_map(size).fold(0, u32::saturating_add)
+    indexes.split(',').filter_map(size).fold(0, u32::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::workload::Lifetime;
+
+    fn job(spec: &Value, status: &Value) -> Controller {
+        let mut spec = spec.clone();
+        spec["template"] = json!({});
+        let metadata = json!({"name": "j", "namespace": "ns", "uid": "u"});
+        let job = json!({"metadata": metadata, "spec": spec, "status": status});
+        Controller::from_job(&serde_json::from_value(job).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_job_wants_what_it_still_needs_at_once() {
+        // spec, status, wants, can start together
+        let cases = [
+            (json!({}), json!({}), 1, 1),
+            (json!({"parallelism": 4, "completions": 10}), json!({}), 4, 4),
+            (json!({"parallelism": 4, "completions": 10}), json!({"succeeded": 8}), 2, 4),
+            (json!({"parallelism": 4, "completions": 2}), json!({}), 2, 2),
+            (json!({"parallelism": 4, "completions": 4}), json!({"succeeded": 4}), 0, 4),
+            (json!({"parallelism": 4, "completions": 4}), json!({"succeeded": 9}), 0, 4),
+            (
+                json!({"parallelism": 4, "completions": 6}),
+                json!({"succeeded": 1, "failedIndexes": "0,2-3,x,9-8"}),
+                2,
+                4,
+            ),
+            (json!({"parallelism": 3}), json!({"active": 3}), 3, 3),
+            (json!({"parallelism": 3}), json!({"active": 2, "succeeded": 1}), 2, 3),
+            (json!({"parallelism": 0, "completions": 5}), json!({}), 0, 0),
+            (json!({"parallelism": 3, "suspend": true}), json!({}), 0, 3),
+            (json!({"parallelism": 3}), json!({"conditions": [{"type": "Complete", "status": "True"}]}), 0, 3),
+            (json!({"parallelism": 3}), json!({"conditions": [{"type": "Complete", "status": "False"}]}), 3, 3),
+            (
+                json!({"parallelism": 3}),
+                json!({"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}),
+                0,
+                3,
+            ),
+            (json!({"parallelism": 3}), json!({"conditions": [{"type": "FailureTarget", "status": "True"}]}), 0, 3),
+        ];
+        for (spec, status, wants, together) in cases {
+            let read = job(&spec, &status);
+            assert_eq!((read.wants, read.can_start_together), (wants, together), "{spec} {status}");
+        }
+    }
+
+    #[test]
+    fn a_job_ends_with_its_conditions_and_its_deadline() {
+        let condition = |name: &str| json!({"conditions": [{"type": name, "status": "True"}]});
+        for (name, finished, failed) in [
+            ("Complete", true, false),
+            ("Failed", true, true),
+            ("FailureTarget", false, true),
+            ("Suspended", false, false),
+        ] {
+            let read = job(&json!({}), &condition(name));
+            assert_eq!((read.finished, read.failed), (finished, failed), "{name}");
+        }
+        let deadline = json!({"activeDeadlineSeconds": 60});
+        let started = json!({"startTime": "1970-01-01T00:01:40Z"});
+        assert_eq!(job(&deadline, &started).deadline, Some(Time::from_seconds(160)));
+        assert_eq!(job(&deadline, &json!({})).deadline, None, "it has not started");
+        assert_eq!(job(&json!({}), &started).deadline, None);
+    }
+
+    #[test]
+    fn sets_want_their_replicas() {
+        let object = |spec: Value| {
+            json!({
+                "metadata": {
+                    "name": "s", "namespace": "ns", "uid": "u", "annotations": {"fluxqueue/walltime": "unlimited"},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "x", "controller": true}],
+                },
+                "spec": spec,
+            })
+        };
+        let selector = json!({});
+        let set = object(json!({"replicas": 3, "selector": selector}));
+        let read = Controller::from_replica_set(&serde_json::from_value(set).unwrap()).unwrap();
+        assert_eq!(
+            (read.kind, read.wants, read.can_start_together, read.parallelism),
+            (OwnerKind::ReplicaSet, 3, 3, 3)
+        );
+        assert_eq!(read.owner.unwrap().kind, OwnerKind::Deployment);
+        assert_eq!(read.walltime, Some(Ok(Lifetime::Endless)));
+
+        let deployment = object(json!({"selector": selector, "template": {}}));
+        let read = Controller::from_deployment(&serde_json::from_value(deployment).unwrap()).unwrap();
+        assert_eq!((read.kind, read.wants), (OwnerKind::Deployment, 1));
+
+        let stateful = |policy: &str, replicas: i32| {
+            let spec = json!({
+                "replicas": replicas, "podManagementPolicy": policy, "selector": selector, "serviceName": "", "template": {},
+            });
+            let read = Controller::from_stateful_set(&serde_json::from_value(object(spec)).unwrap()).unwrap();
+            (read.wants, read.can_start_together)
+        };
+        assert_eq!(stateful("OrderedReady", 4), (4, 1));
+        assert_eq!(stateful("OrderedReady", 0), (0, 0));
+        assert_eq!(stateful("Parallel", 4), (4, 4));
+    }
 }

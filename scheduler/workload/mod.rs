@@ -5,6 +5,8 @@
 
 mod constraints;
 mod controller;
+#[cfg(test)]
+mod golden;
 mod group;
 pub mod metadata;
 mod pod;

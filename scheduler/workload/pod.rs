@@ -148,3 +148,7 @@ fn scheduled_condition(condition: &PodCondition) -> ScheduledCondition {
 fn non_empty(text: Option<&String>) -> Option<Arc<str>> {
     text.filter(|text| !text.is_empty()).map(|text| text.as_str().into())
 }
+
+#[cfg(test)]
+#[path = "pod_tests.rs"]
+mod tests;

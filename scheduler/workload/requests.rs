@@ -228,3 +228,144 @@ fn is_counted(name: &str) -> bool {
 fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn requests(pod: Value) -> Requests {
+        of_pod(&serde_json::from_value(pod).unwrap())
+    }
+
+    fn total(pod: Value) -> Vec<(String, u64)> {
+        let requests = requests(pod);
+        assert_eq!(requests.problems, []);
+        requests.total.iter().map(|(name, amount)| (name.to_string(), amount)).collect()
+    }
+
+    fn amounts(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
+        expected.iter().map(|(name, amount)| ((*name).to_owned(), *amount)).collect()
+    }
+
+    #[test]
+    fn a_pod_that_asks_for_nothing_takes_one_pod() {
+        assert_eq!(total(json!({"spec": {"containers": [{"name": "a"}]}})), amounts(&[("pods", 1)]));
+        assert_eq!(
+            total(
+                json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "0", "x.io/y": "0"}}}]}})
+            ),
+            amounts(&[("pods", 1)])
+        );
+    }
+
+    #[test]
+    fn containers_are_summed_exactly_and_rounded_once() {
+        let container =
+            |cpu: &str, memory: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}});
+        assert_eq!(
+            total(
+                json!({"spec": {"containers": [container("500u", "100m"), container("500u", "100m"), container("1", "1Ki")]}})
+            ),
+            amounts(&[("cpu", 1001), ("memory", 1025), ("pods", 1)])
+        );
+    }
+
+    #[test]
+    fn sidecars_count_with_what_follows_them() {
+        // While `big` runs, `side` runs too: 2 + 5. Later, `side` and `main` run: 2 + 1. `first` ran before `side`.
+        let pod = json!({"spec": {
+            "initContainers": [
+                {"name": "first", "resources": {"requests": {"cpu": "6"}}},
+                {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}},
+                {"name": "big", "resources": {"requests": {"cpu": "5", "memory": "1Gi"}}},
+            ],
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+        }});
+        assert_eq!(total(pod), amounts(&[("cpu", 7000), ("memory", 1 << 30), ("pods", 1)]));
+    }
+
+    #[test]
+    fn limits_count_where_no_request_is_made() {
+        let pod = json!({"spec": {"containers": [{"name": "a", "resources": {
+            "limits": {"nvidia.com/gpu": "2", "cpu": "4"}, "requests": {"cpu": "1"},
+        }}]}});
+        assert_eq!(total(pod), amounts(&[("cpu", 1000), ("nvidia.com/gpu", 2), ("pods", 1)]));
+    }
+
+    #[test]
+    fn pod_level_requests_replace_the_sum_and_overhead_comes_on_top() {
+        let pod = json!({"spec": {
+            "containers": [{"name": "a", "resources": {"requests": {"cpu": "3", "memory": "1Gi", "x.io/gpu": "1"}}}],
+            "resources": {"requests": {"cpu": "2", "x.io/gpu": "9"}},
+            "overhead": {"cpu": "250m"},
+        }});
+        assert_eq!(total(pod), amounts(&[("cpu", 2250), ("memory", 1 << 30), ("pods", 1), ("x.io/gpu", 1)]));
+    }
+
+    #[test]
+    fn a_resize_counts_the_larger_of_asked_and_used_once_the_pod_is_on_a_node() {
+        let pod = |node: &str, reason: &str| {
+            json!({
+                "spec": {"nodeName": node, "containers": [{"name": "a", "resources": {"requests": {"cpu": "8"}}}]},
+                "status": {
+                    "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
+                    "containerStatuses": [{
+                        "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                        "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "3"}},
+                    }],
+                },
+            })
+        };
+        assert_eq!(total(pod("n", "Deferred")), amounts(&[("cpu", 8000), ("pods", 1)]));
+        assert_eq!(total(pod("n", "Infeasible")), amounts(&[("cpu", 3000), ("pods", 1)]));
+        assert_eq!(
+            total(pod("", "Infeasible")),
+            amounts(&[("cpu", 8000), ("pods", 1)]),
+            "a waiting pod has only a spec"
+        );
+    }
+
+    #[test]
+    fn a_bad_quantity_is_named_and_the_rest_counts() {
+        let requests = requests(json!({"spec": {
+            "initContainers": [{"name": "i", "resources": {"limits": {"memory": "9223372036854775808"}}}],
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+                {"name": "b", "resources": {"requests": {"cpu": "1..2", "memory": "-1", "x.io/gpu": "1"}}},
+            ],
+            "overhead": {"cpu": "9223372036854775807"},
+        }}));
+        assert_eq!(requests.total, [("cpu", 1000), ("pods", 1), ("x.io/gpu", 1)].into_iter().collect());
+        let problems: Vec<_> = requests.problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+        assert_eq!(
+            problems,
+            [
+                "spec.containers[1].resources.requests.cpu: \"1..2\" is not a quantity",
+                "spec.containers[1].resources.requests.memory: \"-1\" is negative",
+                "spec.initContainers[0].resources.limits.memory: \"9223372036854775808\" is larger than 2^63 - 1",
+                "spec.overhead.cpu: \"9223372036854775807\" is larger than 2^63 - 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sum_past_the_bound_is_refused() {
+        let container = json!({"name": "c", "resources": {"requests": {"memory": "9223372036854775807"}}});
+        let requests = requests(json!({"spec": {"containers": [container, container]}}));
+        assert_eq!(requests.total, [("pods", 1)].into_iter().collect());
+        assert_eq!(requests.problems[0].message, "the sum of the requests of memory is larger than 2^63 - 1");
+    }
+
+    #[test]
+    fn names_that_take_up_no_node_are_left_out() {
+        let container = json!({"name": "c", "resources": {"requests": {
+            "pods": "5", "storage": "1Gi", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1", "kubernetes.io/batch": "1",
+        }}});
+        assert_eq!(
+            total(json!({"spec": {"containers": [container]}})),
+            amounts(&[("ephemeral-storage", 1), ("hugepages-2Mi", 4 << 20), ("kubernetes.io/batch", 1), ("pods", 1)])
+        );
+    }
+}

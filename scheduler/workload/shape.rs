@@ -108,12 +108,17 @@ mod tests {
 
     #[test]
     fn when_all_are_used_new_ones_are_given_unshared_until_there_is_room() {
-        let mut interner = ShapeInterner::with_capacity(4);
-        let used: Vec<_> = (0..4).map(|cpu| interner.intern(shape(cpu))).collect();
-        let (a, b) = (interner.intern(shape(9)), interner.intern(shape(9)));
-        assert!(a == b && !Arc::ptr_eq(&a, &b) && interner.len() == 4);
+        let mut interner = ShapeInterner::with_capacity(100);
+        let used: Vec<_> = (0..100).map(|cpu| interner.intern(shape(cpu))).collect();
+        let (a, b) = (interner.intern(shape(1000)), interner.intern(shape(1000)));
+        assert!(a == b && !Arc::ptr_eq(&a, &b) && interner.len() == 100);
         drop(used);
-        let shared = (0..4).any(|_| Arc::ptr_eq(&interner.intern(shape(7)), &interner.intern(shape(7))));
-        assert!(shared, "a later sweep finds room");
+        // A sweep walks everything, so the next one does not come before a quarter of the capacity has passed by.
+        let passed_by = (0..100).take_while(|cpu| {
+            interner.intern(shape(2000 + cpu));
+            interner.len() == 100
+        });
+        assert_eq!(passed_by.count(), 25);
+        assert!(Arc::ptr_eq(&interner.intern(shape(7)), &interner.intern(shape(7))));
     }
 }

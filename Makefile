@@ -1,0 +1,42 @@
+# Every command of the project. `make` lists them.
+TESTBED := tests/testbed/bin/testbed
+FLUXQUEUE := target/release/fluxqueue
+
+.PHONY: help build testbed demo test bench bench-cluster lint docs crds
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build fluxqueue, optimised
+	@test -e $(FLUXQUEUE) || echo "== Building Fluxqueue: some minutes the first time"
+	cargo build --release --locked --bin fluxqueue
+
+testbed: ## build the control plane that tests and demo run on
+	@test -e $(TESTBED) || echo "== Building the testbed (etcd and Kubernetes): about 5 minutes the first time, on two cores"
+	$(MAKE) --no-print-directory -C tests/testbed build
+
+demo: ## show Fluxqueue at work (KEEP=1 keeps the cluster; CLUSTER=kind-NAME uses that one)
+ifndef CLUSTER
+	@$(MAKE) --no-print-directory build testbed
+endif
+	@CLUSTER="$(CLUSTER)" KEEP="$(KEEP)" demo/demo.sh
+
+test: testbed ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane
+	$(MAKE) --no-print-directory -C tests/testbed test
+	cargo test --workspace --locked
+
+bench: ## measure the engine and the core (criterion)
+	cargo bench --locked
+
+bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane
+	$(TESTBED) bench --fluxqueue $(FLUXQUEUE)
+
+lint: ## formatting and clippy, warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+docs: ## build the API documentation, warnings are errors
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+crds: ## write manifests/crds anew from the Rust types
+	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue-api crd

@@ -1,0 +1,113 @@
+//! The manifests, as far as they can be judged without a cluster: the examples say what must happen in words that the
+//! demo understands, and the permissions are as narrow as they claim.
+#![expect(clippy::unwrap_used, reason = "a panic is a test's report, also of what its tests share")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fluxqueue_api::names;
+use serde_json::Value;
+
+fn manifests(folder: &str) -> Vec<(PathBuf, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests").join(folder);
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .map(|path| (path.clone(), fs::read_to_string(&path).unwrap()))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} is empty", folder.display());
+    files
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(text).unwrap()
+}
+
+/// The pod's spec, whether it stands alone or in a template.
+fn pod_spec(object: &Value) -> &Value {
+    if object["kind"] == "Pod" { &object["spec"] } else { &object["spec"]["template"]["spec"] }
+}
+
+/// demo/board.sh reads the same.
+fn is_expectation(text: &str) -> bool {
+    let mut parts = text.split(", ");
+    let outcome = parts.next().unwrap_or_default();
+    let outcome = match outcome.split_once(": ") {
+        None => ["Complete", "Unsatisfiable", "Refused"].contains(&outcome),
+        Some(("Running", count)) => count.parse::<u32>().is_ok_and(|count| count > 0),
+        Some(("Failed", reason)) => !reason.is_empty() && reason.chars().all(|c| c.is_ascii_alphabetic()),
+        Some(_) => false,
+    };
+    outcome && parts.all(|fact| ["together", "waits"].contains(&fact) || fact.starts_with("by "))
+}
+
+#[test]
+fn every_example_says_what_must_happen() {
+    let mut names = Vec::new();
+    for (path, text) in manifests("examples") {
+        let path = path.display();
+        assert!(
+            text.starts_with("# ") && text.contains("\n# Must happen: "),
+            "{path}: no comment says what must happen"
+        );
+        for object in objects(&text) {
+            if object["kind"] == "Service" {
+                continue;
+            }
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            let expected = object["metadata"]["annotations"]["fluxqueue-demo/expect"].as_str().unwrap_or_default();
+            assert!(is_expectation(expected), "{path}: {name} expects {expected:?}, which the demo cannot check");
+            assert!(!names.contains(&name), "{path}: {name} is the name of two examples, and the demo goes by names");
+            names.push(name);
+        }
+    }
+}
+
+#[test]
+fn every_example_names_a_scheduler_that_exists() {
+    for (path, text) in manifests("examples") {
+        for object in objects(&text) {
+            let scheduler = pod_spec(&object)["schedulerName"].as_str().unwrap_or("default-scheduler");
+            assert!(
+                scheduler == "default-scheduler" || names::SCHEDULER_NAMES.contains(&scheduler),
+                "{}: nobody serves schedulerName {scheduler}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn permissions_have_reasons_and_no_wildcards() {
+    let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with("rbac.yaml")).unwrap();
+    let mut rules = 0;
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("  - apiGroups: [")) {
+        let before = text.lines().nth(at - 1).unwrap();
+        assert!(before.trim_start().starts_with("# "), "line {}: no comment says what {line} is for", at + 1);
+        rules += 1;
+    }
+    let parsed: Vec<Value> = objects(&text);
+    let parsed: Vec<&Value> = parsed.iter().filter_map(|object| object["rules"].as_array()).flatten().collect();
+    assert_eq!(parsed.len(), rules);
+    for rule in parsed {
+        for list in ["apiGroups", "resources", "verbs"] {
+            assert!(!rule[list].as_array().unwrap().contains(&"*".into()), "{rule}");
+        }
+        assert!(!rule["resources"].as_array().unwrap().contains(&"secrets".into()), "{rule}");
+    }
+}
+
+#[test]
+fn the_deployment_needs_no_privilege() {
+    let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with("deployment.yaml")).unwrap();
+    let deployment = &objects(&text)[0];
+    let pod = pod_spec(deployment);
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    let container = &pod["containers"][0]["securityContext"];
+    assert_eq!(container["readOnlyRootFilesystem"], true);
+    assert_eq!(container["allowPrivilegeEscalation"], false);
+    assert_eq!(container["capabilities"]["drop"], serde_json::json!(["ALL"]));
+}

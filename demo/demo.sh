@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# The demo: a control plane with simulated nodes, Fluxqueue on it, and every manifest of manifests/examples.
+#
+#   make demo                     ends by itself: 0 if every job did what its manifest says
+#   make demo KEEP=1              leaves the cluster running, and says how to talk to it
+#   make demo CLUSTER=kind-NAME   on that kind cluster (kind/README.md), by its kubectl context; on no other cluster
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The manifests sleep for some tens of seconds in all; what takes much longer has gone wrong.
+readonly seconds_max=${DEMO_SECONDS_MAX:-240}
+readonly namespace=fluxqueue-demo
+readonly cluster=${CLUSTER:-} keep=${KEEP:-}
+readonly testbed=tests/testbed/bin/testbed
+
+# shellcheck source=demo/board.sh
+source demo/board.sh
+
+say() { printf '\n== %s\n' "$*"; }
+fail() { printf 'demo: %s\n' "$*" >&2; exit 1; }
+
+# kubectl, on the demo's cluster and nowhere else, whatever KUBECONFIG and the current context are.
+kube() {
+    if [[ -n $cluster ]]; then
+        kubectl --context "$cluster" "$@"
+    else
+        "$testbed" kubectl --kubeconfig "$dir/cluster/admin.kubeconfig" "$@"
+    fi
+}
+
+# wait_for SECONDS WHAT COMMAND...: until the command succeeds.
+wait_for() {
+    local seconds=$1 what=$2 end=$((SECONDS + $1))
+    shift 2
+    until "$@" >/dev/null 2>&1; do
+        if [[ $SECONDS -ge $end ]]; then fail "$what: nothing after $seconds s"; fi
+        sleep 0.2
+    done
+}
+
+start_testbed() {
+    dir=$(mktemp -d "${TMPDIR:-/tmp}/fluxqueue-demo.XXXXXX")
+    trap stop EXIT
+    trap 'exit 130' INT TERM
+    say "Starting etcd, API server, controllers, kube-scheduler and six simulated nodes"
+    local options=(--dir "$dir/cluster" --nodes tests/testbed/nodes/demo.yaml --kube-scheduler)
+    if [[ -n $keep ]]; then options+=(--outlive-parent); fi
+    # In a session of its own, so that Ctrl-C ends it in our order, not all at once.
+    setsid "$testbed" up "${options[@]}" >"$dir/testbed.log" 2>&1 </dev/null &
+    testbed_pid=$!
+    wait_for 90 "the control plane ($dir/testbed.log)" grep -q '^ready' "$dir/testbed.log"
+}
+
+start_fluxqueue() {
+    say "Installing the CRD and the permissions"
+    kube apply --server-side -f manifests/crds/fluxjobs.yaml -f manifests/base/namespace.yaml -f manifests/base/rbac.yaml
+    kube wait --for=condition=Established --timeout=30s crd/fluxjobs.jobs.converged-computing.org
+    say "Starting Fluxqueue under its own service account"
+    "$testbed" kubeconfig --dir "$dir/cluster" --namespace fluxqueue-system --serviceaccount fluxqueue \
+        --output "$dir/fluxqueue.kubeconfig"
+    # It would end by itself when its lease cannot be renewed; with setpriv at once, however this script ends.
+    local bound_to_us=()
+    if [[ -z $keep ]] && command -v setpriv >/dev/null; then bound_to_us=(setpriv --pdeathsig TERM); fi
+    POD_NAMESPACE=fluxqueue-system setsid "${bound_to_us[@]}" \
+        target/release/fluxqueue run --kubeconfig "$dir/fluxqueue.kubeconfig" --metrics-bind-address 127.0.0.1:0 \
+        >"$dir/fluxqueue.log" 2>&1 </dev/null &
+    fluxqueue_pid=$!
+    sleep 1
+    kill -0 "$fluxqueue_pid" 2>/dev/null || fail "fluxqueue has ended: $(tail -n 5 "$dir/fluxqueue.log")"
+}
+
+use_kind() {
+    [[ $cluster == kind-* ]] || fail "CLUSTER=$cluster: the name of a kind cluster's context begins with kind-"
+    command -v kubectl >/dev/null || fail "kubectl is missing"
+    kubectl config get-contexts "$cluster" >/dev/null 2>&1 || fail "kubectl knows no context $cluster"
+    if kube get namespace "$namespace" >/dev/null 2>&1; then
+        fail "namespace $namespace is still there: kubectl --context $cluster delete namespace $namespace"
+    fi
+    trap stop EXIT
+    trap 'exit 130' INT TERM
+    say "Installing Fluxqueue on $cluster"
+    kube apply --server-side -k manifests/overlays/kind
+    kube -n fluxqueue-system rollout status --timeout=120s deployment/fluxqueue
+}
+
+submit() {
+    say "Submitting manifests/examples"
+    kube create namespace "$namespace"
+    # Pods are refused until the namespace has its default service account.
+    wait_for 30 "the service account of $namespace" kube -n "$namespace" get serviceaccount default
+    kube apply -n "$namespace" -f manifests/examples/ >/dev/null
+}
+
+watch_jobs() {
+    local start=$SECONDS now lines
+    say "Watching (at most $seconds_max s)"
+    while :; do
+        now=$((SECONDS - start))
+        # A look that fails is not the end: the API server may be busy.
+        if lines=$(look); then
+            read_look "$lines" "$now"
+            show "$now"
+            if all_settled; then return; fi
+        fi
+        if [[ $now -ge $seconds_max ]]; then
+            say "Not all jobs did what their manifests say within $seconds_max s"
+            return
+        fi
+        sleep 0.5
+    done
+}
+
+# Ends what was started, in the order in which it depends on each other.
+stop() {
+    local status=$?
+    trap - EXIT INT TERM
+    if [[ $status -ne 0 && $status -ne 130 && -f ${dir:-}/fluxqueue.log ]]; then
+        mkdir -p target/demo && cp "$dir"/*.log target/demo/
+        printf 'demo: failed; the logs are in target/demo/\n' >&2
+    fi
+    if [[ -n $keep && $started == yes ]]; then
+        how_to_talk
+    elif [[ -n $cluster ]]; then
+        if [[ $started == yes ]]; then kube delete namespace "$namespace" --wait=false; fi
+    else
+        end_process "${fluxqueue_pid:-}"
+        end_process "${testbed_pid:-}"
+        rm -rf "$dir"
+    fi
+    exit "$status"
+}
+
+# end_process PID: asks, and insists after ten seconds.
+end_process() {
+    local pid=$1 tries=0
+    if [[ -z $pid ]]; then return; fi
+    kill -TERM "$pid" 2>/dev/null || true
+    while kill -0 "$pid" 2>/dev/null; do
+        if [[ $((tries += 1)) -gt 100 ]]; then kill -KILL "$pid" 2>/dev/null || true; fi
+        sleep 0.1
+    done
+    wait "$pid" 2>/dev/null || true
+}
+
+how_to_talk() {
+    if [[ -n $cluster ]]; then
+        printf '\nStill there:\n  kubectl --context %s -n %s get fluxjobs,pods\n' "$cluster" "$namespace"
+        printf 'Remove it:\n  kubectl --context %s delete namespace %s\n' "$cluster" "$namespace"
+        return
+    fi
+    printf '\nStill running. Talk to it:\n'
+    printf '  %s kubectl --kubeconfig %s -n %s get fluxjobs,pods\n' "$testbed" "$dir/cluster/admin.kubeconfig" "$namespace"
+    printf '  (any kubectl will do) logs: %s\n' "$dir/fluxqueue.log"
+    printf 'Stop it:\n  kill %s %s; rm -r %s\n' "${fluxqueue_pid:-}" "${testbed_pid:-}" "$dir"
+}
+
+started=no
+if [[ -n $cluster ]]; then
+    use_kind
+else
+    start_testbed
+    start_fluxqueue
+fi
+started=yes
+submit
+watch_jobs
+verdicts

@@ -1,0 +1,147 @@
+//! A set of small numbers: positions in the columns of [`crate::pools`], or vertices.
+
+/// A bit per position.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Bits(Vec<u64>);
+
+impl Bits {
+    /// All of `0..len`.
+    pub(crate) fn full(len: usize) -> Self {
+        let mut words = vec![u64::MAX; len.div_ceil(64)];
+        if len % 64 != 0
+            && let Some(last) = words.last_mut()
+        {
+            *last = (1 << (len % 64)) - 1;
+        }
+        Bits(words)
+    }
+
+    pub(crate) fn empty(len: usize) -> Self {
+        Bits(vec![0; len.div_ceil(64)])
+    }
+
+    pub(crate) fn contains(&self, at: usize) -> bool {
+        self.0.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    pub(crate) fn insert(&mut self, at: usize) {
+        if at / 64 >= self.0.len() {
+            self.0.resize(at / 64 + 1, 0);
+        }
+        self.0[at / 64] |= 1 << (at % 64);
+    }
+
+    pub(crate) fn remove(&mut self, at: usize) {
+        if let Some(word) = self.0.get_mut(at / 64) {
+            *word &= !(1 << (at % 64));
+        }
+    }
+
+    /// Makes room at `at`: what is there and behind moves up by one.
+    pub(crate) fn open(&mut self, at: usize, value: bool) {
+        let above: Vec<usize> = self.iter().filter(|bit| *bit >= at).collect();
+        for bit in &above {
+            self.remove(*bit);
+        }
+        for bit in above {
+            self.insert(bit + 1);
+        }
+        if value {
+            self.insert(at);
+        }
+    }
+
+    /// Takes `at` out: what is behind moves down by one.
+    pub(crate) fn close(&mut self, at: usize) {
+        self.remove(at);
+        let above: Vec<usize> = self.iter().filter(|bit| *bit > at).collect();
+        for bit in &above {
+            self.remove(*bit);
+        }
+        for bit in above {
+            self.insert(bit - 1);
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    pub(crate) fn intersect(&mut self, other: &Bits) {
+        for (at, word) in self.0.iter_mut().enumerate() {
+            *word &= other.0.get(at).copied().unwrap_or(0);
+        }
+    }
+
+    pub(crate) fn unite(&mut self, other: &Bits) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (word, theirs) in self.0.iter_mut().zip(&other.0) {
+            *word |= theirs;
+        }
+    }
+
+    pub(crate) fn subtract(&mut self, other: &Bits) {
+        for (word, theirs) in self.0.iter_mut().zip(&other.0) {
+            *word &= !theirs;
+        }
+    }
+
+    /// Positions in ascending order.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (0..self.0.len()).flat_map(|at| Ones { word: self.0[at], base: at * 64 })
+    }
+}
+
+/// The positions of one word, from either end.
+struct Ones {
+    word: u64,
+    base: usize,
+}
+
+impl Iterator for Ones {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        if self.word == 0 {
+            return None;
+        }
+        let at = self.word.trailing_zeros() as usize;
+        self.word &= self.word - 1;
+        Some(self.base + at)
+    }
+}
+
+impl DoubleEndedIterator for Ones {
+    fn next_back(&mut self) -> Option<usize> {
+        if self.word == 0 {
+            return None;
+        }
+        let at = 63 - self.word.leading_zeros() as usize;
+        self.word &= !(1 << at);
+        Some(self.base + at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_from_both_ends() {
+        let mut bits = Bits::full(130);
+        assert_eq!(bits.count(), 130);
+        for at in 0..130 {
+            if at % 43 != 0 {
+                bits.remove(at);
+            }
+        }
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 43, 86, 129]);
+        assert_eq!(bits.iter().rev().collect::<Vec<_>>(), [129, 86, 43, 0]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Which nodes a request may use: the constraints of RFC 31.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::{Error, hostlist, idset};
+
+/// Operators may be nested this deep.
+const DEPTH_MAX: usize = 32;
+
+/// A condition on a node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Constraint {
+    /// Each of these properties is there (or, negated, is not).
+    Properties(Vec<Property>),
+    /// The node has one of these names.
+    Hosts(HashSet<Box<str>>),
+    /// The node has a rank in one of these ranges, both ends included.
+    Ranks(Vec<(u32, u32)>),
+    /// All hold.
+    And(Vec<Constraint>),
+    /// One holds.
+    Or(Vec<Constraint>),
+    /// It is not so that all hold.
+    Not(Vec<Constraint>),
+}
+
+/// A property that a node must have, or must not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Property {
+    /// Its name.
+    pub name: Box<str>,
+    /// Written with `^`: the node must not have it.
+    pub absent: bool,
+}
+
+/// What a constraint looks at.
+pub(crate) struct Subject<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) rank: Option<u32>,
+    pub(crate) properties: &'a [(Box<str>, Box<str>)],
+}
+
+impl Constraint {
+    pub(crate) fn read(value: &Value) -> Result<Self, Error> {
+        read(value, 0)
+    }
+
+    pub(crate) fn admits(&self, node: &Subject<'_>) -> bool {
+        match self {
+            Constraint::Properties(wanted) => wanted
+                .iter()
+                .all(|property| node.properties.iter().any(|(name, _)| *name == property.name) != property.absent),
+            Constraint::Hosts(names) => names.contains(node.name),
+            Constraint::Ranks(ranges) => node.rank.is_some_and(|rank| holds(ranges, rank)),
+            Constraint::And(all) => all.iter().all(|one| one.admits(node)),
+            Constraint::Or(any) => any.iter().any(|one| one.admits(node)),
+            Constraint::Not(all) => !all.iter().all(|one| one.admits(node)),
+        }
+    }
+}
+
+/// Whether sorted, disjoint ranges hold `rank`.
+fn holds(ranges: &[(u32, u32)], rank: u32) -> bool {
+    let at = ranges.partition_point(|(_, last)| *last < rank);
+    ranges.get(at).is_some_and(|(first, _)| *first <= rank)
+}
+
+fn read(value: &Value, depth: usize) -> Result<Constraint, Error> {
+    let wrong = |what: String| Error::invalid(format!("attributes.system.constraints: {what}"));
+    if depth == DEPTH_MAX {
+        return Err(wrong(format!("more than {DEPTH_MAX} levels")));
+    }
+    let fields = value.as_object().ok_or_else(|| wrong("not a mapping".to_owned()))?;
+    let mut fields = fields.iter();
+    let (Some((operator, operands)), None) = (fields.next(), fields.next()) else {
+        // An empty object admits every node.
+        return if fields.len() == 0 && value.as_object().is_some_and(serde_json::Map::is_empty) {
+            Ok(Constraint::And(Vec::new()))
+        } else {
+            Err(wrong("more than one operator in an object".to_owned()))
+        };
+    };
+    let operands = operands.as_array().ok_or_else(|| wrong(format!("{operator}: not a list")))?;
+    let texts = || {
+        let text = |operand: &Value| operand.as_str().map(str::to_owned);
+        let texts = operands.iter().map(text).collect::<Option<Vec<_>>>();
+        texts.ok_or_else(|| wrong(format!("{operator}: holds something else than strings")))
+    };
+    let nested = || operands.iter().map(|operand| read(operand, depth + 1)).collect::<Result<Vec<_>, _>>();
+    Ok(match operator.as_str() {
+        "properties" => Constraint::Properties(texts()?.iter().map(|text| property(text)).collect::<Result<_, _>>()?),
+        "hostlist" => {
+            let mut names = HashSet::new();
+            for text in texts()? {
+                names.extend(hostlist::expand(&text)?.into_iter().map(Into::into));
+            }
+            Constraint::Hosts(names)
+        }
+        "ranks" => {
+            let mut ranges = Vec::new();
+            for text in texts()? {
+                ranges.extend(idset::parse(&text)?);
+            }
+            Constraint::Ranks(merge(ranges))
+        }
+        "and" => Constraint::And(nested()?),
+        "or" => Constraint::Or(nested()?),
+        "not" => Constraint::Not(nested()?),
+        _ => return Err(wrong(format!("{operator}: unknown operator"))),
+    })
+}
+
+fn property(text: &str) -> Result<Property, Error> {
+    let (absent, name) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
+    if name.is_empty() || name.contains(['!', '&', '\'', '"', '^', '`', '|', '(', ')']) {
+        return Err(Error::invalid(format!("attributes.system.constraints: properties: {text:?} is no property name")));
+    }
+    Ok(Property { name: name.into(), absent })
+}
+
+/// Sorts ranges and joins those that overlap.
+fn merge(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    ranges.sort_unstable();
+    let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+    for (first, last) in ranges {
+        match merged.last_mut() {
+            Some(open) if first <= open.1 => open.1 = open.1.max(last),
+            _ => merged.push((first, last)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admits(text: &str, name: &str, rank: u32, properties: &[&str]) -> bool {
+        let constraint = Constraint::read(&serde_json::from_str(text).unwrap()).unwrap();
+        let properties: Vec<_> = properties.iter().map(|name| (Box::from(*name), Box::from(""))).collect();
+        constraint.admits(&Subject { name, rank: Some(rank), properties: &properties })
+    }
+
+    #[test]
+    fn follows_rfc_31() {
+        assert!(admits("{}", "n1", 1, &[]));
+        assert!(admits(r#"{"properties":["arm","^gpu"]}"#, "n1", 1, &["arm"]));
+        assert!(!admits(r#"{"properties":["arm","^gpu"]}"#, "n1", 1, &["arm", "gpu"]));
+        assert!(admits(r#"{"hostlist":["n[0-2]","x"]}"#, "n1", 1, &[]));
+        assert!(!admits(r#"{"hostlist":["n[2-3]"]}"#, "n1", 1, &[]));
+        assert!(admits(r#"{"ranks":["4-9","0-1"]}"#, "n1", 1, &[]));
+        assert!(!admits(r#"{"ranks":["2-9"]}"#, "n1", 1, &[]));
+        assert!(admits(r#"{"and":[{"ranks":["1"]},{"not":[{"ranks":["2"]}]}]}"#, "n1", 1, &[]));
+        assert!(!admits(r#"{"or":[]}"#, "n1", 1, &[]));
+        assert!(!admits(r#"{"not":[{"ranks":["1"]},{"hostlist":["n1"]}]}"#, "n1", 1, &[]));
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for wrong in [
+            r#"{"ranks":["1"],"or":[]}"#,
+            r#"{"colour":["red"]}"#,
+            r#"{"properties":["a|b"]}"#,
+            r#"{"properties":[1]}"#,
+            r#"{"ranks":["x"]}"#,
+            r#"{"ranks":"1"}"#,
+            "[]",
+        ] {
+            assert!(Constraint::read(&serde_json::from_str(wrong).unwrap()).is_err(), "{wrong}");
+        }
+    }
+}

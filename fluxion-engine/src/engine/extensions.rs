@@ -1,0 +1,115 @@
+//! What upstream cannot express: charges that always succeed, slots given back one by one, pools that change size.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Engine, Job, JobInfo, JobMode, no_job};
+use crate::Error;
+use crate::pools::{Amounts, COUNT_MAX, Claim, SlotShape};
+use crate::time::End;
+
+/// Slots to put on a node, whether or not they fit.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Charge<'a> {
+    #[serde(borrow)]
+    label: Cow<'a, str>,
+    rank: u32,
+    count: u64,
+    with: BTreeMap<Box<str>, u64>,
+    end: ChargeEnd,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ChargeEnd {
+    At(i64),
+    Word(EndWord),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EndWord {
+    Never,
+    Eventually,
+}
+
+impl Engine {
+    /// Charges a node with slots of a job, which is made if it is new, also beyond what is free.
+    pub fn charge(&mut self, id: u64, text: &str) -> Result<(), Error> {
+        let charge: Charge<'_> =
+            serde_json::from_str(text).map_err(|error| Error::invalid(format!("charge of job {id}: {error}")))?;
+        if charge.count == 0 || charge.count > COUNT_MAX {
+            return Err(Error::invalid(format!("charge of job {id}: count: not from 1 to {COUNT_MAX}")));
+        }
+        let row = self.graph.row(charge.rank)?;
+        let mut needs = Amounts::new();
+        for (kind, amount) in charge.with.iter().filter(|(_, amount)| **amount > 0) {
+            needs.push((self.graph.intern(kind)?, *amount));
+        }
+        needs.sort_unstable();
+        let slot = self.shared(SlotShape { label: charge.label.into(), needs });
+        let end = match charge.end {
+            ChargeEnd::At(end) => End::At(end),
+            ChargeEnd::Word(EndWord::Eventually) => End::Eventually,
+            ChargeEnd::Word(EndWord::Never) => End::Never,
+        };
+        self.jobs.entry(id).or_insert_with(|| Job {
+            info: JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 },
+            ranks: Vec::new(),
+            vertices: Vec::new(),
+        });
+        self.claim(row, Claim { job: id, slot, count: charge.count, start: self.now, end });
+        Ok(())
+    }
+
+    /// Gives back `count` slots of a label that a job has on a rank. The job ends with its last slot.
+    pub fn release(&mut self, id: u64, rank: u32, label: &str, count: u64) -> Result<(), Error> {
+        let row = self.graph.row(rank)?;
+        if !self.jobs.contains_key(&id) {
+            return Err(no_job(id));
+        }
+        let held = self.graph.pools.slots(row, id, label);
+        if held < count {
+            return Err(Error::not_found(format!("job {id}: has {held} slots {label:?} on rank {rank}, not {count}")));
+        }
+        self.graph.pools.release_slots(row, id, label, count);
+        if !self.graph.pools.claims(row).iter().any(|claim| claim.job == id)
+            && let Some(job) = self.jobs.get_mut(&id)
+            && let Ok(at) = job.ranks.binary_search(&rank)
+        {
+            job.ranks.remove(at);
+        }
+        self.drop_if_empty(id);
+        Ok(())
+    }
+
+    /// Sets the size of a node's pool; what is claimed of it stays, even if it is more.
+    pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<(), Error> {
+        if kind.is_empty() || !self.graph.is_pool_type(kind) {
+            return Err(Error::invalid(format!("type {kind:?}: is no pool type of this graph")));
+        }
+        self.graph.resize(rank, kind, size)
+    }
+
+    /// Removes a node, also with jobs on it: their slots there vanish.
+    pub fn remove_rank(&mut self, rank: u32) -> Result<(), Error> {
+        let row = self.graph.row(rank)?;
+        self.cut(self.graph.pools.vertices()[row])
+    }
+
+    /// The shape, shared with the last one if they are equal.
+    fn shared(&mut self, shape: SlotShape) -> Arc<SlotShape> {
+        match &self.charged {
+            Some(last) if **last == shape => Arc::clone(last),
+            _ => {
+                let shape = Arc::new(shape);
+                self.charged = Some(Arc::clone(&shape));
+                shape
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Answers for people: where something could go, and what is short.
+
+use serde::Serialize;
+
+use super::Engine;
+use super::matching::Form;
+use crate::bits::Bits;
+use crate::jobspec::Jobspec;
+use crate::matcher::candidates::{self, Status};
+use crate::matcher::flat;
+use crate::time::When;
+use crate::{Error, idset};
+
+/// Why a request does not fit: for each slot label, what there is now and what there would be on the idle machine.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct Explanation {
+    /// One entry for each shape, in the order of the request.
+    pub shapes: Vec<ShapeReport>,
+}
+
+/// About one shape, as if it were asked for alone.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct ShapeReport {
+    /// Its label.
+    pub label: String,
+    /// How many slots are wanted.
+    pub wanted: u64,
+    /// What there is now.
+    pub now: Supply,
+    /// What there would be if nothing were claimed, and every node were up.
+    pub idle: Supply,
+}
+
+/// What there is for one shape at one moment.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct Supply {
+    /// Nodes that the request may use.
+    pub nodes: u64,
+    /// How many of its slots fit on them.
+    pub room: u64,
+    /// One entry for each pool type of the slot.
+    pub pools: Vec<PoolSupply>,
+}
+
+/// What there is of one pool type.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct PoolSupply {
+    /// The type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Units that each slot takes.
+    pub per_slot: u64,
+    /// Nodes on which it is too little for even one slot.
+    pub short_nodes: u64,
+    /// Free units, all nodes together (at most 2^64-1).
+    pub free: u64,
+    /// Free units of the node that has most.
+    pub largest: u64,
+}
+
+/// The pools of a node.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct NodeUsage {
+    /// Its rank.
+    pub rank: u32,
+    /// Pools that have a size or a claim, in no particular order.
+    pub pools: Vec<PoolUsage>,
+}
+
+/// One pool of a node.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct PoolUsage {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its units.
+    pub size: u64,
+    /// Units that are claimed now, possibly more than there are (at most 2^64-1).
+    pub used: u64,
+}
+
+impl Explanation {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
+impl NodeUsage {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("maps with text keys and numbers always have a JSON form")
+}
+
+impl Engine {
+    /// Every pool of a node, with what is claimed of it now.
+    pub fn usage(&self, rank: u32) -> Result<NodeUsage, Error> {
+        let pools = self.graph.pools.uses(self.graph.row(rank)?).into_iter().map(|pool| PoolUsage {
+            kind: self.graph.types().name(pool.kind).to_owned(),
+            size: pool.size,
+            used: u64::try_from(pool.used).unwrap_or(u64::MAX),
+        });
+        Ok(NodeUsage { rank, pools: pools.collect() })
+    }
+
+    /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end has ended.
+    pub fn eligible(&self, jobspec: &str) -> Result<String, Error> {
+        let spec = Jobspec::parse(jobspec)?;
+        let ask = self.ask(&spec)?;
+        let request = of_pools(&ask.form)?;
+        let moment = request.columns(&self.graph, When::Eventually);
+        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
+        let rows = candidates::rows(&self.graph, &spec, Status::Heeded);
+        let fits = rows.iter().filter(|row| request.shapes.iter().any(|shape| shape.room(&free, *row, 1) > 0));
+        let mut ranks = String::new();
+        idset::write(&mut ranks, fits.map(|row| self.graph.pools.ranks()[row]));
+        Ok(ranks)
+    }
+
+    /// What there is for each shape of a request, now and on the idle machine.
+    pub fn explain(&self, jobspec: &str) -> Result<Explanation, Error> {
+        let spec = Jobspec::parse(jobspec)?;
+        let ask = self.ask(&spec)?;
+        let request = of_pools(&ask.form)?;
+        let now = When::Window { from: self.now, to: self.now + 1 };
+        let now = self.supplies(request, now, &candidates::rows(&self.graph, &spec, Status::Heeded));
+        let idle = self.supplies(request, When::Idle, &candidates::rows(&self.graph, &spec, Status::Ignored));
+        let shapes = request.shapes.iter().zip(now).zip(idle).map(|((shape, now), idle)| ShapeReport {
+            label: shape.label.to_owned(),
+            wanted: shape.count,
+            now,
+            idle,
+        });
+        Ok(Explanation { shapes: shapes.collect() })
+    }
+
+    fn supplies(&self, request: &flat::Request<'_>, when: When, rows: &Bits) -> Vec<Supply> {
+        let moment = request.columns(&self.graph, when);
+        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
+        let supply = |shape: &flat::Shape<'_>| Supply {
+            nodes: rows.count() as u64,
+            room: request.room_alone(shape, &free, rows),
+            pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, rows)).collect(),
+        };
+        request.shapes.iter().map(supply).collect()
+    }
+}
+
+fn pool_supply(
+    request: &flat::Request<'_>,
+    (kind, per_slot): (usize, u64),
+    free: &[Option<&[u64]>],
+    rows: &Bits,
+) -> PoolSupply {
+    let mut supply =
+        PoolSupply { kind: request.kinds[kind].0.to_owned(), per_slot, short_nodes: 0, free: 0, largest: 0 };
+    for row in rows.iter() {
+        let units = free[kind].map_or(0, |column| column[row]);
+        supply.short_nodes += u64::from(units < per_slot);
+        supply.free = supply.free.saturating_add(units);
+        supply.largest = supply.largest.max(units);
+    }
+    supply
+}
+
+fn of_pools<'a, 'b>(form: &'a Form<'b>) -> Result<&'a flat::Request<'b>, Error> {
+    match form {
+        Form::Flat(request) => Ok(request),
+        Form::Tree => Err(Error::invalid("jobspec: only slots of pool units can be explained")),
+    }
+}

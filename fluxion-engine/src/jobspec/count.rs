@@ -1,0 +1,74 @@
+//! How many of a resource: a number, or a range that takes as much as there is.
+
+/// A count of a resource level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// At least this many.
+    pub min: u64,
+    /// At most this many.
+    pub max: u64,
+    /// Which counts between them are allowed.
+    pub growth: Growth,
+}
+
+/// How a count may grow from its minimum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// `min + k * step`.
+    Add(u64),
+    /// `min * factor^k`.
+    Multiply(u64),
+    /// `min`, then each the last one to the power of this.
+    Power(u64),
+}
+
+impl Count {
+    /// Exactly `count`.
+    pub fn exactly(count: u64) -> Self {
+        Count { min: count, max: count, growth: Growth::Add(1) }
+    }
+
+    /// The number to take where `available` are to be had; 0 if that is too few.
+    pub fn choose(self, available: u64) -> u64 {
+        if self.min == 0 || self.min > self.max || self.min > available {
+            return 0;
+        }
+        let limit = self.max.min(available);
+        match self.growth {
+            Growth::Add(step) => self.min + (limit - self.min) / step.max(1) * step,
+            Growth::Multiply(factor) => climb(self.min, limit, |count| count.checked_mul(factor)),
+            Growth::Power(power) => {
+                climb(self.min, limit, |count| u32::try_from(power).ok().and_then(|power| count.checked_pow(power)))
+            }
+        }
+    }
+}
+
+/// The last of a growing sequence that does not pass `limit`.
+fn climb(from: u64, limit: u64, next: impl Fn(u64) -> Option<u64>) -> u64 {
+    let mut count = from;
+    while let Some(larger) = next(count)
+        && larger <= limit
+        && larger > count
+    {
+        count = larger;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_the_largest_allowed_count() {
+        let of = |min, max, growth| Count { min, max, growth };
+        assert_eq!(of(2, 10, Growth::Add(3)).choose(9), 8);
+        assert_eq!(of(2, 10, Growth::Add(3)).choose(100), 8);
+        assert_eq!(of(1, 64, Growth::Multiply(2)).choose(40), 32);
+        assert_eq!(of(2, 1000, Growth::Power(2)).choose(300), 256);
+        assert_eq!(of(4, 8, Growth::Add(1)).choose(3), 0);
+        assert_eq!(Count::exactly(0).choose(10), 0);
+        assert_eq!(of(1, 64, Growth::Multiply(1)).choose(40), 1);
+    }
+}

@@ -1,0 +1,87 @@
+//! What is asked: a jobspec (RFC 14 and 25), with the counts and constraints that Fluxion knows, and our own extras.
+//!
+//! Reading is strict: an unknown key, a wrong type or a number out of range is refused with a text that names the field.
+//! Tasks are checked for form and then forgotten: they never influence a match.
+
+mod count;
+mod read;
+
+pub use count::{Count, Growth};
+
+pub use crate::constraint::Constraint;
+use crate::matcher::Policy;
+
+/// A request for resources.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Jobspec {
+    /// What is wanted, outermost level first.
+    pub resources: Vec<Resource>,
+    /// How long it is held.
+    pub hold: Hold,
+    /// Which nodes may be used (RFC 31).
+    pub constraint: Option<Constraint>,
+    /// `attributes.system.queue`, passed through to R.
+    pub queue: Option<String>,
+    /// `attributes.system.fluxion`.
+    pub extras: Extras,
+}
+
+/// How long a job holds what it gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// This many seconds.
+    Seconds(u64),
+    /// Some finite time that nobody knows.
+    Eventually,
+    /// For ever.
+    Endless,
+}
+
+/// A level of the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resource {
+    /// A vertex type, or `slot`.
+    pub kind: Box<str>,
+    /// How many.
+    pub count: Count,
+    /// Whether the vertex must be had alone; `None` leaves it to the levels above.
+    pub exclusive: Option<bool>,
+    /// The name of a slot.
+    pub label: Option<Box<str>>,
+    /// What is wanted inside each.
+    pub with: Vec<Resource>,
+}
+
+/// What upstream does not know, and ignores.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Extras {
+    /// The order of nodes for this request, instead of the engine's own.
+    pub policy: Option<Policy>,
+    /// Tiers of ranks, best first; ranks in none of them come last.
+    pub prefer: Vec<Vec<(u32, u32)>>,
+    /// How many slots may come to one node.
+    pub max_per_node: Vec<Limit>,
+}
+
+/// At most `count` slots of these labels together on one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// Labels of top-level slots.
+    pub labels: Vec<Box<str>>,
+    /// How many of them together.
+    pub count: u64,
+}
+
+impl Jobspec {
+    /// Reads a jobspec in JSON.
+    pub fn parse(text: &str) -> Result<Self, crate::Error> {
+        read::jobspec(text)
+    }
+}
+
+impl Resource {
+    /// A slot, whose members go together.
+    pub fn is_slot(&self) -> bool {
+        &*self.kind == "slot"
+    }
+}

@@ -1,0 +1,288 @@
+//! Slots of pool units: each slot takes its units from the pools of one node.
+//!
+//! One shape is placed exactly: if this finds no place, there is none. Several shapes are placed greedily, the scarcest
+//! first, in up to four orders; a request that only a cleverer packing could place is refused.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Policy;
+use crate::Error;
+use crate::bits::Bits;
+use crate::graph::{Graph, TypeId};
+use crate::jobspec::{Jobspec, Resource};
+use crate::pools::{COUNT_MAX, Moment, SlotShape};
+
+/// A request of slots, each of units of pools.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) shapes: Vec<Shape<'a>>,
+    /// The types that occur; shapes refer to them by position. `None`: no vertex has this type.
+    pub(crate) kinds: Vec<(&'a str, Option<TypeId>)>,
+    limits: Vec<Limit>,
+}
+
+/// Slots of one label.
+#[derive(Debug)]
+pub(crate) struct Shape<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) count: u64,
+    /// Position in `kinds`, and units of one slot.
+    pub(crate) needs: SmallVec<[(usize, u64); 4]>,
+    /// Positions in the request's limits.
+    limits: SmallVec<[usize; 2]>,
+}
+
+/// At most `count` slots on one node, of all shapes that refer to it.
+#[derive(Debug)]
+struct Limit {
+    count: u64,
+}
+
+/// Slots of one shape on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pick {
+    pub(crate) shape: usize,
+    pub(crate) row: usize,
+    pub(crate) count: u64,
+}
+
+impl<'a> Request<'a> {
+    /// The request in this form, or `None` if it asks for more than slots of units.
+    pub(crate) fn of(graph: &Graph, spec: &'a Jobspec) -> Result<Option<Self>, Error> {
+        let unit = |part: &Resource| {
+            part.with.is_empty() && !part.is_slot() && part.exclusive != Some(true) && graph.is_pool_type(&part.kind)
+        };
+        let flat = |level: &Resource| level.is_slot() && level.with.iter().all(unit);
+        if !spec.resources.iter().all(flat) {
+            return Ok(None);
+        }
+        let mut request = Request { shapes: Vec::new(), kinds: Vec::new(), limits: Vec::new() };
+        for slot in &spec.resources {
+            let shape = request.shape(graph, slot)?;
+            request.shapes.push(shape);
+        }
+        for limit in &spec.extras.max_per_node {
+            let position = request.limits.len();
+            request.limits.push(Limit { count: limit.count });
+            for label in &limit.labels {
+                let shape = request.shapes.iter_mut().find(|shape| *shape.label == **label);
+                let shape =
+                    shape.ok_or_else(|| Error::invalid(format!("max_per_node: no slot is labelled {label:?}")))?;
+                shape.limits.push(position);
+            }
+        }
+        Ok(Some(request))
+    }
+
+    fn shape(&mut self, graph: &Graph, slot: &'a Resource) -> Result<Shape<'a>, Error> {
+        let label = slot.label.as_deref().unwrap_or_default();
+        if self.shapes.iter().any(|shape| shape.label == label) {
+            return Err(Error::invalid(format!("slot {label:?}: the label is used twice")));
+        }
+        let exact = |level: &Resource| {
+            let count = level.count;
+            if count.min == count.max {
+                Ok(count.min)
+            } else {
+                Err(Error::invalid(format!("slot {label:?}: {}: a range is not possible with pools", level.kind)))
+            }
+        };
+        let count = exact(slot)?;
+        if count > COUNT_MAX {
+            return Err(Error::invalid(format!("slot {label:?}: count: more than {COUNT_MAX}")));
+        }
+        let mut needs: SmallVec<[(usize, u64); 4]> = SmallVec::new();
+        for part in &slot.with {
+            let position = self.kinds.iter().position(|(kind, _)| *kind == &*part.kind).unwrap_or_else(|| {
+                self.kinds.push((&part.kind, graph.types().get(&part.kind)));
+                self.kinds.len() - 1
+            });
+            if needs.iter().any(|(other, _)| *other == position) {
+                return Err(Error::invalid(format!("slot {label:?}: {}: is asked for twice", part.kind)));
+            }
+            needs.push((position, exact(part)?));
+        }
+        Ok(Shape { label, count, needs, limits: SmallVec::new() })
+    }
+
+    /// The types as the pools know them; an unknown one stands as `None`.
+    pub(crate) fn columns<'g>(&self, graph: &'g Graph, when: crate::time::When) -> Moment<'g> {
+        let known: Vec<TypeId> = self.kinds.iter().filter_map(|(_, id)| *id).collect();
+        let mut columns = graph.pools.moment(&known, when).columns.into_iter();
+        let columns = self.kinds.iter().map(|(_, id)| id.and_then(|_| columns.next().flatten())).collect();
+        Moment { columns }
+    }
+
+    /// The shape in the form that claims keep. All its types are known, or it could not have been placed.
+    pub(crate) fn slot(&self, shape: usize) -> Arc<SlotShape> {
+        let shape = &self.shapes[shape];
+        let mut needs: SmallVec<[(TypeId, u64); 4]> =
+            shape.needs.iter().filter_map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount))).collect();
+        needs.sort_unstable();
+        Arc::new(SlotShape { label: shape.label.into(), needs })
+    }
+
+    /// Finds a place for every slot, or for none. Picks come shape by shape, ranks ascending.
+    pub(crate) fn place(&self, moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
+        if self.shapes.iter().any(|shape| shape.count == 0) {
+            return None;
+        }
+        let mut picks = if let [shape] = &self.shapes[..] {
+            let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
+            self.place_one(shape, &free, tiers, policy)
+        } else {
+            self.place_several(moment, tiers, policy)
+        }?;
+        picks.sort_unstable_by_key(|pick| (pick.shape, pick.row));
+        Some(picks)
+    }
+
+    fn place_one(
+        &self,
+        shape: &Shape<'_>,
+        free: &[Option<&[u64]>],
+        tiers: &[Bits],
+        policy: Policy,
+    ) -> Option<Vec<Pick>> {
+        let cap = shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX);
+        let mut missing = shape.count;
+        let mut picks = Vec::new();
+        walk(tiers, policy, |row| {
+            let count = shape.room(free, row, missing.min(cap));
+            if count > 0 {
+                picks.push(Pick { shape: 0, row, count });
+                missing -= count;
+            }
+            missing > 0
+        });
+        (missing == 0).then_some(picks)
+    }
+
+    fn place_several(&self, moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
+        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
+        let mut everywhere = Bits::default();
+        for tier in tiers {
+            everywhere.unite(tier);
+        }
+        let rooms: Vec<u64> = self.shapes.iter().map(|shape| self.room_alone(shape, &free, &everywhere)).collect();
+        if self.shapes.iter().zip(&rooms).any(|(shape, room)| shape.count > *room) {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..self.shapes.len()).collect();
+        // The scarcest first: the least room for each slot that is wanted.
+        order.sort_by(|a, b| {
+            let share = |of: usize, other: usize| u128::from(rooms[of]) * u128::from(self.shapes[other].count);
+            share(*a, *b).cmp(&share(*b, *a))
+        });
+        if let Some(picks) = self.greedy(&order, moment, tiers, policy) {
+            return Some(picks);
+        }
+        // Then each shape keeps off the nodes that others can use too; preferences give way to finding a place at all.
+        let calm =
+            |tiers: &[Bits]| -> Vec<Bits> { tiers.iter().flat_map(|tier| self.by_contention(tier, &free)).collect() };
+        let everywhere = calm(std::slice::from_ref(&everywhere));
+        let reversed: Vec<usize> = order.iter().rev().copied().collect();
+        self.greedy(&order, moment, &calm(tiers), policy)
+            .or_else(|| self.greedy(&order, moment, &everywhere, policy))
+            .or_else(|| self.greedy(&reversed, moment, &everywhere, policy))
+    }
+
+    /// Places shape after shape.
+    fn greedy(&self, order: &[usize], moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
+        let mut left: Vec<Option<Cow<'_, [u64]>>> = moment.columns.clone();
+        let mut taken: HashMap<(usize, usize), u64> = HashMap::new();
+        let mut picks = Vec::new();
+        for at in order {
+            let shape = &self.shapes[*at];
+            let mut missing = shape.count;
+            let first = picks.len();
+            let free: Vec<Option<&[u64]>> = left.iter().map(Option::as_deref).collect();
+            walk(tiers, policy, |row| {
+                let caps = shape.limits.iter().map(|limit| {
+                    self.limits[*limit].count.saturating_sub(taken.get(&(*limit, row)).copied().unwrap_or(0))
+                });
+                let count = shape.room(&free, row, caps.min().unwrap_or(u64::MAX).min(missing));
+                if count > 0 {
+                    picks.push(Pick { shape: *at, row, count });
+                    missing -= count;
+                }
+                missing > 0
+            });
+            if missing > 0 {
+                return None;
+            }
+            for pick in &picks[first..] {
+                for (kind, amount) in &shape.needs {
+                    if let Some(column) = &mut left[*kind] {
+                        column.to_mut()[pick.row] -= amount * pick.count;
+                    }
+                }
+                for limit in &shape.limits {
+                    *taken.entry((*limit, pick.row)).or_default() += pick.count;
+                }
+            }
+        }
+        Some(picks)
+    }
+
+    /// The rows of a tier, those that the fewest shapes can use first.
+    fn by_contention(&self, tier: &Bits, free: &[Option<&[u64]>]) -> Vec<Bits> {
+        let mut groups: Vec<Bits> = vec![Bits::default(); self.shapes.len() + 1];
+        for row in tier.iter() {
+            let users = self.shapes.iter().filter(|shape| shape.room(free, row, 1) > 0).count();
+            groups[users].insert(row);
+        }
+        groups
+    }
+
+    /// How many slots of a shape there is room for, were it alone.
+    pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &[Option<&[u64]>], rows: &Bits) -> u64 {
+        let cap = shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX);
+        rows.iter().fold(0_u64, |sum, row| sum.saturating_add(shape.room(free, row, cap)))
+    }
+}
+
+impl Shape<'_> {
+    /// How many slots fit on a node, up to `most`.
+    pub(crate) fn room(&self, free: &[Option<&[u64]>], row: usize, most: u64) -> u64 {
+        let mut room = most;
+        for (kind, amount) in &self.needs {
+            let units = free[*kind].map_or(0, |column| column[row]);
+            // Also answers for an amount of 0, which never fits anywhere.
+            if units < *amount || *amount == 0 {
+                return 0;
+            }
+            // Where all slots fit there is no need to divide.
+            if amount.checked_mul(room).is_none_or(|all| all > units) {
+                room = units / amount;
+            }
+        }
+        room
+    }
+}
+
+/// Visits the rows tier by tier in the policy's order until `visit` says that it has enough.
+fn walk(tiers: &[Bits], policy: Policy, mut visit: impl FnMut(usize) -> bool) {
+    for tier in tiers {
+        let done = if policy.descends() { !tier.iter().rev().all(&mut visit) } else { !tier.iter().all(&mut visit) };
+        if done {
+            return;
+        }
+    }
+}
+
+/// Orders picks the way they are written: by how many slots, most first, then by row.
+pub(crate) fn by_count(picks: &[Pick]) -> Vec<(u64, Vec<usize>)> {
+    let mut groups: HashMap<u64, Vec<usize>> = HashMap::new();
+    for pick in picks {
+        groups.entry(pick.count).or_default().push(pick.row);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_unstable_by_key(|(count, _)| Reverse(*count));
+    groups
+}

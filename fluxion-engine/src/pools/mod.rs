@@ -1,0 +1,215 @@
+//! Pools of units on ranked nodes, as columns: one row per node in order of ranks, one column per vertex type.
+//!
+//! A request is matched by walking the `free` columns of the types it names, so these are kept ready for the present. For any
+//! other moment they are worked out from the claims, which are kept per row, where there are any. What is claimed may
+//! exceed a pool's size: the pool is then full.
+
+mod claims;
+mod moment;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub(crate) use moment::Moment;
+
+use crate::bits::Bits;
+use crate::graph::{TypeId, VertexId};
+use crate::time::End;
+
+/// Units per type, sorted by type, none zero.
+pub type Amounts = SmallVec<[(TypeId, u64); 4]>;
+
+/// What one slot of a label takes of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotShape {
+    /// The slot's label.
+    pub label: Box<str>,
+    /// What it takes.
+    pub needs: Amounts,
+}
+
+/// Slots of one shape that a job has, or will have, on one node.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) job: u64,
+    pub(crate) slot: Arc<SlotShape>,
+    pub(crate) count: u64,
+    pub(crate) start: i64,
+    pub(crate) end: End,
+}
+
+/// How many slots one claim may hold; keeps sums of units far below 128 bits.
+pub(crate) const COUNT_MAX: u64 = u32::MAX as u64;
+
+/// The pools of all nodes.
+#[derive(Debug, Clone, Default)]
+pub struct Pools {
+    ranks: Vec<u32>,
+    vertices: Vec<VertexId>,
+    up: Bits,
+    claims: Vec<Vec<Claim>>,
+    /// Per row, how many claims start later than now.
+    planned: Vec<u32>,
+    /// Sum of `planned`.
+    planned_total: u64,
+    /// By type; `None` where no node ever had such a pool or claim.
+    columns: Vec<Option<Column>>,
+    now: i64,
+}
+
+/// The pools of one type. `free` is `size - used`, or 0 where more is used than there is.
+#[derive(Debug, Clone)]
+struct Column {
+    size: Vec<u64>,
+    used: Vec<u128>,
+    free: Vec<u64>,
+}
+
+/// One pool of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Its type.
+    pub kind: TypeId,
+    /// Its units.
+    pub size: u64,
+    /// Units that are claimed now, possibly more than there are.
+    pub used: u128,
+}
+
+impl Pools {
+    /// Number of nodes.
+    pub fn len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// No nodes.
+    pub fn is_empty(&self) -> bool {
+        self.ranks.is_empty()
+    }
+
+    /// The ranks of all nodes, ascending; a position here is a row everywhere.
+    pub fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// The node vertices, row by row.
+    pub(crate) fn vertices(&self) -> &[VertexId] {
+        &self.vertices
+    }
+
+    /// Nodes that are up.
+    pub(crate) fn up(&self) -> &Bits {
+        &self.up
+    }
+
+    /// The row of a rank.
+    pub fn position(&self, rank: u32) -> Option<usize> {
+        // Ranks mostly are 0, 1, 2, ...: then the row is the rank.
+        let guess = rank as usize;
+        if self.ranks.get(guess) == Some(&rank) { Some(guess) } else { self.ranks.binary_search(&rank).ok() }
+    }
+
+    /// Rows from the first rank of at least `first` to the last of at most `last`.
+    pub(crate) fn rows(&self, first: u32, last: u32) -> std::ops::Range<usize> {
+        let from = self.ranks.partition_point(|rank| *rank < first);
+        let to = self.ranks.partition_point(|rank| *rank <= last);
+        from..to.max(from)
+    }
+
+    /// The rows whose ranks lie in one of these ranges.
+    pub(crate) fn rows_of(&self, ranges: &[(u32, u32)]) -> Bits {
+        let mut rows = Bits::empty(self.len());
+        for (first, last) in ranges {
+            for row in self.rows(*first, *last) {
+                rows.insert(row);
+            }
+        }
+        rows
+    }
+
+    /// A pool's size; 0 if there is none.
+    pub(crate) fn size(&self, row: usize, kind: TypeId) -> u64 {
+        self.column(kind).map_or(0, |column| column.size[row])
+    }
+
+    /// All pools of a node that have a size or a claim.
+    pub(crate) fn uses(&self, row: usize) -> Vec<PoolUse> {
+        let columns = self.columns.iter().enumerate().filter_map(|(at, column)| Some((at, column.as_ref()?)));
+        let uses = columns.map(|(at, column)| PoolUse {
+            kind: TypeId::from_index(at),
+            size: column.size[row],
+            used: column.used[row],
+        });
+        uses.filter(|pool| pool.size > 0 || pool.used > 0).collect()
+    }
+
+    pub(crate) fn claims(&self, row: usize) -> &[Claim] {
+        &self.claims[row]
+    }
+
+    pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) {
+        let row = self.ranks.partition_point(|other| *other < rank);
+        self.ranks.insert(row, rank);
+        self.vertices.insert(row, vertex);
+        self.claims.insert(row, Vec::new());
+        self.planned.insert(row, 0);
+        for column in self.columns.iter_mut().flatten() {
+            column.size.insert(row, 0);
+            column.used.insert(row, 0);
+            column.free.insert(row, 0);
+        }
+        self.up.open(row, up);
+    }
+
+    /// Removes a node; what was claimed there is returned, and nobody's any more.
+    pub(crate) fn remove_row(&mut self, row: usize) -> Vec<Claim> {
+        self.ranks.remove(row);
+        self.vertices.remove(row);
+        self.planned_total -= u64::from(self.planned.remove(row));
+        for column in self.columns.iter_mut().flatten() {
+            column.size.remove(row);
+            column.used.remove(row);
+            column.free.remove(row);
+        }
+        self.up.close(row);
+        self.claims.remove(row)
+    }
+
+    pub(crate) fn set_up(&mut self, row: usize, up: bool) {
+        if up {
+            self.up.insert(row);
+        } else {
+            self.up.remove(row);
+        }
+    }
+
+    pub(crate) fn set_size(&mut self, row: usize, kind: TypeId, size: u64) {
+        let column = self.column_mut(kind);
+        column.size[row] = size;
+        column.refresh(row);
+    }
+
+    fn column(&self, kind: TypeId) -> Option<&Column> {
+        self.columns.get(kind.index()).and_then(Option::as_ref)
+    }
+
+    fn column_mut(&mut self, kind: TypeId) -> &mut Column {
+        let (rows, at) = (self.ranks.len(), kind.index());
+        if at >= self.columns.len() {
+            self.columns.resize(at + 1, None);
+        }
+        self.columns[at].get_or_insert_with(|| Column { size: vec![0; rows], used: vec![0; rows], free: vec![0; rows] })
+    }
+}
+
+impl Column {
+    fn refresh(&mut self, row: usize) {
+        self.free[row] = free(self.size[row], self.used[row]);
+    }
+}
+
+/// What is left of a pool.
+fn free(size: u64, used: u128) -> u64 {
+    size.saturating_sub(u64::try_from(used).unwrap_or(u64::MAX))
+}

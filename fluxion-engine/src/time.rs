@@ -1,0 +1,37 @@
+//! Ends of jobs and the instants a request is tried at.
+
+/// Stands for "once everything that has an end has ended" where an instant is answered. Far beyond any real instant.
+pub const EVENTUALLY: i64 = i64::MAX / 2;
+
+/// When something gives back what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// At this second at the latest.
+    At(i64),
+    /// Some day, nobody knows when.
+    Eventually,
+    /// Never by itself.
+    Never,
+}
+
+/// For which moment free resources are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// A window of seconds `[from, to)`; `from == now` is the present.
+    Window { from: i64, to: i64 },
+    /// When everything that has an end has ended.
+    Eventually,
+    /// On the idle machine.
+    Idle,
+}
+
+impl End {
+    /// Whether what ends so is over at instant `at`. What is past its end still holds its resources now, and is taken to
+    /// end in the next second.
+    pub(crate) fn over_at(self, at: i64, now: i64) -> bool {
+        match self {
+            End::At(end) => end.max(now + 1) <= at,
+            End::Eventually | End::Never => false,
+        }
+    }
+}

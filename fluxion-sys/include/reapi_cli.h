@@ -1,0 +1,237 @@
+/* reapi_cli.h - the C interface of Fluxion's resource graph, as fluxion-sys defines it
+ *
+ * Prototype-compatible with reapi_cli.h of flux-sched 0.54, without its dependencies on other headers. A program compiled
+ * against this header runs with an upstream libreapi_cli.so and with the built-in library; functions that came to
+ * upstream later than 0.30 may be absent there, and those named fluxion_ext_* always are.
+ *
+ * INTRODUCTION
+ *   A context holds one resource graph, the jobs that hold parts of it, and a clock.
+ *
+ *     reapi_cli_ctx_t *ctx = reapi_cli_new ();
+ *     reapi_cli_initialize (ctx, jgf_text, "{\"load_format\":\"jgf\",\"matcher_policy\":\"lonode\"}");
+ *     reapi_cli_match (ctx, MATCH_ALLOCATE, jobspec, &jobid, &reserved, &R, &at, &overhead);
+ *     free (R);
+ *     reapi_cli_cancel (ctx, jobid, false);
+ *     reapi_cli_destroy (ctx);
+ *
+ * ERRORS
+ *   Functions that return int return 0, or -1 with errno set. Every failure of the built-in library leaves a text that
+ *   reapi_cli_get_err_msg returns, except EBUSY and ENODEV, which are answers. A call that fails changes nothing.
+ *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
+ *     EBUSY      it does not fit now
+ *     ENODEV     it would not fit on the idle machine either
+ *     ENOENT     there is no such job, path, rank or slot
+ *     EEXIST     there already is a job of this id (upstream does not notice, and loses the first one's resources)
+ *     EPROTO     the graph or the options cannot be used (initialize only)
+ *     EOVERFLOW  a job id is larger than INT64_MAX
+ *     ENOSYS     not offered by this library
+ *     EFAULT     a defect of the library itself was caught; the context can only be destroyed
+ *
+ * OWNERSHIP
+ *   Strings passed in are read during the call and never kept. Strings handed out (char **, and the result of
+ *   reapi_cli_get_err_msg) belong to the caller, who frees them with free (3). They are set on success only.
+ *
+ * THREADS
+ *   A context must not be used by two threads at once; it may move between threads. Different contexts of the
+ *   built-in library are independent; upstream's share an error text, so calls to it must be serialised process-wide.
+ *
+ * TEXT
+ *   All strings are UTF-8 (anything else is EINVAL) and end in NUL.
+ */
+#ifndef FLUXION_SYS_REAPI_CLI_H
+#define FLUXION_SYS_REAPI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A context. Destroyed by reapi_cli_destroy. */
+typedef struct reapi_cli_ctx reapi_cli_ctx_t;
+
+/* What is wanted of a match. The values never change; new ones are added at the end. */
+typedef enum match_op_t {
+    MATCH_UNKNOWN = 0,                     /* invalid */
+    MATCH_ALLOCATE = 1,                    /* now, or EBUSY */
+    MATCH_ALLOCATE_W_SATISFIABILITY = 2,   /* now, or EBUSY, or ENODEV if it could never be */
+    MATCH_ALLOCATE_ORELSE_RESERVE = 3,     /* now, or reserved at the earliest instant */
+    MATCH_SATISFIABILITY = 4,              /* only tell whether it could ever be; status and jobs are ignored */
+    MATCH_WITHOUT_ALLOCATING = 5,          /* as MATCH_ALLOCATE, but take nothing */
+    MATCH_WITHOUT_ALLOCATING_FUTURE = 6    /* as MATCH_ALLOCATE_ORELSE_RESERVE, but take nothing */
+} match_op_t;
+
+/* Status of a vertex. */
+typedef enum reapi_cli_status_t {
+    REAPI_CLI_STATUS_UP = 0,
+    REAPI_CLI_STATUS_DOWN = 1
+} reapi_cli_status_t;
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Context
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* A new context without a graph, or NULL with errno ENOMEM. */
+reapi_cli_ctx_t *reapi_cli_new (void);
+
+/* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. */
+reapi_cli_ctx_t *reapi_cli_clone (reapi_cli_ctx_t *ctx);
+
+/* Frees a context. NULL is allowed (not upstream). errno is preserved. */
+void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
+
+/* Gives the context its graph. A second call is EINVAL.
+ *   rgraph   text of the document in the format that option load_format names
+ *   options  JSON object; always set load_format, matcher_policy and match_format, since the defaults surprise:
+ *              load_format     "jgf"; default "grug" (not offered: EPROTO, as hwloc, rv1exec, jgf_shorthand)
+ *              matcher_policy  "first" (default), "low", "high", "lonode", "hinode"; others: EPROTO
+ *              match_format    "jgf" (default), "rv1_nosched", "simple", and ours: "placement"; others: EPROTO
+ *              matcher_name    "CA"
+ *              pool_types      ours: list of vertex types, or text with commas, that are pools (see fluxion_ext below);
+ *                              "*" stands for every type directly below a node
+ *            other keys are passed over. */
+int reapi_cli_initialize (reapi_cli_ctx_t *ctx, const char *rgraph, const char *options);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Jobs
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* Matches a jobspec (RFC 14 and 25, JSON) under an id that the library chooses.
+ *   jobid     its id; UINT64_MAX where nothing was taken
+ *   reserved  it starts later than now, and its place is kept
+ *   R         what was granted, in match_format; "" for MATCH_SATISFIABILITY. Set on success only
+ *   at        second at which it starts; see FLUXION_EXT_EVENTUALLY
+ *   ov        seconds that the match took */
+int reapi_cli_match (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t *jobid, bool *reserved,
+                     char **R, int64_t *at, double *ov);
+
+/* The same under an id that the caller chooses: EEXIST if a job of that id holds or will hold something. */
+int reapi_cli_match_with_jobid (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t jobid,
+                                bool *reserved, char **R, int64_t *at, double *ov);
+
+/* reapi_cli_match with MATCH_ALLOCATE_ORELSE_RESERVE or MATCH_ALLOCATE. */
+int reapi_cli_match_allocate (reapi_cli_ctx_t *ctx, bool orelse_reserve, const char *jobspec, uint64_t *jobid,
+                              bool *reserved, char **R, int64_t *at, double *ov);
+
+/* MATCH_SATISFIABILITY: 0 and *sat true, or -1 (ENODEV) and *sat false. */
+int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sat, double *ov);
+
+/* Not offered by the built-in library yet: -1, ENOSYS. See fluxion_ext_charge. */
+int reapi_cli_update_allocate (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, int64_t *at, double *ov,
+                               const char **R_out);
+
+/* Gives back everything of a job. ENOENT if there is none, unless noent_ok. */
+int reapi_cli_cancel (reapi_cli_ctx_t *ctx, uint64_t jobid, bool noent_ok);
+
+/* Gives back what an allocated job has on the ranks that R (RFC 20, key execution.R_lite) names. *full_removal: nothing is
+ * left, the job has ended. EINVAL if it has nothing on them. R with a key "scheduling" is EINVAL. */
+int reapi_cli_partial_cancel (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, bool noent_ok,
+                              bool *full_removal);
+
+/* mode: "ALLOCATED" or "RESERVED". A cancelled job is forgotten: ENOENT (upstream answers "CANCELED"). */
+int reapi_cli_info (reapi_cli_ctx_t *ctx, uint64_t jobid, char **mode, bool *reserved, int64_t *at, double *ov);
+
+/* Not offered by the built-in library yet: -1, ENOSYS. */
+int reapi_cli_find (reapi_cli_ctx_t *ctx, const char *criteria, const char *format, char **R);
+
+/* Not offered, as upstream: -1, ENOSYS. */
+int reapi_cli_stat (reapi_cli_ctx_t *ctx, int64_t *V, int64_t *E, int64_t *J, double *load, double *min,
+                    double *max, double *avg);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Graph
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* Adds the vertices of a JGF document that are not there yet; one is there if its path and rank are. */
+int reapi_cli_add_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph);
+
+/* Removes what lies at a path and below; what jobs hold there vanishes from them (upstream keeps it). */
+int reapi_cli_remove_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph_path);
+
+/* Up or down; a vertex that is down takes everything below it out of matches, except MATCH_SATISFIABILITY. */
+int reapi_cli_set_status (reapi_cli_ctx_t *ctx, const char *resource_path, reapi_cli_status_t status);
+int reapi_cli_get_status (reapi_cli_ctx_t *ctx, const char *resource_path, reapi_cli_status_t *status);
+
+/* The same by rank: an idset or "all"; unknown ranks are passed over. get: exactly one. */
+int reapi_cli_set_rank_status (reapi_cli_ctx_t *ctx, const char *ranks, reapi_cli_status_t status);
+int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, reapi_cli_status_t *status);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * Texts of failures
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* What was noted since the last clear, oldest first, bounded: "" if nothing was. The caller frees it. */
+char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
+void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * fluxion_ext_*: what upstream does not have. Not stable yet.
+ *
+ * POOLS
+ *   A vertex of a pool type hands out any number of its `size` units (up to 2^63-1), exactly. It lies directly below a
+ *   vertex of type node that has a rank. A slot that asks for {"type":"cpu","count":1500} takes 1500 units of the cpu of one
+ *   node. A node that lacks a type of the slot has no room for it.
+ *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get
+ *   their place, or none. One shape is placed exactly; several are placed greedily, the scarcest first, in up to four
+ *   orders: a packing that only a search would find is EBUSY. Counts are numbers here, not ranges.
+ *
+ * REQUEST: attributes.system.fluxion in the jobspec (upstream ignores it)
+ *   "policy": "lonode"            the order of nodes for this request
+ *   "prefer": ["3-5", "9"]        tiers of ranks, best first; the other ranks come last
+ *   "max_per_node": [{"labels": ["a","b"], "count": 1}]
+ *                                 at most so many slots of these labels together on one node
+ *   "end": "eventually"           it ends some day, nobody knows when; system.duration is ignored
+ *   A duration of 0, or none, means that it never ends.
+ *   For pools first, low and lonode fill the lowest ranks first, high and hinode the highest.
+ *
+ * ANSWER: match_format "placement"
+ *   {"slots":[{"label":"0","ranks":"0-3,7","per_rank":2}, ...]}
+ *   shapes in the order of the request, within a shape the ranks with most slots first.
+ *
+ * TIME
+ *   Now is 0 until it is set. What is past its end holds its resources until it is cancelled; for later instants it is
+ *   taken to end at now + 1. MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice,
+ *   FLUXION_EXT_EVENTUALLY (and R "") if it fits once everything that has an end has ended, EBUSY if what never ends or nodes that
+ *   are down stand in the way, ENODEV if it would not fit on the idle machine.
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* Stands for an instant that nobody knows. INT64_MAX / 2. */
+#define FLUXION_EXT_EVENTUALLY INT64_C (4611686018427387903)
+
+/* Moves the present, in seconds of whatever epoch. It never goes back: an earlier instant changes nothing. */
+int fluxion_ext_set_time (reapi_cli_ctx_t *ctx, int64_t now);
+
+/* Puts slots of a job on a rank, whether or not they fit; makes the job if it is new. The node may then be
+ * overcharged: it counts as full. A type of which the node has no pool counts as a pool of size 0.
+ *   {"label":"a","rank":3,"count":2,"with":{"cpu":1000,"pods":1},"end":"never" | "eventually" | SECOND} */
+int fluxion_ext_charge (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *charge);
+
+/* Gives back count slots of a label that a job has on a rank; with its last slot the job ends. ENOENT if it has fewer. */
+int fluxion_ext_release (reapi_cli_ctx_t *ctx, uint64_t jobid, uint32_t rank, const char *label, uint64_t count);
+
+/* Sets the size of a node's pool, making it if need be. What is taken of it stays, even if it is more. */
+int fluxion_ext_resize (reapi_cli_ctx_t *ctx, uint32_t rank, const char *type, uint64_t size);
+
+/* Removes a node, also with jobs on it: their slots there vanish from them; a job that had all of its slots there ends. */
+int fluxion_ext_remove_rank (reapi_cli_ctx_t *ctx, uint32_t rank);
+
+/* The ranks, as an idset, on which at least one slot of some shape of the request fits once everything that has an end has
+ * ended. Honours constraints and status. Requests for pools only. */
+int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **ranks);
+
+/* Why it does not fit, shape by shape as if each were alone. Requests for pools only.
+ *   {"shapes":[{"label":"0","wanted":4,"now":S,"idle":S}]}; `now` heeds status, `idle` is the machine without jobs and all up
+ *   S = {"nodes":2,"room":3,"pools":[{"type":"cpu","per_slot":1000,"short_nodes":1,"free":3500,"largest":3000}]}
+ *   nodes considered, slots there is room for; per pool type units of one slot, nodes too short of it for one slot,
+ *   free units together, and of the node that has most. */
+int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json);
+
+/* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */
+int fluxion_ext_usage (reapi_cli_ctx_t *ctx, uint32_t rank, char **json);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FLUXION_SYS_REAPI_CLI_H */

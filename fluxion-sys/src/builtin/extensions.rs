@@ -1,0 +1,124 @@
+//! The functions that upstream does not have.
+
+use std::ffi::{c_char, c_int};
+
+use super::text::Out;
+use super::{Context, call, text};
+use crate::bindings::reapi_cli_ctx_t;
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_set_time(ctx: *mut reapi_cli_ctx_t, now: i64) -> c_int {
+    let work = |context: &mut Context| {
+        context.engine()?.set_time(now);
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_set_time", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_charge(
+    ctx: *mut reapi_cli_ctx_t,
+    jobid: u64,
+    charge: *const c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a string by the header.
+        let charge = unsafe { text::read(charge, "charge")? };
+        Ok(context.engine()?.charge(jobid, charge)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_charge", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_release(
+    ctx: *mut reapi_cli_ctx_t,
+    jobid: u64,
+    rank: u32,
+    label: *const c_char,
+    count: u64,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a string by the header.
+        let label = unsafe { text::read(label, "label")? };
+        Ok(context.engine()?.release(jobid, rank, label, count)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_release", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_resize(
+    ctx: *mut reapi_cli_ctx_t,
+    rank: u32,
+    kind: *const c_char,
+    size: u64,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a string by the header.
+        let kind = unsafe { text::read(kind, "type")? };
+        Ok(context.engine()?.resize(rank, kind, size)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_resize", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_remove_rank(ctx: *mut reapi_cli_ctx_t, rank: u32) -> c_int {
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_remove_rank", |context| Ok(context.engine()?.remove_rank(rank)?)) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_eligible(
+    ctx: *mut reapi_cli_ctx_t,
+    jobspec: *const c_char,
+    ranks: *mut *mut c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (jobspec, ranks) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(ranks, "ranks")?) };
+        ranks.set_text(&context.engine()?.eligible(jobspec)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_eligible", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_explain(
+    ctx: *mut reapi_cli_ctx_t,
+    jobspec: *const c_char,
+    json: *mut *mut c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (jobspec, json) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(json, "json")?) };
+        json.set_text(&context.engine()?.explain(jobspec)?.to_json())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_explain", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_usage(
+    ctx: *mut reapi_cli_ctx_t,
+    rank: u32,
+    json: *mut *mut c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a pointer by the header.
+        let json = unsafe { Out::new(json, "json")? };
+        json.set_text(&context.engine()?.usage(rank)?.to_json())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_usage", work) }
+}

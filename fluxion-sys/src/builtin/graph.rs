@@ -1,0 +1,142 @@
+//! Changing the graph, and the status of its vertices.
+
+use std::ffi::{c_char, c_int};
+
+use super::jobs::not_offered;
+use super::text::Out;
+use super::{Context, Failure, call, text};
+use crate::bindings::{reapi_cli_ctx_t, reapi_cli_status_t};
+use crate::status;
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_find(
+    ctx: *mut reapi_cli_ctx_t,
+    _criteria: *const c_char,
+    _format: *const c_char,
+    _r: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_find", |context| not_offered(context, "find")) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_stat(
+    ctx: *mut reapi_cli_ctx_t,
+    _v: *mut i64,
+    _e: *mut i64,
+    _j: *mut i64,
+    _load: *mut f64,
+    _min: *mut f64,
+    _max: *mut f64,
+    _avg: *mut f64,
+) -> c_int {
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_stat", |context| not_offered(context, "stat")) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_add_subgraph(ctx: *mut reapi_cli_ctx_t, subgraph: *const c_char) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a string by the header.
+        let subgraph = unsafe { text::read(subgraph, "subgraph")? };
+        Ok(context.engine()?.add_subgraph(subgraph)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_add_subgraph", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_remove_subgraph(
+    ctx: *mut reapi_cli_ctx_t,
+    subgraph_path: *const c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a string by the header.
+        let path = unsafe { text::read(subgraph_path, "subgraph_path")? };
+        Ok(context.engine()?.remove_subgraph(path)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_remove_subgraph", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_set_status(
+    ctx: *mut reapi_cli_ctx_t,
+    resource_path: *const c_char,
+    status: reapi_cli_status_t,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a string by the header.
+        let path = unsafe { text::read(resource_path, "resource_path")? };
+        Ok(context.engine()?.set_status(path, is_up(status)?)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_set_status", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_get_status(
+    ctx: *mut reapi_cli_ctx_t,
+    resource_path: *const c_char,
+    status: *mut reapi_cli_status_t,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (path, status) = unsafe { (text::read(resource_path, "resource_path")?, Out::new(status, "status")?) };
+        status.set(of_up(context.engine()?.status(path)?));
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_get_status", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_set_rank_status(
+    ctx: *mut reapi_cli_ctx_t,
+    ranks: *const c_char,
+    status: reapi_cli_status_t,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: a string by the header.
+        let ranks = unsafe { text::read(ranks, "ranks")? };
+        Ok(context.engine()?.set_rank_status(ranks, is_up(status)?)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_set_rank_status", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_get_rank_status(
+    ctx: *mut reapi_cli_ctx_t,
+    rank: *const c_char,
+    status: *mut reapi_cli_status_t,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (rank, status) = unsafe { (text::read(rank, "rank")?, Out::new(status, "status")?) };
+        status.set(of_up(context.engine()?.rank_status(rank)?));
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_get_rank_status", work) }
+}
+
+fn is_up(value: reapi_cli_status_t) -> Result<bool, Failure> {
+    match value {
+        status::UP => Ok(true),
+        status::DOWN => Ok(false),
+        other => Err(Failure::invalid(&format!("status: {other} is neither up nor down"))),
+    }
+}
+
+fn of_up(up: bool) -> reapi_cli_status_t {
+    if up { status::UP } else { status::DOWN }
+}

@@ -1,0 +1,261 @@
+//! Matching, cancelling, asking after jobs.
+
+use std::ffi::{c_char, c_int};
+use std::time::Instant;
+
+use fluxion_engine::{Grant, JobMode, MatchOp};
+
+use super::text::Out;
+use super::{Context, Failure, call, text};
+use crate::bindings::{match_op_t, reapi_cli_ctx_t};
+use crate::{errno, match_op};
+
+/// Ids beyond this are refused, as upstream does.
+const JOBID_MAX: u64 = i64::MAX as u64;
+
+/// Where the answer to a match goes.
+struct Answer {
+    reserved: *mut bool,
+    r: *mut *mut c_char,
+    at: *mut i64,
+    ov: *mut f64,
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_match(
+    ctx: *mut reapi_cli_ctx_t,
+    match_op: match_op_t,
+    jobspec: *const c_char,
+    jobid: *mut u64,
+    reserved: *mut bool,
+    r: *mut *mut c_char,
+    at: *mut i64,
+    ov: *mut f64,
+) -> c_int {
+    let answer = Answer { reserved, r, at, ov };
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        unsafe {
+            let jobid = Out::new(jobid, "jobid")?;
+            jobid.set(do_match(context, match_op, jobspec, None, &answer)?.unwrap_or(u64::MAX));
+        }
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_match", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_match_with_jobid(
+    ctx: *mut reapi_cli_ctx_t,
+    match_op: match_op_t,
+    jobspec: *const c_char,
+    jobid: u64,
+    reserved: *mut bool,
+    r: *mut *mut c_char,
+    at: *mut i64,
+    ov: *mut f64,
+) -> c_int {
+    let answer = Answer { reserved, r, at, ov };
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        unsafe { do_match(context, match_op, jobspec, Some(valid(jobid)?), &answer) }.map(|_| ())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_match_with_jobid", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_match_allocate(
+    ctx: *mut reapi_cli_ctx_t,
+    orelse_reserve: bool,
+    jobspec: *const c_char,
+    jobid: *mut u64,
+    reserved: *mut bool,
+    r: *mut *mut c_char,
+    at: *mut i64,
+    ov: *mut f64,
+) -> c_int {
+    let op = if orelse_reserve { match_op::ALLOCATE_ORELSE_RESERVE } else { match_op::ALLOCATE };
+    // SAFETY: the same rules.
+    unsafe { reapi_cli_match(ctx, op, jobspec, jobid, reserved, r, at, ov) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_match_satisfy(
+    ctx: *mut reapi_cli_ctx_t,
+    jobspec: *const c_char,
+    sat: *mut bool,
+    ov: *mut f64,
+) -> c_int {
+    let work = |context: &mut Context| {
+        let started = Instant::now();
+        // SAFETY: pointers by the header.
+        let (sat, ov, jobspec) =
+            unsafe { (Out::new(sat, "sat")?, Out::new(ov, "ov")?, text::read(jobspec, "jobspec")?) };
+        sat.set(false);
+        ov.set(0.0);
+        let answer = context.engine()?.match_next(MatchOp::Satisfiability, jobspec);
+        ov.set(started.elapsed().as_secs_f64());
+        sat.set(answer.is_ok());
+        answer.map(|_| ()).map_err(Failure::from)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_match_satisfy", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
+    ctx: *mut reapi_cli_ctx_t,
+    _jobid: u64,
+    _r: *const c_char,
+    _at: *mut i64,
+    _ov: *mut f64,
+    _r_out: *mut *const c_char,
+) -> c_int {
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_update_allocate", |context| not_offered(context, "update_allocate")) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_cancel(ctx: *mut reapi_cli_ctx_t, jobid: u64, noent_ok: bool) -> c_int {
+    let work = |context: &mut Context| {
+        let jobid = valid(jobid)?;
+        tolerate(context.engine()?.cancel(jobid).map_err(Failure::from), noent_ok)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_cancel", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_partial_cancel(
+    ctx: *mut reapi_cli_ctx_t,
+    jobid: u64,
+    r: *const c_char,
+    noent_ok: bool,
+    full_removal: *mut bool,
+) -> c_int {
+    let work = |context: &mut Context| {
+        let jobid = valid(jobid)?;
+        // SAFETY: pointers by the header.
+        let (r, full_removal) = unsafe { (text::read(r, "R")?, Out::new(full_removal, "full_removal")?) };
+        let cancelled = context.engine()?.partial_cancel(jobid, r).map_err(Failure::from);
+        tolerate(cancelled.map(|all| full_removal.set(all)), noent_ok)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_partial_cancel", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_info(
+    ctx: *mut reapi_cli_ctx_t,
+    jobid: u64,
+    mode: *mut *mut c_char,
+    reserved: *mut bool,
+    at: *mut i64,
+    ov: *mut f64,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (mode, reserved, at, ov) = unsafe {
+            (Out::new(mode, "mode")?, Out::new(reserved, "reserved")?, Out::new(at, "at")?, Out::new(ov, "ov")?)
+        };
+        let info = context.engine()?.info(jobid)?;
+        mode.set_text(match info.mode {
+            JobMode::Allocated => "ALLOCATED",
+            JobMode::Reserved => "RESERVED",
+        })?;
+        reserved.set(info.mode == JobMode::Reserved);
+        at.set(info.at);
+        ov.set(info.overhead);
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_info", work) }
+}
+
+/// Matches, and puts the answer. Returns the job where something was taken.
+///
+/// # Safety
+/// The pointers are as the header says.
+unsafe fn do_match(
+    context: &mut Context,
+    op: match_op_t,
+    jobspec: *const c_char,
+    jobid: Option<u64>,
+    answer: &Answer,
+) -> Result<Option<u64>, Failure> {
+    let started = Instant::now();
+    // SAFETY: the caller's promise.
+    let (reserved, r, at, ov, jobspec) = unsafe {
+        (
+            Out::new(answer.reserved, "reserved")?,
+            Out::new(answer.r, "R")?,
+            Out::new(answer.at, "at")?,
+            Out::new(answer.ov, "ov")?,
+            text::read(jobspec, "jobspec")?,
+        )
+    };
+    at.set(0);
+    ov.set(0.0);
+    let op = operation(op)?;
+    let engine = context.engine()?;
+    let result = match jobid {
+        Some(jobid) => engine.match_job(op, jobspec, jobid),
+        None => engine.match_next(op, jobspec),
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    ov.set(seconds);
+    let Grant { job, at: start, reserved: later, r: granted } = result?;
+    if let Err(failure) = r.set_text(&granted) {
+        // Without its answer the caller would not know what it has.
+        if let Some(job) = job {
+            engine.cancel(job)?;
+        }
+        return Err(failure);
+    }
+    if let Some(job) = job {
+        engine.set_overhead(job, seconds);
+    }
+    at.set(start);
+    reserved.set(later);
+    Ok(job)
+}
+
+fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
+    Ok(match op {
+        match_op::ALLOCATE => MatchOp::Allocate,
+        match_op::ALLOCATE_W_SATISFIABILITY => MatchOp::AllocateWithSatisfiability,
+        match_op::ALLOCATE_ORELSE_RESERVE => MatchOp::AllocateOrElseReserve,
+        match_op::SATISFIABILITY => MatchOp::Satisfiability,
+        match_op::WITHOUT_ALLOCATING => MatchOp::WithoutAllocating,
+        match_op::WITHOUT_ALLOCATING_FUTURE => MatchOp::WithoutAllocatingFuture,
+        other => return Err(Failure::invalid(&format!("match_op: {other} is no operation"))),
+    })
+}
+
+fn valid(jobid: u64) -> Result<u64, Failure> {
+    if jobid > JOBID_MAX {
+        return Err(Failure { errno: errno::EOVERFLOW, text: format!("jobid: {jobid} is larger than 2^63-1") });
+    }
+    Ok(jobid)
+}
+
+/// A job that is not there is no failure where the caller says so.
+fn tolerate(result: Result<(), Failure>, noent_ok: bool) -> Result<(), Failure> {
+    result.or_else(|failure| if noent_ok && failure.errno == errno::ENOENT { Ok(()) } else { Err(failure) })
+}
+
+/// A function that is known, and not offered.
+pub(super) fn not_offered(context: &mut Context, what: &str) -> Result<(), Failure> {
+    context.engine()?;
+    Err(Failure { errno: errno::ENOSYS, text: format!("{what}: not offered by this library") })
+}

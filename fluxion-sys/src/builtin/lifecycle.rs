@@ -1,0 +1,88 @@
+//! Contexts: made, given a graph, copied, destroyed; and what went wrong in them.
+
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use fluxion_engine::{Engine, Reason};
+
+use super::{Context, Failure, call, text};
+use crate::bindings::reapi_cli_ctx_t;
+use crate::errno;
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn reapi_cli_new() -> *mut reapi_cli_ctx_t {
+    Box::into_raw(Box::<Context>::default()).cast()
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_clone(ctx: *mut reapi_cli_ctx_t) -> *mut reapi_cli_ctx_t {
+    let mut copy = ptr::null_mut();
+    let work = |context: &mut Context| {
+        let engine = Some(context.engine()?.clone());
+        copy = Box::into_raw(Box::new(Context { engine, messages: String::new() })).cast();
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_clone", work) };
+    copy
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_destroy(ctx: *mut reapi_cli_ctx_t) {
+    if ctx.is_null() {
+        return;
+    }
+    let before = errno::get();
+    // SAFETY: by the header it came from this library and is used no more.
+    let context = unsafe { Box::from_raw(ctx.cast::<Context>()) };
+    // Nothing in a context panics when dropped; if that ever changes, C must not see it.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(context)));
+    errno::set(before);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_initialize(
+    ctx: *mut reapi_cli_ctx_t,
+    rgraph: *const c_char,
+    options: *const c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: strings by the header.
+        let (graph, options) = unsafe { (text::read(rgraph, "rgraph")?, text::read(options, "options")?) };
+        if context.engine.is_some() {
+            return Err(Failure::invalid("the context has a graph already"));
+        }
+        let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
+        context.engine = Some(engine);
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "reapi_cli_initialize", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t) -> *mut c_char {
+    // SAFETY: the header's rules for ctx.
+    match unsafe { ctx.cast::<Context>().as_ref() } {
+        Some(context) => text::copy(&context.messages),
+        None => {
+            errno::set(errno::EINVAL);
+            text::copy("ERROR: reapi_cli context is null\n")
+        }
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reapi_cli_clear_err_msg(ctx: *mut reapi_cli_ctx_t) {
+    // SAFETY: the header's rules for ctx.
+    if let Some(context) = unsafe { ctx.cast::<Context>().as_mut() } {
+        context.messages.clear();
+    }
+}

@@ -1,0 +1,105 @@
+//! The library that is linked in: C functions over fluxion-engine.
+//!
+//! Each function checks its pointers, runs the engine with panics caught, notes the text of a failure in the context and
+//! sets errno. Nothing of the engine is decided here.
+
+pub(crate) mod extensions;
+pub(crate) mod graph;
+pub(crate) mod jobs;
+pub(crate) mod lifecycle;
+mod text;
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fluxion_engine::{Engine, Error, Reason};
+
+use crate::bindings::reapi_cli_ctx_t;
+use crate::errno;
+
+/// Texts of failures are kept up to this length together; beyond it the older ones are dropped.
+const MESSAGES_BYTES_MAX: usize = 64 * 1024;
+
+/// What a `reapi_cli_ctx_t *` of this library points to.
+#[derive(Default)]
+struct Context {
+    engine: Option<Engine>,
+    messages: String,
+}
+
+/// Why a call fails: errno, and a text for people ("" if the errno says it all).
+struct Failure {
+    errno: c_int,
+    text: String,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let errno = match error.reason {
+            Reason::Invalid => errno::EINVAL,
+            Reason::Busy => errno::EBUSY,
+            Reason::Unsatisfiable => errno::ENODEV,
+            Reason::NotFound => errno::ENOENT,
+            Reason::Exists => errno::EEXIST,
+            Reason::Overflow => errno::EOVERFLOW,
+            Reason::Setup => errno::EPROTO,
+            Reason::NotOffered => errno::ENOSYS,
+        };
+        Failure { errno, text: error.text }
+    }
+}
+
+impl Failure {
+    fn invalid(text: &str) -> Self {
+        Failure { errno: errno::EINVAL, text: text.to_owned() }
+    }
+}
+
+impl Context {
+    fn engine(&mut self) -> Result<&mut Engine, Failure> {
+        self.engine.as_mut().ok_or_else(|| Failure::invalid("the context has no graph"))
+    }
+
+    fn note(&mut self, function: &str, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let line = format!("{function}: ERROR: {text}\n");
+        if self.messages.len() + line.len() > MESSAGES_BYTES_MAX {
+            self.messages.clear();
+        }
+        self.messages.extend(line.chars().take(MESSAGES_BYTES_MAX / 4));
+    }
+}
+
+/// Runs one call on a context.
+///
+/// # Safety
+/// `ctx` is NULL, or came from `reapi_cli_new` or `reapi_cli_clone` of this library, was not destroyed, and is not used by
+/// another thread meanwhile.
+unsafe fn call(
+    ctx: *mut reapi_cli_ctx_t,
+    function: &str,
+    work: impl FnOnce(&mut Context) -> Result<(), Failure>,
+) -> c_int {
+    // SAFETY: the caller's promise; this library makes contexts of no other type.
+    let Some(context) = (unsafe { ctx.cast::<Context>().as_mut() }) else {
+        errno::set(errno::EINVAL);
+        return -1;
+    };
+    // A panic must not cross into C. What it left half done cannot be trusted: the graph is given up.
+    match catch_unwind(AssertUnwindSafe(|| work(context))) {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) => {
+            context.note(function, &failure.text);
+            errno::set(failure.errno);
+            -1
+        }
+        Err(_) => {
+            context.engine = None;
+            context.note(function, "a defect of the library was caught, the graph is lost");
+            errno::set(errno::EFAULT);
+            -1
+        }
+    }
+}

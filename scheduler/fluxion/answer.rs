@@ -1,0 +1,111 @@
+//! What the graph answers, from JSON.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::{Placement, Rank, Request, SlotsAt, rankset};
+
+/// Why a request does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Explanation {
+    /// One entry for each shape, in the order of the request.
+    pub shapes: Vec<ShapeReport>,
+}
+
+/// About one shape, as if it were asked for alone.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ShapeReport {
+    /// Its label.
+    pub label: String,
+    /// How many slots are wanted.
+    pub wanted: u64,
+    /// What there is now, on nodes that are up.
+    pub now: Supply,
+    /// What there would be if nothing ran, and every node were up.
+    pub idle: Supply,
+}
+
+/// What there is for one shape at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Supply {
+    /// Nodes that the request may use.
+    pub nodes: u64,
+    /// How many of its slots fit on them.
+    pub room: u64,
+    /// One entry for each resource of the slot.
+    pub pools: Vec<PoolSupply>,
+}
+
+/// What there is of one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PoolSupply {
+    /// The resource.
+    #[serde(rename = "type")]
+    pub resource: String,
+    /// What each slot takes.
+    pub per_slot: u64,
+    /// Nodes that have too little of it for even one slot.
+    pub short_nodes: u64,
+    /// Free on all nodes together.
+    pub free: u64,
+    /// Free on the node that has most.
+    pub largest: u64,
+}
+
+/// What a node has, and what is taken of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct NodeUsage {
+    /// The node.
+    pub rank: Rank,
+    /// Resources that it has, or that are taken of it, in no particular order.
+    pub pools: Vec<PoolUsage>,
+}
+
+/// One resource of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PoolUsage {
+    /// The resource.
+    #[serde(rename = "type")]
+    pub resource: String,
+    /// How much there is.
+    pub size: u64,
+    /// How much is taken, possibly more than there is.
+    pub used: u64,
+}
+
+impl NodeUsage {
+    /// One resource of the node; zeros if it has none.
+    pub fn of(&self, resource: &str) -> (u64, u64) {
+        self.pools.iter().find(|pool| pool.resource == resource).map_or((0, 0), |pool| (pool.size, pool.used))
+    }
+}
+
+#[derive(Deserialize)]
+struct PlacementText<'a> {
+    #[serde(borrow)]
+    slots: Vec<SlotsText<'a>>,
+}
+
+#[derive(Deserialize)]
+struct SlotsText<'a> {
+    #[serde(borrow)]
+    label: Cow<'a, str>,
+    #[serde(borrow)]
+    ranks: Cow<'a, str>,
+    per_rank: u64,
+}
+
+/// Reads a placement of the request; an error says what is wrong with the text.
+pub(super) fn placement(text: &str, request: &Request<'_>) -> Result<Placement, String> {
+    let read: PlacementText<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut slots = Vec::new();
+    for group in read.slots {
+        let shape = request.shapes.iter().position(|shape| *shape.label == *group.label);
+        let shape = shape.ok_or_else(|| format!("slot {:?}: was not asked for", group.label))?;
+        let count = group.per_rank;
+        let add = |first: Rank, last: Rank| slots.extend((first..=last).map(|rank| SlotsAt { shape, rank, count }));
+        rankset::parse_ranges(&group.ranks, add).ok_or_else(|| format!("ranks {:?}: not an idset", group.ranks))?;
+    }
+    Ok(Placement { slots })
+}

@@ -1,0 +1,326 @@
+//! A control plane, a Fluxqueue process, and kubectl.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long anything that is expected may take. Machines that run tests are slow and shared.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A control plane with nodes. It dies with this process.
+pub struct ControlPlane {
+    pub dir: PathBuf,
+    _up: Child,
+}
+
+/// A running Fluxqueue; killed when dropped.
+pub struct Fluxqueue {
+    child: Child,
+}
+
+/// A namespace of a control plane, for one test.
+pub struct Namespace<'a> {
+    pub plane: &'a ControlPlane,
+    pub name: String,
+}
+
+/// Groups of nodes as the testbed's node file describes them.
+pub const NODES: &str = "
+groups:
+- {namePrefix: small-, count: 4, cpu: '4', memory: 16Gi, pods: 110}
+- {namePrefix: gpu-, count: 1, cpu: '8', memory: 64Gi, pods: 110, resources: {nvidia.com/gpu: '4'}, labels: {accelerator: a100}}
+- {namePrefix: closed-, count: 1, cpu: '8', memory: 64Gi, pods: 110, taints: [{key: dedicated, value: special, effect: NoSchedule}]}
+";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn testbed() -> PathBuf {
+    let path = root().join("tests/testbed/bin/testbed");
+    assert!(path.exists(), "the testbed is not built: run `make testbed` first ({} is missing)", path.display());
+    path
+}
+
+/// The control plane that most tests share, with one Fluxqueue.
+pub fn shared() -> &'static ControlPlane {
+    static SHARED: OnceLock<(ControlPlane, Mutex<Fluxqueue>)> = OnceLock::new();
+    let (plane, _) = SHARED.get_or_init(|| {
+        let plane = ControlPlane::start(NODES, &[]);
+        let fluxqueue = plane.fluxqueue(&[]);
+        (plane, Mutex::new(fluxqueue))
+    });
+    plane
+}
+
+impl ControlPlane {
+    /// Starts one with these nodes, and installs Fluxqueue's CRD and RBAC.
+    pub fn start(nodes: &str, flags: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("fluxqueue-cluster-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory for the control plane");
+        let file = dir.join("nodes.yaml");
+        std::fs::write(&file, nodes).expect("the node file");
+        let mut up = Command::new(testbed())
+            .args(["up", "--dir"])
+            .arg(&dir)
+            .arg("--nodes")
+            .arg(&file)
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(dir.join("up.err")).expect("a log file"))
+            .spawn()
+            .expect("the testbed starts");
+        let mut lines = BufReader::new(up.stdout.take().expect("stdout is piped")).lines();
+        let ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("ready")));
+        assert!(ready, "the control plane did not come up: see {}", dir.join("up.err").display());
+        // Whatever else it prints must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        let plane = ControlPlane { dir, _up: up };
+        for manifest in ["crds/fluxjobs.yaml", "base/namespace.yaml", "base/rbac.yaml"] {
+            let path = root().join("manifests").join(manifest);
+            plane.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
+        }
+        plane.kubectl(&["wait", "--for=condition=Established", "crd/fluxjobs.jobs.converged-computing.org"]);
+        plane
+    }
+
+    /// Starts Fluxqueue under its own service account.
+    pub fn fluxqueue(&self, flags: &[&str]) -> Fluxqueue {
+        let kubeconfig = self.dir.join("fluxqueue.kubeconfig");
+        let output = kubeconfig.display().to_string();
+        let account = ["--namespace", "fluxqueue-system", "--serviceaccount", "fluxqueue", "--output", &output];
+        self.testbed(&[&["kubeconfig"], &account[..]].concat());
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.dir.join("fluxqueue.log"))
+            .expect("a log file");
+        let child = Command::new(env!("CARGO_BIN_EXE_fluxqueue"))
+            .arg("run")
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(["--leader-elect=false", "--metrics-bind-address=127.0.0.1:0"])
+            .args(flags)
+            .stderr(log)
+            .spawn()
+            .expect("fluxqueue starts");
+        Fluxqueue { child }
+    }
+
+    /// Runs kubectl as the admin; returns what it printed. Panics if it fails.
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        let (ok, out, err) = self.try_kubectl(args, "");
+        assert!(ok, "kubectl {args:?}: {err}");
+        out
+    }
+
+    /// Runs kubectl; says whether it succeeded, and what it printed on stdout and stderr.
+    pub fn try_kubectl(&self, args: &[&str], stdin: &str) -> (bool, String, String) {
+        let mut child = Command::new(testbed())
+            .arg("kubectl")
+            .arg("--kubeconfig")
+            .arg(self.dir.join("admin.kubeconfig"))
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        child.stdin.take().expect("stdin is piped").write_all(stdin.as_bytes()).expect("kubectl reads");
+        let out = child.wait_with_output().expect("kubectl ends");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (out.status.success(), text(out.stdout), text(out.stderr))
+    }
+
+    /// Runs a command of the testbed itself.
+    pub fn testbed(&self, args: &[&str]) -> String {
+        let mut command = Command::new(testbed());
+        let out = command.arg(args[0]).arg("--dir").arg(&self.dir).args(&args[1..]).output().expect("the testbed runs");
+        assert!(out.status.success(), "testbed {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    /// A new namespace.
+    pub fn namespace(&self, prefix: &str) -> Namespace<'_> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{prefix}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        self.kubectl(&["create", "namespace", &name]);
+        // Pods are refused until the namespace has its service account.
+        until("the default service account", || {
+            self.try_kubectl(&["get", "serviceaccount", "default", "-n", &name], "").0.then_some(())
+        });
+        Namespace { plane: self, name }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        // Closing its stdin and a TERM both end it; the latter is awaited, so that the next test has the machine.
+        let _ = Command::new("kill").arg(self._up.id().to_string()).status();
+        let _ = self._up.wait();
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+impl Fluxqueue {
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it is gone");
+    }
+
+    /// SIGTERM; returns the exit status.
+    pub fn terminate(&mut self) -> Option<i32> {
+        Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Fluxqueue {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Namespace<'_> {
+    /// kubectl in this namespace.
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        let mut all = args.to_vec();
+        all.extend(["-n", &self.name]);
+        self.plane.kubectl(&all)
+    }
+
+    /// Applies a manifest.
+    pub fn apply(&self, manifest: &str) {
+        let (ok, _, err) = self.plane.try_kubectl(&["create", "-n", &self.name, "-f", "-"], manifest);
+        assert!(ok, "kubectl create: {err}\n{manifest}");
+    }
+
+    /// Objects of a kind, as JSON, in order of names.
+    pub fn list(&self, kind: &str) -> Vec<Value> {
+        let text = self.kubectl(&["get", kind, "-o", "json"]);
+        let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+        list["items"].as_array().expect("a list").clone()
+    }
+
+    /// Pods, all of which are to satisfy a condition; returns them once there are `count` that do.
+    pub fn pods(&self, count: usize, what: &str, is: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let description = format!("{count} pods {what} in {}", self.name);
+        until(&description, || {
+            let pods: Vec<Value> = self.list("pods").into_iter().filter(|pod| is(pod)).collect();
+            (pods.len() == count).then_some(pods)
+        })
+    }
+
+    /// `count` pods run.
+    pub fn running(&self, count: usize) -> Vec<Value> {
+        self.pods(count, "running", |pod| pod["status"]["phase"] == "Running")
+    }
+
+    /// `count` pods have succeeded.
+    pub fn succeeded(&self, count: usize) -> Vec<Value> {
+        self.pods(count, "succeeded", |pod| pod["status"]["phase"] == "Succeeded")
+    }
+
+    /// The one FluxJob of this workload, once it satisfies a condition.
+    pub fn flux_job(&self, workload: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        until(&format!("FluxJob of {workload} {what}"), || {
+            let jobs = self.list("fluxjobs");
+            let mut of_it = jobs.into_iter().filter(|job| job["spec"]["name"] == workload);
+            of_it.next().filter(|job| is(job))
+        })
+    }
+
+    /// The FluxJob of this workload is in this state.
+    pub fn state(&self, workload: &str, state: &str) -> Value {
+        self.flux_job(workload, &format!("is {state}"), |job| job["status"]["state"] == state)
+    }
+}
+
+impl Drop for Namespace<'_> {
+    fn drop(&mut self) {
+        // What runs here must not stand in the way of the next test; failed tests leave it to be looked at.
+        if !std::thread::panicking() {
+            let _ = self.plane.try_kubectl(&["delete", "namespace", &self.name, "--wait=false"], "");
+            let _ = self.plane.try_kubectl(
+                &[
+                    "delete",
+                    "jobs,deployments,statefulsets,replicasets,pods",
+                    "--all",
+                    "--grace-period=0",
+                    "--force",
+                    "-n",
+                    &self.name,
+                ],
+                "",
+            );
+        }
+    }
+}
+
+/// Waits until there is an answer; panics when patience is over.
+pub fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = answer() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited {PATIENCE:?} in vain: {what}");
+        std::thread::sleep(Duration::from_millis(150));
+    }
+}
+
+/// The node a pod is on.
+pub fn node_of(pod: &Value) -> &str {
+    pod["spec"]["nodeName"].as_str().unwrap_or("")
+}
+
+/// A pod that sleeps. `seconds` may be `infinity`.
+pub fn pod(name: &str, cpu: &str, seconds: &str, more: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+{more}
+spec:
+  schedulerName: fluxqueue
+  restartPolicy: Never
+  containers:
+  - {{name: main, image: busybox, command: [sleep, '{seconds}'], resources: {{requests: {{cpu: '{cpu}'}}}}}}
+---"
+    )
+}
+
+/// A Job of pods that sleep.
+pub fn job(name: &str, pods: u32, cpu: &str, seconds: &str) -> String {
+    format!(
+        "
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: {name}}}
+spec:
+  parallelism: {pods}
+  completions: {pods}
+  completionMode: Indexed
+  template:
+    spec:
+      schedulerName: fluxqueue
+      restartPolicy: Never
+      containers:
+      - {{name: main, image: busybox, command: [sleep, '{seconds}'], resources: {{requests: {{cpu: '{cpu}'}}}}}}
+---"
+    )
+}

@@ -1,0 +1,18 @@
+//! Fluxqueue against a real control plane: etcd, API server and controllers of Kubernetes, with simulated nodes.
+//!
+//! Needs the testbed's binary (`make testbed`); without it every test says so and fails. Each test has a namespace of
+//! its own; those that break the control plane or need special nodes have a control plane of their own.
+
+mod harness;
+
+/// What users submit: pods, Jobs, groups, services.
+mod workloads;
+
+/// What happens when something dies, goes away or answers badly.
+mod failures;
+
+/// Input that is wrong.
+mod bad_input;
+
+/// Constraints, other schedulers, counting.
+mod sharing;

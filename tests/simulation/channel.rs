@@ -1,0 +1,121 @@
+//! How news travels: per object in order, but late, repeated, and with states left out; between objects in any order.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use fluxqueue::core::Event;
+use fluxqueue::workload::{NodeName, ObjectKey, Uid};
+
+use crate::rng::Rng;
+use crate::server::{Server, flux_job_key};
+
+/// What keeps its order: all objects that ever had one name (a watch tells of the end of one before its successor).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Stream {
+    Node(NodeName),
+    Pod(ObjectKey),
+    Controller(Uid),
+    FluxJob(ObjectKey),
+}
+
+/// News on its way to the core.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    waiting: BTreeMap<Stream, VecDeque<Event>>,
+    /// What was delivered last of each stream, to be repeated.
+    delivered: BTreeMap<Stream, Event>,
+    /// Streams of the first list that have not arrived yet; `Synced` comes after the last.
+    unlisted: BTreeSet<Stream>,
+    synced: bool,
+}
+
+/// Delivered streams that are remembered for repeats.
+const REMEMBERED_MAX: usize = 300;
+
+impl Channel {
+    /// Takes up what changed.
+    pub(crate) fn push(&mut self, event: Event) {
+        if let Some(stream) = stream_of(&event) {
+            self.waiting.entry(stream).or_default().push_back(event);
+        }
+    }
+
+    /// Forgets everything and lists all objects anew, as a new process does.
+    pub(crate) fn relist(&mut self, server: &Server) {
+        *self = Channel::default();
+        server.nodes.values().for_each(|node| self.push(Event::Node(Arc::clone(node))));
+        server.pods.values().for_each(|pod| self.push(Event::Pod(Arc::clone(pod))));
+        server.controllers.values().for_each(|it| self.push(Event::Controller(Arc::clone(it))));
+        server.flux_jobs.values().for_each(|job| self.push(Event::FluxJob(Arc::clone(job))));
+        self.unlisted = self.waiting.keys().cloned().collect();
+    }
+
+    /// The core has been told that the first lists are complete.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// Nothing is on its way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.synced
+    }
+
+    /// How many streams have news.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The next piece of news, chosen at random; `None` if there is none.
+    pub(crate) fn deliver(&mut self, rng: &mut Rng) -> Option<Event> {
+        if self.unlisted.is_empty() && !self.synced {
+            self.synced = true;
+            return Some(Event::Synced);
+        }
+        if self.synced && rng.chance(4) {
+            let again = rng.below(self.delivered.len());
+            if let Some(event) = self.delivered.values().nth(again) {
+                return Some(event.clone());
+            }
+        }
+        let stream = self.waiting.keys().nth(rng.below(self.waiting.len()))?.clone();
+        let queue = self.waiting.get_mut(&stream)?;
+        while queue.len() > 1 && rng.chance(30) && skippable(&queue[0], &queue[1]) {
+            queue.pop_front();
+        }
+        let event = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&stream);
+        }
+        self.unlisted.remove(&stream);
+        if self.delivered.len() > REMEMBERED_MAX {
+            self.delivered.pop_first();
+        }
+        self.delivered.insert(stream, event.clone());
+        Some(event)
+    }
+}
+
+/// A state may be left out if a later state of the same object is already there.
+fn skippable(first: &Event, second: &Event) -> bool {
+    match (first, second) {
+        (Event::Node(a), Event::Node(b)) => a.uid == b.uid,
+        (Event::Pod(a), Event::Pod(b)) => a.id.uid == b.id.uid,
+        (Event::Controller(a), Event::Controller(b)) => a.id.uid == b.id.uid,
+        (Event::FluxJob(a), Event::FluxJob(b)) => a.metadata.uid == b.metadata.uid,
+        _ => false,
+    }
+}
+
+fn stream_of(event: &Event) -> Option<Stream> {
+    Some(match event {
+        Event::Node(node) => Stream::Node(Arc::clone(&node.name)),
+        Event::NodeGone(name, _) => Stream::Node(Arc::clone(name)),
+        Event::Pod(pod) => Stream::Pod(pod.id.key.clone()),
+        Event::PodGone(id) => Stream::Pod(id.key.clone()),
+        Event::Controller(controller) => Stream::Controller(Arc::clone(&controller.id.uid)),
+        Event::ControllerGone(uid) => Stream::Controller(Arc::clone(uid)),
+        Event::FluxJob(job) => Stream::FluxJob(flux_job_key(job)),
+        Event::FluxJobGone(id) => Stream::FluxJob(id.key.clone()),
+        Event::Synced | Event::Done(..) => return None,
+    })
+}

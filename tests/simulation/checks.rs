@@ -1,0 +1,226 @@
+//! The rules that hold after every step, whatever went wrong before: judged for each action at the moment it is asked for.
+
+use std::sync::Arc;
+
+use fluxqueue::core::{Action, ActionId, ActionKind};
+use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod};
+use fluxqueue_api::{FluxJob, PlacementRange, names};
+
+use crate::jobs::{self, Unit};
+use crate::objects::OURS;
+use crate::room;
+use crate::server::{Server, flux_job_key};
+use crate::trace;
+use crate::view::{BindingState, View};
+
+/// A rule that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) rule: &'static str,
+    pub(crate) text: String,
+}
+
+/// A broken rule, as an error.
+pub(crate) fn broken<T>(rule: &'static str, text: impl Into<String>) -> Result<T, Violation> {
+    Err(Violation { rule, text: text.into() })
+}
+
+/// Judges actions, in the order in which the core gave them. `view` learns of each after it was judged.
+pub(crate) fn judge(
+    view: &mut View,
+    server: &Server,
+    last_id: &mut Option<ActionId>,
+    actions: &[Action],
+) -> Result<(), Violation> {
+    let bound = 100 + 8 * (view.pods.len() + view.flux_jobs.len());
+    if actions.len() > bound {
+        return broken("the actions of a step are bounded", format!("{} actions in one step", actions.len()));
+    }
+    for action in actions {
+        if last_id.is_some_and(|last| action.id <= last) {
+            return broken("an action id is never used again", format!("{action:?} after {last_id:?}"));
+        }
+        *last_id = Some(action.id);
+        if !view.synced && !matches!(action.kind, ActionKind::Note(_)) {
+            return broken("nothing is decided before the first lists are complete", format!("{action:?}"));
+        }
+        match &action.kind {
+            ActionKind::Bind { pod, node } => judge_binding(view, server, pod, node)?,
+            ActionKind::Note(_) => {}
+            other => judge_write(view, other)?,
+        }
+        view.ask(action);
+    }
+    Ok(())
+}
+
+fn judge_binding(view: &View, server: &Server, id: &ObjectRef, node: &NodeName) -> Result<(), Violation> {
+    let about = format!("Binding of pod {id} ({}) to {node}", id.uid);
+    let Some(pod) = view.pods.get(&id.uid) else {
+        return broken("only pods that exist are bound", format!("{about}: unknown or gone"));
+    };
+    judge_pod(view, pod, &about)?;
+    let Some(target) = view.nodes.get(node) else {
+        return broken("pods go to nodes that are there", format!("{about}: no such node"));
+    };
+    if let Some(why) = room::barred(target, pod) {
+        return broken("a node that does not want a pod does not get it", format!("{about}: {why}"));
+    }
+    let others = view.charged(node).filter(|other| other.id.uid != id.uid);
+    if let Some(what) = room::shortage(target, others.clone(), pod) {
+        let there: Vec<String> = others.map(|it| format!("{} {:?}", it.id, it.shape.requests)).collect();
+        let text = format!("{about}: {what}: {:?} beside {there:?} in {:?}", pod.shape.requests, target.allocatable);
+        return broken("what is bound fits beside all that is known to be there", text);
+    }
+    judge_placement(view, server, pod, node, &about)
+}
+
+/// The pod may be bound at all.
+fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
+    let say = |why: &str| format!("{about}: {why}");
+    if *pod.scheduler != *OURS {
+        return broken("pods of other schedulers are left alone", say(&pod.scheduler));
+    }
+    if pod.node.is_some() || pod.deleting || pod.phase.is_terminal() {
+        return broken(
+            "only pods that wait are bound",
+            say(&format!("{:?} {:?} deleting {}", pod.node, pod.phase, pod.deleting)),
+        );
+    }
+    if let Some(gate) = pod.gates.iter().find(|gate| ***gate != *names::GATE || !view.ungated.contains(&pod.id.uid)) {
+        return broken("gated pods are not bound", say(gate));
+    }
+    if !pod.unsupported.is_empty() {
+        return broken("what cannot be honoured is refused", say("unsupported constraint"));
+    }
+    match view.bindings.get(&pod.id.uid).map(|binding| binding.state) {
+        Some(BindingState::Open) => broken("no pod is bound twice", say("a Binding is under way")),
+        Some(BindingState::Sure) => broken("no pod is bound twice", say("it is bound")),
+        Some(BindingState::Unsure) | None => judge_hold(view, pod, about),
+    }
+}
+
+fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
+    let unit = Unit::of(pod);
+    // A job that has begun is finished though somebody holds it.
+    let begun = members(view, &unit).any(|member| view.node_of(member).is_some());
+    let held = |job: &&Arc<FluxJob>| {
+        let placed = view.acknowledged.get(job.metadata.uid.as_deref().unwrap_or("")).is_some_and(|it| !it.is_empty());
+        let writing = view.open.values().any(|open| is_placement_of(open, job).is_some());
+        job.spec.hold && !placed && !writing
+    };
+    let records = jobs::records(&unit, &view.flux_jobs);
+    if !begun && !records.is_empty() && records.iter().all(held) {
+        return broken("a held job is not started", format!("{about}: held"));
+    }
+    Ok(())
+}
+
+/// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
+fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, about: &str) -> Result<(), Violation> {
+    let unit = Unit::of(pod);
+    let stored = jobs::records(&unit, &server.flux_jobs);
+    // A record that somebody deleted still counts until the core has been told.
+    let records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
+    let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
+    // A job that began with one pod has no placement; those that come later join it one by one.
+    let begun = members(view, &unit).any(|member| view.node_of(member).is_some());
+    let together = expected_together(view, pod);
+    if !placed && (begun || together <= 1) {
+        return Ok(());
+    }
+    let rule = "a gang is bound by its acknowledged placement";
+    let mut why = format!("{about}: {together} start together, and there is no record");
+    for job in records {
+        match covers(view, job, pod, node) {
+            Ok(()) => return Ok(()),
+            Err(reason) => why = format!("{about}: {reason}"),
+        }
+    }
+    broken(rule, why)
+}
+
+fn covers(view: &View, job: &FluxJob, pod: &Pod, node: &NodeName) -> Result<(), String> {
+    let unit = Unit::of(pod);
+    let other = |it: &&Pod| it.id.uid != pod.id.uid && !it.deleting;
+    let there = members(view, &unit).filter(|it| view.node_of(it) == Some(node)).filter(other).count();
+    let enough = |placement: &[PlacementRange]| -> Result<(), String> {
+        let slots = jobs::slots(placement)?.get(&**node).copied().unwrap_or(0);
+        if there < slots { Ok(()) } else { Err(format!("{there} members there, {slots} slots by {placement:?}")) }
+    };
+    enough(job.status.as_ref().map_or(&[][..], |status| &status.placement)).map_err(|why| format!("stored: {why}"))?;
+    for open in view.open.values() {
+        if let Some(placement) = is_placement_of(open, job) {
+            enough(placement).map_err(|why| format!("being written: {why}"))?;
+        }
+    }
+    let uid = job.metadata.uid.as_deref().unwrap_or("");
+    let acknowledged = view.acknowledged.get(uid).map_or(&[][..], Vec::as_slice);
+    if acknowledged.iter().any(|placement| enough(placement).is_ok()) {
+        return Ok(());
+    }
+    Err(format!("no acknowledged placement has room: {acknowledged:?}"))
+}
+
+/// The placement that this action writes for this `FluxJob`.
+fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [PlacementRange]> {
+    match action {
+        ActionKind::WriteStatus { job: id, status, .. }
+            if Some(&*id.uid) == job.metadata.uid.as_deref() && !status.placement.is_empty() =>
+        {
+            Some(&status.placement)
+        }
+        _ => None,
+    }
+}
+
+/// Pods of the unit that have not ended, by what the core knows.
+fn members<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item = &'a Pod> {
+    view.pods.values().map(|pod| &**pod).filter(move |pod| !pod.phase.is_terminal() && Unit::of(pod) == *unit)
+}
+
+/// How many pods of this pod's job start together, as far as that is beyond doubt; else 1.
+fn expected_together(view: &View, pod: &Pod) -> u32 {
+    match (&pod.group, &pod.owner) {
+        (Some(group), None) => {
+            let same = |it: &Pod| it.group.as_ref().is_some_and(|other| other.size == group.size);
+            if members(view, &Unit::of(pod)).all(same) { group.size.clone().unwrap_or(1) } else { 1 }
+        }
+        (None, Some(owner)) => {
+            let made_by = view.controllers.get(&owner.uid);
+            if owner.kind == OwnerKind::Job { made_by.map_or(1, |job| job.wants) } else { 1 }
+        }
+        _ => 1,
+    }
+}
+
+/// At most one write for each object at a time.
+fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
+    let key = target(write);
+    // A creation whose object the watch has shown is over, whatever its answer will be; so is a write to one that is gone.
+    let is_over = |open: &ActionKind| match open {
+        ActionKind::CreateFluxJob { job, .. } => view.flux_jobs.contains_key(&flux_job_key(job)),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job } => view.gone.contains(&job.uid),
+        _ => false,
+    };
+    if let Some(other) = view.open.values().find(|open| target(open) == key && !is_over(open)) {
+        return broken(
+            "one write per object is under way",
+            format!("{} while {}", trace::kind(write), trace::kind(other)),
+        );
+    }
+    Ok(())
+}
+
+/// What the action writes to: a `FluxJob` by its name, since it may not exist yet; a pod by its uid.
+fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
+    let named = |key: &ObjectKey| Arc::from(key.to_string());
+    match action {
+        ActionKind::CreateFluxJob { job, .. } => ("FluxJob", named(&flux_job_key(job))),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job } => ("FluxJob", named(&job.key)),
+        ActionKind::Ungate { pod, .. } => ("gate", Arc::clone(&pod.uid)),
+        ActionKind::SetPodScheduled { pod, .. } => ("condition", Arc::clone(&pod.uid)),
+        ActionKind::Bind { pod, .. } => ("binding", Arc::clone(&pod.uid)),
+        ActionKind::Note(note) => ("note", named(&note.subject.key())),
+    }
+}

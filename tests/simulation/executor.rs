@@ -1,0 +1,131 @@
+//! What becomes of the actions: carried out late and in any order, failing with and without effect, answered later still.
+
+use std::collections::BTreeMap;
+
+use fluxqueue::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue::workload::Time;
+
+use crate::rng::Rng;
+use crate::server::Server;
+use crate::stats::Stats;
+
+/// Actions that the core asked for, and answers that it has not heard yet.
+#[derive(Debug, Default)]
+pub(crate) struct Executor {
+    asked: BTreeMap<ActionId, ActionKind>,
+    answers: Vec<(ActionId, Outcome)>,
+}
+
+/// How well the network does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Requests and answers get lost.
+    Rough,
+    /// Everything arrives.
+    Calm,
+}
+
+impl Executor {
+    /// Takes up what the core asks for. Notes have no outcome and change nothing.
+    pub(crate) fn ask(&mut self, action: &Action) {
+        if !matches!(action.kind, ActionKind::Note(_)) {
+            self.asked.insert(action.id, action.kind.clone());
+        }
+    }
+
+    /// Nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.asked.is_empty() && self.answers.is_empty()
+    }
+
+    /// Actions that have not reached the server.
+    pub(crate) fn waiting(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Carries out one action, chosen at random.
+    pub(crate) fn execute(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        weather: Weather,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) {
+        let Some(id) = self.asked.keys().nth(rng.below(self.asked.len())).copied() else { return };
+        let Some(kind) = self.asked.remove(&id) else { return };
+        let fate = if weather == Weather::Calm { 0 } else { rng.weighted(&[80, 9, 9, 2]) };
+        let outcome = match fate {
+            0 => server.apply(&kind, now),
+            1 => {
+                stats.count("write failed without effect");
+                failure(&kind, "429: too many requests")
+            }
+            2 => {
+                let truth = server.apply(&kind, now);
+                if succeeded(&truth) {
+                    stats.count(if matches!(kind, ActionKind::Bind { .. }) {
+                        "answer of a Binding lost"
+                    } else {
+                        "answer of a write lost"
+                    });
+                }
+                failure(&kind, "timeout")
+            }
+            _ => {
+                // Sent twice by a client that lost its connection: the second answer is the one that arrives.
+                server.apply(&kind, now);
+                stats.count("request sent twice");
+                server.apply(&kind, now)
+            }
+        };
+        count_outcome(&outcome, stats);
+        self.answers.push((id, outcome));
+    }
+
+    /// An answer, chosen at random.
+    pub(crate) fn answer(&mut self, rng: &mut Rng) -> Option<Event> {
+        rng.take(&mut self.answers).map(|(id, outcome)| Event::Done(id, outcome))
+    }
+
+    /// The process died: of what it sent some still takes effect, the rest is lost, and nobody hears the answers.
+    pub(crate) fn crash(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+        self.answers.clear();
+        let effective = rng.below(101);
+        for (_, kind) in std::mem::take(&mut self.asked) {
+            if rng.chance(effective) {
+                stats.count("write of a dead process took effect");
+                server.apply(&kind, now);
+            } else {
+                stats.count("write of a dead process lost");
+            }
+        }
+    }
+}
+
+fn failure(kind: &ActionKind, text: &str) -> Outcome {
+    match kind {
+        ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Failed(text.to_string())),
+        _ => Outcome::Write(WriteOutcome::Failed(text.to_string())),
+    }
+}
+
+fn succeeded(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Bind(BindOutcome::Bound) | Outcome::Write(WriteOutcome::Written(_)))
+}
+
+fn count_outcome(outcome: &Outcome, stats: &mut Stats) {
+    stats.count(match outcome {
+        Outcome::Bind(BindOutcome::Bound) => "Binding: bound",
+        Outcome::Bind(BindOutcome::BoundElsewhere(_)) => "Binding: bound elsewhere",
+        Outcome::Bind(BindOutcome::Gone) => "Binding: pod gone",
+        Outcome::Bind(BindOutcome::Deleting) => "Binding: pod being deleted",
+        Outcome::Bind(BindOutcome::Gated) => "Binding: pod gated",
+        Outcome::Bind(BindOutcome::Failed(_)) => "Binding: failed",
+        Outcome::Write(WriteOutcome::Written(_)) => "write: written",
+        Outcome::Write(WriteOutcome::Exists) => "write: exists",
+        Outcome::Write(WriteOutcome::Gone) => "write: gone",
+        Outcome::Write(WriteOutcome::Invalid(_)) => "write: invalid",
+        Outcome::Write(WriteOutcome::Failed(_)) => "write: failed",
+    });
+}

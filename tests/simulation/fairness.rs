@@ -1,0 +1,185 @@
+//! First come, first served, judged at rest: nobody waits who could start, unless an earlier job holds the place.
+//!
+//! Where the answer is not certain (pods of different shapes in one gang, groups whose labels contradict each other), the
+//! waiting job is not claimed to start, and is accepted as an excuse for those behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue::cluster::Node;
+use fluxqueue::workload::{NodeName, Phase, Pod, Time, Uid};
+use fluxqueue_api::FluxJob;
+
+use crate::checks::{Violation, broken};
+use crate::jobs::{self, Unit};
+use crate::objects::{FOREIGN_GATE, OURS};
+use crate::room;
+use crate::simulation::Simulation;
+use crate::trace;
+use crate::world::ends;
+
+/// A job with pods that wait.
+struct Waiting<'a> {
+    unit: Unit,
+    pods: Vec<&'a Arc<Pod>>,
+    priority: i32,
+    queued_at: Option<Time>,
+    /// How many of the pods start together.
+    together: usize,
+    /// It is beyond doubt that so many of them may start.
+    claim: bool,
+}
+
+/// No job waits that could start, with no earlier one that may hold it back.
+pub(crate) fn judge(sim: &mut Simulation) -> Result<(), Violation> {
+    let mut claims = 0;
+    let waiting = waiting(sim);
+    for job in waiting.iter().filter(|job| job.claim) {
+        claims += 1;
+        if !fits(sim, &job.pods[..job.together], Emptied::No) {
+            continue;
+        }
+        let excuse =
+            waiting.iter().find(|other| other.unit != job.unit && !is_later(other, job) && holds(sim, other, job));
+        if excuse.is_none() {
+            let record = jobs::records(&job.unit, &sim.server.flux_jobs);
+            let text = format!(
+                "{:?} waits, pods {:?}, record {:?}, all that waits: {:?}",
+                job.unit,
+                job.pods.iter().map(|pod| trace::pod(pod)).collect::<Vec<_>>(),
+                record.iter().map(|job| trace::flux_job(job)).collect::<Vec<_>>(),
+                waiting.iter().map(|it| (&it.unit, it.priority, it.queued_at)).collect::<Vec<_>>(),
+            );
+            return broken("who could start at the head of the queue starts", text);
+        }
+    }
+    sim.stats.add("head of the queue would have to be checked", claims);
+    Ok(())
+}
+
+fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
+    let mut units: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
+    for pod in sim.server.pods.values().filter(|pod| *pod.scheduler == *OURS && !pod.phase.is_terminal()) {
+        units.entry(Unit::of(pod)).or_default().push(pod);
+    }
+    let mut all = Vec::new();
+    for (unit, members) in units {
+        let records = jobs::records(&unit, &sim.server.flux_jobs);
+        let barred =
+            |pod: &&&Arc<Pod>| !pod.unsupported.is_empty() || pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
+        if members.iter().any(|pod| barred(&pod)) || held(sim, &members, &records) {
+            continue;
+        }
+        let pods: Vec<_> = members
+            .iter()
+            .filter(|pod| pod.node.is_none() && !pod.deleting && pod.phase == Phase::Pending)
+            .copied()
+            .collect();
+        let Some(first) = pods.first() else { continue };
+        let record = if let [record] = records.as_slice() { Some(record) } else { None };
+        let queued_at = record.and_then(|job| queued_at(job));
+        let of_set =
+            || sim.server.flux_jobs.values().find(|job| owners(sim, &members).iter().any(|uid| jobs::is_for(job, uid)));
+        let priority = record.copied().or_else(of_set).map_or(first.priority, |job| job.spec.priority);
+        let alike = pods.iter().all(|pod| pod.shape == first.shape);
+        let single = matches!(unit, Unit::Single(_));
+        // Pods of a job that has begun join it one by one.
+        let begun = members.iter().any(|pod| pod.node.is_some());
+        let size = if begun || single { Some(1) } else { start_size(sim, &unit, &members) };
+        let claim = alike && (single || record.is_some()) && size.is_some_and(|size| size <= pods.len());
+        let together = size.unwrap_or(pods.len()).min(pods.len());
+        let own_place = first.owner.is_none() || !single;
+        let queued_at = queued_at.filter(|_| own_place);
+        all.push(Waiting { unit, pods, priority, queued_at, together, claim });
+    }
+    all
+}
+
+/// A person holds the job, or the set that the pod is a part of.
+fn held(sim: &Simulation, members: &[&Arc<Pod>], records: &[&Arc<FluxJob>]) -> bool {
+    let owners = owners(sim, members);
+    let of_owner = |job: &&Arc<FluxJob>| owners.iter().any(|uid| jobs::is_for(job, uid));
+    let mut all = records.iter().copied().chain(sim.server.flux_jobs.values().filter(of_owner));
+    all.any(|job| job.spec.hold)
+}
+
+/// The objects that made these pods, and those above them.
+fn owners(sim: &Simulation, members: &[&Arc<Pod>]) -> BTreeSet<Uid> {
+    let made_by = members.iter().filter_map(|pod| pod.owner.as_ref());
+    let all = made_by.flat_map(|owner| {
+        let top = sim.server.controllers.get(&owner.uid).and_then(|it| it.owner.as_ref());
+        [Some(Arc::clone(&owner.uid)), top.map(|top| Arc::clone(&top.uid))]
+    });
+    all.flatten().collect()
+}
+
+fn queued_at(job: &FluxJob) -> Option<Time> {
+    job.status.as_ref()?.queued_at.as_ref().map(|at| Time(at.0.as_microsecond()))
+}
+
+/// How many pods start together, if that is beyond doubt.
+fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<usize> {
+    match unit {
+        Unit::Single(_) => Some(1),
+        Unit::Job(uid) => sim.server.controllers.get(uid).and_then(|job| {
+            let active = members.iter().filter(|pod| !pod.deleting).count();
+            (!job.finished && !job.deleting && active == job.wants as usize).then_some(active)
+        }),
+        Unit::Group(_) => {
+            let size_of = |pod: &Arc<Pod>| pod.group.as_ref().and_then(|group| group.size.clone().ok());
+            let size = size_of(members[0])?;
+            let alike = |pod: &&Arc<Pod>| pod.owner.is_none() && !pod.deleting && size_of(pod) == Some(size);
+            members.iter().all(alike).then_some(size as usize)
+        }
+    }
+}
+
+/// `other` stands behind `job` in the queue, beyond doubt.
+fn is_later(other: &Waiting, job: &Waiting) -> bool {
+    if other.priority != job.priority {
+        return other.priority < job.priority;
+    }
+    matches!((other.queued_at, job.queued_at), (Some(a), Some(b)) if a > b)
+}
+
+/// `other`, if it is earlier, may hold `job` back: it could start one day, and on nodes that `job` could use too.
+fn holds(sim: &Simulation, other: &Waiting, job: &Waiting) -> bool {
+    let alike = other.pods.iter().all(|pod| pod.shape == other.pods[0].shape);
+    let shared = sim.server.nodes.values().any(|node| {
+        let usable = |pod: &&Arc<Pod>| room::barred(&unhindered(node), pod).is_none();
+        other.pods.iter().any(|pod| usable(&pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
+    });
+    shared && (!alike || fits(sim, &other.pods[..other.together], Emptied::Yes))
+}
+
+/// The node without what keeps pods away for a while only.
+fn unhindered(node: &Node) -> Node {
+    Node { unschedulable: false, not_ready: false, ..node.clone() }
+}
+
+/// Whether only pods that never end are counted as being there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Emptied {
+    No,
+    Yes,
+}
+
+/// There is room for all of these pods, which are alike, at once.
+fn fits(sim: &Simulation, pods: &[&Arc<Pod>], emptied: Emptied) -> bool {
+    let mut there: BTreeMap<&NodeName, Vec<&Pod>> = BTreeMap::new();
+    for pod in sim.server.pods.values().filter(|pod| pod.uses_node()) {
+        if let (Some(node), true) = (&pod.node, emptied == Emptied::No || !ends(pod)) {
+            there.entry(node).or_default().push(pod);
+        }
+    }
+    pods.iter().all(|pod| {
+        let free = sim.server.nodes.values().find(|node| {
+            let node = if emptied == Emptied::Yes { unhindered(node) } else { Node::clone(node) };
+            let beside = there.get(&node.name).map_or(&[][..], Vec::as_slice).iter().copied();
+            room::barred(&node, pod).is_none() && room::shortage(&node, beside, pod).is_none()
+        });
+        let Some(node) = free else { return false };
+        there.entry(&node.name).or_default().push(pod);
+        true
+    })
+}

@@ -1,0 +1,85 @@
+//! The other scheduler on the same nodes: it binds its own pods by its own, late, view, so that real races happen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue::workload::{NodeName, ObjectRef, Pod, Time};
+
+use crate::objects::{FOREIGN, Run, Template};
+use crate::rng::Rng;
+use crate::room;
+use crate::server::Server;
+use crate::stats::Stats;
+
+/// Pods of the other scheduler there are at most.
+const PODS_MAX: usize = 10;
+
+/// What it last saw: the pods on each node.
+#[derive(Debug, Default)]
+pub(crate) struct Foreign {
+    seen: BTreeMap<NodeName, Vec<Arc<Pod>>>,
+    made: u64,
+}
+
+impl Foreign {
+    /// It looks at the cluster.
+    pub(crate) fn look(&mut self, server: &Server) {
+        self.seen.clear();
+        for pod in server.pods.values().filter(|pod| pod.uses_node()) {
+            if let Some(node) = &pod.node {
+                self.seen.entry(Arc::clone(node)).or_default().push(Arc::clone(pod));
+            }
+        }
+    }
+
+    /// One of its users submits a pod; some name their node themselves.
+    pub(crate) fn submit(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) -> Option<(ObjectRef, Run)> {
+        if server.pods.values().filter(|pod| &*pod.scheduler == FOREIGN).count() >= PODS_MAX {
+            return None;
+        }
+        self.made += 1;
+        let template = Template::foreign(rng);
+        let id = server.new_ref(&format!("foreign-{}", self.made));
+        let mut pod = template.pod(id.clone(), now, None, None);
+        if rng.chance(10) {
+            let names: Vec<&NodeName> = server.nodes.keys().collect();
+            pod.node = rng.pick(&names).map(|name| Arc::clone(name));
+            stats.count("pod with a node of its own choice");
+        }
+        server.put_pod(pod);
+        Some((id, template.run))
+    }
+
+    /// It binds one of its pods where it last saw room. Returns the node.
+    pub(crate) fn bind(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+        let waiting: Vec<&Arc<Pod>> = server
+            .pods
+            .values()
+            .filter(|pod| &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal())
+            .collect();
+        let pod = rng.pick(&waiting)?;
+        let fitting: Vec<&NodeName> = server
+            .nodes
+            .values()
+            .filter(|node| room::barred(node, pod).is_none())
+            .filter(|node| {
+                let there = self.seen.get(&node.name).map_or(&[][..], Vec::as_slice).iter().map(|it| &**it);
+                room::shortage(node, there, pod).is_none()
+            })
+            .map(|node| &node.name)
+            .collect();
+        let node = Arc::clone(rng.pick(&fitting)?);
+        let mut pod = Pod::clone(pod);
+        pod.node = Some(Arc::clone(&node));
+        self.seen.entry(Arc::clone(&node)).or_default().push(Arc::new(pod.clone()));
+        server.put_pod(pod);
+        stats.count("foreign pod bound");
+        Some(node)
+    }
+}

@@ -1,0 +1,58 @@
+//! Which pods belong together, and which `FluxJob` is theirs: once more, apart from the code under test.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue::workload::{ObjectKey, OwnerKind, Pod, Uid};
+use fluxqueue_api::placement::expand;
+use fluxqueue_api::{FluxJob, PlacementRange, WorkloadType, names};
+
+/// What a pod is part of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unit {
+    /// Pods that share a group label.
+    Group(Arc<str>),
+    /// The pods of a Job.
+    Job(Uid),
+    /// A pod on its own, whether it has an owner or not.
+    Single(Uid),
+}
+
+impl Unit {
+    /// What this pod is part of.
+    pub(crate) fn of(pod: &Pod) -> Unit {
+        match (&pod.group, &pod.owner) {
+            (Some(group), _) => Unit::Group(Arc::clone(&group.name)),
+            (None, Some(owner)) if owner.kind == OwnerKind::Job => Unit::Job(Arc::clone(&owner.uid)),
+            _ => Unit::Single(Arc::clone(&pod.id.uid)),
+        }
+    }
+
+    /// The `FluxJob` can be the record of this pod's unit.
+    pub(crate) fn is_recorded_by(&self, job: &FluxJob) -> bool {
+        match self {
+            Unit::Group(name) => job.spec.workload_type == WorkloadType::Group && *job.spec.name == **name,
+            Unit::Job(uid) | Unit::Single(uid) => is_for(job, uid),
+        }
+    }
+}
+
+/// The `FluxJob` stands for the object with this uid.
+pub(crate) fn is_for(job: &FluxJob, uid: &str) -> bool {
+    let annotations = job.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(names::WORKLOAD_UID)).is_some_and(|it| *it == *uid)
+}
+
+/// `FluxJob`s that can be the record of this unit; two of one name can stand for a group that ended and its successor.
+pub(crate) fn records<'a>(unit: &Unit, among: &'a BTreeMap<ObjectKey, Arc<FluxJob>>) -> Vec<&'a Arc<FluxJob>> {
+    among.values().filter(|job| unit.is_recorded_by(job)).collect()
+}
+
+/// How many slots a placement has on each node.
+pub(crate) fn slots(placement: &[PlacementRange]) -> Result<BTreeMap<String, usize>, String> {
+    let mut slots = BTreeMap::new();
+    for (_, _, node) in expand(placement).map_err(|error| error.to_string())? {
+        *slots.entry(node.to_string()).or_default() += 1;
+    }
+    Ok(slots)
+}

@@ -1,0 +1,213 @@
+//! The kubelets: each admits or refuses the pods bound to its node by what is truly there, runs them, and lets them end.
+//! Also the nodes' own fate, and the garbage collector of pods whose node is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue::cluster::{Node, Taint};
+use fluxqueue::workload::{NodeName, ObjectKey, Phase, Pod, Time, Uid};
+
+use crate::objects::{self, OURS, Run, TAINT};
+use crate::rng::Rng;
+use crate::room;
+use crate::server::Server;
+use crate::stats::Stats;
+
+/// Nodes there are at most.
+const NODES_MAX: usize = 8;
+
+/// What the kubelets know and the server does not.
+#[derive(Debug, Default)]
+pub(crate) struct Kubelets {
+    /// When an admitted pod ends; never, for a service.
+    admitted: BTreeMap<Uid, Option<Time>>,
+    nodes_made: u64,
+}
+
+/// A pod of ours that its kubelet refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) pod: Uid,
+    pub(crate) node: NodeName,
+    pub(crate) reason: String,
+}
+
+impl Kubelets {
+    /// One kubelet looks at one new pod. `run_of` says how it fares.
+    pub(crate) fn admit(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        run_of: impl Fn(&Uid) -> Run,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) -> Option<Refusal> {
+        let new: Vec<&Arc<Pod>> =
+            server.pods.values().filter(|pod| self.is_new(pod) && live_node(server, pod).is_some()).collect();
+        let pod = Arc::clone(rng.pick(&new)?);
+        let node = Arc::clone(live_node(server, &pod)?);
+        let there = server
+            .pods
+            .values()
+            .filter(|it| it.node.as_ref() == Some(&node.name) && !it.phase.is_terminal())
+            .filter(|it| self.admitted.contains_key(&it.id.uid))
+            .map(|it| &**it);
+        let refusal = room::refused(&node, &pod).or_else(|| room::shortage(&node, there, &pod));
+        let mut changed = Pod::clone(&pod);
+        if let Some(reason) = refusal {
+            let ours = &*pod.scheduler == OURS;
+            stats.count(if ours { "our pod refused by its kubelet" } else { "foreign pod refused by its kubelet" });
+            changed.phase = Phase::Refused { reason: Arc::from(reason.as_str()) };
+            server.put_pod(changed);
+            return ours.then(|| Refusal { pod: Arc::clone(&pod.id.uid), node: Arc::clone(&node.name), reason });
+        }
+        let run = run_of(&pod.id.uid);
+        let end = run.seconds.map(|seconds| now.plus_millis(i64::try_from(seconds * 1000).expect("minutes")));
+        self.admitted.insert(Arc::clone(&pod.id.uid), end);
+        changed.phase = Phase::Running;
+        server.put_pod(changed);
+        None
+    }
+
+    fn is_new(&self, pod: &Pod) -> bool {
+        pod.node.is_some() && !pod.deleting && !pod.phase.is_terminal() && !self.admitted.contains_key(&pod.id.uid)
+    }
+
+    /// Pods whose time is over end.
+    pub(crate) fn end(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        run_of: impl Fn(&Uid) -> Run,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) {
+        let over: Vec<Arc<Pod>> = server
+            .pods
+            .values()
+            .filter(|pod| !pod.phase.is_terminal() && live_node(server, pod).is_some())
+            .filter(|pod| self.admitted.get(&pod.id.uid).is_some_and(|end| end.is_some_and(|end| end <= now)))
+            .cloned()
+            .collect();
+        for pod in over {
+            let failed = rng.chance(run_of(&pod.id.uid).fails_percent);
+            stats.count(if failed { "pod failed" } else { "pod succeeded" });
+            let mut pod = Pod::clone(&pod);
+            pod.phase = if failed { Phase::Failed } else { Phase::Succeeded };
+            server.put_pod(pod);
+        }
+    }
+
+    /// When the next pod ends.
+    pub(crate) fn next_end(&self, server: &Server) -> Option<Time> {
+        let running = server.pods.values().filter(|pod| !pod.phase.is_terminal() && live_node(server, pod).is_some());
+        running.filter_map(|pod| *self.admitted.get(&pod.id.uid)?).min()
+    }
+
+    /// One pod that is being deleted goes; also one whose node is gone. False if there is none.
+    pub(crate) fn let_go(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> bool {
+        let going: Vec<ObjectKey> = server
+            .pods
+            .values()
+            .filter(|pod| match &pod.node {
+                Some(name) => pod.deleting && live_node(server, pod).is_some() || !server.nodes.contains_key(name),
+                None => pod.deleting,
+            })
+            .map(|pod| pod.id.key.clone())
+            .collect();
+        let Some(key) = rng.pick(&going) else { return false };
+        let pod = &server.pods[key];
+        let had_started = self.admitted.remove(&pod.id.uid).is_some();
+        let orphan = pod.node.as_ref().is_some_and(|name| !server.nodes.contains_key(name));
+        if orphan && !had_started {
+            stats.count("pod bound to a node that is gone");
+        }
+        server.remove_pod(key);
+        true
+    }
+
+    /// A pod is evicted by its kubelet.
+    pub(crate) fn evict(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+        let running: Vec<&Arc<Pod>> = server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
+        if let Some(pod) = rng.pick(&running) {
+            let mut pod = Pod::clone(pod);
+            pod.phase = Phase::Refused { reason: Arc::from("Evicted") };
+            stats.count("pod evicted");
+            server.put_pod(pod);
+        }
+    }
+
+    /// A node joins.
+    pub(crate) fn join(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+        if server.nodes.len() >= NODES_MAX {
+            return;
+        }
+        // Names are used again: a node that comes back is another node.
+        let unused: Vec<String> =
+            (0..NODES_MAX).map(|n| format!("node-{n}")).filter(|name| !server.nodes.contains_key(&**name)).collect();
+        if let Some(name) = rng.pick(&unused) {
+            self.nodes_made += 1;
+            let uid = server.new_uid();
+            server.put_node(objects::node(Arc::from(name.as_str()), uid, rng));
+            stats.count("node joined");
+        }
+    }
+
+    /// Something happens to a node.
+    pub(crate) fn trouble(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+        let names: Vec<NodeName> = server.nodes.keys().cloned().collect();
+        let name = rng.pick(&names)?;
+        let mut node = Node::clone(&server.nodes[name]);
+        let what = match rng.weighted(&[4, 4, 4, 3, if names.len() > 3 { 3 } else { 0 }]) {
+            0 => {
+                node.unschedulable = !node.unschedulable;
+                "node cordoned"
+            }
+            1 => {
+                node.not_ready = !node.not_ready;
+                "node not ready"
+            }
+            2 => {
+                node.allocatable = objects::allocatable(rng);
+                "node resized"
+            }
+            3 => {
+                if node.taints.pop().is_none() {
+                    let effect = if rng.chance(70) { "NoSchedule" } else { "NoExecute" };
+                    node.taints.push(Taint { key: Arc::from(TAINT), value: Arc::from(""), effect: Arc::from(effect) });
+                }
+                "node tainted"
+            }
+            _ => {
+                stats.count("node left");
+                server.remove_node(name);
+                return Some(Arc::clone(name));
+            }
+        };
+        stats.count(what);
+        server.put_node(node);
+        Some(Arc::clone(name))
+    }
+
+    /// All nodes are well again.
+    pub(crate) fn heal(&mut self, server: &mut Server) {
+        let nodes: Vec<Arc<Node>> = server.nodes.values().cloned().collect();
+        for node in nodes {
+            let well = Node { unschedulable: false, not_ready: false, taints: Vec::new(), ..Node::clone(&node) };
+            if well != *node {
+                server.put_node(well);
+            }
+        }
+    }
+
+    /// Forgets pods that are no more.
+    pub(crate) fn tidy(&mut self, server: &Server) {
+        let there: std::collections::BTreeSet<&Uid> = server.pods.values().map(|pod| &pod.id.uid).collect();
+        self.admitted.retain(|uid, _| there.contains(uid));
+    }
+}
+
+/// The node of the pod, if its kubelet is there to act.
+fn live_node<'a>(server: &'a Server, pod: &Pod) -> Option<&'a Arc<Node>> {
+    server.nodes.get(pod.node.as_ref()?).filter(|node| !node.not_ready)
+}

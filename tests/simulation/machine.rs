@@ -1,0 +1,48 @@
+//! What is under test, seen from outside: events and the time go in, actions come out.
+
+use std::sync::Arc;
+
+use fluxqueue::core::{Action, Core, CoreSettings, Event, NodePolicy};
+use fluxqueue::workload::Time;
+
+use crate::objects::OURS;
+
+/// The sans-IO core, or one of the saboteurs around it.
+pub(crate) trait Machine {
+    /// Takes note of an event.
+    fn handle(&mut self, event: Event, now: Time);
+    /// Decides, and hands out what is to be done.
+    fn step(&mut self, now: Time) -> Vec<Action>;
+    /// When `step` wants to be called though nothing happens.
+    fn next_wake(&self) -> Option<Time>;
+}
+
+/// Makes a machine for a process that starts, given its epoch.
+pub(crate) type Factory = dyn Fn(i64) -> Box<dyn Machine> + Sync;
+
+/// The core, as the tests set it.
+pub(crate) fn core(epoch: i64) -> Box<dyn Machine> {
+    let settings = CoreSettings {
+        scheduler_names: vec![Arc::from(OURS)],
+        node_policy: NodePolicy::First,
+        default_walltime_secs: None,
+        ttl_after_finished_secs: 3600,
+        slot_keep_secs: 15,
+        group_grace_secs: 3,
+    };
+    Box::new(Core::new(settings, epoch).expect("the built-in library is always there"))
+}
+
+impl Machine for Core {
+    fn handle(&mut self, event: Event, now: Time) {
+        Core::handle(self, event, now);
+    }
+
+    fn step(&mut self, now: Time) -> Vec<Action> {
+        Core::step(self, now)
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        Core::next_wake(self)
+    }
+}

@@ -1,0 +1,194 @@
+//! The simulation: the sans-IO core against a small model of the API server, of nodes, of users and of other schedulers.
+//!
+//! Everything follows from a seed: news arrive late, repeated and out of order across objects; writes fail, or take
+//! effect without an answer; the process dies between any two actions. After every step the rules of
+//! docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few hundred steps the system is brought to rest, and
+//! it is checked that what could happen did ([`quiescence`], [`fairness`]).
+//!
+//! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
+//! happened last.
+
+mod channel;
+mod checks;
+mod controllers;
+mod executor;
+mod fairness;
+mod foreign;
+mod jobs;
+mod kubelet;
+mod machine;
+mod objects;
+mod quiescence;
+mod rng;
+mod room;
+mod sabotage;
+mod server;
+mod simulation;
+mod stats;
+mod trace;
+mod view;
+mod world;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use machine::Factory;
+use simulation::Simulation;
+use stats::Stats;
+
+/// Seeds of a full run, and steps of each: 112,000 in all.
+const SEEDS: u64 = 40;
+const STEPS: u64 = 2_800;
+
+/// Characters of a failure's text that are printed.
+const TEXT_MAX: usize = 1_500;
+
+/// How one seed went.
+pub(crate) struct Run {
+    pub(crate) stats: Stats,
+    pub(crate) digest: u64,
+    /// The rule that was broken, and how; with the last lines of the trace if it was on.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// A rule that was broken, or a panic.
+pub(crate) struct Failure {
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
+    pub(crate) rule: String,
+    pub(crate) text: String,
+    pub(crate) trace: Vec<String>,
+}
+
+/// Runs one seed for so many steps.
+pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
+    let mut simulation = Simulation::new(seed, factory, traced);
+    let result = catch_unwind(AssertUnwindSafe(|| simulation.run(steps)));
+    let broken = match result {
+        Ok(Ok(())) => None,
+        Ok(Err(violation)) => Some((violation.rule.to_string(), violation.text)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+            Some(("nothing panics".to_string(), text))
+        }
+    };
+    let trace = || simulation.trace.lines().map(str::to_string).collect();
+    let failure = broken.map(|(rule, text)| Failure { seed, step: simulation.steps, rule, text, trace: trace() });
+    Run { digest: simulation.trace.digest(), stats: simulation.stats, failure }
+}
+
+fn main() -> ExitCode {
+    // The one test of this binary is called `simulation`: a filter that names another runs nothing.
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    if filter.is_some_and(|filter| !"simulation".contains(filter.as_str())) {
+        println!("0 passed, 0 failed");
+        return ExitCode::SUCCESS;
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = number("FLUXQUEUE_SIM_SEED") {
+        return replay(seed, number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS));
+    }
+    let tests: [(&str, fn() -> Result<(), String>); 3] = [
+        ("every_rule_holds_for_every_seed", every_rule_holds_for_every_seed),
+        ("one_seed_is_one_run", one_seed_is_one_run),
+        ("each_sabotage_is_caught", sabotage::each_is_caught),
+    ];
+    let mut failed = 0;
+    for (name, test) in tests {
+        match test() {
+            Ok(()) => println!("test {name} ... ok"),
+            Err(why) => {
+                failed += 1;
+                println!("test {name} ... FAILED\n{why}");
+            }
+        }
+    }
+    println!("{} passed, {failed} failed", tests.len() - failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn replay(seed: u64, steps: u64) -> ExitCode {
+    let traced = std::env::var("FLUXQUEUE_SIM_TRACE").is_ok_and(|value| value != "0");
+    let run = run(seed, steps, &machine::core, traced);
+    run.stats.lines().for_each(|line| println!("{line}"));
+    let Some(failure) = run.failure else {
+        println!("1 passed, 0 failed");
+        return ExitCode::SUCCESS;
+    };
+    failure.trace.iter().for_each(|line| println!("{line}"));
+    println!("{}\n0 passed, 1 failed", describe(&failure));
+    ExitCode::FAILURE
+}
+
+fn describe(failure: &Failure) -> String {
+    let Failure { seed, step, rule, text, .. } = failure;
+    let text: String = text.chars().take(TEXT_MAX).collect();
+    format!(
+        "seed {seed}, step {step}: broken: {rule}\n  {text}\n  replay: FLUXQUEUE_SIM_SEED={seed} FLUXQUEUE_SIM_STEPS={step} \
+         FLUXQUEUE_SIM_TRACE=1 cargo test --test simulation"
+    )
+}
+
+/// The main test: many seeds, all rules, and nothing that should be met is missed.
+fn every_rule_holds_for_every_seed() -> Result<(), String> {
+    let begin = Instant::now();
+    let steps = std::env::var("FLUXQUEUE_SIM_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(STEPS);
+    let seeds = std::env::var("FLUXQUEUE_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
+    let next = AtomicU64::new(1);
+    let gathered = Mutex::new((Stats::default(), Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > seeds {
+                        break;
+                    }
+                    let run = run(seed, steps, &machine::core, false);
+                    let mut gathered = gathered.lock().expect("nobody panics while holding it");
+                    gathered.0.merge(&run.stats);
+                    gathered.1.extend(run.failure);
+                }
+            });
+        }
+    });
+    let (stats, mut failures) = gathered.into_inner().expect("nobody panicked while holding it");
+    stats.lines().for_each(|line| println!("{line}"));
+    println!("{} steps of {seeds} seeds in {:.1} s", steps * seeds, begin.elapsed().as_secs_f64());
+    failures.sort_by_key(|failure| failure.seed);
+    if !failures.is_empty() {
+        return Err(summarize(&failures));
+    }
+    match stats.missing().as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("never happened: {missing:?}")),
+    }
+}
+
+/// One failure of each rule in full, and how many there were.
+fn summarize(failures: &[Failure]) -> String {
+    let mut by_rule: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
+    failures.iter().for_each(|failure| by_rule.entry(&failure.rule).or_default().push(failure));
+    let mut lines = Vec::new();
+    for (rule, failures) in by_rule {
+        let seeds: Vec<String> = failures.iter().map(|it| format!("{} (step {})", it.seed, it.step)).collect();
+        lines.push(format!("{} seeds broke: {rule}: {}", failures.len(), seeds.join(", ")));
+        lines.extend(failures.iter().min_by_key(|failure| failure.step).map(|failure| describe(failure)));
+    }
+    lines.join("\n")
+}
+
+/// The same seed gives the same run, to the last byte of the trace; another seed another one.
+fn one_seed_is_one_run() -> Result<(), String> {
+    let digest = |seed| run(seed, 500, &machine::core, true).digest;
+    if digest(3) != digest(3) {
+        return Err("seed 3 ran in two ways".to_string());
+    }
+    if digest(3) == digest(4) { Err("seeds 3 and 4 ran alike".to_string()) } else { Ok(()) }
+}

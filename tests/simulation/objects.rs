@@ -1,0 +1,198 @@
+//! How the objects of a run are made: pod templates, nodes, and the names they get.
+
+use std::sync::Arc;
+
+use fluxqueue::cluster::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
+use fluxqueue::cluster::{Node, Resources};
+use fluxqueue::workload::{GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Shape, Time, Unsupported};
+
+use crate::rng::Rng;
+
+/// The scheduler name under test.
+pub(crate) const OURS: &str = "fluxqueue";
+/// The name of the other scheduler on the same nodes.
+pub(crate) const FOREIGN: &str = "default-scheduler";
+/// A gate that somebody else put on a pod, and removes later.
+pub(crate) const FOREIGN_GATE: &str = "example.com/quota";
+/// The only namespace.
+pub(crate) const NAMESPACE: &str = "sim";
+/// The node label that selectors speak of.
+pub(crate) const ZONE: &str = "zone";
+/// The node label that names the node.
+pub(crate) const HOST: &str = "kubernetes.io/hostname";
+/// The taint that some pods tolerate.
+pub(crate) const TAINT: &str = "example.com/dedicated";
+
+const GIB: u64 = 1 << 30;
+
+/// What the pods of one workload have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    pub(crate) scheduler: Arc<str>,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) priority: i32,
+    pub(crate) gates: Vec<Arc<str>>,
+    pub(crate) group: Option<GroupLabels>,
+    pub(crate) unsupported: Vec<Unsupported>,
+    pub(crate) run: Run,
+}
+
+/// How a pod fares once it runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    /// It ends after so many seconds; a service does not.
+    pub(crate) seconds: Option<u64>,
+    /// How often of a hundred it fails then.
+    pub(crate) fails_percent: usize,
+}
+
+impl Template {
+    /// A pod of this template.
+    pub(crate) fn pod(&self, id: ObjectRef, created: Time, owner: Option<Owner>, completion_index: Option<u32>) -> Pod {
+        Pod {
+            id,
+            scheduler: Arc::clone(&self.scheduler),
+            node: None,
+            nominated: None,
+            phase: Phase::Pending,
+            deleting: false,
+            gates: self.gates.clone(),
+            owner,
+            group: self.group.clone(),
+            completion_index,
+            priority: self.priority,
+            created,
+            labels: Arc::from([]),
+            shape: Arc::clone(&self.shape),
+            lifetime: self.lifetime,
+            unsupported: self.unsupported.clone(),
+            soft_ignored: Vec::new(),
+            scheduled_condition: None,
+        }
+    }
+
+    /// A template of our scheduler, of any kind.
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        let (lifetime, seconds) = match rng.weighted(&[5, 3, 2]) {
+            0 => {
+                let seconds = rng.between(5, 120);
+                (Lifetime::Seconds(seconds), Some(rng.between(1, seconds)))
+            }
+            1 => (Lifetime::Eventually, Some(rng.between(1, 180))),
+            _ => (Lifetime::Endless, None),
+        };
+        let mut gates = Vec::new();
+        if rng.chance(20) {
+            gates.push(Arc::from(fluxqueue_api::names::GATE));
+        }
+        if rng.chance(8) {
+            gates.push(Arc::from(FOREIGN_GATE));
+        }
+        let mut unsupported = Vec::new();
+        if rng.chance(3) {
+            unsupported.push(Unsupported {
+                field: "spec.volumes[0].persistentVolumeClaim".into(),
+                message: "volume claims are not supported yet".into(),
+            });
+        }
+        Template {
+            scheduler: Arc::from(OURS),
+            shape: shape(rng),
+            lifetime,
+            priority: *rng.pick(&[0, 0, 0, 0, 10, -5]).unwrap_or(&0),
+            gates,
+            group: None,
+            unsupported,
+            run: Run { seconds, fails_percent: if rng.chance(30) { 40 } else { 3 } },
+        }
+    }
+
+    /// A template of the other scheduler.
+    pub(crate) fn foreign(rng: &mut Rng) -> Self {
+        Template { scheduler: Arc::from(FOREIGN), gates: Vec::new(), unsupported: Vec::new(), ..Template::random(rng) }
+    }
+
+    /// With a life that ends: what a Job's pods have.
+    pub(crate) fn ending(mut self, rng: &mut Rng) -> Self {
+        if self.lifetime == Lifetime::Endless {
+            self.lifetime = Lifetime::Eventually;
+            self.run.seconds = Some(rng.between(1, 90));
+        }
+        self
+    }
+
+    /// Without end: what the pods of services have.
+    pub(crate) fn endless(mut self) -> Self {
+        self.lifetime = Lifetime::Endless;
+        self.run.seconds = None;
+        self
+    }
+}
+
+fn shape(rng: &mut Rng) -> Arc<Shape> {
+    let mut requests = Resources::new();
+    requests.set("pods", 1);
+    requests.set("cpu", *rng.pick(&[0, 100, 500, 1000, 1000, 2000, 3999, 4000]).unwrap_or(&1));
+    requests.set("memory", rng.between(0, 4) * GIB / 2);
+    if rng.chance(10) {
+        requests.set("nvidia.com/gpu", rng.between(1, 2));
+    }
+    if rng.chance(3) {
+        // More than any node will ever have.
+        requests.set("cpu", 1_000_000);
+    }
+    let mut constraints = Constraints::default();
+    if rng.chance(12) {
+        constraints.node_selector.push((Arc::from(ZONE), Arc::from(zone(rng))));
+    }
+    if rng.chance(8) {
+        let operator = if rng.chance(50) { Operator::In } else { Operator::NotIn };
+        let requirement = Requirement { key: Arc::from(ZONE), operator, values: vec![Arc::from(zone(rng))] };
+        constraints.required = Some(vec![NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() }]);
+    }
+    if rng.chance(15) {
+        constraints.tolerations.push(Toleration {
+            key: Arc::from(TAINT),
+            exists: true,
+            value: Arc::from(""),
+            effect: Arc::from(""),
+        });
+    }
+    if rng.chance(8) {
+        let port = if rng.chance(50) { 8080 } else { 9090 };
+        constraints.host_ports.push(HostPort { ip: Arc::from("0.0.0.0"), protocol: Arc::from("TCP"), port });
+    }
+    Arc::new(Shape { requests, constraints })
+}
+
+fn zone(rng: &mut Rng) -> &'static str {
+    ["a", "b", "c"][rng.weighted(&[5, 4, 1])]
+}
+
+/// A node that just joined.
+pub(crate) fn node(name: NodeName, uid: Arc<str>, rng: &mut Rng) -> Node {
+    let zone = if rng.chance(60) { "a" } else { "b" };
+    Node {
+        allocatable: allocatable(rng),
+        labels: vec![(Arc::from(HOST), Arc::clone(&name)), (Arc::from(ZONE), Arc::from(zone))],
+        name,
+        uid,
+        taints: Vec::new(),
+        unschedulable: false,
+        not_ready: rng.chance(5),
+        declared_features: Vec::new(),
+    }
+}
+
+/// What a node has; drawn again when it is resized.
+pub(crate) fn allocatable(rng: &mut Rng) -> Resources {
+    let mut allocatable = Resources::new();
+    allocatable.set("pods", rng.between(4, 12));
+    allocatable.set("cpu", rng.between(2, 9) * 1000);
+    allocatable.set("memory", rng.between(4, 16) * GIB);
+    if rng.chance(40) {
+        allocatable.set("nvidia.com/gpu", rng.between(1, 4));
+    }
+    allocatable
+}

@@ -1,0 +1,237 @@
+//! What must be true once nothing is under way any more: whoever could run, runs; whoever ended, is recorded as ended;
+//! and where everything was deleted, nothing is left.
+
+use std::sync::Arc;
+
+use fluxqueue::workload::{Lifetime, Phase, Pod};
+use fluxqueue_api::JobState;
+
+use crate::checks::{Violation, broken};
+use crate::executor::Weather;
+use crate::fairness;
+use crate::jobs::{self, Unit};
+use crate::objects::{OURS, Run, Template};
+use crate::simulation::Simulation;
+use crate::trace;
+
+/// Rounds until the system must have come to rest.
+const ROUNDS_MAX: usize = 20_000;
+/// Longer than every back-off, hold-back and retry, in milliseconds.
+const CALM_MILLIS: i64 = 400_000;
+/// Then, for so long, nothing may happen at all.
+const QUIET_MILLIS: i64 = 120_000;
+/// Longer than finished jobs are kept, in milliseconds.
+const KEPT_MILLIS: i64 = 4_000_000;
+
+/// Whether pods end meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pods {
+    Frozen,
+    Ending,
+}
+
+/// Brings the system to rest and judges it. Pods that run go on running meanwhile, so that what waits, waits.
+pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
+    sim.world.complete_groups(&mut sim.server, sim.now, &mut sim.rng);
+    if sim.rng.chance(40) {
+        sim.world.release_everything(&mut sim.server);
+    }
+    if sim.rng.chance(40) {
+        sim.kubelets.heal(&mut sim.server);
+    }
+    settle(sim, Pods::Frozen, CALM_MILLIS)?;
+    stay_quiet(sim)?;
+    sim.stats.count("quiescence reached");
+    fairness::judge(sim)?;
+    judge_records(sim)
+}
+
+/// Lets everything end, deletes what is left, and sees that the cluster is as if nothing had been.
+pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
+    sim.world.release_everything(&mut sim.server);
+    sim.kubelets.heal(&mut sim.server);
+    settle(sim, Pods::Ending, CALM_MILLIS)?;
+    judge_records(sim)?;
+    let uids: Vec<_> = sim.server.controllers.keys().cloned().collect();
+    uids.iter().for_each(|uid| sim.server.remove_controller(uid));
+    let keys: Vec<_> = sim.server.pods.keys().cloned().collect();
+    keys.iter().for_each(|key| sim.server.delete_pod(key));
+    settle(sim, Pods::Ending, CALM_MILLIS)?;
+    fill_nodes(sim)?;
+    settle(sim, Pods::Ending, KEPT_MILLIS)?;
+    stay_quiet(sim)?;
+    if let Some(job) = sim.server.flux_jobs.values().next() {
+        return broken("nothing is left of what was deleted", trace::flux_job(job));
+    }
+    Ok(())
+}
+
+/// Everything arrives and succeeds, until nothing moves for `calm_millis`.
+fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Violation> {
+    let mut until = sim.now.plus_millis(calm_millis);
+    for _ in 0..ROUNDS_MAX {
+        let moved = drain(sim)?;
+        if moved {
+            until = until.max(sim.now.plus_millis(calm_millis.min(CALM_MILLIS)));
+            continue;
+        }
+        if sim.now >= until {
+            return Ok(());
+        }
+        let timers = [
+            sim.next_wake(),
+            sim.world.controllers.next_retry(&sim.server, sim.now),
+            if pods == Pods::Ending { sim.kubelets.next_end(&sim.server) } else { None },
+            Some(until),
+        ];
+        let next = timers.into_iter().flatten().min().unwrap_or(until);
+        sim.now = next.max(sim.now.plus_millis(1));
+        if pods == Pods::Ending {
+            sim.end_pods();
+        }
+    }
+    broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds and no end"))
+}
+
+/// Whatever is under way arrives. False if nothing was.
+fn drain(sim: &mut Simulation) -> Result<bool, Violation> {
+    let mut moved = false;
+    sim.publish();
+    while !sim.channel.is_empty() && sim.deliver() {
+        moved = true;
+    }
+    while sim.executor.waiting() > 0 {
+        sim.execute(Weather::Calm);
+        moved = true;
+    }
+    while sim.answer() {
+        moved = true;
+    }
+    moved |= sim.decide()? > 0;
+    while sim.admit()? {
+        moved = true;
+    }
+    let uids: Vec<_> = sim.server.controllers.keys().cloned().collect();
+    for uid in uids {
+        let (server, rng, stats) = (&mut sim.server, &mut sim.rng, &mut sim.stats);
+        let (did, made) = sim.world.controllers.sync_one(server, &uid, sim.now, rng, stats);
+        moved |= did;
+        if let Some((uid, run)) = made {
+            sim.world.runs.insert(uid, run);
+        }
+    }
+    while sim.world.controllers.collect_garbage(&mut sim.server, &mut sim.rng) {
+        moved = true;
+    }
+    while sim.kubelets.let_go(&mut sim.server, &mut sim.rng, &mut sim.stats) {
+        moved = true;
+    }
+    sim.publish();
+    Ok(moved)
+}
+
+/// Where nothing changes, nothing is done: timers may fire, but ask for nothing.
+fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
+    let end = sim.now.plus_millis(QUIET_MILLIS);
+    let mut wakes = 0_u32;
+    while sim.now < end {
+        let next = sim.next_wake().unwrap_or(end).min(end);
+        sim.now = next.max(sim.now.plus_millis(1));
+        wakes += 1;
+        let actions = sim.decide()?;
+        if actions > 0 {
+            return broken(
+                "the core becomes quiet",
+                format!("{actions} actions though nothing has changed for minutes"),
+            );
+        }
+        if wakes > 10_000 {
+            return broken("the core becomes quiet", "it wants to be woken all the time");
+        }
+    }
+    Ok(())
+}
+
+/// Each thing that was submitted has its record, and what has ended says so.
+fn judge_records(sim: &Simulation) -> Result<(), Violation> {
+    for pod in sim.server.pods.values().filter(|pod| *pod.scheduler == *OURS && pod.owner.is_none()) {
+        let unit = Unit::of(pod);
+        let records = jobs::records(&unit, &sim.server.flux_jobs);
+        if let (Unit::Single(_), false, []) = (&unit, pod.phase.is_terminal(), records.as_slice()) {
+            return broken(
+                "everything submitted is recorded",
+                format!("no FluxJob for pod {} ({})", pod.id, pod.id.uid),
+            );
+        }
+        if let (Unit::Single(_), [job]) = (&unit, records.as_slice()) {
+            let expected = match pod.phase {
+                Phase::Succeeded => JobState::Completed,
+                Phase::Failed | Phase::Refused { .. } => JobState::Failed,
+                Phase::Pending | Phase::Running => continue,
+            };
+            let state = job.status.as_ref().and_then(|status| status.state);
+            if state != Some(expected) {
+                let text = format!("{}, {}", trace::pod(pod), trace::flux_job(job));
+                return broken("finished jobs say how they ended", text);
+            }
+        }
+    }
+    for controller in sim.server.controllers.values().filter(|it| it.finished) {
+        let running = |pod: &Arc<Pod>| {
+            !pod.phase.is_terminal() && pod.owner.as_ref().is_some_and(|owner| owner.uid == controller.id.uid)
+        };
+        if sim.server.pods.values().any(running) {
+            continue;
+        }
+        let unit = Unit::Job(Arc::clone(&controller.id.uid));
+        for job in jobs::records(&unit, &sim.server.flux_jobs) {
+            let state = job.status.as_ref().and_then(|status| status.state);
+            let expected = if controller.failed { JobState::Failed } else { JobState::Completed };
+            if state != Some(expected) {
+                let text = format!("Job {} failed: {}, {}", controller.id, controller.failed, trace::flux_job(job));
+                return broken("finished jobs say how they ended", text);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A pod that needs all of a node is bound to each of them: so nothing is charged for pods that are gone.
+fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
+    sim.kubelets.heal(&mut sim.server);
+    let nodes: Vec<_> = sim.server.nodes.values().cloned().collect();
+    let mut keys = Vec::new();
+    for node in &nodes {
+        let mut shape = fluxqueue::workload::Shape {
+            requests: node.allocatable.clone(),
+            constraints: fluxqueue::cluster::constraints::Constraints::default(),
+        };
+        shape.constraints.node_selector.push((Arc::from(crate::objects::HOST), Arc::clone(&node.name)));
+        let template = Template {
+            scheduler: Arc::from(OURS),
+            shape: Arc::new(shape),
+            lifetime: Lifetime::Seconds(10),
+            priority: 0,
+            gates: Vec::new(),
+            group: None,
+            unsupported: Vec::new(),
+            run: Run { seconds: None, fails_percent: 0 },
+        };
+        let id = sim.server.new_ref(&format!("whole-{}", node.name));
+        sim.world.runs.insert(Arc::clone(&id.uid), template.run);
+        sim.server.put_pod(template.pod(id.clone(), sim.now, None, None));
+        keys.push(id.key);
+    }
+    settle(sim, Pods::Frozen, CALM_MILLIS)?;
+    for key in keys {
+        let pod = &sim.server.pods[&key];
+        if pod.phase != Phase::Running {
+            let record = jobs::records(&Unit::of(pod), &sim.server.flux_jobs).first().map(|job| job.status.clone());
+            let text = format!("pod {key} asks for all of an empty node and is {:?}: {record:?}", pod.phase);
+            return broken("nothing is charged for pods that are gone", text);
+        }
+        sim.stats.count("whole node filled again");
+        sim.server.delete_pod(&key);
+    }
+    settle(sim, Pods::Ending, CALM_MILLIS)
+}

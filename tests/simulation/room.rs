@@ -1,0 +1,68 @@
+//! Whether a pod may go to a node, and whether there is room: written once more, simply, and apart from the code under
+//! test, for what the simulation generates.
+
+use fluxqueue::cluster::constraints::{Operator, Requirement};
+use fluxqueue::cluster::{Node, Taint};
+use fluxqueue::workload::Pod;
+
+/// Why this node is not for this pod, whatever is on it. `None` if it is.
+pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {
+    if node.unschedulable {
+        return Some(format!("node {} is cordoned", node.name));
+    }
+    if node.not_ready {
+        return Some(format!("node {} is not ready", node.name));
+    }
+    if let Some(taint) = node.taints.iter().find(|taint| taint.effect.starts_with("No") && !tolerates(pod, taint)) {
+        return Some(format!("node {} has the taint {}", node.name, taint.key));
+    }
+    unselected(node, pod)
+}
+
+/// Why the kubelet of this node would not take the pod, whatever is on it.
+pub(crate) fn refused(node: &Node, pod: &Pod) -> Option<String> {
+    if node.taints.iter().any(|taint| &*taint.effect == "NoExecute" && !tolerates(pod, taint)) {
+        return Some("TaintToleration".into());
+    }
+    unselected(node, pod).map(|_| "NodeAffinity".into())
+}
+
+/// What is missing for the pod beside those that are there: `OutOf...` or `NodePorts`, as the kubelet says it.
+pub(crate) fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + Clone, pod: &Pod) -> Option<String> {
+    for (name, amount) in pod.shape.requests.iter() {
+        let used: u64 = there.clone().map(|other| other.shape.requests.get(name)).sum();
+        if used + amount > node.allocatable.get(name) {
+            return Some(format!("OutOf{name}"));
+        }
+    }
+    let ports = &pod.shape.constraints.host_ports;
+    let taken = there.flat_map(|other| &other.shape.constraints.host_ports);
+    taken.into_iter().any(|port| ports.contains(port)).then(|| "NodePorts".to_string())
+}
+
+fn unselected(node: &Node, pod: &Pod) -> Option<String> {
+    let constraints = &pod.shape.constraints;
+    let selector_matches = constraints.node_selector.iter().all(|(key, value)| label(node, key) == Some(&**value));
+    let terms_match = constraints
+        .required
+        .as_ref()
+        .is_none_or(|terms| terms.iter().any(|term| term.labels.iter().all(|requirement| meets(node, requirement))));
+    (!selector_matches || !terms_match).then(|| format!("node {} does not match the selector", node.name))
+}
+
+fn meets(node: &Node, requirement: &Requirement) -> bool {
+    let listed = label(node, &requirement.key).is_some_and(|value| requirement.values.iter().any(|v| **v == *value));
+    match requirement.operator {
+        Operator::In => listed,
+        Operator::NotIn => !listed,
+        _ => unreachable!("the simulation makes no other operators"),
+    }
+}
+
+fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value)
+}
+
+fn tolerates(pod: &Pod, taint: &Taint) -> bool {
+    pod.shape.constraints.tolerations.iter().any(|it| it.key == taint.key)
+}

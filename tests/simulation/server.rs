@@ -1,0 +1,213 @@
+//! A small model of the API server: the objects as they truly are, and the rules by which it changes them.
+//!
+//! What changed is handed to the [`crate::channel`]; nothing here decides who learns of it, or when.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue::cluster::Node;
+use fluxqueue::core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue::workload::{Controller, NodeName, ObjectKey, ObjectRef, Pod, ScheduledCondition, Time, Uid};
+use fluxqueue_api::{FluxJob, FluxJobStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use k8s_openapi::jiff::Timestamp;
+
+use crate::objects::NAMESPACE;
+
+/// All objects, and what changed since the changes were last taken.
+#[derive(Debug, Default)]
+pub(crate) struct Server {
+    pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
+    pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
+    pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    changes: Vec<Event>,
+    uids: u64,
+    revision: u64,
+}
+
+impl Server {
+    /// A uid that no object had before.
+    pub(crate) fn new_uid(&mut self) -> Uid {
+        self.uids += 1;
+        Arc::from(format!("uid-{:06}", self.uids))
+    }
+
+    /// Key and a new uid for an object of this name.
+    pub(crate) fn new_ref(&mut self, name: &str) -> ObjectRef {
+        ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: self.new_uid() }
+    }
+
+    /// What changed since the last call.
+    pub(crate) fn take_changes(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(crate) fn put_node(&mut self, node: Node) {
+        let node = Arc::new(node);
+        self.nodes.insert(Arc::clone(&node.name), Arc::clone(&node));
+        self.changes.push(Event::Node(node));
+    }
+
+    pub(crate) fn remove_node(&mut self, name: &NodeName) {
+        if let Some(node) = self.nodes.remove(name) {
+            self.changes.push(Event::NodeGone(Arc::clone(name), Arc::clone(&node.uid)));
+        }
+    }
+
+    /// Stores the pod; an unchanged one is no change.
+    pub(crate) fn put_pod(&mut self, pod: Pod) {
+        if self.pods.get(&pod.id.key).is_some_and(|old| **old == pod) {
+            return;
+        }
+        let pod = Arc::new(pod);
+        self.pods.insert(pod.id.key.clone(), Arc::clone(&pod));
+        self.changes.push(Event::Pod(pod));
+    }
+
+    pub(crate) fn remove_pod(&mut self, key: &ObjectKey) {
+        if let Some(pod) = self.pods.remove(key) {
+            self.changes.push(Event::PodGone(pod.id.clone()));
+        }
+    }
+
+    /// Asks for the pod's deletion: one that is on a node goes when its kubelet lets go of it.
+    pub(crate) fn delete_pod(&mut self, key: &ObjectKey) {
+        let Some(pod) = self.pods.get(key) else { return };
+        if pod.node.is_none() || pod.phase.is_terminal() {
+            self.remove_pod(key);
+        } else {
+            let mut pod = Pod::clone(pod);
+            pod.deleting = true;
+            self.put_pod(pod);
+        }
+    }
+
+    /// The pod, if it still is the one with this uid.
+    pub(crate) fn pod(&self, id: &ObjectRef) -> Option<&Arc<Pod>> {
+        self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid)
+    }
+
+    pub(crate) fn put_controller(&mut self, controller: Controller) {
+        if self.controllers.get(&controller.id.uid).is_some_and(|old| **old == controller) {
+            return;
+        }
+        let controller = Arc::new(controller);
+        self.controllers.insert(Arc::clone(&controller.id.uid), Arc::clone(&controller));
+        self.changes.push(Event::Controller(controller));
+    }
+
+    pub(crate) fn remove_controller(&mut self, uid: &Uid) {
+        if self.controllers.remove(uid).is_some() {
+            self.changes.push(Event::ControllerGone(Arc::clone(uid)));
+        }
+    }
+
+    pub(crate) fn put_flux_job(&mut self, mut job: FluxJob) {
+        self.revision += 1;
+        job.metadata.resource_version = Some(self.revision.to_string());
+        let job = Arc::new(job);
+        self.flux_jobs.insert(flux_job_key(&job), Arc::clone(&job));
+        self.changes.push(Event::FluxJob(job));
+    }
+
+    pub(crate) fn remove_flux_job(&mut self, key: &ObjectKey) {
+        if let Some(job) = self.flux_jobs.remove(key) {
+            self.changes.push(Event::FluxJobGone(flux_job_ref(&job)));
+        }
+    }
+
+    /// The `FluxJob`, if it still is the one with this uid.
+    pub(crate) fn flux_job(&self, id: &ObjectRef) -> Option<&Arc<FluxJob>> {
+        self.flux_jobs.get(&id.key).filter(|job| job.metadata.uid.as_deref() == Some(&*id.uid))
+    }
+
+    /// Does what the action asks, as the API server would, and answers.
+    pub(crate) fn apply(&mut self, action: &ActionKind, now: Time) -> Outcome {
+        match action {
+            ActionKind::Bind { pod, node } => Outcome::Bind(self.bind(pod, node)),
+            ActionKind::Ungate { pod, gate } => {
+                Outcome::Write(self.change_pod(pod, |pod| pod.gates.retain(|g| g != gate)))
+            }
+            ActionKind::SetPodScheduled { pod, reason, message } => Outcome::Write(self.change_pod(pod, |pod| {
+                pod.scheduled_condition = Some(ScheduledCondition {
+                    scheduled: false,
+                    reason: (*reason).to_string(),
+                    message: message.clone(),
+                });
+            })),
+            ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(job, now)),
+            ActionKind::WriteStatus { job, status, .. } => Outcome::Write(self.write_status(job, status)),
+            ActionKind::DeleteFluxJob { job } => Outcome::Write(if self.flux_job(job).is_some() {
+                self.remove_flux_job(&job.key);
+                WriteOutcome::Written(None)
+            } else {
+                WriteOutcome::Gone
+            }),
+            ActionKind::Note(_) => Outcome::Write(WriteOutcome::Written(None)),
+        }
+    }
+
+    fn bind(&mut self, id: &ObjectRef, node: &NodeName) -> BindOutcome {
+        let Some(pod) = self.pod(id) else { return BindOutcome::Gone };
+        if let Some(bound) = &pod.node {
+            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(Arc::clone(bound)) };
+        }
+        if pod.deleting {
+            return BindOutcome::Deleting;
+        }
+        if !pod.gates.is_empty() {
+            return BindOutcome::Gated;
+        }
+        // As the real one: whether the node exists, or has room, is not asked here.
+        let mut pod = Pod::clone(pod);
+        pod.node = Some(Arc::clone(node));
+        pod.nominated = None;
+        pod.scheduled_condition =
+            Some(ScheduledCondition { scheduled: true, reason: String::new(), message: String::new() });
+        self.put_pod(pod);
+        BindOutcome::Bound
+    }
+
+    fn change_pod(&mut self, id: &ObjectRef, change: impl FnOnce(&mut Pod)) -> WriteOutcome {
+        let Some(pod) = self.pod(id) else { return WriteOutcome::Gone };
+        let mut pod = Pod::clone(pod);
+        change(&mut pod);
+        self.put_pod(pod);
+        WriteOutcome::Written(None)
+    }
+
+    fn create(&mut self, job: &FluxJob, now: Time) -> WriteOutcome {
+        let mut job = job.clone();
+        if self.flux_jobs.contains_key(&flux_job_key(&job)) {
+            return WriteOutcome::Exists;
+        }
+        job.metadata.uid = Some(self.new_uid().to_string());
+        job.metadata.generation = Some(1);
+        job.metadata.creation_timestamp = Timestamp::from_second(now.seconds()).ok().map(meta::Time);
+        job.status = None;
+        let key = flux_job_key(&job);
+        self.put_flux_job(job);
+        WriteOutcome::Written(self.flux_jobs.get(&key).cloned())
+    }
+
+    fn write_status(&mut self, id: &ObjectRef, status: &FluxJobStatus) -> WriteOutcome {
+        let Some(job) = self.flux_job(id) else { return WriteOutcome::Gone };
+        if job.status.as_ref() != Some(status) {
+            let mut job = FluxJob::clone(job);
+            job.status = Some(status.clone());
+            self.put_flux_job(job);
+        }
+        WriteOutcome::Written(None)
+    }
+}
+
+/// Namespace and name of a `FluxJob`.
+pub(crate) fn flux_job_key(job: &FluxJob) -> ObjectKey {
+    ObjectKey::new(job.metadata.namespace.as_deref().unwrap_or(""), job.metadata.name.as_deref().unwrap_or(""))
+}
+
+/// Key and uid of a stored `FluxJob`.
+pub(crate) fn flux_job_ref(job: &FluxJob) -> ObjectRef {
+    ObjectRef { key: flux_job_key(job), uid: Arc::from(job.metadata.uid.as_deref().unwrap_or("")) }
+}

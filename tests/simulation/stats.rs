@@ -1,0 +1,76 @@
+//! What a run went through, so that a rule that was never put to the test is seen.
+
+use std::collections::BTreeMap;
+
+/// Counts by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Stats(BTreeMap<&'static str, u64>);
+
+/// What every full run must have met at least once.
+const MUST_HAPPEN: [&str; 33] = [
+    "Binding: bound",
+    "Binding: bound elsewhere",
+    "Binding: pod being deleted",
+    "Binding: pod gone",
+    "FluxJob deleted by hand",
+    "FluxJob held by hand",
+    "FluxJob priority edited by hand",
+    "Job failed",
+    "Job finished",
+    "Job suspended",
+    "answer of a Binding lost",
+    "answer of a write lost",
+    "bare group submitted",
+    "contradicting group submitted",
+    "crash",
+    "crash with a half-bound gang",
+    "foreign gate removed",
+    "foreign pod refused by its kubelet",
+    "gang placement written",
+    "head of the queue would have to be checked",
+    "node cordoned",
+    "node joined",
+    "node left",
+    "node not ready",
+    "node resized",
+    "our pod refused by its kubelet",
+    "owner deleted",
+    "pod bound to a node that is gone",
+    "pod name reused",
+    "quiescence reached",
+    "service pod replaced",
+    "whole node filled again",
+    "write of a dead process took effect",
+];
+
+impl Stats {
+    /// One more of these.
+    pub(crate) fn count(&mut self, what: &'static str) {
+        self.add(what, 1);
+    }
+
+    /// So many more of these.
+    pub(crate) fn add(&mut self, what: &'static str, count: u64) {
+        *self.0.entry(what).or_default() += count;
+    }
+
+    /// Adds the counts of another run.
+    pub(crate) fn merge(&mut self, other: &Stats) {
+        other.0.iter().for_each(|(what, count)| self.add(what, *count));
+    }
+
+    /// How many of these.
+    pub(crate) fn get(&self, what: &str) -> u64 {
+        self.0.get(what).copied().unwrap_or(0)
+    }
+
+    /// What should have happened and never did.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        MUST_HAPPEN.into_iter().filter(|what| self.get(what) == 0).collect()
+    }
+
+    /// One line for each count.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(what, count)| format!("{count:>9}  {what}"))
+    }
+}

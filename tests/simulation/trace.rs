@@ -1,0 +1,154 @@
+//! The last things that happened, for the reader of a failure, and a digest of all of them, to compare runs by.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use fluxqueue::core::{Action, ActionKind, Event, Outcome, WriteOutcome};
+use fluxqueue::workload::{Controller, Pod};
+use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
+
+/// Lines that are kept.
+const LINES_MAX: usize = 3_000;
+
+/// What is recorded of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    enabled: bool,
+    lines: VecDeque<String>,
+    digest: DefaultHasher,
+}
+
+impl Trace {
+    /// A disabled trace costs nothing: its lines are not even made.
+    pub(crate) fn new(enabled: bool) -> Self {
+        Trace { enabled, ..Trace::default() }
+    }
+
+    /// Adds a line.
+    pub(crate) fn add(&mut self, line: impl FnOnce() -> String) {
+        if self.enabled {
+            let line = line();
+            line.hash(&mut self.digest);
+            if self.lines.len() == LINES_MAX {
+                self.lines.pop_front();
+            }
+            self.lines.push_back(line);
+        }
+    }
+
+    /// A number that is the same for the same lines.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest.finish()
+    }
+
+    /// The last lines.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(String::as_str)
+    }
+}
+
+/// An event in a line.
+pub(crate) fn event(event: &Event) -> String {
+    match event {
+        Event::Node(node) => {
+            let trouble = [(node.unschedulable, "cordoned"), (node.not_ready, "not ready")];
+            let trouble: Vec<&str> = trouble.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+            let has: Vec<String> = node.allocatable.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+            format!("node {} ({}) {} {trouble:?} taints {}", node.name, node.uid, has.join(" "), node.taints.len())
+        }
+        Event::NodeGone(name, uid) => format!("node {name} ({uid}) gone"),
+        Event::Pod(pod) => self::pod(pod),
+        Event::PodGone(id) => format!("pod {id} ({}) gone", id.uid),
+        Event::Controller(it) => controller(it),
+        Event::ControllerGone(uid) => format!("controller ({uid}) gone"),
+        Event::FluxJob(job) => flux_job(job),
+        Event::FluxJobGone(id) => format!("FluxJob {id} ({}) gone", id.uid),
+        Event::Synced => "synced".to_string(),
+        Event::Done(id, Outcome::Bind(outcome)) => format!("outcome of {id}: {outcome:?}"),
+        Event::Done(id, Outcome::Write(WriteOutcome::Written(stored))) => {
+            format!("outcome of {id}: written {}", stored.as_ref().map_or(String::new(), |job| flux_job(job)))
+        }
+        Event::Done(id, Outcome::Write(outcome)) => format!("outcome of {id}: {outcome:?}"),
+    }
+}
+
+/// An action in a line.
+pub(crate) fn action(action: &Action) -> String {
+    format!("#{} {}", action.id, kind(&action.kind))
+}
+
+/// What an action does, in a line.
+pub(crate) fn kind(kind: &ActionKind) -> String {
+    match kind {
+        ActionKind::Bind { pod, node } => format!("bind pod {pod} ({}) to {node}", pod.uid),
+        ActionKind::Ungate { pod, gate } => format!("take gate {gate} off pod {pod} ({})", pod.uid),
+        ActionKind::SetPodScheduled { pod, reason, message } => {
+            format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)
+        }
+        ActionKind::CreateFluxJob { job, urgency } => format!("create {urgency:?} {}", flux_job(job)),
+        ActionKind::WriteStatus { job, status, urgency } => {
+            format!("write {urgency:?} FluxJob {job} ({}) {}", job.uid, self::status(status))
+        }
+        ActionKind::DeleteFluxJob { job } => format!("delete FluxJob {job} ({})", job.uid),
+        ActionKind::Note(note) => format!("note {} {}: {}", note.subject.key(), note.reason, note.note),
+    }
+}
+
+/// A pod in a line.
+pub(crate) fn pod(pod: &Pod) -> String {
+    let asks: Vec<String> = pod.shape.requests.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+    let owner = pod.owner.as_ref().map_or(String::new(), |it| format!(" of {:?} {}", it.kind, it.uid));
+    let group = pod.group.as_ref().map_or(String::new(), |it| format!(" group {} {:?}", it.name, it.size));
+    let deleting = if pod.deleting { " deleting" } else { "" };
+    format!(
+        "pod {} ({}) {:?} on {:?}{deleting} gates {:?}{owner}{group} {} {:?} priority {} by {}",
+        pod.id,
+        pod.id.uid,
+        pod.phase,
+        pod.node,
+        pod.gates,
+        asks.join(" "),
+        pod.lifetime,
+        pod.priority,
+        pod.scheduler
+    )
+}
+
+fn controller(it: &Controller) -> String {
+    let flags = [(it.finished, "finished"), (it.failed, "failed"), (it.deleting, "deleting")];
+    let flags: Vec<&str> = flags.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+    format!(
+        "{:?} {} ({}) wants {} together {} succeeded {} of {:?} at {} {flags:?}",
+        it.kind, it.id, it.id.uid, it.wants, it.can_start_together, it.succeeded, it.completions, it.parallelism
+    )
+}
+
+/// A `FluxJob` in a line.
+pub(crate) fn flux_job(job: &FluxJob) -> String {
+    let meta = &job.metadata;
+    let name = meta.name.as_deref().unwrap_or("");
+    let uid = meta.uid.as_deref().unwrap_or("new");
+    let owners: Vec<&str> = meta.owner_references.iter().flatten().map(|owner| &*owner.uid).collect();
+    let annotations: Vec<&String> = meta.annotations.iter().flatten().map(|(_, value)| value).collect();
+    let hold = if job.spec.hold { " held" } else { "" };
+    format!(
+        "FluxJob {name} ({uid}) gen {:?} for {annotations:?} owners {owners:?} priority {}{hold} {}",
+        meta.generation,
+        job.spec.priority,
+        job.status.as_ref().map_or("without status".to_string(), status)
+    )
+}
+
+fn status(status: &FluxJobStatus) -> String {
+    let place = |it: &PlacementRange| format!("{}[{}]={}x{}", it.role, it.ranks, it.nodes, it.per_node);
+    let placement: Vec<String> = status.placement.iter().map(place).collect();
+    format!(
+        "{:?} queued {:?} {} placement [{}] blocked {:?} conditions {:?}",
+        status.state,
+        status.queued_at.as_ref().map(|at| at.0.as_microsecond()),
+        status.size.as_deref().unwrap_or(""),
+        placement.join(" "),
+        status.blocked_by.as_ref().map(|it| format!("{}: {}", it.reason, it.message)),
+        status.conditions.iter().map(|it| format!("{}={} {}", it.type_, it.status, it.reason)).collect::<Vec<_>>()
+    )
+}

@@ -1,0 +1,148 @@
+//! What the core knows: everything it was told, and everything it asked for since its process started. The rules about a
+//! Binding are judged by this, not by the truth, which nobody can know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue::cluster::Node;
+use fluxqueue::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue::workload::{Controller, NodeName, ObjectKey, Pod, Uid};
+use fluxqueue_api::{FluxJob, PlacementRange};
+
+use crate::server::flux_job_key;
+
+/// The knowledge of one process.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) synced: bool,
+    pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
+    pub(crate) pods: BTreeMap<Uid, Arc<Pod>>,
+    /// Pods and `FluxJob`s of which it was told that they are gone.
+    pub(crate) gone: BTreeSet<Uid>,
+    pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
+    pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Placements by uid of the `FluxJob` that the core was told are stored.
+    pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
+    /// Bindings of pods that the core has not been told are bound.
+    pub(crate) bindings: BTreeMap<Uid, Binding>,
+    /// Actions whose outcome the core has not heard.
+    pub(crate) open: BTreeMap<ActionId, ActionKind>,
+    /// Pods of which the core heard that its gate is off, before it heard of the pod.
+    pub(crate) ungated: BTreeSet<Uid>,
+}
+
+/// A Binding that was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Binding {
+    pub(crate) node: NodeName,
+    pub(crate) state: BindingState,
+}
+
+/// What is known of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BindingState {
+    /// No answer yet.
+    Open,
+    /// It took effect.
+    Sure,
+    /// It failed, with or without effect.
+    Unsure,
+}
+
+impl View {
+    /// The core is told this.
+    pub(crate) fn tell(&mut self, event: &Event) {
+        match event {
+            Event::Node(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
+            Event::NodeGone(name, uid) => {
+                if self.nodes.get(name).is_some_and(|node| node.uid == *uid) {
+                    self.nodes.remove(name);
+                }
+            }
+            Event::Pod(pod) => drop(self.pods.insert(Arc::clone(&pod.id.uid), Arc::clone(pod))),
+            Event::PodGone(id) => {
+                self.pods.remove(&id.uid);
+                self.bindings.remove(&id.uid);
+                self.gone.insert(Arc::clone(&id.uid));
+            }
+            Event::Controller(it) => drop(self.controllers.insert(Arc::clone(&it.id.uid), Arc::clone(it))),
+            Event::ControllerGone(uid) => drop(self.controllers.remove(uid)),
+            Event::FluxJob(job) => {
+                self.note_placement(job);
+                self.flux_jobs.insert(flux_job_key(job), Arc::clone(job));
+            }
+            Event::FluxJobGone(id) => {
+                self.gone.insert(Arc::clone(&id.uid));
+                if self.flux_jobs.get(&id.key).is_some_and(|job| job.metadata.uid.as_deref() == Some(&*id.uid)) {
+                    self.flux_jobs.remove(&id.key);
+                }
+            }
+            Event::Synced => self.synced = true,
+            Event::Done(id, outcome) => self.tell_outcome(*id, outcome),
+        }
+    }
+
+    fn note_placement(&mut self, job: &FluxJob) {
+        let (Some(uid), Some(status)) = (&job.metadata.uid, &job.status) else { return };
+        self.acknowledge(&Arc::from(uid.as_str()), &status.placement);
+    }
+
+    fn acknowledge(&mut self, uid: &Uid, placement: &[PlacementRange]) {
+        let known = self.acknowledged.entry(Arc::clone(uid)).or_default();
+        if !placement.is_empty() && !known.iter().any(|it| it == placement) {
+            known.push(placement.to_vec());
+        }
+    }
+
+    fn tell_outcome(&mut self, id: ActionId, outcome: &Outcome) {
+        match (self.open.remove(&id), outcome) {
+            (Some(ActionKind::Bind { pod, .. }), Outcome::Bind(outcome)) => {
+                let Some(binding) = self.bindings.get_mut(&pod.uid) else { return };
+                match outcome {
+                    BindOutcome::Bound => binding.state = BindingState::Sure,
+                    BindOutcome::BoundElsewhere(node) => {
+                        *binding = Binding { node: Arc::clone(node), state: BindingState::Sure };
+                    }
+                    BindOutcome::Failed(_) => binding.state = BindingState::Unsure,
+                    BindOutcome::Gone | BindOutcome::Deleting | BindOutcome::Gated => {
+                        self.bindings.remove(&pod.uid);
+                    }
+                }
+            }
+            (Some(ActionKind::WriteStatus { job, status, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
+                self.acknowledge(&job.uid, &status.placement);
+            }
+            (Some(ActionKind::CreateFluxJob { .. }), Outcome::Write(WriteOutcome::Written(Some(job)))) => {
+                self.note_placement(job);
+            }
+            (Some(ActionKind::Ungate { pod, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
+                self.ungated.insert(pod.uid);
+            }
+            _ => {}
+        }
+    }
+
+    /// The core asks for this.
+    pub(crate) fn ask(&mut self, action: &Action) {
+        if let ActionKind::Bind { pod, node } = &action.kind {
+            let binding = Binding { node: Arc::clone(node), state: BindingState::Open };
+            self.bindings.insert(Arc::clone(&pod.uid), binding);
+        }
+        if !matches!(action.kind, ActionKind::Note(_)) {
+            self.open.insert(action.id, action.kind.clone());
+        }
+    }
+
+    /// Where the pod is or may be, by all that the core knows.
+    pub(crate) fn node_of<'a>(&'a self, pod: &'a Pod) -> Option<&'a NodeName> {
+        pod.node.as_ref().or_else(|| Some(&self.bindings.get(&pod.id.uid)?.node))
+    }
+
+    /// All pods that are or may be on the node, and have not ended.
+    pub(crate) fn charged<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a Pod> + Clone {
+        self.pods
+            .values()
+            .map(|pod| &**pod)
+            .filter(move |pod| !pod.phase.is_terminal() && self.node_of(pod) == Some(node))
+    }
+}

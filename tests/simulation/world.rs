@@ -1,0 +1,334 @@
+//! The users: they submit all that people submit, change their minds, and edit what they should leave alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue::workload::{Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
+use fluxqueue_api::FluxJob;
+
+use crate::controllers::{Controllers, JobPlan, Plan, owner_of};
+use crate::objects::{FOREIGN_GATE, NAMESPACE, OURS, Run, Template};
+use crate::rng::Rng;
+use crate::server::Server;
+use crate::stats::Stats;
+
+/// Pods of ours that wait or run, at most: beyond that, users only take away.
+const PODS_MAX: usize = 28;
+
+/// What the users mean to do, and how their pods will fare.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) controllers: Controllers,
+    pub(crate) runs: BTreeMap<Uid, Run>,
+    /// Members of bare groups that are still to come.
+    coming: Vec<(String, Template)>,
+    submitted: u64,
+}
+
+impl World {
+    /// Somebody does something.
+    pub(crate) fn act(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+        let alive = server.pods.values().filter(|pod| &*pod.scheduler == OURS && !pod.phase.is_terminal()).count();
+        let crowded = alive + self.coming.len() >= PODS_MAX;
+        if !crowded && rng.chance(45) {
+            self.submit(server, now, rng, stats);
+        } else if !self.coming.is_empty() && rng.chance(70) {
+            self.next_member(server, now, rng);
+        } else {
+            self.change(server, rng, stats, crowded);
+        }
+    }
+
+    /// All members of groups that are still to come, come.
+    pub(crate) fn complete_groups(&mut self, server: &mut Server, now: Time, rng: &mut Rng) {
+        while !self.coming.is_empty() {
+            self.next_member(server, now, rng);
+        }
+    }
+
+    /// How a pod fares once it runs.
+    pub(crate) fn run_of(runs: &BTreeMap<Uid, Run>, uid: &Uid) -> Run {
+        runs.get(uid).copied().unwrap_or(Run { seconds: Some(10), fails_percent: 0 })
+    }
+
+    /// Forgets pods that are no more.
+    pub(crate) fn tidy(&mut self, server: &Server) {
+        let there: std::collections::BTreeSet<&Uid> = server.pods.values().map(|pod| &pod.id.uid).collect();
+        self.runs.retain(|uid, _| there.contains(uid));
+        self.controllers.workloads.retain(|uid, _| server.controllers.contains_key(uid));
+    }
+
+    fn submit(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+        self.submitted += 1;
+        let number = self.submitted;
+        match rng.weighted(&[6, 5, 6, 2, 2]) {
+            0 => {
+                // Names are used again, once they are free.
+                let name = if rng.chance(30) { format!("pod-{}", rng.below(4)) } else { format!("lone-{number}") };
+                self.submit_pod(server, &name, Template::random(rng), now, stats);
+                stats.count("lone pod submitted");
+            }
+            1 => self.submit_group(rng, stats),
+            2 => self.submit_job(server, now, rng, stats),
+            3 => self.submit_service(server, rng, stats),
+            _ => {
+                let replicas = count(rng.between(1, 4));
+                let plan = Plan::Stateful { replicas, ordered: rng.chance(60) };
+                let name = if rng.chance(50) { "db".to_string() } else { format!("db-{number}") };
+                if !server.controllers.values().any(|it| *it.id.key.name == *name) {
+                    let id = server.new_ref(&name);
+                    self.controllers.add(server, id, None, Template::random(rng).endless(), plan);
+                    stats.count("StatefulSet submitted");
+                }
+            }
+        }
+    }
+
+    fn submit_pod(&mut self, server: &mut Server, name: &str, template: Template, now: Time, stats: &mut Stats) {
+        if let Some(old) = server.pods.get(&ObjectKey::new(NAMESPACE, name)) {
+            // The name is taken: the user deletes what has ended, and comes back later.
+            if old.phase.is_terminal() {
+                let key = old.id.key.clone();
+                server.remove_pod(&key);
+                stats.count("pod name reused");
+            } else {
+                return;
+            }
+        }
+        let id = server.new_ref(name);
+        self.runs.insert(Arc::clone(&id.uid), template.run);
+        server.put_pod(template.pod(id, now, None, None));
+    }
+
+    fn submit_group(&mut self, rng: &mut Rng, stats: &mut Stats) {
+        let number = self.submitted;
+        let members = rng.between(2, 6);
+        let name: Arc<str> =
+            Arc::from(if rng.chance(25) { format!("gang-{}", rng.below(2)) } else { format!("gang-{number}") });
+        let base = Template::random(rng);
+        let other = if rng.chance(25) { Template::random(rng) } else { base.clone() };
+        let size = |size: u64| Ok(count(size));
+        let (what, sizes) = match rng.weighted(&[14, 2, 2, 1, 1]) {
+            0 => ("bare group submitted", [size(members), size(members)]),
+            1 => ("group larger than its size submitted", [size(members - 1), size(members - 1)]),
+            2 => ("group smaller than its size submitted", [size(members + 1), size(members + 1)]),
+            3 => ("contradicting group submitted", [size(members), size(members + 1)]),
+            _ => {
+                let bad = Err("label fluxqueue.group-size: \"many\" is no number".to_string());
+                ("group without a valid size submitted", [bad.clone(), bad])
+            }
+        };
+        stats.count(what);
+        for member in 0..members {
+            // The first is the launcher, if the group has one.
+            let mut template = if member == 0 { other.clone() } else { base.clone() };
+            template.priority = base.priority;
+            let size = sizes[usize::from(member + 1 == members)].clone();
+            template.group = Some(GroupLabels { name: Arc::clone(&name), size });
+            self.coming.push((format!("{name}-{number}-{member}"), template));
+        }
+    }
+
+    fn next_member(&mut self, server: &mut Server, now: Time, rng: &mut Rng) {
+        if let Some((name, template)) = rng.take(&mut self.coming) {
+            self.submit_pod(server, &name, template, now, &mut Stats::default());
+        }
+    }
+
+    fn submit_job(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+        let parallelism = count(rng.between(1, 5));
+        let completions = match rng.weighted(&[3, 2, 1]) {
+            0 => Some(parallelism),
+            1 => Some(count(rng.between(1, 8))),
+            _ => None,
+        };
+        let indexed = completions.is_some() && rng.chance(50);
+        let mut plan = JobPlan::new(parallelism, completions, indexed, rng.below(4));
+        plan.suspended = rng.chance(8);
+        if rng.chance(10) {
+            let seconds = rng.between(20, 300);
+            plan.deadline = Some(now.plus_millis(i64::try_from(seconds * 1000).expect("minutes")));
+        }
+        let mut template = Template::random(rng).ending(rng);
+        let name = format!("job-{}", self.submitted);
+        if rng.chance(10) {
+            let size = u64::from(parallelism) + rng.between(0, 2);
+            template.group = Some(GroupLabels { name: Arc::from(name.as_str()), size: Ok(count(size)) });
+            stats.count("Job with group labels submitted");
+        }
+        let id = server.new_ref(&name);
+        self.controllers.add(server, id, None, template, Plan::Job(plan));
+        stats.count("Job submitted");
+    }
+
+    fn submit_service(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+        let replicas = count(rng.between(1, 4));
+        let name = format!("service-{}", self.submitted);
+        let mut template = Template::random(rng).endless();
+        if rng.chance(15) {
+            let size = Ok(count(u64::from(replicas) + rng.between(0, 2)));
+            template.group = Some(GroupLabels { name: Arc::from(name.as_str()), size });
+            stats.count("Deployment with group labels submitted");
+        }
+        let mut owner = None;
+        if rng.chance(70) {
+            let id = server.new_ref(&name);
+            self.controllers.add(server, id.clone(), None, template.clone(), Plan::Deployment { replicas });
+            let deployment = &server.controllers[&id.uid];
+            owner = Some(owner_of(deployment));
+        }
+        let set = server.new_ref(&format!("{name}-5d8f"));
+        self.controllers.add(server, set, owner, template, Plan::Replicas(replicas));
+        stats.count("service submitted");
+    }
+
+    /// Somebody changes, deletes or edits something.
+    fn change(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats, crowded: bool) {
+        match rng.weighted(&[5, if crowded { 9 } else { 3 }, 3, 2, 3, 3, 6]) {
+            0 => delete_pod(server, rng, stats),
+            1 => self.delete_owner(server, rng, stats),
+            2 => self.scale(server, rng, stats),
+            3 => self.suspend(server, rng, stats),
+            4 => edit_flux_job(server, rng, stats),
+            5 => remove_foreign_gate(server, rng, stats),
+            _ => clear_ended_pod(server, rng),
+        }
+    }
+
+    fn delete_owner(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+        let owners: Vec<Arc<Controller>> =
+            server.controllers.values().filter(|it| it.owner.is_none()).cloned().collect();
+        let Some(owner) = rng.pick(&owners) else { return };
+        stats.count("owner deleted");
+        if rng.chance(30) && !matches!(owner.kind, OwnerKind::Deployment) {
+            server.put_controller(Controller { deleting: true, ..Controller::clone(owner) });
+        } else {
+            server.remove_controller(&owner.id.uid);
+            self.controllers.workloads.remove(&owner.id.uid);
+        }
+    }
+
+    fn scale(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+        let uids: Vec<Uid> = self.controllers.workloads.keys().cloned().collect();
+        let Some(uid) = rng.pick(&uids) else { return };
+        let wanted = count(rng.between(0, 5));
+        match &mut self.controllers.workloads.get_mut(uid).expect("just listed").plan {
+            Plan::Job(job) => job.parallelism = wanted.max(1),
+            Plan::Replicas(replicas) | Plan::Stateful { replicas, .. } | Plan::Deployment { replicas } => {
+                *replicas = wanted;
+            }
+        }
+        stats.count("controller scaled");
+        self.controllers.refresh(server, uid);
+        // What is asked of a Deployment, its ReplicaSet does.
+        let owned = |it: &&Arc<Controller>| it.owner.as_ref().is_some_and(|owner: &Owner| owner.uid == *uid);
+        if let Some(set) = server.controllers.values().find(owned).map(|set| Arc::clone(&set.id.uid)) {
+            if let Some(workload) = self.controllers.workloads.get_mut(&set) {
+                workload.plan = Plan::Replicas(wanted);
+            }
+            self.controllers.refresh(server, &set);
+        }
+    }
+
+    fn suspend(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+        let jobs = self.controllers.workloads.iter().filter(|(_, it)| matches!(it.plan, Plan::Job(_)));
+        let uids: Vec<Uid> = jobs.map(|(uid, _)| Arc::clone(uid)).collect();
+        let Some(uid) = rng.pick(&uids) else { return };
+        if let Plan::Job(job) = &mut self.controllers.workloads.get_mut(uid).expect("just listed").plan {
+            job.suspended = !job.suspended;
+            stats.count(if job.suspended { "Job suspended" } else { "Job resumed" });
+        }
+        self.controllers.refresh(server, uid);
+    }
+
+    /// Everything that holds something back is taken away: suspension, foreign gates, holds.
+    pub(crate) fn release_everything(&mut self, server: &mut Server) {
+        let uids: Vec<Uid> = self.controllers.workloads.keys().cloned().collect();
+        for uid in uids {
+            if let Plan::Job(job) = &mut self.controllers.workloads.get_mut(&uid).expect("just listed").plan {
+                job.suspended = false;
+            }
+            self.controllers.refresh(server, &uid);
+        }
+        let gated: Vec<Arc<Pod>> = server.pods.values().filter(|pod| has_foreign_gate(pod)).cloned().collect();
+        gated.iter().for_each(|pod| ungate(server, pod));
+        let held: Vec<Arc<FluxJob>> = server.flux_jobs.values().filter(|job| job.spec.hold).cloned().collect();
+        for job in held {
+            let mut job = FluxJob::clone(&job);
+            job.spec.hold = false;
+            job.metadata.generation = job.metadata.generation.map(|n| n + 1);
+            server.put_flux_job(job);
+        }
+    }
+}
+
+fn count(number: u64) -> u32 {
+    u32::try_from(number).expect("a few")
+}
+
+fn delete_pod(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    let keys: Vec<&ObjectKey> = server.pods.iter().filter(|(_, pod)| !pod.deleting).map(|(key, _)| key).collect();
+    if let Some(key) = rng.pick(&keys).map(|key| ObjectKey::clone(key)) {
+        stats.count("pod deleted by its user");
+        server.delete_pod(&key);
+    }
+}
+
+/// People clear away bare pods that have ended.
+fn clear_ended_pod(server: &mut Server, rng: &mut Rng) {
+    let ended = server.pods.values().filter(|pod| pod.phase.is_terminal());
+    let ended: Vec<ObjectKey> = ended.filter(|pod| !of_job(pod)).map(|pod| pod.id.key.clone()).collect();
+    if let Some(key) = rng.pick(&ended) {
+        server.remove_pod(key);
+    }
+}
+
+fn of_job(pod: &Pod) -> bool {
+    pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job)
+}
+
+fn has_foreign_gate(pod: &Pod) -> bool {
+    pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE)
+}
+
+fn ungate(server: &mut Server, pod: &Pod) {
+    let mut pod = pod.clone();
+    pod.gates.retain(|gate| **gate != *FOREIGN_GATE);
+    server.put_pod(pod);
+}
+
+fn remove_foreign_gate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    let gated: Vec<Arc<Pod>> = server.pods.values().filter(|pod| has_foreign_gate(pod)).cloned().collect();
+    if let Some(pod) = rng.pick(&gated) {
+        stats.count("foreign gate removed");
+        ungate(server, pod);
+    }
+}
+
+fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    let keys: Vec<ObjectKey> = server.flux_jobs.keys().cloned().collect();
+    let Some(key) = rng.pick(&keys) else { return };
+    let mut job = FluxJob::clone(&server.flux_jobs[key]);
+    match rng.weighted(&[3, 3, 2]) {
+        0 => {
+            job.spec.hold = !job.spec.hold;
+            stats.count(if job.spec.hold { "FluxJob held by hand" } else { "FluxJob released by hand" });
+        }
+        1 => {
+            job.spec.priority = *rng.pick(&[-10, 0, 5, 50]).unwrap_or(&0);
+            stats.count("FluxJob priority edited by hand");
+        }
+        _ => {
+            stats.count("FluxJob deleted by hand");
+            server.remove_flux_job(key);
+            return;
+        }
+    }
+    job.metadata.generation = job.metadata.generation.map(|n| n + 1);
+    server.put_flux_job(job);
+}
+
+/// What is known of a pod's end.
+pub(crate) fn ends(pod: &Pod) -> bool {
+    pod.lifetime != Lifetime::Endless
+}

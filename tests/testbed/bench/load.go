@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"golang.org/x/sync/errgroup"
+
+	"fluxqueue/tests/testbed/controlplane"
+)
+
+const (
+	creating     = 32 // requests at a time while pods are made
+	clearTimeout = 3 * time.Minute
+	settle       = 2 * time.Second // between rows, for controllers to come to rest
+)
+
+func (b *bench) connect(ctx context.Context) error {
+	client, config, err := controlplane.Client(b.testbed.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	b.client = client
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources are JSON
+	if b.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range nodes.Items {
+		b.nodes = append(b.nodes, nodes.Items[i].Name)
+	}
+	if len(b.nodes) == 0 {
+		return fmt.Errorf("node file %s: no nodes", b.options.Nodes)
+	}
+	return nil
+}
+
+// install applies what Fluxqueue needs in the cluster.
+func (b *bench) install(ctx context.Context) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, path := range b.options.Install {
+		flag := "-f"
+		if _, err := os.Stat(filepath.Join(path, "kustomization.yaml")); err == nil {
+			flag = "-k"
+		}
+		cmd := exec.CommandContext(ctx, executable, "kubectl", "--kubeconfig", b.testbed.Kubeconfig(),
+			"apply", "--server-side", flag, path)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("applying %s: %w:\n%s", path, err, output)
+		}
+	}
+	return nil
+}
+
+// makePods makes a row's namespace and pods, and returns when all are there.
+func (b *bench) makePods(ctx context.Context, namespace string, r *row) error {
+	object := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := b.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := b.awaitAccount(ctx, namespace); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(creating)
+	if r.gangs && b.options.Jobs {
+		for i := range b.options.Pods / b.options.GangSize {
+			group.Go(func() error {
+				job := gangJob(i, b.options.GangSize, r.scheduler)
+				_, err := b.client.BatchV1().Jobs(namespace).Create(groupCtx, job, metav1.CreateOptions{})
+				return err
+			})
+		}
+	} else {
+		for i := range b.options.Pods {
+			group.Go(func() error {
+				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i)}, Spec: podSpec(r.scheduler)}
+				if r.gangs {
+					pod.Labels = map[string]string{
+						"fluxqueue.pod-group":  fmt.Sprintf("gang-%d", i/b.options.GangSize),
+						"fluxqueue.group-size": strconv.Itoa(b.options.GangSize),
+					}
+				}
+				_, err := b.client.CoreV1().Pods(namespace).Create(groupCtx, pod, metav1.CreateOptions{})
+				return err
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := b.awaitPods(ctx, namespace, b.options.Pods); err != nil {
+		return err
+	}
+	time.Sleep(settle)
+	return nil
+}
+
+// podSpec asks for one of 32 CPUs, so that 5,000 pods fill a third of 500 nodes. The pods stay.
+func podSpec(scheduler string) v1.PodSpec {
+	grace := int64(0)
+	return v1.PodSpec{
+		SchedulerName:                 scheduler,
+		RestartPolicy:                 v1.RestartPolicyNever,
+		TerminationGracePeriodSeconds: &grace,
+		Containers: []v1.Container{{
+			Name: "main", Image: "pause",
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+				v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("1Gi"),
+			}},
+		}},
+	}
+}
+
+func gangJob(i, size int, scheduler string) *batchv1.Job {
+	count := int32(size)
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gang-%d", i)}}
+	job.Spec.Parallelism, job.Spec.Completions = &count, &count
+	job.Spec.Template.Spec = podSpec(scheduler)
+	return job
+}
+
+func (b *bench) awaitAccount(ctx context.Context, namespace string) error {
+	return poll(ctx, func() (bool, error) {
+		_, err := b.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+func (b *bench) awaitPods(ctx context.Context, namespace string, wanted int) error {
+	return poll(ctx, func() (bool, error) {
+		// Metadata would do, but this is from the API server's cache, between rows.
+		pods, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		return err == nil && len(pods.Items) == wanted, err
+	})
+}
+
+func poll(ctx context.Context, done func() (bool, error)) error {
+	deadline := time.Now().Add(clearTimeout)
+	for {
+		if is, err := done(); is || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the cluster is not as wanted after " + clearTimeout.String())
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// clear deletes what a row made and returns when it is gone.
+func (b *bench) clear(ctx context.Context, namespace string) error {
+	now, background := int64(0), metav1.DeletePropagationBackground
+	options := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}
+	all := metav1.ListOptions{}
+	if err := b.client.BatchV1().Jobs(namespace).DeleteCollection(ctx, options, all); err != nil {
+		return err
+	}
+	if err := b.client.CoreV1().Pods(namespace).DeleteCollection(ctx, options, all); err != nil {
+		return err
+	}
+	if err := b.awaitPods(ctx, namespace, 0); err != nil {
+		return fmt.Errorf("clearing pods: %w", err)
+	}
+	err := b.dynamic.Resource(fluxJobs).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err := b.client.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all); err != nil {
+		return err
+	}
+	if err := b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return poll(ctx, func() (bool, error) {
+		_, err := b.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}

@@ -1,0 +1,87 @@
+package controlplane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"fluxqueue/tests/testbed/component"
+)
+
+// nodesName is the part that simulates the nodes: this program's own `nodes` command.
+const nodesName = "nodes"
+
+const issuer = "https://kubernetes.default.svc"
+
+func etcdArguments(dir string, clientPort, peerPort int) []string {
+	client, peer := "http://"+loopback(clientPort), "http://"+loopback(peerPort)
+	return []string{
+		"--name=testbed",
+		"--data-dir=" + filepath.Join(dir, "etcd"),
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=testbed=" + peer,
+		"--quota-backend-bytes=8589934592",
+		// The data is thrown away with the testbed, and must survive a killed process but not a crashed machine.
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+	}
+}
+
+func apiServerArguments(k keys, tokens string, port, etcdPort int) []string {
+	return []string{
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		// The kubernetes Service refuses loopback endpoints, and nothing here would use them.
+		"--endpoint-reconciler-type=none",
+		fmt.Sprintf("--secure-port=%d", port),
+		"--etcd-servers=http://" + loopback(etcdPort),
+		"--tls-cert-file=" + k.servingCert,
+		"--tls-private-key-file=" + k.servingKey,
+		"--token-auth-file=" + tokens,
+		"--authorization-mode=Node,RBAC",
+		"--service-account-issuer=" + issuer,
+		"--service-account-key-file=" + k.accountKey,
+		"--service-account-signing-key-file=" + k.accountKey,
+		"--service-cluster-ip-range=10.255.0.0/16",
+		"--max-requests-inflight=4000",
+		"--max-mutating-requests-inflight=2000",
+		"--allow-privileged=true",
+		"--profiling=false",
+	}
+}
+
+func controllerManagerArguments(dir string, k keys) []string {
+	return []string{
+		"--kubeconfig=" + KubeconfigPath(dir, component.ControllerManager),
+		"--secure-port=0",
+		"--leader-elect=false",
+		// Each controller is its own service account, so that it may do what a real one may, and no more.
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file=" + k.accountKey,
+		"--root-ca-file=" + k.caCert,
+		"--kube-api-qps=1000",
+		"--kube-api-burst=2000",
+		"--concurrent-job-syncs=10",
+		"--controllers=*",
+		"--profiling=false",
+	}
+}
+
+// schedulerArguments writes kube-scheduler's configuration too: its own, but for the client's limits, which would
+// be what is measured.
+func schedulerArguments(dir string) ([]string, error) {
+	path := filepath.Join(dir, "kube-scheduler.yaml")
+	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: false
+clientConnection:
+  kubeconfig: %q
+  qps: 10000
+  burst: 10000
+`, KubeconfigPath(dir, component.Scheduler))
+	return []string{"--config=" + path, "--secure-port=0"}, os.WriteFile(path, []byte(config), 0o644)
+}

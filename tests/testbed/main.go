@@ -1,0 +1,186 @@
+// Command testbed is a Kubernetes control plane for tests, in one program: etcd, API server, controllers,
+// kube-scheduler and kubectl are the real ones, and nodes are simulated. See README.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"fluxqueue/tests/testbed/bench"
+	"fluxqueue/tests/testbed/component"
+	"fluxqueue/tests/testbed/controlplane"
+	"fluxqueue/tests/testbed/simnode"
+)
+
+const usage = `usage: testbed COMMAND [flags]
+
+  up            start a control plane with simulated nodes, and keep it until told to stop
+  start, stop, kill, restart
+                do that to one part of a running testbed: --dir D PART
+  refusals      print how many pods the simulated kubelets of a running testbed refused
+  bench         measure how fast pods are bound, and print a table
+  kubeconfig    write a kubeconfig for a service account
+  nodes         the simulated nodes (started by up)
+  etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
+                the program of that name, with its own flags
+`
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	controlplane.DieWithParent()
+	name, args := os.Args[1], os.Args[2:]
+	if component.Is(name) {
+		os.Exit(component.Run(name, args))
+	}
+	if err := command(name, args); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed:", err)
+		os.Exit(1)
+	}
+}
+
+func command(name string, args []string) error {
+	flags := flag.NewFlagSet("testbed "+name, flag.ExitOnError)
+	dir := flags.String("dir", "", "directory of the testbed (required)")
+	switch name {
+	case "up":
+		return up(flags, dir, args)
+	case "start", "stop", "kill", "restart":
+		if err := parse(flags, args, dir); err != nil {
+			return err
+		}
+		if flags.NArg() != 1 {
+			return fmt.Errorf("%s: one part is wanted, not %q", name, flags.Args())
+		}
+		return controlplane.Control(*dir, name, flags.Arg(0))
+	case "refusals":
+		return refusals(flags, dir, args)
+	case "bench":
+		return measure(flags, dir, args)
+	case "kubeconfig":
+		return kubeconfig(flags, dir, args)
+	case "nodes":
+		return nodes(flags, dir, args)
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		return fmt.Errorf("no command %q", name)
+	}
+}
+
+func parse(flags *flag.FlagSet, args []string, dir *string) error {
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *dir == "" {
+		return fmt.Errorf("%s: --dir is required", flags.Name())
+	}
+	return nil
+}
+
+func up(flags *flag.FlagSet, dir *string, args []string) error {
+	nodes := flags.String("nodes", "", "node file")
+	scheduler := flags.Bool("kube-scheduler", false, "run kube-scheduler")
+	noKubelets := flags.Bool("no-kubelets", false, "do not simulate kubelets: bound pods stay pending")
+	noControllers := flags.Bool("no-controllers", false, "do not run kube-controller-manager")
+	outlive := flags.Bool("outlive-parent", false, "go on when the process that started this one is gone")
+	verbosity := flags.Int("v", 0, "verbosity of the components' logs")
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	if flags.NArg() != 0 {
+		return fmt.Errorf("up: unexpected arguments %q", flags.Args())
+	}
+	if *nodes != "" {
+		// A mistake in the file is told before anything is started.
+		if _, err := simnode.ReadFile(*nodes); err != nil {
+			return err
+		}
+	}
+	return controlplane.Up(controlplane.Options{
+		Dir: *dir, Nodes: *nodes, Scheduler: *scheduler, Kubelets: !*noKubelets, Controllers: !*noControllers,
+		OutliveParent: *outlive, Verbosity: *verbosity,
+	})
+}
+
+func nodes(flags *flag.FlagSet, dir *string, args []string) error {
+	file := flags.String("file", "", "node file, read again on SIGHUP")
+	create := flags.Bool("create", false, "make the nodes of the file now")
+	kubelets := flags.Bool("kubelets", true, "simulate kubelets")
+	untaint := flags.Bool("untaint", false, "take the not-ready taint from new nodes, where no controller does")
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	client, _, err := controlplane.Client(controlplane.KubeconfigPath(*dir, "nodes"))
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return simnode.Run(ctx, client, simnode.Options{
+		File: *file, Create: *create, Kubelets: *kubelets, Untaint: *untaint,
+		Refusals: controlplane.RefusalsPath(*dir), Ready: controlplane.ReadyPath(*dir),
+	})
+}
+
+func refusals(flags *flag.FlagSet, dir *string, args []string) error {
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(controlplane.RefusalsPath(*dir))
+	if err != nil {
+		return err
+	}
+	fmt.Println(strings.Count(string(content), "\n"))
+	return nil
+}
+
+func kubeconfig(flags *flag.FlagSet, dir *string, args []string) error {
+	namespace := flags.String("namespace", "default", "namespace of the service account")
+	account := flags.String("serviceaccount", "default", "name of the service account")
+	output := flags.String("output", "", "file to write (required)")
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	if *output == "" {
+		return fmt.Errorf("%s: --output is required", flags.Name())
+	}
+	return controlplane.AccountKubeconfig(context.Background(), *dir, *namespace, *account, *output)
+}
+
+func measure(flags *flag.FlagSet, dir *string, args []string) error {
+	options := bench.Options{Progress: os.Stderr}
+	flags.StringVar(&options.Nodes, "nodes", "nodes/bench.yaml", "node file")
+	flags.StringVar(&options.Fluxqueue, "fluxqueue", "", "Fluxqueue's binary; without it, its rows are left out")
+	flags.StringVar(&options.Namespace, "namespace", "default", "namespace of Fluxqueue's service account")
+	flags.StringVar(&options.Account, "serviceaccount", "", "Fluxqueue's service account; without it, it is the administrator")
+	flags.IntVar(&options.Rounds, "rounds", 3, "how often each row is measured")
+	flags.IntVar(&options.Pods, "pods", 5000, "pods in each row")
+	flags.IntVar(&options.GangSize, "gang-size", 200, "pods in each gang")
+	flags.BoolVar(&options.Jobs, "gang-jobs", false, "gangs are Jobs, not bare pods with group labels")
+	flags.IntVar(&options.InFlight, "in-flight", 48, "bare Binding requests at a time")
+	flags.Func("install", "manifest or kustomization directory to apply first; may be repeated", func(path string) error {
+		options.Install = append(options.Install, path)
+		return nil
+	})
+	only := flags.String("rows", "", "which rows, by comma: bindings,kube-scheduler,fluxqueue,fluxqueue-gangs")
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	if *only != "" {
+		options.Only = strings.Split(*only, ",")
+	}
+	if options.Rounds < 1 {
+		return fmt.Errorf("--rounds %d: must be at least 1", options.Rounds)
+	}
+	options.Dir = *dir
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return bench.Run(ctx, options, os.Stdout)
+}

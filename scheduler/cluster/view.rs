@@ -24,6 +24,7 @@ pub struct Cluster {
     free_ranks: BTreeSet<Rank>,
     present: RankSet,
     next_generation: u64,
+    epoch: u64,
     classes: HashMap<Constraints, Class>,
     /// Ranks on which host ports are taken.
     ports: BTreeMap<Rank, Vec<HostPort>>,
@@ -113,6 +114,11 @@ impl Cluster {
         self.entry(rank).map(|entry| &entry.used)
     }
 
+    /// Counts changes of nodes: what could never fit may fit when it differs.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// Every node with its rank, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&NodeName, Rank)> {
         self.by_name.iter().map(|(name, rank)| (name, *rank))
@@ -144,6 +150,8 @@ impl Cluster {
             return NodeChange::Same;
         }
         let resized = differing(&entry.node.allocatable, &node.allocatable);
+        self.epoch += 1;
+        let entry = self.by_rank[rank as usize].as_mut().expect("it was found above");
         entry.node = Arc::clone(node);
         self.reclassify(rank);
         NodeChange::Changed { rank, resized }
@@ -155,6 +163,7 @@ impl Cluster {
             Rank::try_from(self.by_rank.len() - 1).expect("fewer than 2^32 nodes")
         });
         self.next_generation += 1;
+        self.epoch += 1;
         let entry = Entry { node: Arc::clone(node), generation: self.next_generation, used: Resources::new() };
         self.by_rank[rank as usize] = Some(entry);
         self.by_name.insert(Arc::clone(&node.name), rank);
@@ -166,6 +175,7 @@ impl Cluster {
     /// Forgets a node and all that was used of it.
     pub fn remove(&mut self, name: &NodeName) -> Option<Rank> {
         let rank = self.by_name.remove(name)?;
+        self.epoch += 1;
         self.by_rank[rank as usize] = None;
         self.free_ranks.insert(rank);
         self.present.remove(rank);

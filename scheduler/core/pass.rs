@@ -33,6 +33,8 @@ const POSITION_MILLIS: i64 = 10_000;
 pub(super) struct Memo {
     verdict: Option<Verdict>,
     explained: Option<Time>,
+    /// The state of the nodes at which it was found to fit the idle cluster.
+    satisfiable_at: Option<u64>,
 }
 
 /// Why an ask was not given slots.
@@ -238,7 +240,7 @@ impl Core {
         }
         let shut = |section: &Section| section.party.ranks.as_ref().is_some_and(RankSet::is_empty);
         if sections.iter().any(shut) {
-            return Try::Not(self.behind(sections, walk, Arc::new(RankSet::new())));
+            return Try::Not(self.judge_behind(ask, sections, walk));
         }
         let parties: Vec<&Party> = sections.iter().map(|section| &section.party).collect();
         match self.ledger.allocate(&mut self.cluster, &parties) {
@@ -248,6 +250,21 @@ impl Core {
             }
             None => Try::Not(self.judge(sections, walk)),
         }
+    }
+
+    /// Earlier jobs hold all its nodes. What could never fit is told so at once all the same, not when its turn comes.
+    fn judge_behind(&mut self, ask: &Ask, sections: &mut [Section], walk: &Walk) -> Verdict {
+        let epoch = Some(self.cluster.epoch());
+        if self.queue.get(ask).is_none_or(|memo| memo.satisfiable_at != epoch) {
+            let verdict = self.judge(sections, walk);
+            if matches!(verdict, Verdict::Never | Verdict::NodesAway) {
+                return verdict;
+            }
+            if let Some(memo) = self.queue.get_mut(ask) {
+                memo.satisfiable_at = epoch;
+            }
+        }
+        self.behind(sections, walk, Arc::new(RankSet::new()))
     }
 
     /// Why it does not fit, and what it holds.

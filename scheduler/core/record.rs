@@ -127,7 +127,11 @@ impl Snapshot<'_> {
     /// The FluxJob, without its status.
     pub(super) fn object(&self) -> FluxJob {
         let job = self.job;
-        let roles = roles(&self.live);
+        let mut roles = roles(&self.live);
+        if let [(_, count)] = roles.as_mut_slice() {
+            // Pods of a Job that are still to come are like the first.
+            *count = job.start_size.max(*count);
+        }
         let size = i32::try_from(job.start_size.max(self.wanted)).unwrap_or(i32::MAX);
         let seconds = walltime_seconds(self.lifetime);
         let spec = FluxJobSpec {

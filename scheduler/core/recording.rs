@@ -9,10 +9,13 @@ use super::job::{Identity, Job, Seat, Stage, Style};
 use super::record::{self, Edits, Snapshot, Stored, time_of};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
-use crate::workload::{Lifetime, NodeName, ObjectKey, ObjectRef, Uid};
+use crate::workload::{Lifetime, NodeName, ObjectKey, ObjectRef, Time, Uid};
 
 const RETRY_MILLIS_MIN: i64 = 250;
 const RETRY_MILLIS_MAX: i64 = 30_000;
+
+/// How long the pods of a group may be apart for its record to wait for them.
+const SETTLING_MILLIS: i64 = 2_000;
 
 /// How long an object that is said to exist may take to show up.
 const UNSEEN_MILLIS: i64 = 5_000;
@@ -53,6 +56,10 @@ impl Core {
     fn create_record(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if !self.is_worth_recording(job) {
+            if job.style == Style::Gang {
+                let at = self.settled_at(job).max(self.now.plus_millis(1));
+                self.wake(Timer::Job(id), at);
+            }
             return;
         }
         let snapshot = self.snapshot(job);
@@ -71,6 +78,10 @@ impl Core {
         if job.members.is_empty() || self.owners_are_gone(job) {
             return false;
         }
+        if job.style == Style::Gang && !job.started && job.asks.is_empty() && self.now < self.settled_at(job) {
+            // Its pods are still appearing: the spec is written once, so it waits until they are there.
+            return false;
+        }
         if job.style != Style::Lone {
             return true;
         }
@@ -83,6 +94,11 @@ impl Core {
     fn owners_are_gone(&self, job: &Job) -> bool {
         let made_by_controller = !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
         made_by_controller && !job.owners.iter().any(|owner| self.controllers.contains_key(&*owner.uid))
+    }
+
+    /// When a group that is not complete is put on record all the same.
+    fn settled_at(&self, job: &Job) -> Time {
+        job.joined.plus_millis(SETTLING_MILLIS)
     }
 
     /// False only between the arrival of a pod and the first pass.

@@ -391,6 +391,9 @@ impl Core {
 
     /// How many pods the job wants to run now.
     pub(super) fn wanted(&self, job: &Job) -> usize {
+        if job.finished.is_some() {
+            return job.start_size;
+        }
         match &job.identity {
             Identity::Pod(_) => 1,
             Identity::Controller(uid) => match self.controllers.get(uid) {

@@ -182,5 +182,8 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 	options.Dir = *dir
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if err := controlplane.StopWithParent(stop); err != nil {
+		return err
+	}
 	return bench.Run(ctx, options, os.Stdout)
 }

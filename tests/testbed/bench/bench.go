@@ -119,6 +119,11 @@ func (b *bench) rows() ([]*row, error) {
 // measure runs one row once: pods are made, observed while something binds them, and taken away.
 func (b *bench) measure(ctx context.Context, r *row, round int) (*sample, error) {
 	namespace := fmt.Sprintf("bench-%s-%d", r.key, round+1)
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return nil, err
+	}
+	b.say("round %d, %s: making %d pods; load of the machine %s", round+1, r.name, b.options.Pods, strings.Fields(string(load))[0])
 	if err := b.makePods(ctx, namespace, r); err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func Client(path string) (*kubernetes.Clientset, *rest.Config, error) {
 	return client, config, err
 }
 
-// tokenLife is longer than any test runs.
+// tokenLifeSeconds is longer than any test runs.
 const tokenLifeSeconds = 24 * 60 * 60
 
 // AccountKubeconfig writes a kubeconfig to path with which a program is the given service account, and no more.

@@ -45,12 +45,10 @@ type Testbed struct {
 
 // Up starts a testbed, says `ready` with the path of its kubeconfig, and serves until it is told to stop.
 func Up(options Options) error {
-	// Looked up first: from here on the end of the parent is noticed.
-	parent := os.Getppid()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if !options.OutliveParent {
-		if err := cancelAfter(parent, stop); err != nil {
+		if err := StopWithParent(stop); err != nil {
 			return err
 		}
 	}
@@ -83,9 +81,10 @@ func Start(ctx context.Context, options Options) (*Testbed, error) {
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (t *Testbed) Kubeconfig() string { return KubeconfigPath(t.options.Dir, adminName) }
 
-// cancelAfter calls stop when the process pid is gone. A parent-death signal would not do: it comes when the
-// parent's thread ends, and a test runner's threads do.
-func cancelAfter(pid int, stop func()) error {
+// StopWithParent calls stop when the process that started this one is gone. A parent-death signal would not do: it
+// comes when the parent's thread ends, and a test runner's threads do.
+func StopWithParent(stop func()) error {
+	pid := os.Getppid()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) || pid != os.Getppid() {
 		return fmt.Errorf("parent process %d is gone already", pid)
@@ -116,12 +115,33 @@ func newTestbed(options Options) (*Testbed, error) {
 			return nil, err
 		}
 	}
-	for _, sub := range []string{"", "logs", "pids"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			return nil, err
-		}
+	lock, err := claim(dir)
+	if err != nil {
+		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	t := &Testbed{options: options, lock: lock}
+	if err := t.plan(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// claim makes dir this testbed's, until the file is closed.
+func claim(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "lock")
+	// What an earlier testbed left is deleted below. What is there without one is somebody's.
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil && len(entries) > 0 {
+		return nil, fmt.Errorf("directory %s: neither empty nor a testbed's", dir)
+	}
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +149,7 @@ func newTestbed(options Options) (*Testbed, error) {
 		lock.Close()
 		return nil, fmt.Errorf("directory %s: a testbed runs there already", dir)
 	}
-	t := &Testbed{options: options, lock: lock}
-	return t, t.plan()
+	return lock, nil
 }
 
 // plan decides ports, keys and arguments of all parts. Each start is a new cluster: what an earlier one left in the

@@ -56,6 +56,9 @@ func Run(ctx context.Context, client kubernetes.Interface, options Options) erro
 	s := &simulation{
 		options: options, client: client, kubelets: newKubelets(client, record), leases: newLeases(client),
 	}
+	if err := s.makeInformers(); err != nil {
+		return err
+	}
 	if options.Create {
 		if err := s.makeNodes(ctx); err != nil {
 			return err
@@ -103,9 +106,21 @@ func (s *simulation) reloadOnHangup(ctx context.Context) {
 	}
 }
 
+// makeInformers starts nothing. Both are there before either runs, because nodes' events look at the pods.
+func (s *simulation) makeInformers() error {
+	s.nodes = informers.NewSharedInformerFactory(s.client, 0).Core().V1().Nodes().Informer()
+	bound := func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTweakListOptions(bound))
+	s.pods = factory.Core().V1().Pods().Informer()
+	return s.pods.AddIndexers(cache.Indexers{byNode: func(object any) ([]string, error) {
+		return []string{object.(*v1.Pod).Spec.NodeName}, nil
+	}})
+}
+
 // watchNodes returns when all nodes there are have been seen.
 func (s *simulation) watchNodes(ctx context.Context) error {
-	s.nodes = informers.NewSharedInformerFactory(s.client, 0).Core().V1().Nodes().Informer()
 	registration, err := s.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.onNode(ctx, object.(*v1.Node)) },
 		UpdateFunc: func(_, object any) { s.onNode(ctx, object.(*v1.Node)) },
@@ -142,7 +157,7 @@ func (s *simulation) onNode(ctx context.Context, node *v1.Node) {
 			klog.ErrorS(err, "node keeps its taint", "node", node.Name)
 		}
 	}
-	if revisit && s.pods != nil {
+	if revisit {
 		s.revisitPods(node.Name)
 	}
 }
@@ -171,16 +186,6 @@ func (s *simulation) revisitPods(node string) {
 
 // watchPods starts the kubelets: one watch for all.
 func (s *simulation) watchPods(ctx context.Context) error {
-	bound := func(options *metav1.ListOptions) {
-		options.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-	}
-	factory := informers.NewSharedInformerFactoryWithOptions(s.client, 0, informers.WithTweakListOptions(bound))
-	s.pods = factory.Core().V1().Pods().Informer()
-	if err := s.pods.AddIndexers(cache.Indexers{byNode: func(object any) ([]string, error) {
-		return []string{object.(*v1.Pod).Spec.NodeName}, nil
-	}}); err != nil {
-		return err
-	}
 	if _, err := s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.kubelets.setPod(object.(*v1.Pod)) },
 		UpdateFunc: func(_, object any) { s.kubelets.setPod(object.(*v1.Pod)) },

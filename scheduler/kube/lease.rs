@@ -12,6 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
+use super::chain::chain;
 use super::fence::Fence;
 
 /// How the Lease is named and timed.
@@ -138,7 +139,9 @@ impl Candidate {
                         last_holder = Some(holder);
                     }
                 }
-                Ok(Err(error)) => tracing::warn!(lease = %self.full_name(), %error, "trying to become the leader"),
+                Ok(Err(error)) => {
+                    tracing::warn!(lease = %self.full_name(), error = chain(&error), "trying to become the leader");
+                }
                 Err(_) => tracing::warn!(lease = %self.full_name(), "no answer while trying to become the leader"),
             }
             tokio::time::sleep(self.pause()).await;
@@ -247,7 +250,7 @@ impl Leadership {
                     continue;
                 }
                 Ok(Ok(Some(holder))) => return LeaseLost::Taken { name: self.candidate.full_name(), holder },
-                Ok(Err(error)) => last_error = error.to_string(),
+                Ok(Err(error)) => last_error = chain(&error),
                 Err(_) => {}
             }
             if confirmed.elapsed() >= self.candidate.settings.renew_deadline {
@@ -296,7 +299,9 @@ impl Leadership {
         let written = self.candidate.api.replace(name, &params, &self.lease);
         match tokio::time::timeout(self.candidate.settings.retry_period, written).await {
             Ok(Ok(_)) => tracing::info!(lease = %self.candidate.full_name(), "lease released"),
-            Ok(Err(error)) => tracing::warn!(lease = %self.candidate.full_name(), %error, "releasing the lease"),
+            Ok(Err(error)) => {
+                tracing::warn!(lease = %self.candidate.full_name(), error = chain(&error), "releasing the lease");
+            }
             Err(_) => tracing::warn!(lease = %self.candidate.full_name(), "no answer while releasing the lease"),
         }
     }

@@ -4,6 +4,7 @@
 //! [`lease`] says who may. Nothing here decides where or when anything runs.
 
 pub mod binder;
+mod chain;
 pub mod client;
 pub mod convert;
 pub mod driver;
@@ -13,6 +14,7 @@ pub mod hands;
 pub mod lane;
 pub mod lean;
 pub mod lease;
+mod pauses;
 mod request;
 pub mod seen;
 pub mod shell;

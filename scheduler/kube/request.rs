@@ -11,6 +11,8 @@ use kube::client::Body;
 use kube::core::Status;
 use serde::de::DeserializeOwned;
 
+use super::chain::chain;
+
 /// What the API server answered.
 #[derive(Debug)]
 pub(super) struct Reply {
@@ -23,7 +25,7 @@ pub(super) struct Reply {
 pub(super) enum NoReply {
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
-    #[error("{0}")]
+    #[error("{}", chain(.0))]
     Transport(#[source] kube::Error),
 }
 

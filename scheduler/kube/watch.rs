@@ -12,7 +12,9 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
+use super::chain::chain;
 use super::convert::Watched;
+use super::pauses::Pauses;
 use super::seen::Seen;
 use crate::core::Event;
 use crate::serve::Metrics;
@@ -55,7 +57,7 @@ impl Watches {
         K::DynamicType: Default,
     {
         let api: Api<K> = Api::all(self.client.clone());
-        let stream = watcher(api, watcher::Config::default()).default_backoff().ready_chunks(BATCH_EVENTS);
+        let stream = watcher(api, watcher::Config::default()).backoff(Pauses::default()).ready_chunks(BATCH_EVENTS);
         let mut stream = std::pin::pin!(stream);
         let mut seen = Seen::<K::Value>::default();
         let mut memory = K::Memory::default();
@@ -119,14 +121,14 @@ impl Watches {
         self.metrics.watch_errors.get_or_create(&[("kind", K::KIND)]).inc();
         let hint = match error {
             watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.is_not_found() => {
-                "the API server does not know this kind: is the custom resource definition installed?"
+                Some("the API server does not know this kind: is the custom resource definition installed?")
             }
             watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.is_forbidden() => {
-                "not allowed: is the cluster role bound?"
+                Some("not allowed: is the cluster role bound?")
             }
-            _ => "",
+            _ => None,
         };
-        tracing::warn!(kind = K::KIND, %error, hint, "watch failed and is tried again");
+        tracing::warn!(kind = K::KIND, error = chain(error), hint, "watch failed and is tried again");
     }
 
     async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NobodyListens> {

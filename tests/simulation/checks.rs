@@ -141,10 +141,10 @@ fn is_held(view: &View, job: &FluxJob) -> bool {
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
 fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, about: &str) -> Result<(), Violation> {
     let unit = Unit::of(pod);
-    let mut stored = jobs::records(&unit, &server.flux_jobs);
-    stored.retain(|job| !has_ended(job));
+    let stored = jobs::records(&unit, &server.flux_jobs);
     // A record that somebody deleted still counts until the core has been told.
-    let records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
+    let mut records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
+    records.retain(|job| !has_ended(job));
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;

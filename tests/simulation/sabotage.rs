@@ -54,10 +54,7 @@ const ALL: [(Sabotage, &[&str]); 15] = [
     (Sabotage::IgnoreGates, &["gated pods are not bound"]),
     (Sabotage::IgnoreHolds, &["a held job is not started"]),
     (Sabotage::IgnoreWhatIsUnsupported, &["what cannot be honoured is refused"]),
-    (
-        Sabotage::ForgetToFree,
-        &["who could start at the head of the queue starts", "finished jobs say how they ended"],
-    ),
+    (Sabotage::ForgetToFree, &["who could start at the head of the queue starts", "finished jobs say how they ended"]),
     (Sabotage::ForgetPlacements, &["a gang is bound by its acknowledged placement"]),
     (Sabotage::ForgetAnswers, &["who could start at the head of the queue starts"]),
     (Sabotage::KeepRecords, &["nothing is left of what was deleted"]),
@@ -98,14 +95,7 @@ impl Saboteur {
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
-        Saboteur {
-            core,
-            sabotage,
-            epoch,
-            asked: BTreeMap::new(),
-            next_id: 1,
-            needless: None,
-        }
+        Saboteur { core, sabotage, epoch, asked: BTreeMap::new(), next_id: 1, needless: None }
     }
 
     /// What the core gets to see of an event, if anything.

@@ -103,6 +103,14 @@ impl Announcer {
         }
     }
 
+    /// As if the last notes had been written one [`SERIES_EVERY`] earlier.
+    #[cfg(test)]
+    pub(super) fn age_by_a_series_interval(&self) {
+        for series in self.recent.lock().unwrap().values_mut() {
+            series.last_written = series.last_written.checked_sub(SERIES_EVERY).unwrap();
+        }
+    }
+
     fn plan(&self, note: &Note, now: Instant) -> Plan {
         let sighting = Sighting { subject: note.subject.clone(), reason: note.reason, note: note.note.clone() };
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);

@@ -51,6 +51,7 @@ struct Store {
 pub(super) struct Server {
     store: Arc<Mutex<Store>>,
     pub(super) client: Client,
+    pub(super) url: String,
 }
 
 // === impl Server ===
@@ -62,7 +63,7 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Server { store, client: crate::kube::client::plain(&url).unwrap() }
+        Server { store, client: crate::kube::client::plain(&url).unwrap(), url }
     }
 
     /// The next request whose "METHOD path?query" contains `pattern` meets this.

@@ -20,10 +20,6 @@ impl Bits {
         Bits(vec![0; len.div_ceil(64)])
     }
 
-    pub(crate) fn contains(&self, at: usize) -> bool {
-        self.0.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
-    }
-
     pub(crate) fn insert(&mut self, at: usize) {
         if at / 64 >= self.0.len() {
             self.0.resize(at / 64 + 1, 0);
@@ -65,10 +61,6 @@ impl Bits {
 
     pub(crate) fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
     }
 
     pub(crate) fn intersect(&mut self, other: &Bits) {

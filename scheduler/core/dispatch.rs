@@ -21,6 +21,9 @@ const ATTEMPTS_MAX: u32 = 6;
 const RETRY_MILLIS_MIN: i64 = 200;
 const RETRY_MILLIS_MAX: i64 = 30_000;
 
+/// How long a Binding whose answer got lost may take to show in the watch.
+const DOUBT_MILLIS: i64 = 10_000;
+
 impl Core {
     /// Sends what may leave.
     pub(super) fn dispatch(&mut self) {
@@ -42,8 +45,14 @@ impl Core {
             if job.writes_ahead() && version > job.acked {
                 continue;
             }
-            if self.still_fits(&uid) {
+            // After so many failures it queues again; a gang whose placement is written stays where it is.
+            let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
+            let doubt_until = member.doubt_until;
+            if !given_up && self.still_fits(&uid) {
                 self.send(&uid);
+            } else if doubt_until > self.now {
+                // It may be there already: until that is known nobody else gets the place.
+                self.wake(Timer::Pod(uid), doubt_until);
             } else {
                 misfits.push(uid);
             }
@@ -81,14 +90,19 @@ impl Core {
         let node = Arc::clone(&claim.node);
         let pod = member.pod.id.clone();
         let gated = !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE);
+        let on_its_way = member.ungating;
         let stage = if gated {
-            let kind = ActionKind::Ungate { pod, gate: Arc::from(names::GATE) };
-            Stage::Ungating(self.act(kind, Some(InFlight::Ungate(Arc::clone(uid)))))
+            let ungate = || ActionKind::Ungate { pod, gate: Arc::from(names::GATE) };
+            let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
+            Stage::Ungating(action)
         } else {
             self.bindings_in_flight += 1;
             Stage::Binding(self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(Arc::clone(uid)))))
         };
         if let Some(member) = self.members.get_mut(uid) {
+            if let Stage::Ungating(action) = stage {
+                member.ungating = Some(action);
+            }
             member.stage = stage;
         }
     }
@@ -133,7 +147,11 @@ impl Core {
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
-            (Some(InFlight::Stray), _) | (None, _) => {}
+            (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_))) => {
+                let at = self.now.plus_millis(RETRY_MILLIS_MAX);
+                self.wake(Timer::Stray(key), at);
+            }
+            (Some(InFlight::Stray(_)), _) | (None, _) => {}
             (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),
         }
     }
@@ -170,6 +188,7 @@ impl Core {
             BindOutcome::Failed(text) => {
                 if waiting {
                     member.maybe_bound = true;
+                    member.doubt_until = self.now.plus_millis(DOUBT_MILLIS);
                     self.try_later(uid, text);
                 }
             }
@@ -217,12 +236,13 @@ impl Core {
 
     fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {
         let Some(member) = self.members.get_mut(uid) else { return };
+        member.ungating = None;
+        member.ungated |= matches!(outcome, WriteOutcome::Written(_));
         if member.stage != Stage::Ungating(action) {
             return;
         }
         match outcome {
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
-                member.ungated = true;
                 member.stage = Stage::Assigned;
                 self.outbox.push_back(Arc::clone(uid));
             }
@@ -244,21 +264,13 @@ impl Core {
         let pause = RETRY_MILLIS_MIN.saturating_mul(1 << member.attempts.min(16)).min(RETRY_MILLIS_MAX);
         member.retry_at = now.plus_millis(pause);
         member.stage = Stage::Assigned;
-        let (attempts, at, id) = (member.attempts, member.retry_at, member.job);
+        let (attempts, id) = (member.attempts, member.job);
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
-        self.wake(Timer::Pod(Arc::clone(uid)), at);
-        let ahead = self.jobs.get(&id).is_some_and(super::job::Job::writes_ahead);
         if attempts >= ATTEMPTS_MAX {
+            member.retry_at = now.plus_millis(RETRY_MILLIS_MAX);
             self.block(id, "BindFailed", text);
-            if !ahead {
-                self.unassign(uid);
-                if let Some(member) = self.members.get_mut(uid) {
-                    member.retry_at = now.plus_millis(RETRY_MILLIS_MAX);
-                }
-                let at = now.plus_millis(RETRY_MILLIS_MAX);
-                self.wake(Timer::Pod(Arc::clone(uid)), at);
-            }
         }
+        self.wake(Timer::Pod(Arc::clone(uid)), self.members.get(uid).map_or(now, |member| member.retry_at));
         self.touched.insert(id);
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::grouping::{self, Belonging};
-use super::job::{Cause, Identity, Job, Kept, Member, Stage, Style};
+use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Member, Stage, Style};
 use super::ledger::{Claim, valid};
 use super::record::Record;
 use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
@@ -13,7 +13,8 @@ use crate::cluster::{Node, NodeChange};
 use crate::fluxion::End;
 use crate::queue::JobId;
 use crate::workload::{Controller, Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time, Uid};
-use fluxqueue_api::{WorkloadType, names};
+use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
 const PARKED_MILLIS: i64 = 30_000;
@@ -213,6 +214,8 @@ impl Core {
             retry_at: Time(0),
             doomed: false,
             maybe_bound: false,
+            doubt_until: Time(0),
+            ungating: None,
             ungated: false,
             told: None,
             telling: None,
@@ -223,6 +226,9 @@ impl Core {
     }
 
     fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
+        if let Some(id) = self.ended_group_of(pod, belonging) {
+            return id;
+        }
         if let Some(id) = self.by_identity.get(&belonging.identity) {
             let id = *id;
             // A group may be made by several objects: its record goes with the last of them.
@@ -238,9 +244,54 @@ impl Core {
             }
             return id;
         }
+        let key = self.record_key(pod, belonging);
+        let owners = grouping::owners(pod, belonging, &self.controllers);
+        self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
+    }
+
+    /// After a restart, what is left of a group that had ended belongs to that, not to a new group of the name.
+    fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
+        if belonging.kind != WorkloadType::Group || !pod.phase.is_terminal() {
+            return None;
+        }
+        let ended_since = |object: &FluxJob| {
+            let status = object.status.as_ref()?;
+            let end = match status.state? {
+                JobState::Completed => JobEnd::Completed,
+                JobState::Failed => JobEnd::Failed,
+                _ => return None,
+            };
+            let at = status.completion_time.as_ref().map(super::record::time_of)?;
+            let its_own = object.metadata.namespace.as_deref() == Some(&*pod.id.key.namespace)
+                && object.spec.workload_type == WorkloadType::Group
+                && *object.spec.name == *belonging.name;
+            (its_own && at >= pod.created).then_some((at, end))
+        };
+        let records = self.records.iter().filter_map(|(key, object)| Some((ended_since(object)?, key)));
+        let ((_, end), key) = records.min_by_key(|((at, _), _)| *at)?;
+        let key = key.clone();
+        if let Some(id) = self.by_key.get(&key) {
+            return self.jobs.get(id).filter(|job| job.finished.is_some()).map(|job| job.id);
+        }
+        let living = self.by_identity.remove(&belonging.identity);
+        let id = self.new_job(belonging, key, Vec::new(), Arc::clone(&pod.scheduler));
+        self.by_identity.remove(&belonging.identity);
+        self.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.finished = Some(end);
+        }
+        Some(id)
+    }
+
+    pub(super) fn new_job(
+        &mut self,
+        belonging: &Belonging,
+        key: ObjectKey,
+        owners: Vec<OwnerReference>,
+        reporter: Arc<str>,
+    ) -> JobId {
         let id = self.next_job;
         self.next_job += 1;
-        let key = self.record_key(pod, belonging);
         let job = Job {
             id,
             identity: belonging.identity.clone(),
@@ -249,8 +300,8 @@ impl Core {
             name: Arc::clone(&belonging.name),
             key: key.clone(),
             workload_uid: Arc::clone(&belonging.uid),
-            owners: grouping::owners(pod, belonging, &self.controllers),
-            reporter: Arc::clone(&pod.scheduler),
+            owners,
+            reporter,
             members: std::collections::BTreeSet::new(),
             makers: std::collections::BTreeSet::new(),
             succeeded: 0,
@@ -263,6 +314,7 @@ impl Core {
             start_size: 0,
             was_complete: false,
             finished: None,
+            ended_as: None,
             seats: Vec::new(),
             version: 0,
             acked: 0,

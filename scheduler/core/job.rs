@@ -68,6 +68,8 @@ pub(super) struct Job {
     /// All that it wanted was bound at some time.
     pub was_complete: bool,
     pub finished: Option<End>,
+    /// How it ended, by its record as found after a restart.
+    pub ended_as: Option<End>,
     /// Ranks and nodes of a job that is written ahead; a rank keeps its number.
     pub seats: Vec<Seat>,
     /// Counts changes of `seats`.
@@ -134,6 +136,10 @@ pub(super) struct Member {
     pub doomed: bool,
     /// The answer to a Binding got lost, so it may be on a node without our knowing.
     pub maybe_bound: bool,
+    /// Until then the watch may still show it on the node of a Binding whose answer got lost: it keeps that slot.
+    pub doubt_until: Time,
+    /// The removal of our gate that is on its way: it goes on also when the pod loses its slot meanwhile.
+    pub ungating: Option<ActionId>,
     /// Our gate has been taken off, though the pod as last seen has it.
     pub ungated: bool,
     /// What was last said about it: condition message and time.

@@ -137,7 +137,7 @@ enum InFlight {
     Condition(Uid),
     Record(JobId),
     /// Removal of a FluxJob that belongs to no job.
-    Stray,
+    Stray(ObjectKey),
 }
 
 /// What is to be looked at again at some time.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, names, placement};
+use fluxqueue_api::{FluxJob, JobState, names, placement};
 
-use super::job::{Identity, Job, Seat, Stage, Style};
+use super::grouping::Belonging;
+use super::job::{End, Identity, Job, Seat, Stage, Style};
 use super::record::{self, Edits, Snapshot, Stored, time_of};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
-use crate::workload::{Lifetime, NodeName, ObjectKey, ObjectRef, Time, Uid};
+use crate::workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Time, Uid};
 
 const RETRY_MILLIS_MIN: i64 = 250;
 const RETRY_MILLIS_MAX: i64 = 30_000;
@@ -256,11 +257,15 @@ impl Core {
             }
         }
         job.record.generation = object.metadata.generation;
+        let job_has_ended = job.finished.is_some();
         let edits = Edits::of(&object);
         if job.record.edits != edits {
             job.record.edits = edits;
             self.touched.insert(id);
             self.queue_changed = true;
+        }
+        if job_has_ended {
+            self.touched.insert(id);
         }
         self.dirty.insert(id);
     }
@@ -324,7 +329,9 @@ impl Core {
             {
                 self.forget(id);
             }
-            _ => self.wake(Timer::Job(id), due),
+            _ if due > self.now => self.wake(Timer::Job(id), due),
+            // Over, but a write is on its way or a pod is still there: what ends that touches the job again.
+            _ => {}
         }
     }
 
@@ -354,7 +361,14 @@ impl Core {
         job.record.edits = Edits::of(&object);
         job.record.status.clone_from(&object.status);
         let Some(status) = &object.status else { return };
+        job.on_record = !status.placement.is_empty();
         job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
+        job.ended_as = match status.state {
+            Some(JobState::Completed) => Some(End::Completed),
+            Some(JobState::Failed) => Some(End::Failed),
+            _ => None,
+        };
+        job.completed_at = status.completion_time.as_ref().map(time_of);
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
     }
 
@@ -413,11 +427,15 @@ impl Core {
         self.reseat_waiting(id);
     }
 
-    fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
+    pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let free = |seat: &Seat| seat.occupant.is_none() && seat.node == *node;
-        let own = index.and_then(|at| usize::try_from(at).ok()).filter(|at| job.seats.get(*at).is_some_and(free));
-        let at = own.or_else(|| job.seats.iter().position(free)).unwrap_or_else(|| {
+        let kept: Vec<usize> = job.kept.iter().filter_map(|kept| kept.seat).collect();
+        let free = |at: &usize| {
+            let seat = job.seats.get(*at);
+            seat.is_some_and(|seat| seat.occupant.is_none() && seat.node == *node) && !kept.contains(at)
+        };
+        let own = index.and_then(|at| usize::try_from(at).ok()).filter(free);
+        let at = own.or_else(|| (0..job.seats.len()).find(free)).unwrap_or_else(|| {
             job.version += 1;
             job.seats.push(Seat { role: 0, node: Arc::clone(node), occupant: None, version: job.version });
             job.seats.len() - 1
@@ -479,11 +497,33 @@ impl Core {
         let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
         let due = match ended {
             Some(at) if owned => at.plus_millis(ttl.saturating_mul(1000)),
-            None if owned => return,
+            None if owned => return self.adopt_memberless(key),
             // The watch may show a FluxJob a little earlier than its pods.
             _ => self.now.plus_millis(UNSEEN_MILLIS),
         };
         self.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
+    }
+
+    /// The FluxJob of an object that makes pods, of which there are none now: it is told of the object's end all the same.
+    fn adopt_memberless(&mut self, key: &ObjectKey) {
+        let Some(object) = self.records.get(key).cloned() else { return };
+        let uid = object.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
+        let Some(made_by) = uid.and_then(|uid| self.controllers.get(&**uid)) else { return };
+        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
+        let belonging = Belonging {
+            identity: Identity::Controller(Arc::clone(&made_by.id.uid)),
+            kind: object.spec.workload_type,
+            style,
+            name: Arc::clone(&made_by.id.key.name),
+            uid: Arc::clone(&made_by.id.uid),
+        };
+        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return };
+        if self.by_identity.contains_key(&belonging.identity) {
+            return;
+        }
+        let owners = object.metadata.owner_references.clone().unwrap_or_default();
+        let id = self.new_job(&belonging, key.clone(), owners, reporter);
+        self.touched.insert(id);
     }
 
     pub(super) fn remove_stray(&mut self, key: &ObjectKey) {
@@ -491,7 +531,7 @@ impl Core {
             return;
         }
         let Some(reference) = self.records.get(key).and_then(|object| reference(object)) else { return };
-        self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Stray));
+        self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Stray(key.clone())));
     }
 
     /// Everything that a person may want to see of the core's state, as JSON.

@@ -27,7 +27,9 @@ impl Core {
             return;
         }
         self.trim_kept(id);
+        self.obey_hold(id);
         self.forget_empty_start(id);
+        self.seat_strangers(id);
         let wanted = self.wanted_asks(id);
         self.set_asks(id, wanted);
         self.notice_completeness(id);
@@ -358,6 +360,41 @@ impl Core {
         self.touched.insert(id);
     }
 
+    /// A held job gives back slots of which nobody has been sent to his yet. A gang of which one has is finished.
+    fn obey_hold(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.record.edits.hold) else { return };
+        let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
+        let live = self.live_members(job);
+        if job.style == Style::Gang && live.iter().any(sent) {
+            return;
+        }
+        let unsent = live.iter().filter(|m| !sent(m) && matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
+        let unsent: Vec<Uid> = unsent.map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        for uid in unsent {
+            self.unassign(&uid);
+        }
+    }
+
+    /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
+    fn seat_strangers(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.style == Style::Gang) else { return };
+        let bound = self.live_members(job).into_iter().filter(|member| member.is_bound());
+        let strangers = bound.filter(|member| !job.started || (job.writes_ahead() && member.seat.is_none()));
+        let strangers: Vec<_> = strangers
+            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
+            .collect();
+        if strangers.is_empty() {
+            return;
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.started = true;
+        if job.writes_ahead() {
+            for (uid, node, index) in strangers {
+                self.seat_bound(id, &uid, &node, index);
+            }
+        }
+    }
+
     /// A gang of which nothing is left starts anew, all or none.
     fn forget_empty_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
@@ -416,6 +453,8 @@ impl Core {
             return;
         }
         let failed = match &job.identity {
+            // Its record says so since before a restart; some of its pods may be gone by now.
+            _ if job.ended_as.is_some() => job.ended_as == Some(End::Failed),
             Identity::Controller(uid) => self.controllers.get(uid).is_some_and(|made_by| made_by.failed),
             _ => job.failed > 0,
         };
@@ -426,7 +465,8 @@ impl Core {
         self.set_asks(id, Vec::new());
         if let Some(job) = self.jobs.get_mut(&id) {
             job.finished = Some(if failed { End::Failed } else { End::Completed });
-            job.completed_at = Some(self.now);
+            // A restart does not change when it ended, nor how long its record is kept.
+            job.completed_at.get_or_insert(self.now);
             job.blocker = None;
             let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
             let until = self.now.plus_millis(ttl.saturating_mul(1000));

@@ -3,9 +3,10 @@ use crate::harness::{job, node_of, pod, shared, until};
 #[test]
 fn a_group_size_that_is_no_size_is_refused_and_can_be_mended() {
     let ns = shared().namespace("bad-size");
-    for (name, size) in [("word", "three"), ("negative", "-1"), ("zero", "0")] {
+    // The API server takes no label that begins with a sign; a negative size is tested where labels are read.
+    for (name, size) in [("word", "three"), ("fraction", "1.5"), ("zero", "0")] {
         let labels = format!("  labels: {{fluxqueue.pod-group: {name}, fluxqueue.group-size: '{size}'}}");
-        ns.apply(&pod(name, "100m", "infinity", &labels).replace("labels: {", "labels: {").replace("'-1'", "'-1'"));
+        ns.apply(&pod(name, "100m", "infinity", &labels));
         let record = ns.state(name, "Refused");
         let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
         assert!(message.contains(name) && message.contains("fluxqueue.group-size"), "{message}");
@@ -22,10 +23,10 @@ fn a_size_larger_than_what_can_appear_is_clamped_and_said() {
     let labels = "    metadata:\n      labels: {fluxqueue.pod-group: job-1, fluxqueue.group-size: '5'}\n    spec:";
     ns.apply(&job("job", 2, "100m", "1").replace("    spec:", labels));
     ns.succeeded(2);
-    let record = ns.flux_job("job-1", "says that it was clamped", |job| {
+    ns.state("job-1", "Completed");
+    ns.flux_job("job-1", "says that it was clamped", |job| {
         job["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(|c| c["type"] == "SizeClamped"))
     });
-    assert_eq!(record["status"]["state"], "Completed");
 }
 
 #[test]

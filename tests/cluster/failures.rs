@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, job, node_of, pod, until};
+use crate::harness::{ControlPlane, job, node_of, pod, until, within};
 
 const FIFTY: &str = "groups:\n- {namePrefix: n-, count: 50, cpu: '4', memory: 16Gi, pods: 110}\n";
 
@@ -109,7 +109,11 @@ fn a_node_deleted_under_a_gang_is_replaced() {
     let pods = ns.running(8);
     let node = node_of(&pods[0]).to_owned();
     plane.kubectl(&["delete", "node", &node]);
-    ns.pods(8, "running elsewhere", |pod| pod["status"]["phase"] == "Running" && node_of(pod) != node);
+    // The pods of a node that is gone are removed by the pod garbage collector, which takes its time.
+    within(Duration::from_secs(180), "8 pods running elsewhere", || {
+        let elsewhere = |pod: &&Value| pod["status"]["phase"] == "Running" && node_of(pod) != node;
+        (ns.list("pods").iter().filter(elsewhere).count() == 8).then_some(())
+    });
     ns.flux_job("gang", "is whole again", |job| job["status"]["size"] == "8/8" && job["status"]["state"] == "Running");
 }
 

@@ -18,10 +18,14 @@ pub struct ControlPlane {
     _up: Child,
 }
 
-/// A running Fluxqueue; killed when dropped.
+/// A running Fluxqueue; killed when dropped, and when this process ends in whatever way.
 pub struct Fluxqueue {
-    child: Child,
+    guard: Child,
+    pid: String,
 }
+
+/// Runs a command, prints its process id, and kills it when standard input ends.
+const GUARD: &str = r#"exec 3<&0; "$@" & pid=$!; echo $pid; { cat <&3 >&2; kill -9 $pid; } 2>/dev/null & wait $pid"#;
 
 /// A namespace of a control plane, for one test.
 pub struct Namespace<'a> {
@@ -33,7 +37,7 @@ pub struct Namespace<'a> {
 pub const NODES: &str = "
 groups:
 - {namePrefix: small-, count: 4, cpu: '4', memory: 16Gi, pods: 110}
-- {namePrefix: gpu-, count: 1, cpu: '8', memory: 64Gi, pods: 110, resources: {nvidia.com/gpu: '4'}, labels: {accelerator: a100}}
+- {namePrefix: gpu-, count: 1, cpu: '8', memory: 64Gi, pods: 110, extended: {nvidia.com/gpu: 4}, labels: {accelerator: a100}}
 - {namePrefix: closed-, count: 1, cpu: '8', memory: 64Gi, pods: 110, taints: [{key: dedicated, value: special, effect: NoSchedule}]}
 ";
 
@@ -63,9 +67,10 @@ impl ControlPlane {
     pub fn start(nodes: &str, flags: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("fluxqueue-cluster-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory for the control plane");
-        let file = dir.join("nodes.yaml");
+        let name = format!("fluxqueue-cluster-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(&name);
+        let file = std::env::temp_dir().join(format!("{name}.yaml"));
+        let errors = std::env::temp_dir().join(format!("{name}.err"));
         std::fs::write(&file, nodes).expect("the node file");
         let mut up = Command::new(testbed())
             .args(["up", "--dir"])
@@ -75,12 +80,12 @@ impl ControlPlane {
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(dir.join("up.err")).expect("a log file"))
+            .stderr(std::fs::File::create(&errors).expect("a log file"))
             .spawn()
             .expect("the testbed starts");
         let mut lines = BufReader::new(up.stdout.take().expect("stdout is piped")).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("ready")));
-        assert!(ready, "the control plane did not come up: see {}", dir.join("up.err").display());
+        assert!(ready, "the control plane did not come up: see {}", errors.display());
         // Whatever else it prints must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let plane = ControlPlane { dir, _up: up };
@@ -103,16 +108,17 @@ impl ControlPlane {
             .append(true)
             .open(self.dir.join("fluxqueue.log"))
             .expect("a log file");
-        let child = Command::new(env!("CARGO_BIN_EXE_fluxqueue"))
-            .arg("run")
-            .arg("--kubeconfig")
-            .arg(&kubeconfig)
-            .args(["--leader-elect=false", "--metrics-bind-address=127.0.0.1:0"])
-            .args(flags)
-            .stderr(log)
-            .spawn()
-            .expect("fluxqueue starts");
-        Fluxqueue { child }
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD, "guard", env!("CARGO_BIN_EXE_fluxqueue"), "run", "--kubeconfig"]).arg(&kubeconfig);
+        command.arg("--metrics-bind-address=127.0.0.1:0");
+        if !flags.iter().any(|flag| flag.starts_with("--leader-elect=")) {
+            command.arg("--leader-elect=false");
+        }
+        let mut guard =
+            command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().expect("sh starts");
+        let mut line = String::new();
+        BufReader::new(guard.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("sh prints");
+        Fluxqueue { pid: line.trim().to_owned(), guard }
     }
 
     /// Runs kubectl as the admin; returns what it printed. Panics if it fails.
@@ -175,21 +181,26 @@ impl Drop for ControlPlane {
 impl Fluxqueue {
     /// kill -9.
     pub fn kill(&mut self) {
-        self.child.kill().expect("it can be killed");
-        self.child.wait().expect("it is gone");
+        self.signal("-KILL");
+        self.guard.wait().expect("it is gone");
     }
 
     /// SIGTERM; returns the exit status.
     pub fn terminate(&mut self) -> Option<i32> {
-        Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
-        self.child.wait().expect("it ends").code()
+        self.signal("-TERM");
+        self.guard.wait().expect("it ends").code()
+    }
+
+    fn signal(&self, signal: &str) {
+        Command::new("kill").args([signal, &self.pid]).status().expect("kill runs");
     }
 }
 
 impl Drop for Fluxqueue {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // The guard ends it when standard input is closed, which dropping the child does.
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
     }
 }
 
@@ -270,13 +281,18 @@ impl Drop for Namespace<'_> {
 }
 
 /// Waits until there is an answer; panics when patience is over.
-pub fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+pub fn until<T>(what: &str, answer: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, answer)
+}
+
+/// Waits so long for an answer; panics if there is none.
+pub fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + patience;
     loop {
         if let Some(found) = answer() {
             return found;
         }
-        assert!(Instant::now() < end, "waited {PATIENCE:?} in vain: {what}");
+        assert!(Instant::now() < end, "waited {patience:?} in vain: {what}");
         std::thread::sleep(Duration::from_millis(150));
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fluxqueue::core::{Action, ActionId, ActionKind};
-use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod};
-use fluxqueue_api::{FluxJob, PlacementRange, names};
+use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
+use fluxqueue_api::{FluxJob, JobState, PlacementRange, names};
 
 use crate::jobs::{self, Unit};
 use crate::objects::OURS;
@@ -29,6 +29,7 @@ pub(crate) fn broken<T>(rule: &'static str, text: impl Into<String>) -> Result<T
 pub(crate) fn judge(
     view: &mut View,
     server: &Server,
+    now: Time,
     last_id: &mut Option<ActionId>,
     actions: &[Action],
 ) -> Result<(), Violation> {
@@ -45,16 +46,19 @@ pub(crate) fn judge(
             return broken("nothing is decided before the first lists are complete", format!("{action:?}"));
         }
         match &action.kind {
-            ActionKind::Bind { pod, node } => judge_binding(view, server, pod, node)?,
+            ActionKind::Bind { pod, node } => judge_binding(view, server, now, pod, node)?,
             ActionKind::Note(_) => {}
-            other => judge_write(view, other)?,
+            other => {
+                judge_write(view, other)?;
+                judge_end(server, other)?;
+            }
         }
         view.ask(action);
     }
     Ok(())
 }
 
-fn judge_binding(view: &View, server: &Server, id: &ObjectRef, node: &NodeName) -> Result<(), Violation> {
+fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: &NodeName) -> Result<(), Violation> {
     let about = format!("Binding of pod {id} ({}) to {node}", id.uid);
     let Some(pod) = view.pods.get(&id.uid) else {
         return broken("only pods that exist are bound", format!("{about}: unknown or gone"));
@@ -66,7 +70,7 @@ fn judge_binding(view: &View, server: &Server, id: &ObjectRef, node: &NodeName) 
     if let Some(why) = room::barred(target, pod) {
         return broken("a node that does not want a pod does not get it", format!("{about}: {why}"));
     }
-    let others = view.charged(node).filter(|other| other.id.uid != id.uid);
+    let others = view.charged(node, now).filter(|other| other.id.uid != id.uid);
     if let Some(what) = room::shortage(target, others.clone(), pod) {
         let there: Vec<String> = others.map(|it| format!("{} {:?}", it.id, it.shape.requests)).collect();
         let text = format!("{about}: {what}: {:?} beside {there:?} in {:?}", pod.shape.requests, target.allocatable);
@@ -96,7 +100,7 @@ fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     match view.bindings.get(&pod.id.uid).map(|binding| binding.state) {
         Some(BindingState::Open) => broken("no pod is bound twice", say("a Binding is under way")),
         Some(BindingState::Sure) => broken("no pod is bound twice", say("it is bound")),
-        Some(BindingState::Unsure) | None => judge_hold(view, pod, about),
+        Some(BindingState::Unsure(_)) | None => judge_hold(view, pod, about),
     }
 }
 
@@ -119,12 +123,14 @@ fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
 fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, about: &str) -> Result<(), Violation> {
     let unit = Unit::of(pod);
-    let stored = jobs::records(&unit, &server.flux_jobs);
+    let mut stored = jobs::records(&unit, &server.flux_jobs);
+    stored.retain(|job| !has_ended(job));
     // A record that somebody deleted still counts until the core has been told.
     let records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
     // A job that began with one pod has no placement; those that come later join it one by one.
-    let begun = members(view, &unit).any(|member| view.node_of(member).is_some());
+    let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit && it.id.uid != pod.id.uid;
+    let begun = view.pods.values().filter(of_unit).any(|member| view.node_of(member).is_some());
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {
         return Ok(());
@@ -199,7 +205,7 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let key = target(write);
     // A creation whose object the watch has shown is over, whatever its answer will be; so is a write to one that is gone.
     let is_over = |open: &ActionKind| match open {
-        ActionKind::CreateFluxJob { job, .. } => view.flux_jobs.contains_key(&flux_job_key(job)),
+        ActionKind::CreateFluxJob { job, .. } => view.shown.contains(&flux_job_key(job)),
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job } => view.gone.contains(&job.uid),
         _ => false,
     };
@@ -208,6 +214,22 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
             "one write per object is under way",
             format!("{} while {}", trace::kind(write), trace::kind(other)),
         );
+    }
+    Ok(())
+}
+
+fn has_ended(job: &FluxJob) -> bool {
+    job.status.as_ref().is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
+}
+
+/// What has ended stays ended, and when it did stays true: also after a restart.
+fn judge_end(server: &Server, write: &ActionKind) -> Result<(), Violation> {
+    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+    let Some(stored) = server.flux_job(job).and_then(|job| job.status.as_ref()) else { return Ok(()) };
+    let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed));
+    if ended && (status.state != stored.state || status.completion_time != stored.completion_time) {
+        let text = format!("{} over {:?} {:?}", trace::kind(write), stored.state, stored.completion_time);
+        return broken("what has ended stays ended", text);
     }
     Ok(())
 }

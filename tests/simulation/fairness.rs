@@ -65,9 +65,7 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
     let mut all = Vec::new();
     for (unit, members) in units {
         let records = jobs::records(&unit, &sim.server.flux_jobs);
-        let barred =
-            |pod: &&&Arc<Pod>| !pod.unsupported.is_empty() || pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
-        if members.iter().any(|pod| barred(&pod)) || held(sim, &members, &records) {
+        if members.iter().any(|pod| is_barred(pod)) || held(sim, &members, &records) {
             continue;
         }
         let pods: Vec<_> = members
@@ -81,7 +79,11 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         let of_set =
             || sim.server.flux_jobs.values().find(|job| owners(sim, &members).iter().any(|uid| jobs::is_for(job, uid)));
         let priority = record.copied().or_else(of_set).map_or(first.priority, |job| job.spec.priority);
-        let alike = pods.iter().all(|pod| pod.shape == first.shape);
+        // Pods of different priorities in one group: which of them counts is not beyond doubt.
+        let all_of_it = sim.server.pods.values().filter(|pod| Unit::of(pod) == unit);
+        let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
+        let priority = if mixed { i32::MAX } else { priority };
+        let alike = !mixed && pods.iter().all(|pod| pod.shape == first.shape);
         let single = matches!(unit, Unit::Single(_));
         // Pods of a job that has begun join it one by one.
         let begun = members.iter().any(|pod| pod.node.is_some());
@@ -93,6 +95,18 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         all.push(Waiting { unit, pods, priority, queued_at, together, claim });
     }
     all
+}
+
+fn single_priority(mut priorities: impl Iterator<Item = i32>) -> bool {
+    let first = priorities.next();
+    priorities.all(|priority| Some(priority) == first)
+}
+
+/// The pod cannot be started as it is.
+fn is_barred(pod: &Pod) -> bool {
+    let gated = pod.gates.iter().any(|gate| **gate == *FOREIGN_GATE);
+    let invalid = pod.group.as_ref().is_some_and(|group| group.size.is_err());
+    gated || invalid || !pod.unsupported.is_empty()
 }
 
 /// A person holds the job, or the set that the pod is a part of.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue::workload::{NodeName, ObjectRef, Pod, Time};
 
-use crate::objects::{FOREIGN, Run, Template};
+use crate::objects::{FOREIGN, OURS, Run, Template};
 use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
@@ -54,6 +54,21 @@ impl Foreign {
         }
         server.put_pod(pod);
         Some((id, template.run))
+    }
+
+    /// Somebody binds one of our pods by hand. Returns the node.
+    pub(crate) fn meddle(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+        let ours = |pod: &&Arc<Pod>| *pod.scheduler == *OURS && pod.node.is_none() && pod.gates.is_empty();
+        let waiting: Vec<&Arc<Pod>> =
+            server.pods.values().filter(ours).filter(|pod| !pod.deleting && !pod.phase.is_terminal()).collect();
+        let pod = rng.pick(&waiting)?;
+        let names: Vec<&NodeName> = server.nodes.keys().collect();
+        let node = Arc::clone(rng.pick(&names)?);
+        let mut pod = Pod::clone(pod);
+        pod.node = Some(Arc::clone(&node));
+        server.put_pod(pod);
+        stats.count("our pod bound by somebody else");
+        Some(node)
     }
 
     /// It binds one of its pods where it last saw room. Returns the node.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue::cluster::Node;
 use fluxqueue::core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::{Controller, NodeName, ObjectKey, ObjectRef, Pod, ScheduledCondition, Time, Uid};
+use fluxqueue::workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, Time, Uid};
 use fluxqueue_api::{FluxJob, FluxJobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
@@ -71,10 +71,12 @@ impl Server {
         }
     }
 
-    /// Asks for the pod's deletion: one that is on a node goes when its kubelet lets go of it.
+    /// Asks for the pod's deletion: one that is on a node goes when its kubelet lets go of it, a Job's when its controller
+    /// has counted it.
     pub(crate) fn delete_pod(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key) else { return };
-        if pod.node.is_none() || pod.phase.is_terminal() {
+        let of_job = pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job);
+        if (pod.node.is_none() && !of_job) || pod.phase.is_terminal() {
             self.remove_pod(key);
         } else {
             let mut pod = Pod::clone(pod);

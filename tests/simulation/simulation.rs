@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue::core::{ActionId, ActionKind, Event};
+use fluxqueue::core::{Action, ActionId, ActionKind, Event};
 use fluxqueue::workload::{NodeName, Time, Uid};
 
 use crate::channel::Channel;
@@ -154,7 +154,7 @@ impl<'a> Simulation<'a> {
 
     fn tell(&mut self, event: Event) {
         self.trace.add(|| format!("{:>6} {} -> {}", self.steps, self.now.0, trace::event(&event)));
-        self.view.tell(&event);
+        self.view.tell(&event, self.now);
         self.core.handle(event, self.now);
     }
 
@@ -163,14 +163,13 @@ impl<'a> Simulation<'a> {
         self.executor.execute(&mut self.server, self.now, weather, &mut self.rng, &mut self.stats);
     }
 
-    /// The core decides, and each action is judged. How many there were, notes apart.
-    pub(crate) fn decide(&mut self) -> Result<usize, Violation> {
-        let actions = self.core.step(self.now);
+    /// The core decides, and each action is judged. Returns them, notes apart.
+    pub(crate) fn decide(&mut self) -> Result<Vec<Action>, Violation> {
+        let mut actions = self.core.step(self.now);
         for action in &actions {
             self.trace.add(|| format!("{:>6} {} <- {}", self.steps, self.now.0, trace::action(action)));
         }
-        checks::judge(&mut self.view, &self.server, &mut self.last_id, &actions)?;
-        let mut count = 0;
+        checks::judge(&mut self.view, &self.server, self.now, &mut self.last_id, &actions)?;
         for action in &actions {
             match &action.kind {
                 ActionKind::Bind { pod, node } => self.note_decision(&pod.uid, node),
@@ -180,10 +179,10 @@ impl<'a> Simulation<'a> {
                 ActionKind::Note(note) => self.stats.count(note.reason),
                 _ => {}
             }
-            count += usize::from(!matches!(action.kind, ActionKind::Note(_)));
             self.executor.ask(action);
         }
-        Ok(count)
+        actions.retain(|action| !matches!(action.kind, ActionKind::Note(_)));
+        Ok(actions)
     }
 
     /// When the core wants to be called again.
@@ -194,7 +193,9 @@ impl<'a> Simulation<'a> {
     fn note_decision(&mut self, pod: &Uid, node: &NodeName) {
         let truly_there = self.server.pods.values().filter(|it| it.node.as_ref() == Some(node) && it.uses_node());
         let informed = self.server.nodes.get(node) == self.view.nodes.get(node)
-            && truly_there.into_iter().all(|it| self.view.charged(node).any(|known| known.id.uid == it.id.uid));
+            && truly_there
+                .into_iter()
+                .all(|it| self.view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
         let decision = Decision { step: self.steps, node: Arc::clone(node), informed };
         self.decided.insert(Arc::clone(pod), decision);
     }
@@ -230,7 +231,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn foreigners(&mut self) {
-        match self.rng.weighted(&[2, 3, 6]) {
+        match self.rng.weighted(&[40, 60, 120, 1]) {
             0 => {
                 let run = self.foreign.submit(&mut self.server, self.now, &mut self.rng, &mut self.stats);
                 if let Some((id, run)) = run {
@@ -241,6 +242,11 @@ impl<'a> Simulation<'a> {
                 }
             }
             1 => self.foreign.look(&self.server),
+            3 => {
+                if let Some(node) = self.foreign.meddle(&mut self.server, &mut self.rng, &mut self.stats) {
+                    self.disturbed.insert(node, self.steps);
+                }
+            }
             _ => {
                 if let Some(node) = self.foreign.bind(&mut self.server, &mut self.rng, &mut self.stats) {
                     self.disturbed.insert(node, self.steps);

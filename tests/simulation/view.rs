@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use fluxqueue::cluster::Node;
 use fluxqueue::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::{Controller, NodeName, ObjectKey, Pod, Uid};
+use fluxqueue::workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
 use fluxqueue_api::{FluxJob, PlacementRange};
 
 use crate::server::flux_job_key;
+
+/// For so long after a lost answer the watch may still show that the Binding took effect.
+const DOUBT_MILLIS: i64 = 10_000;
 
 /// The knowledge of one process.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ pub(crate) struct View {
     pub(crate) gone: BTreeSet<Uid>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Names of `FluxJob`s that the watch has shown since their creation was last asked for.
+    pub(crate) shown: BTreeSet<ObjectKey>,
     /// Placements by uid of the `FluxJob` that the core was told are stored.
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
     /// Bindings of pods that the core has not been told are bound.
@@ -45,13 +50,13 @@ pub(crate) enum BindingState {
     Open,
     /// It took effect.
     Sure,
-    /// It failed, with or without effect.
-    Unsure,
+    /// It failed then, with or without effect.
+    Unsure(Time),
 }
 
 impl View {
     /// The core is told this.
-    pub(crate) fn tell(&mut self, event: &Event) {
+    pub(crate) fn tell(&mut self, event: &Event, now: Time) {
         match event {
             Event::Node(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
             Event::NodeGone(name, uid) => {
@@ -69,6 +74,7 @@ impl View {
             Event::ControllerGone(uid) => drop(self.controllers.remove(uid)),
             Event::FluxJob(job) => {
                 self.note_placement(job);
+                self.shown.insert(flux_job_key(job));
                 self.flux_jobs.insert(flux_job_key(job), Arc::clone(job));
             }
             Event::FluxJobGone(id) => {
@@ -78,7 +84,7 @@ impl View {
                 }
             }
             Event::Synced => self.synced = true,
-            Event::Done(id, outcome) => self.tell_outcome(*id, outcome),
+            Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),
         }
     }
 
@@ -94,7 +100,7 @@ impl View {
         }
     }
 
-    fn tell_outcome(&mut self, id: ActionId, outcome: &Outcome) {
+    fn tell_outcome(&mut self, id: ActionId, outcome: &Outcome, now: Time) {
         match (self.open.remove(&id), outcome) {
             (Some(ActionKind::Bind { pod, .. }), Outcome::Bind(outcome)) => {
                 let Some(binding) = self.bindings.get_mut(&pod.uid) else { return };
@@ -103,7 +109,7 @@ impl View {
                     BindOutcome::BoundElsewhere(node) => {
                         *binding = Binding { node: Arc::clone(node), state: BindingState::Sure };
                     }
-                    BindOutcome::Failed(_) => binding.state = BindingState::Unsure,
+                    BindOutcome::Failed(_) => binding.state = BindingState::Unsure(now),
                     BindOutcome::Gone | BindOutcome::Deleting | BindOutcome::Gated => {
                         self.bindings.remove(&pod.uid);
                     }
@@ -128,6 +134,9 @@ impl View {
             let binding = Binding { node: Arc::clone(node), state: BindingState::Open };
             self.bindings.insert(Arc::clone(&pod.uid), binding);
         }
+        if let ActionKind::CreateFluxJob { job, .. } = &action.kind {
+            self.shown.remove(&flux_job_key(job));
+        }
         if !matches!(action.kind, ActionKind::Note(_)) {
             self.open.insert(action.id, action.kind.clone());
         }
@@ -138,11 +147,17 @@ impl View {
         pod.node.as_ref().or_else(|| Some(&self.bindings.get(&pod.id.uid)?.node))
     }
 
-    /// All pods that are or may be on the node, and have not ended.
-    pub(crate) fn charged<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a Pod> + Clone {
+    /// All pods that are or may be on the node, and have not ended. A Binding that failed and has not shown for a while
+    /// had no effect.
+    pub(crate) fn charged<'a>(&'a self, node: &'a NodeName, now: Time) -> impl Iterator<Item = &'a Pod> + Clone {
+        let given_up = move |pod: &Pod| {
+            let binding = self.bindings.get(&pod.id.uid).filter(|_| pod.node.is_none());
+            binding
+                .is_some_and(|it| matches!(it.state, BindingState::Unsure(at) if at.plus_millis(DOUBT_MILLIS) <= now))
+        };
         self.pods
             .values()
             .map(|pod| &**pod)
-            .filter(move |pod| !pod.phase.is_terminal() && self.node_of(pod) == Some(node))
+            .filter(move |pod| !pod.phase.is_terminal() && self.node_of(pod) == Some(node) && !given_up(pod))
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
                 None => return Err(self.refusal(&ask)),
             },
         };
-        let r = writer::write(self.options.format, &self.graph, &ask_parts(&ask), &found, at)?;
+        let r = writer::write(self.options.format, &self.graph, &about(&ask), &found, at)?;
         if !takes {
             return Ok(Grant { job: None, at, reserved: false, r });
         }
@@ -219,13 +219,13 @@ impl Engine {
                 }
             }
             (Found::Tree(selection), _) => {
-                for vertex in selection.held() {
+                for vertex in selection.held {
                     self.graph.hold(vertex, VertexHold { job: id, start: at, end });
                     if let Some(job) = self.jobs.get_mut(&id) {
                         job.vertices.push(vertex);
                     }
                 }
-                for (node, slot, count) in selection.claimed() {
+                for (node, slot, count) in selection.claimed {
                     if let Some(row) = self.graph.position_of(node) {
                         self.claim(row, Claim { job: id, slot, count, start: at, end });
                     }
@@ -237,12 +237,12 @@ impl Engine {
 }
 
 /// What a writer needs to know of a request.
-fn ask_parts<'a>(ask: &Ask<'a>) -> writer::About<'a> {
-    let labels = match &ask.form {
-        Form::Flat(request) => request.shapes.iter().map(|shape| shape.label).collect(),
-        Form::Tree => Vec::new(),
+fn about<'a>(ask: &'a Ask<'_>) -> writer::About<'a> {
+    let flat = match &ask.form {
+        Form::Flat(request) => Some(request),
+        Form::Tree => None,
     };
-    writer::About { labels, hold: ask.spec.hold }
+    writer::About { flat, hold: ask.spec.hold }
 }
 
 /// The time for which a job that starts at `at` needs its resources.

@@ -1,16 +1,22 @@
 //! Grants as text, in the format that was chosen with the options.
 
+mod emission;
+mod jgf;
 mod placement;
+mod rv1;
+mod simple;
 
+use crate::Error;
 use crate::engine::{Found, MatchFormat};
 use crate::graph::Graph;
 use crate::jobspec::Hold;
-use crate::{Error, Reason};
+use crate::matcher::flat;
 
 /// What a writer needs to know of the request.
 pub(crate) struct About<'a> {
-    /// Labels of the slot shapes, in order.
-    pub(crate) labels: Vec<&'a str>,
+    /// The request, if it is one for slots of pool units.
+    pub(crate) flat: Option<&'a flat::Request<'a>>,
+    /// How long it is held.
     pub(crate) hold: Hold,
 }
 
@@ -20,10 +26,15 @@ pub(crate) fn write(
     graph: &Graph,
     about: &About<'_>,
     found: &Found,
-    _at: i64,
+    at: i64,
 ) -> Result<String, Error> {
-    match (format, found) {
-        (MatchFormat::Placement, Found::Flat(picks)) => Ok(placement::write(graph, about, picks)),
-        _ => Err(Error { reason: Reason::NotOffered, text: format!("match_format: {format:?} is not offered yet") }),
+    if format == MatchFormat::Placement {
+        return placement::write(graph, about, found);
     }
+    let emitted = emission::of(graph, about, found);
+    Ok(match format {
+        MatchFormat::Rv1Nosched => rv1::write(graph, &emitted, about.hold, at),
+        MatchFormat::Simple => simple::write(graph, &emitted),
+        MatchFormat::Jgf | MatchFormat::Placement => jgf::write(graph, &emitted),
+    })
 }

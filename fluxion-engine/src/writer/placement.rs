@@ -3,16 +3,21 @@
 use std::fmt::Write as _;
 
 use super::About;
+use crate::engine::Found;
 use crate::graph::Graph;
-use crate::idset;
-use crate::matcher::flat::{Pick, by_count};
+use crate::matcher::flat::by_count;
+use crate::{Error, Reason, idset};
 
 /// Slots per rank, shape by shape in the order of the request; within a shape the ranks with most slots first.
-pub(super) fn write(graph: &Graph, about: &About<'_>, picks: &[Pick]) -> String {
+pub(super) fn write(graph: &Graph, about: &About<'_>, found: &Found) -> Result<String, Error> {
+    let (Some(request), Found::Flat(picks)) = (about.flat, found) else {
+        let text = "match_format: placement is only for slots of pool units".to_owned();
+        return Err(Error { reason: Reason::NotOffered, text });
+    };
     let mut out = String::from("{\"slots\":[");
     let mut separator = "";
     for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
-        let label = serde_json::Value::from(about.labels[of_shape[0].shape]);
+        let label = serde_json::Value::from(request.shapes[of_shape[0].shape].label);
         for (count, rows) in by_count(of_shape) {
             // Writing into a String cannot fail.
             let _ = write!(out, "{separator}{{\"label\":{label},\"ranks\":\"");
@@ -22,5 +27,5 @@ pub(super) fn write(graph: &Graph, about: &About<'_>, picks: &[Pick]) -> String 
         }
     }
     out.push_str("]}");
-    out
+    Ok(out)
 }

@@ -1,0 +1,313 @@
+//! Random histories of a small machine, compared after every step with an engine that is obviously right.
+//!
+//! The naive engine keeps one entry per slot and tries everything slot by slot. Of one shape, both must agree on what
+//! fits, where it goes, when it could start and who is eligible; of several shapes, what is granted must fit.
+
+mod naive;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use fluxion_engine::{EVENTUALLY, Engine, MatchOp, Reason};
+use naive::{End, Machine, Need, Slot, Wish};
+use proptest::prelude::*;
+
+const KINDS: [&str; 3] = ["cpu", "memory", "pods"];
+const OPTIONS: &str =
+    r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement","pool_types":["*"]}"#;
+const ROOT: &str = r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}}"#;
+
+#[derive(Debug, Clone)]
+enum Step {
+    AddNode { rank: u32, sizes: [u64; 3] },
+    RemoveNode { rank: u32 },
+    Resize { rank: u32, kind: usize, size: u64 },
+    SetUp { rank: u32, up: bool },
+    Allocate { wish: Wish },
+    AllocateTwo { first: Wish, second: Wish },
+    Reserve { wish: Wish },
+    Charge { job: u64, rank: u32, need: Need, count: u64, end: End },
+    Release { job: u64, rank: u32, count: u64 },
+    Cancel { job: u64 },
+    Advance { seconds: i64 },
+}
+
+fn ends() -> impl Strategy<Value = End> {
+    prop_oneof![(1_i64..40).prop_map(End::After), Just(End::Eventually), Just(End::Never)]
+}
+
+fn needs() -> impl Strategy<Value = Need> {
+    (1_u64..5, 0_u64..4, 0_u64..2).prop_map(|(cpu, memory, pods)| [cpu, memory, pods])
+}
+
+fn wishes() -> impl Strategy<Value = Wish> {
+    let ranks = prop::option::weighted(0.3, prop::collection::btree_set(0_u32..6, 0..5));
+    let prefer = prop::collection::vec(prop::collection::btree_set(0_u32..6, 1..3), 0..3);
+    (1_u64..7, needs(), ends(), ranks, prefer, prop::option::weighted(0.3, 1_u64..3), any::<bool>()).prop_map(
+        |(count, need, end, ranks, prefer, max_per_node, descend)| Wish {
+            count,
+            need,
+            end,
+            ranks,
+            prefer,
+            max_per_node,
+            descend,
+        },
+    )
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let rank = 0_u32..6;
+    let job = 1_u64..30;
+    prop_oneof![
+        4 => (rank.clone(), [0_u64..12, 0_u64..12, 0_u64..6]).prop_map(|(rank, sizes)| Step::AddNode { rank, sizes }),
+        1 => rank.clone().prop_map(|rank| Step::RemoveNode { rank }),
+        1 => (rank.clone(), 0_usize..3, 0_u64..12)
+            .prop_map(|(rank, kind, size)| Step::Resize { rank, kind, size }),
+        1 => (rank.clone(), any::<bool>()).prop_map(|(rank, up)| Step::SetUp { rank, up }),
+        6 => wishes().prop_map(|wish| Step::Allocate { wish }),
+        2 => (wishes(), wishes()).prop_map(|(first, second)| Step::AllocateTwo { first, second }),
+        1 => wishes().prop_map(|wish| Step::Reserve { wish }),
+        2 => (job.clone(), rank.clone(), needs(), 1_u64..4, ends())
+            .prop_map(|(job, rank, need, count, end)| Step::Charge { job, rank, need, count, end }),
+        2 => (job.clone(), rank, 1_u64..3).prop_map(|(job, rank, count)| Step::Release { job, rank, count }),
+        2 => job.prop_map(|job| Step::Cancel { job }),
+        2 => (0_i64..20).prop_map(|seconds| Step::Advance { seconds }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn agrees_with_the_naive_engine(history in prop::collection::vec(steps(), 1..40)) {
+        let mut pair = Pair::new();
+        for step in &history {
+            pair.step(step);
+            pair.compare();
+        }
+        pair.give_everything_back();
+    }
+}
+
+struct Pair {
+    engine: Engine,
+    naive: Machine,
+    next_job: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let graph = format!(r#"{{"graph":{{"nodes":[{ROOT}],"edges":[]}}}}"#);
+        Pair { engine: Engine::new(&graph, OPTIONS).unwrap(), naive: Machine::default(), next_job: 100 }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::AddNode { rank, sizes } => self.add_node(*rank, *sizes),
+            Step::RemoveNode { rank } => {
+                assert_eq!(self.engine.remove_rank(*rank).is_ok(), self.naive.remove(*rank));
+            }
+            Step::Resize { rank, kind, size } => {
+                let known = self.naive.resize(*rank, *kind, *size);
+                assert_eq!(self.engine.resize(*rank, KINDS[*kind], *size).is_ok(), known);
+            }
+            Step::SetUp { rank, up } => {
+                self.engine.set_rank_status(&rank.to_string(), *up).unwrap();
+                self.naive.set_up(*rank, *up);
+            }
+            Step::Allocate { wish } => self.allocate(wish),
+            Step::AllocateTwo { first, second } => self.allocate_two(first, second),
+            Step::Reserve { wish } => self.reserve(wish),
+            Step::Charge { job, rank, need, count, end } => self.charge(*job, *rank, *need, *count, *end),
+            Step::Release { job, rank, count } => {
+                let released = self.engine.release(*job, *rank, "c", *count);
+                assert_eq!(released.is_ok(), self.naive.release(*job, *rank, "c", *count));
+            }
+            Step::Cancel { job } => {
+                assert_eq!(self.engine.cancel(*job).is_ok(), self.naive.cancel(*job));
+            }
+            Step::Advance { seconds } => {
+                self.naive.now += seconds;
+                self.engine.set_time(self.naive.now);
+            }
+        }
+    }
+
+    fn add_node(&mut self, rank: u32, sizes: [u64; 3]) {
+        if !self.naive.add(rank, sizes) {
+            return;
+        }
+        let node = |id: usize, kind: &str, size: u64, path: &str| {
+            format!(
+                r#"{{"id":"{id}","metadata":{{"type":"{kind}","rank":{rank},"size":{size},"paths":{{"containment":"{path}"}}}}}}"#
+            )
+        };
+        let mut nodes = format!("{ROOT},{}", node(1, "node", 1, &format!("/cluster0/n{rank}")));
+        let mut edges = r#"{"source":"0","target":"1"}"#.to_owned();
+        for (at, kind) in KINDS.iter().enumerate() {
+            let _ = write!(nodes, ",{}", node(at + 2, kind, sizes[at], &format!("/cluster0/n{rank}/{kind}0")));
+            let _ = write!(edges, r#",{{"source":"1","target":"{}"}}"#, at + 2);
+        }
+        self.engine.add_subgraph(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#)).unwrap();
+    }
+
+    fn allocate(&mut self, wish: &Wish) {
+        let text = jobspec(&[("a", wish)]);
+        let expected = self.naive.place(wish, self.naive.now);
+        let forecast = self.naive.forecast(wish);
+        let told = self.engine.match_job(MatchOp::WithoutAllocatingFuture, &text, 0);
+        match (told, forecast) {
+            (Ok(grant), naive::Forecast::At(at)) => assert_eq!(grant.at, at),
+            (Ok(grant), naive::Forecast::Eventually) => assert_eq!(grant.at, EVENTUALLY),
+            (Err(error), naive::Forecast::Blocked) => assert_eq!(error.reason, Reason::Busy),
+            (Err(error), naive::Forecast::Never) => assert_eq!(error.reason, Reason::Unsatisfiable),
+            (told, forecast) => panic!("forecast: {told:?}, and not {forecast:?}"),
+        }
+        let eligible: Vec<u32> = self.naive.eligible(wish);
+        assert_eq!(ranks(&self.engine.eligible(&text).unwrap()), eligible);
+        let job = self.next_job;
+        self.next_job += 1;
+        match (self.engine.match_job(MatchOp::Allocate, &text, job), expected) {
+            (Ok(grant), Some(places)) => {
+                assert_eq!(placement(&grant.r)["a"], places);
+                self.naive.take(job, "a", wish, &places, self.naive.now);
+            }
+            (Err(error), None) => assert_eq!(error.reason, Reason::Busy),
+            (answer, places) => panic!("allocate: {answer:?}, and not {places:?}"),
+        }
+    }
+
+    fn allocate_two(&mut self, first: &Wish, second: &Wish) {
+        // Constraints and ends belong to the whole request.
+        let second = Wish { count: second.count, need: second.need, ..first.clone() };
+        let job = self.next_job;
+        self.next_job += 1;
+        let Ok(grant) = self.engine.match_job(MatchOp::Allocate, &jobspec(&[("a", first), ("b", &second)]), job) else {
+            return;
+        };
+        let placed = placement(&grant.r);
+        for (label, wish) in [("a", first), ("b", &second)] {
+            assert_eq!(placed[label].values().sum::<u64>(), wish.count);
+            // Taking them one after the other, each must fit beside what is there.
+            self.naive.take_checked(job, label, wish, &placed[label]);
+        }
+    }
+
+    fn reserve(&mut self, wish: &Wish) {
+        let job = self.next_job;
+        self.next_job += 1;
+        let expected = self.naive.forecast(wish);
+        match (self.engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(&[("a", wish)]), job), expected) {
+            (Ok(grant), naive::Forecast::At(at)) => {
+                assert_eq!((grant.at, grant.reserved), (at, at > self.naive.now));
+                let places = self.naive.place(wish, at).unwrap();
+                assert_eq!(placement(&grant.r)["a"], places);
+                self.naive.take(job, "a", wish, &places, at);
+            }
+            (Err(error), naive::Forecast::Eventually | naive::Forecast::Blocked) => {
+                assert_eq!(error.reason, Reason::Busy);
+            }
+            (Err(error), naive::Forecast::Never) => assert_eq!(error.reason, Reason::Unsatisfiable),
+            (answer, expected) => panic!("reserve: {answer:?}, and not {expected:?}"),
+        }
+    }
+
+    fn charge(&mut self, job: u64, rank: u32, need: Need, count: u64, end: End) {
+        let end_text = match end {
+            End::After(seconds) => (self.naive.now + seconds).to_string(),
+            End::Eventually => r#""eventually""#.to_owned(),
+            End::Never => r#""never""#.to_owned(),
+        };
+        let with: Vec<String> = KINDS.iter().zip(need).map(|(kind, units)| format!(r#""{kind}":{units}"#)).collect();
+        let with = with.join(",");
+        let text = format!(r#"{{"label":"c","rank":{rank},"count":{count},"with":{{{with}}},"end":{end_text}}}"#);
+        let known = self.naive.nodes.contains_key(&rank);
+        assert_eq!(self.engine.charge(job, &text).is_ok(), known);
+        if known {
+            let slot = Slot { job, label: "c", need, start: self.naive.now, end: end.from(self.naive.now) };
+            self.naive.put(rank, &slot, count);
+        }
+    }
+
+    /// Sizes and uses of all nodes, and which jobs there are.
+    fn compare(&self) {
+        for (rank, node) in &self.naive.nodes {
+            let usage = self.engine.usage(*rank).unwrap();
+            for (at, kind) in KINDS.iter().enumerate() {
+                let found = usage.pools.iter().find(|pool| pool.kind == *kind);
+                let found = found.map_or((0, 0), |pool| (pool.size, pool.used));
+                assert_eq!(found, (node.sizes[at], self.naive.used(*rank, at)), "rank {rank} {kind}");
+            }
+        }
+        let jobs = self.naive.jobs();
+        assert_eq!(self.engine.job_count(), jobs.len());
+        assert!(jobs.iter().all(|job| self.engine.info(*job).is_ok()));
+    }
+
+    fn give_everything_back(mut self) {
+        for job in self.naive.jobs() {
+            self.engine.cancel(job).unwrap();
+            assert!(self.naive.cancel(job));
+        }
+        self.compare();
+        let used = |rank: &u32| self.engine.usage(*rank).unwrap().pools.iter().map(|pool| pool.used).sum::<u64>();
+        assert_eq!(self.naive.nodes.keys().map(used).sum::<u64>(), 0);
+    }
+}
+
+fn jobspec(shapes: &[(&str, &Wish)]) -> String {
+    let wish = shapes[0].1;
+    let slots: Vec<String> = shapes
+        .iter()
+        .map(|(label, wish)| {
+            let units = KINDS.iter().zip(wish.need).filter(|(_, units)| *units > 0);
+            let with: Vec<String> =
+                units.map(|(kind, units)| format!(r#"{{"type":"{kind}","count":{units}}}"#)).collect();
+            format!(r#"{{"type":"slot","count":{},"label":"{label}","with":[{}]}}"#, wish.count, with.join(","))
+        })
+        .collect();
+    let idset =
+        |ranks: &std::collections::BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let prefer: Vec<String> = wish.prefer.iter().map(|tier| format!(r#""{}""#, idset(tier))).collect();
+    let policy = if wish.descend { "hinode" } else { "lonode" };
+    let mut extras = format!(r#""policy":"{policy}","prefer":[{}]"#, prefer.join(","));
+    if let Some(count) = wish.max_per_node {
+        let labels: Vec<String> = shapes.iter().map(|(label, _)| format!(r#""{label}""#)).collect();
+        let _ = write!(extras, r#","max_per_node":[{{"labels":[{}],"count":{count}}}]"#, labels.join(","));
+    }
+    let mut system = String::new();
+    match wish.end {
+        End::After(seconds) => {
+            let _ = write!(system, r#""duration":{seconds},"#);
+        }
+        End::Eventually => extras.push_str(r#","end":"eventually""#),
+        End::Never => {}
+    }
+    if let Some(ranks) = &wish.ranks {
+        let _ = write!(system, r#""constraints":{{"ranks":["{}"]}},"#, idset(ranks));
+    }
+    format!(
+        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"a"}}],"attributes":{{"system":{{{system}"fluxion":{{{extras}}}}}}}}}"#,
+        slots.join(",")
+    )
+}
+
+/// Label to rank to number of slots.
+fn placement(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
+    let read: serde_json::Value = serde_json::from_str(text).unwrap();
+    let mut placed: BTreeMap<String, BTreeMap<u32, u64>> = BTreeMap::new();
+    for group in read["slots"].as_array().unwrap() {
+        let of_label = placed.entry(group["label"].as_str().unwrap().to_owned()).or_default();
+        for rank in ranks(group["ranks"].as_str().unwrap()) {
+            assert_eq!(of_label.insert(rank, group["per_rank"].as_u64().unwrap()), None);
+        }
+    }
+    placed
+}
+
+fn ranks(text: &str) -> Vec<u32> {
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    let ends = parts.map(|part| part.split_once('-').unwrap_or((part, part)));
+    ends.flat_map(|(first, last)| first.parse().unwrap()..=last.parse::<u32>().unwrap()).collect()
+}

@@ -1,0 +1,255 @@
+//! The naive engine: every slot is an entry of its own, every question is answered by trying.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Units of each kind.
+pub(crate) type Need = [u64; 3];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    After(i64),
+    Eventually,
+    Never,
+}
+
+/// A request of one shape.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    pub(crate) count: u64,
+    pub(crate) need: Need,
+    pub(crate) end: End,
+    pub(crate) ranks: Option<BTreeSet<u32>>,
+    pub(crate) prefer: Vec<BTreeSet<u32>>,
+    pub(crate) max_per_node: Option<u64>,
+    pub(crate) descend: bool,
+}
+
+/// One slot on a node. `end` counts from its start no more: `After` is an instant here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) job: u64,
+    pub(crate) label: &'static str,
+    pub(crate) need: Need,
+    pub(crate) start: i64,
+    pub(crate) end: End,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) sizes: Need,
+    up: bool,
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Machine {
+    pub(crate) nodes: BTreeMap<u32, Node>,
+    pub(crate) now: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forecast {
+    At(i64),
+    Eventually,
+    Blocked,
+    Never,
+}
+
+impl End {
+    pub(crate) fn from(self, start: i64) -> End {
+        match self {
+            End::After(seconds) => End::After(start + seconds),
+            other => other,
+        }
+    }
+}
+
+impl Slot {
+    /// Whether it takes its units at this instant, as seen from `now`.
+    fn counts(&self, at: i64, now: i64) -> bool {
+        let ended = match self.end {
+            End::After(end) => end.max(now + 1) <= at,
+            End::Eventually | End::Never => false,
+        };
+        self.start <= at && !ended
+    }
+}
+
+impl Machine {
+    pub(crate) fn add(&mut self, rank: u32, sizes: Need) -> bool {
+        let new = !self.nodes.contains_key(&rank);
+        if new {
+            self.nodes.insert(rank, Node { sizes, up: true, slots: Vec::new() });
+        }
+        new
+    }
+
+    pub(crate) fn remove(&mut self, rank: u32) -> bool {
+        self.nodes.remove(&rank).is_some()
+    }
+
+    pub(crate) fn resize(&mut self, rank: u32, kind: usize, size: u64) -> bool {
+        self.nodes.get_mut(&rank).map(|node| node.sizes[kind] = size).is_some()
+    }
+
+    pub(crate) fn set_up(&mut self, rank: u32, up: bool) {
+        if let Some(node) = self.nodes.get_mut(&rank) {
+            node.up = up;
+        }
+    }
+
+    pub(crate) fn put(&mut self, rank: u32, slot: &Slot, count: u64) {
+        let node = self.nodes.get_mut(&rank).unwrap();
+        node.slots.extend((0..count).map(|_| *slot));
+    }
+
+    pub(crate) fn release(&mut self, job: u64, rank: u32, label: &str, count: u64) -> bool {
+        let Some(node) = self.nodes.get_mut(&rank) else { return false };
+        let mut mine: Vec<usize> =
+            (0..node.slots.len()).filter(|at| node.slots[*at].job == job && node.slots[*at].label == label).collect();
+        if mine.len() < usize::try_from(count).unwrap() {
+            return false;
+        }
+        for _ in 0..count {
+            node.slots.remove(mine.pop().unwrap());
+        }
+        true
+    }
+
+    pub(crate) fn cancel(&mut self, job: u64) -> bool {
+        let there = self.jobs().contains(&job);
+        for node in self.nodes.values_mut() {
+            node.slots.retain(|slot| slot.job != job);
+        }
+        there
+    }
+
+    pub(crate) fn jobs(&self) -> BTreeSet<u64> {
+        self.nodes.values().flat_map(|node| node.slots.iter().map(|slot| slot.job)).collect()
+    }
+
+    pub(crate) fn used(&self, rank: u32, kind: usize) -> u64 {
+        let slots = self.nodes[&rank].slots.iter();
+        slots.filter(|slot| slot.counts(self.now, self.now)).map(|slot| slot.need[kind]).sum()
+    }
+
+    /// Where the slots go that start at `at`: node after node, as many as fit.
+    pub(crate) fn place(&self, wish: &Wish, at: i64) -> Option<BTreeMap<u32, u64>> {
+        let instants: Vec<i64> = self.instants(wish, at);
+        let counts = |slot: &Slot| instants.iter().map(|instant| slot.counts(*instant, self.now)).collect();
+        self.fill(wish, false, instants.len(), counts)
+    }
+
+    /// Every instant at which the use of something may change while the job runs.
+    fn instants(&self, wish: &Wish, at: i64) -> Vec<i64> {
+        let last = match wish.end {
+            End::After(seconds) => at + seconds,
+            End::Eventually | End::Never => i64::MAX,
+        };
+        let starts = self.nodes.values().flat_map(|node| node.slots.iter().map(|slot| slot.start));
+        starts.filter(|start| *start > at && *start < last).chain([at]).collect()
+    }
+
+    /// `counts` says of a slot at which of the instants it takes its units.
+    fn fill(
+        &self,
+        wish: &Wish,
+        also_down: bool,
+        instants: usize,
+        counts: impl Fn(&Slot) -> Vec<bool>,
+    ) -> Option<BTreeMap<u32, u64>> {
+        let mut missing = wish.count;
+        let mut places = BTreeMap::new();
+        for rank in self.order(wish, also_down) {
+            let node = &self.nodes[&rank];
+            let there: Vec<(Need, Vec<bool>)> = node.slots.iter().map(|slot| (slot.need, counts(slot))).collect();
+            let mut mine = 0;
+            while missing > 0 && wish.max_per_node.is_none_or(|most| mine < most) {
+                let fits = (0..instants).all(|instant| {
+                    (0..3).all(|kind| {
+                        let others: u64 =
+                            there.iter().filter(|(_, counts)| counts[instant]).map(|(need, _)| need[kind]).sum();
+                        // What is not asked for may well be overcharged.
+                        wish.need[kind] == 0 || others + (mine + 1) * wish.need[kind] <= node.sizes[kind]
+                    })
+                });
+                if !fits {
+                    break;
+                }
+                mine += 1;
+                missing -= 1;
+            }
+            if mine > 0 {
+                places.insert(rank, mine);
+            }
+        }
+        (missing == 0).then_some(places)
+    }
+
+    fn order(&self, wish: &Wish, also_down: bool) -> Vec<u32> {
+        let usable = |rank: &u32| wish.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
+        let up = |rank: &u32| also_down || self.nodes[rank].up;
+        let mut ranks: Vec<u32> = self.nodes.keys().copied().filter(|rank| usable(rank) && up(rank)).collect();
+        if wish.descend {
+            ranks.reverse();
+        }
+        let tier = |rank: &u32| wish.prefer.iter().position(|tier| tier.contains(rank)).unwrap_or(wish.prefer.len());
+        ranks.sort_by_key(tier);
+        ranks
+    }
+
+    pub(crate) fn forecast(&self, wish: &Wish) -> Forecast {
+        if self.place(wish, self.now).is_some() {
+            return Forecast::At(self.now);
+        }
+        if self.fill(wish, false, 1, |slot| vec![slot.end == End::Never]).is_some() {
+            let slots = self.nodes.values().flat_map(|node| &node.slots);
+            let mut ends: Vec<i64> = slots
+                .filter_map(|slot| match slot.end {
+                    End::After(end) => Some(end.max(self.now + 1)),
+                    _ => None,
+                })
+                .collect();
+            ends.sort_unstable();
+            return match ends.into_iter().find(|end| self.place(wish, *end).is_some()) {
+                Some(at) => Forecast::At(at),
+                None => Forecast::Eventually,
+            };
+        }
+        if self.fill(wish, true, 1, |_| vec![false]).is_some() { Forecast::Blocked } else { Forecast::Never }
+    }
+
+    pub(crate) fn eligible(&self, wish: &Wish) -> Vec<u32> {
+        let one =
+            |rank: u32| Wish { count: 1, ranks: Some(BTreeSet::from([rank])), max_per_node: None, ..wish.clone() };
+        let allowed = |rank: &u32| wish.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
+        let fits = |rank: &u32| self.fill(&one(*rank), false, 1, |slot| vec![slot.end == End::Never]).is_some();
+        self.nodes.keys().copied().filter(|rank| allowed(rank) && fits(rank)).collect()
+    }
+
+    pub(crate) fn take(&mut self, job: u64, label: &'static str, wish: &Wish, places: &BTreeMap<u32, u64>, at: i64) {
+        for (rank, count) in places {
+            let slot = Slot { job, label, need: wish.need, start: at, end: wish.end.from(at) };
+            self.put(*rank, &slot, *count);
+        }
+    }
+
+    /// Takes places now that must be allowed and free; every pool asked for must hold all that counts from now on.
+    pub(crate) fn take_checked(&mut self, job: u64, label: &'static str, wish: &Wish, places: &BTreeMap<u32, u64>) {
+        let order = self.order(wish, false);
+        self.take(job, label, wish, places, self.now);
+        for rank in places.keys() {
+            assert!(order.contains(rank), "rank {rank} may not be used");
+            let node = &self.nodes[rank];
+            let of_job = node.slots.iter().filter(|slot| slot.job == job).count();
+            assert!(wish.max_per_node.is_none_or(|most| of_job as u64 <= most));
+            for instant in self.instants(wish, self.now) {
+                for kind in (0..3).filter(|kind| wish.need[*kind] > 0) {
+                    let counted = node.slots.iter().filter(|slot| slot.counts(instant, self.now));
+                    let used: u64 = counted.map(|slot| slot.need[kind]).sum();
+                    assert!(used <= node.sizes[kind], "rank {rank}: {used} of {}", node.sizes[kind]);
+                }
+            }
+        }
+    }
+}

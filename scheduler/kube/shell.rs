@@ -100,9 +100,9 @@ pub(super) async fn run_until<M: Machine>(
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
     });
-    let listener = listen(serve_on).await?;
+    let (listener, serving) = listen(serve_on).await?;
     tasks.spawn_telling("http server", serve_for_ever(listener, Arc::clone(&facts)));
-    tracing::info!(server = %config.cluster_url, serving = %serve_on, "fluxqueue starts");
+    tracing::info!(server = %config.cluster_url, serving = %serving, "fluxqueue starts");
 
     let leadership = match lease {
         Some(lease) => tokio::select! {

@@ -197,14 +197,10 @@ impl<M: Machine> Driver<M> {
                 self.hands.note(note);
                 None
             }
-            other => match Write::from_action(other) {
-                Ok((write, urgency)) => {
-                    let refused = self.hands.write(WriteRequest { id, write }, urgency).err();
-                    refused.map(|request| (request.id, write_refused()))
-                }
-                // Both other kinds are handled above.
-                Err(_) => None,
-            },
+            other => Write::from_action(other).and_then(|(write, urgency)| {
+                let refused = self.hands.write(WriteRequest { id, write }, urgency).err();
+                refused.map(|request| (request.id, write_refused()))
+            }),
         };
         // Every action gets its outcome, also one that nobody has room for.
         if let Some((id, outcome)) = refused {

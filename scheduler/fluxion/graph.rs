@@ -298,3 +298,6 @@ fn with_nul(operation: &'static str) -> GraphError {
 fn unreadable(operation: &'static str, error: &dyn std::fmt::Display) -> GraphError {
     GraphError { operation, errno: errno::EPROTO, text: format!("cannot read the answer: {error}") }
 }
+
+#[cfg(test)]
+mod tests;

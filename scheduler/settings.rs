@@ -292,6 +292,32 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_file_names_every_field_and_its_default() {
+        let page = include_str!("../docs/settings.md");
+        let example = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let file = FluxqueueConfiguration::parse(example).unwrap();
+        // Named one by one, so that a new field does not compile until it is looked at here.
+        let FluxqueueConfiguration {
+            api_version: _,
+            kind: _,
+            scheduler_names: Some(_),
+            policy: Some(_),
+            queue_policy: Some(_),
+            default_walltime: Some(_),
+            ttl_seconds_after_finished: Some(_),
+            slot_keep_seconds: Some(_),
+            group_grace_seconds: Some(_),
+            bind_concurrency: Some(_),
+        } = file.clone()
+        else {
+            panic!("docs/settings.md leaves out a field: {file:?}")
+        };
+        let mut documented = Settings::resolve(Some(file), Overrides::default()).unwrap();
+        assert_eq!(documented.core.default_walltime_secs.take(), Some(5400));
+        assert_eq!(documented, Settings::resolve(None, Overrides::default()).unwrap());
+    }
+
+    #[test]
     fn flags_override_the_file() {
         let file = FluxqueueConfiguration::parse(&format!("{HEAD}schedulerNames: [a]\npolicy: hinode\n")).unwrap();
         let flags = Overrides {

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(buckets.len(), 21);
         assert_eq!(buckets[0], (0.01, 3));
         assert_eq!(buckets[1], (0.02, 2));
-        assert_eq!(buckets[19].0, 5242.88);
+        assert_eq!(buckets[19], (5242.88, 0));
         assert_eq!(buckets[20], (f64::INFINITY, 1));
         assert_eq!(counts.count(), 6);
     }

@@ -34,6 +34,9 @@ pub trait Machine: Send + 'static {
 /// The loop turns at least this often, so that a probe can tell an idle core from a stuck one.
 const TURN_AT_LEAST: Duration = Duration::from_secs(1);
 
+/// The least pause between two passes, so that a core that wants to be woken at once, again and again, does not spin.
+const PACE_AT_LEAST: Duration = Duration::from_millis(1);
+
 /// No pass is put off for longer than this.
 const PACE_AT_MOST: Duration = Duration::from_millis(50);
 
@@ -128,12 +131,14 @@ impl<M: Machine> Driver<M> {
 
     /// How long to sleep if nothing arrives.
     fn wait(&mut self) -> Duration {
-        if self.stirred {
-            return self.step_from.saturating_duration_since(Instant::now()).min(TURN_AT_LEAST);
-        }
-        let Some(wake) = self.machine.next_wake() else { return TURN_AT_LEAST };
-        let micros = u64::try_from(wake.0.saturating_sub(self.now().0)).unwrap_or(0);
-        Duration::from_micros(micros).min(TURN_AT_LEAST)
+        let until_wanted = if self.stirred {
+            Duration::ZERO
+        } else {
+            let Some(wake) = self.machine.next_wake() else { return TURN_AT_LEAST };
+            Duration::from_micros(u64::try_from(wake.0.saturating_sub(self.now().0)).unwrap_or(0))
+        };
+        let until_due = self.step_from.saturating_duration_since(Instant::now());
+        until_wanted.max(until_due).min(TURN_AT_LEAST)
     }
 
     /// Takes what else has arrived by now, of both kinds, so that neither waits for the other.
@@ -175,7 +180,7 @@ impl<M: Machine> Driver<M> {
         self.stirred = false;
         let actions = self.machine.step(now);
         let took = begun.elapsed();
-        self.step_from = begun + took + took.min(PACE_AT_MOST);
+        self.step_from = begun + took + took.clamp(PACE_AT_LEAST, PACE_AT_MOST);
         self.metrics.algorithm_duration.observe(took.as_secs_f64());
         for action in actions {
             self.dispatch(action);
@@ -192,14 +197,10 @@ impl<M: Machine> Driver<M> {
                 self.hands.note(note);
                 None
             }
-            other => match Write::from_action(other) {
-                Ok((write, urgency)) => {
-                    let refused = self.hands.write(WriteRequest { id, write }, urgency).err();
-                    refused.map(|request| (request.id, write_refused()))
-                }
-                // Both other kinds are handled above.
-                Err(_) => None,
-            },
+            other => Write::from_action(other).and_then(|(write, urgency)| {
+                let refused = self.hands.write(WriteRequest { id, write }, urgency).err();
+                refused.map(|request| (request.id, write_refused()))
+            }),
         };
         // Every action gets its outcome, also one that nobody has room for.
         if let Some((id, outcome)) = refused {

@@ -22,10 +22,10 @@ use crate::workload::ObjectRef;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the same note counts as a repetition, as in client-go.
-const SERIES_FOR: Duration = Duration::from_secs(6 * 60);
+const SERIES_FOR: Duration = Duration::from_mins(6);
 
 /// A series is written again at most this often; in between it is only counted.
-const SERIES_EVERY: Duration = Duration::from_secs(60);
+const SERIES_EVERY: Duration = Duration::from_mins(1);
 
 /// How many notes are remembered. Beyond, all that are older than [`SERIES_FOR`] are forgotten, and if none is, all:
 /// the price is that a repetition shows as a new Event.
@@ -100,6 +100,14 @@ impl Announcer {
                 self.metrics.notes_dropped.inc();
                 tracing::debug!(about = %note.subject.key(), reason = note.reason, error = %refusal.text, "event dropped");
             }
+        }
+    }
+
+    /// As if the last notes had been written one [`SERIES_EVERY`] earlier.
+    #[cfg(test)]
+    pub(super) fn age_by_a_series_interval(&self) {
+        for series in self.recent.lock().unwrap().values_mut() {
+            series.last_written = series.last_written.checked_sub(SERIES_EVERY).unwrap();
         }
     }
 

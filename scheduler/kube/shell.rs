@@ -79,8 +79,20 @@ pub enum ShellError {
 
 /// Runs until a signal ends it well, or something goes wrong.
 pub async fn run<M: Machine>(settings: ShellSettings, make: MakeMachine<M>) -> Result<(), ShellError> {
-    let ShellSettings { kubeconfig, serve_on, lease, hands } = settings;
     let (signals, end) = (Signals::listen()?, CancellationToken::new());
+    let mut tasks = Tasks::default();
+    tasks.spawn("signals", signals.obey(end.clone()));
+    run_until(end, tasks, settings, make).await
+}
+
+/// Runs until `end` is cancelled, or something goes wrong.
+pub(super) async fn run_until<M: Machine>(
+    end: CancellationToken,
+    mut tasks: Tasks,
+    settings: ShellSettings,
+    make: MakeMachine<M>,
+) -> Result<(), ShellError> {
+    let ShellSettings { kubeconfig, serve_on, lease, hands } = settings;
     let config = configuration(kubeconfig.as_deref()).await?;
     let clients = connect(&config)?;
     let facts = Arc::new(Facts {
@@ -88,11 +100,9 @@ pub async fn run<M: Machine>(settings: ShellSettings, make: MakeMachine<M>) -> R
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
     });
-    let mut tasks = Tasks::default();
-    tasks.spawn("signals", signals.obey(end.clone()));
-    let listener = listen(serve_on).await?;
+    let (listener, serving) = listen(serve_on).await?;
     tasks.spawn_telling("http server", serve_for_ever(listener, Arc::clone(&facts)));
-    tracing::info!(server = %config.cluster_url, serving = %serve_on, "fluxqueue starts");
+    tracing::info!(server = %config.cluster_url, serving = %serving, "fluxqueue starts");
 
     let leadership = match lease {
         Some(lease) => tokio::select! {

@@ -69,9 +69,9 @@ struct IdentityMetadata {
 // === impl Write ===
 
 impl Write {
-    /// The write that an action asks for and its lane, or the action itself if it is none.
-    pub fn from_action(kind: ActionKind) -> Result<(Write, Urgency), ActionKind> {
-        Ok(match kind {
+    /// The write that an action asks for, and its lane. Bindings and Events are not written here.
+    pub fn from_action(kind: ActionKind) -> Option<(Write, Urgency)> {
+        Some(match kind {
             ActionKind::CreateFluxJob { job, urgency } => (Write::Create(job), urgency),
             ActionKind::WriteStatus { job, status, urgency } => (Write::Status(job, status), urgency),
             ActionKind::DeleteFluxJob { job } => (Write::Delete(job), Urgency::Trailing),
@@ -79,7 +79,7 @@ impl Write {
             ActionKind::SetPodScheduled { pod, reason, message } => {
                 (Write::Unscheduled(pod, reason, message), Urgency::Trailing)
             }
-            other @ (ActionKind::Bind { .. } | ActionKind::Note(_)) => return Err(other),
+            ActionKind::Bind { .. } | ActionKind::Note(_) => return None,
         })
     }
 

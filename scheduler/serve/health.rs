@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A core that has not come round for this long is stuck: a pass takes milliseconds, and an idle loop turns every second.
-const CORE_SILENT_FOR: Duration = Duration::from_secs(60);
+const CORE_SILENT_FOR: Duration = Duration::from_mins(1);
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -71,9 +71,13 @@ pub struct ListenError {
     source: std::io::Error,
 }
 
-/// Opens the port. Apart from [`serve`], so that a taken port ends the process before it does anything else.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address).await.map_err(|source| ListenError { address, source })
+/// Opens the port, and says which one it became where 0 was asked for. Apart from [`serve`], so that a taken port ends the
+/// process before it does anything else.
+pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenError> {
+    let failed = |source| ListenError { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let actual = listener.local_addr().map_err(failed)?;
+    Ok((listener, actual))
 }
 
 /// Serves until the future is dropped, or accepting fails for good.

@@ -10,8 +10,7 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
     });
-    let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     tokio::spawn(serve(listener, Arc::clone(&facts)));
     (address, facts)
 }

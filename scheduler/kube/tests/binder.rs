@@ -18,7 +18,7 @@ fn pod() -> ObjectRef {
     ObjectRef { key: ObjectKey::new("ns", "p"), uid: "u1".into() }
 }
 
-fn object(uid: &str, spec: Value) -> Value {
+fn object(uid: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": "p", "namespace": "ns", "uid": uid }, "spec": spec })
 }
@@ -37,7 +37,7 @@ fn binder(server: &Server) -> Binder {
 #[tokio::test]
 async fn binds_with_the_uid_as_precondition() {
     let server = Server::start().await;
-    server.put(POD, object("u1", json!({})));
+    server.put(POD, object("u1", &json!({})));
     assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Bound);
     assert_eq!(server.object(POD).unwrap()["spec"]["nodeName"], "n1");
     let sent = server.seen("POST");
@@ -50,10 +50,10 @@ async fn binds_with_the_uid_as_precondition() {
 #[tokio::test]
 async fn a_conflict_is_judged_by_what_the_pod_is_now() {
     for (now, expected) in [
-        (object("u1", json!({ "nodeName": "n1" })), BindOutcome::Bound),
-        (object("u1", json!({ "nodeName": "n2" })), BindOutcome::BoundElsewhere("n2".into())),
-        (object("u2", json!({})), BindOutcome::Gone),
-        (object("u1", json!({ "schedulingGates": [{ "name": "x" }] })), BindOutcome::Gated),
+        (object("u1", &json!({ "nodeName": "n1" })), BindOutcome::Bound),
+        (object("u1", &json!({ "nodeName": "n2" })), BindOutcome::BoundElsewhere("n2".into())),
+        (object("u2", &json!({})), BindOutcome::Gone),
+        (object("u1", &json!({ "schedulingGates": [{ "name": "x" }] })), BindOutcome::Gated),
     ] {
         let server = Server::start().await;
         server.put(POD, now);
@@ -64,7 +64,7 @@ async fn a_conflict_is_judged_by_what_the_pod_is_now() {
 #[tokio::test]
 async fn a_pod_that_is_being_deleted_is_told_apart() {
     let server = Server::start().await;
-    let mut now = object("u1", json!({}));
+    let mut now = object("u1", &json!({}));
     now["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     server.put(POD, now);
     assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Deleting);
@@ -79,7 +79,7 @@ async fn a_pod_that_is_not_there_is_gone() {
 #[tokio::test]
 async fn a_lost_answer_is_found_out_by_the_clients_own_retry() {
     let server = Server::start().await;
-    server.put(POD, object("u1", json!({})));
+    server.put(POD, object("u1", &json!({})));
     // The gateway gives up although the Binding was written; the client asks again and meets its own Binding.
     server.script("/binding", Script::DoAndRefuse(504, "Timeout"));
     assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Bound);
@@ -89,7 +89,7 @@ async fn a_lost_answer_is_found_out_by_the_clients_own_retry() {
 #[tokio::test]
 async fn throttling_is_waited_out() {
     let server = Server::start().await;
-    server.put(POD, object("u1", json!({})));
+    server.put(POD, object("u1", &json!({})));
     server.script("/binding", Script::Refuse(429, "TooManyRequests"));
     server.script("/binding", Script::Refuse(429, "TooManyRequests"));
     assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Bound);
@@ -99,7 +99,7 @@ async fn throttling_is_waited_out() {
 async fn other_refusals_are_told_as_they_are() {
     for (code, reason) in [(500, "InternalError"), (403, "Forbidden"), (422, "Invalid")] {
         let server = Server::start().await;
-        server.put(POD, object("u1", json!({})));
+        server.put(POD, object("u1", &json!({})));
         server.script("/binding", Script::Refuse(code, reason));
         let outcome = binder(&server).bind(&pod(), &"n1".into()).await;
         assert_eq!(outcome, BindOutcome::Failed(format!("{code}: as scripted")));
@@ -109,7 +109,7 @@ async fn other_refusals_are_told_as_they_are() {
 #[tokio::test]
 async fn a_silent_server_costs_no_more_than_the_timeout() {
     let server = Server::start().await;
-    server.put(POD, object("u1", json!({})));
+    server.put(POD, object("u1", &json!({})));
     server.script("/binding", Script::Stall(Duration::from_secs(20)));
     let begun = Instant::now();
     let outcome = binder(&server).bind(&pod(), &"n1".into()).await;
@@ -120,7 +120,7 @@ async fn a_silent_server_costs_no_more_than_the_timeout() {
 #[tokio::test]
 async fn nothing_is_sent_once_the_fence_has_fallen() {
     let server = Server::start().await;
-    server.put(POD, object("u1", json!({})));
+    server.put(POD, object("u1", &json!({})));
     let mut binder = binder(&server);
     binder.fence = Fence::with_term(Duration::ZERO);
     assert!(matches!(binder.bind(&pod(), &"n1".into()).await, BindOutcome::Failed(_)));
@@ -134,7 +134,7 @@ async fn workers_report_every_outcome() {
     let mut binder = binder(&server);
     binder.outcomes = sender;
     let lane = Arc::clone(&binder.lane);
-    server.put(POD, object("u1", json!({})));
+    server.put(POD, object("u1", &json!({})));
     for id in [1, 2] {
         lane.push(BindRequest { id, pod: pod(), node: "n1".into(), decided: Instant::now() }).unwrap();
     }

@@ -23,6 +23,8 @@ struct Parrot {
     wake: Option<Time>,
     wakes: u32,
     steps: u64,
+    /// Always wants to be woken at once.
+    restless: bool,
 }
 
 impl Machine for Parrot {
@@ -46,7 +48,7 @@ impl Machine for Parrot {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        self.wake
+        if self.restless { Some(Time(0)) } else { self.wake }
     }
 
     fn gauges(&self) -> Gauges {
@@ -73,6 +75,10 @@ struct House {
 
 impl House {
     fn build(server: &Server) -> Self {
+        Self::around(Parrot::default(), server)
+    }
+
+    fn around(machine: Parrot, server: &Server) -> Self {
         let (batches, batches_out) = mpsc::channel(8);
         let (outcomes_in, outcomes) = mpsc::channel(8);
         let (questions, questions_out) = mpsc::channel(8);
@@ -85,7 +91,6 @@ impl House {
         let client = server.client.clone();
         let clients = Clients { watch: client.clone(), bind: client.clone(), write: client };
         hands.start(&mut tasks, &settings, &clients, Fence::open(), &outcomes_in);
-        let machine = Parrot::default();
         let told = Arc::clone(&machine.told);
         let inbox = Inbox { batches: batches_out, outcomes, questions: questions_out };
         let driver = Driver::new(machine, inbox, Arc::clone(&hands), metrics, Arc::clone(&health));
@@ -96,6 +101,12 @@ impl House {
 
     fn heard(&self, text: &str) -> bool {
         self.told.lock().unwrap().iter().any(|told| told.contains(text))
+    }
+
+    async fn passes(&self) -> u64 {
+        let (sender, answer) = oneshot::channel();
+        self.questions.send(Question::Gauges(sender)).await.unwrap();
+        answer.await.unwrap().passes
     }
 
     async fn wakes(&self) -> u64 {
@@ -123,6 +134,15 @@ async fn the_core_is_woken_when_it_asked_to_be() {
     house.batches.send(vec![Event::Synced]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert_eq!(house.wakes().await, 1);
+}
+
+#[tokio::test]
+async fn a_restless_core_does_not_spin() {
+    let machine = Parrot { restless: true, ..Parrot::default() };
+    let house = House::around(machine, &Server::start().await);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let passes = house.passes().await;
+    assert!((2..=201).contains(&passes), "{passes} passes in 200 ms");
 }
 
 #[tokio::test]

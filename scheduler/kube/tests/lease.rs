@@ -12,7 +12,7 @@ fn settings(identity: &str) -> LeaseSettings {
         namespace: "ns".to_owned(),
         name: "fluxqueue".to_owned(),
         identity: identity.to_owned(),
-        lease_duration: Duration::from_millis(1000),
+        lease_duration: Duration::from_secs(1),
         renew_deadline: Duration::from_millis(400),
         retry_period: Duration::from_millis(50),
         bind_timeout: Duration::from_millis(300),
@@ -54,7 +54,7 @@ async fn a_dead_leader_is_outwaited() {
     drop(acquire(&server, "a").await);
     let begun = Instant::now();
     let leadership = acquire(&server, "b").await;
-    assert!(begun.elapsed() >= Duration::from_millis(1000), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
     // Its last Binding may still be under way.
     assert_eq!((leadership.epoch, leadership.wait_first), (1, Duration::from_millis(300)));
 }

@@ -2,7 +2,10 @@
 
 mod binder;
 mod driver;
+mod events;
 mod lease;
 mod server;
+mod shell;
+mod trail;
 mod watch;
 mod writer;

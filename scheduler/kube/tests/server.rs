@@ -51,6 +51,7 @@ struct Store {
 pub(super) struct Server {
     store: Arc<Mutex<Store>>,
     pub(super) client: Client,
+    pub(super) url: String,
 }
 
 // === impl Server ===
@@ -62,7 +63,7 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Server { store, client: crate::kube::client::plain(&url).unwrap() }
+        Server { store, client: crate::kube::client::plain(&url).unwrap(), url }
     }
 
     /// The next request whose "METHOD path?query" contains `pattern` meets this.
@@ -91,13 +92,13 @@ impl Server {
     }
 
     /// Ends all watches of a collection, after sending this line, if any.
-    pub(super) fn end_watches(&self, collection: &str, last_line: Option<Value>) {
+    pub(super) fn end_watches(&self, collection: &str, last_line: Option<&Value>) {
         let mut store = self.store.lock().unwrap();
         store.watchers.retain(|(watched, sender)| {
             if watched != collection {
                 return true;
             }
-            if let Some(line) = &last_line {
+            if let Some(line) = last_line {
                 let _ = sender.send(Ok(format!("{line}\n").into()));
             }
             false
@@ -155,7 +156,7 @@ async fn answer(State(store): State<Arc<Mutex<Store>>>, request: Request) -> Res
 fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Value) -> Response {
     match *method {
         Method::GET if query.contains("watch=true") => store.watch(path),
-        Method::GET if store.is_collection(path) => store.list(path),
+        Method::GET if Store::is_collection(path) => store.list(path),
         Method::GET => match store.objects.get(path) {
             Some(object) => reply(200, object),
             None => not_found(),
@@ -173,7 +174,7 @@ fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Valu
 
 impl Store {
     /// Collections end in a plural, and nothing in the tests is named like one.
-    fn is_collection(&self, path: &str) -> bool {
+    fn is_collection(path: &str) -> bool {
         const PLURALS: [&str; 8] =
             ["nodes", "pods", "jobs", "replicasets", "deployments", "statefulsets", "fluxjobs", "leases"];
         path.rsplit('/').next().is_some_and(|last| PLURALS.contains(&last))

@@ -124,7 +124,7 @@ async fn an_expired_watch_lists_again_and_tells_what_was_missed() {
     });
     let expired = json!({ "type": "ERROR", "object": { "kind": "Status", "status": "Failure", "code": 410,
         "reason": "Expired", "message": "too old resource version" } });
-    server.end_watches(NODES, Some(expired));
+    server.end_watches(NODES, Some(&expired));
     nodes.expect(&["+new/4", "-reused/2", "+reused/3", "-gone/1"]).await;
     assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 1);
 }

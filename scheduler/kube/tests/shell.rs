@@ -1,0 +1,164 @@
+//! The whole process but its signals, against the small API server.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::server::{Script, Server, eventually};
+use crate::core::report::Gauges;
+use crate::core::{Action, ActionKind, Event};
+use crate::kube::driver::Machine;
+use crate::kube::hands::HandsSettings;
+use crate::kube::lease::LeaseSettings;
+use crate::kube::shell::{ShellError, ShellSettings, run_until};
+use crate::kube::tasks::Tasks;
+use crate::workload::{ObjectRef, Time};
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/fluxqueue";
+const POD: &str = "/api/v1/namespaces/ns/pods/p";
+
+/// Binds every pod it hears of to n1, once everything was listed.
+#[derive(Default)]
+struct Eager {
+    waiting: Vec<ObjectRef>,
+    synced: bool,
+    ids: u64,
+}
+
+impl Machine for Eager {
+    fn handle(&mut self, event: Event, _: Time) {
+        match event {
+            Event::Synced => self.synced = true,
+            Event::Pod(pod) if pod.node.is_none() => self.waiting.push(pod.id.clone()),
+            _ => {}
+        }
+    }
+    fn step(&mut self, _: Time) -> Vec<Action> {
+        if !self.synced {
+            return Vec::new();
+        }
+        let mut actions = Vec::new();
+        for pod in self.waiting.drain(..) {
+            self.ids += 1;
+            actions.push(Action { id: self.ids, kind: ActionKind::Bind { pod, node: "n1".into() } });
+        }
+        actions
+    }
+    fn next_wake(&self) -> Option<Time> {
+        None
+    }
+    fn gauges(&self) -> Gauges {
+        Gauges::default()
+    }
+    fn describe(&self) -> serde_json::Value {
+        json!({})
+    }
+}
+
+/// A process in this one.
+struct Process {
+    end: CancellationToken,
+    done: tokio::task::JoinHandle<Result<(), ShellError>>,
+    epoch: Arc<Mutex<Option<i64>>>,
+    kubeconfig: PathBuf,
+}
+
+impl Process {
+    fn start(server: &Server, name: &str) -> Self {
+        let kubeconfig = std::env::temp_dir().join(format!("fluxqueue-shell-{}-{name}", std::process::id()));
+        let file = json!({ "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{ "name": "c", "cluster": { "server": server.url } }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "" } }], "users": [] });
+        std::fs::write(&kubeconfig, file.to_string()).unwrap();
+        let settings = ShellSettings {
+            kubeconfig: Some(kubeconfig.clone()),
+            serve_on: "127.0.0.1:0".parse().unwrap(),
+            lease: Some(LeaseSettings {
+                namespace: "ns".to_owned(),
+                name: "fluxqueue".to_owned(),
+                identity: name.to_owned(),
+                lease_duration: Duration::from_secs(1),
+                renew_deadline: Duration::from_millis(500),
+                retry_period: Duration::from_millis(50),
+                bind_timeout: Duration::from_millis(800),
+            }),
+            hands: HandsSettings {
+                bind_concurrency: 2,
+                bind_timeout: Duration::from_millis(800),
+                instance: name.to_owned(),
+            },
+        };
+        let (end, epoch) = (CancellationToken::new(), Arc::new(Mutex::new(None)));
+        let told = Arc::clone(&epoch);
+        let make = Box::new(move |epoch| {
+            *told.lock().unwrap() = Some(epoch);
+            Ok(Eager::default())
+        });
+        let done = tokio::spawn(run_until(end.clone(), Tasks::default(), settings, make));
+        Process { end, done, epoch, kubeconfig }
+    }
+
+    fn leads(&self) -> bool {
+        self.epoch.lock().unwrap().is_some()
+    }
+
+    async fn ended(&mut self) -> Result<(), ShellError> {
+        tokio::time::timeout(Duration::from_secs(5), &mut self.done).await.expect("the process ends").unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.done.abort();
+        let _ = std::fs::remove_file(&self.kubeconfig);
+    }
+}
+
+fn put_pod(server: &Server) {
+    server
+        .put(POD, json!({ "metadata": { "name": "p", "namespace": "ns", "uid": "u1" }, "spec": { "containers": [] } }));
+}
+
+#[tokio::test]
+async fn leads_binds_and_hands_over_in_order() {
+    let server = Server::start().await;
+    put_pod(&server);
+    let mut first = Process::start(&server, "orderly-1");
+    eventually("the Binding", || server.object(POD).unwrap()["spec"]["nodeName"] == "n1").await;
+    let second = Process::start(&server, "orderly-2");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!second.leads(), "two lead");
+    first.end.cancel();
+    first.ended().await.unwrap();
+    eventually("the handover", || second.leads()).await;
+    assert_eq!(*second.epoch.lock().unwrap(), Some(1));
+    assert_eq!(server.seen("/binding").len(), 1);
+}
+
+#[tokio::test]
+async fn a_binding_in_flight_is_waited_for_at_the_end() {
+    let server = Server::start().await;
+    put_pod(&server);
+    server.script("/binding", Script::Stall(Duration::from_millis(400)));
+    let mut process = Process::start(&server, "in-flight");
+    eventually("the Binding", || !server.seen("/binding").is_empty()).await;
+    process.end.cancel();
+    process.ended().await.unwrap();
+    assert_eq!(server.object(POD).unwrap()["spec"]["nodeName"], "n1");
+    assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test]
+async fn a_lost_lease_ends_the_process_with_an_error() {
+    let server = Server::start().await;
+    let mut process = Process::start(&server, "loser");
+    eventually("the lead", || process.leads()).await;
+    let mut taken = server.object(LEASE).unwrap();
+    taken["spec"]["holderIdentity"] = json!("someone");
+    server.put(LEASE, taken);
+    assert!(matches!(process.ended().await, Err(ShellError::Lost(_))));
+    assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "someone");
+}

@@ -1,0 +1,31 @@
+use std::time::{Duration, Instant};
+
+use crate::kube::binder::BindRequest;
+use crate::kube::lane::Lane;
+use crate::kube::trail::turn;
+use crate::workload::{ObjectKey, ObjectRef};
+
+const SOON: Duration = Duration::from_millis(50);
+
+fn binding() -> BindRequest {
+    let pod = ObjectRef { key: ObjectKey::new("ns", "p"), uid: "u1".into() };
+    BindRequest { id: 1, pod, node: "n1".into(), decided: Instant::now() }
+}
+
+#[tokio::test]
+async fn records_trickle_while_bindings_are_under_way_and_flow_afterwards() {
+    let (lane, bindings) = (Lane::new(8), Lane::new(8));
+    lane.push("record").unwrap();
+    bindings.push(binding()).unwrap();
+    tokio::time::timeout(SOON, turn(0, &lane, &bindings)).await.expect("the first worker never waits");
+    assert!(tokio::time::timeout(SOON, turn(1, &lane, &bindings)).await.is_err());
+    let taken = bindings.pop().await.unwrap();
+    assert!(tokio::time::timeout(SOON, turn(1, &lane, &bindings)).await.is_err(), "one is still in flight");
+    let waiting = turn(1, &lane, &bindings);
+    let ends = async {
+        tokio::time::sleep(SOON).await;
+        drop(taken);
+    };
+    let (waited, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(1), waiting), ends);
+    waited.expect("all workers go on once the last Binding is done");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue::core::{Action, ActionId, ActionKind};
 use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
-use fluxqueue_api::{FluxJob, JobState, PlacementRange, WorkloadType, names};
+use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, WorkloadType, names};
 
 use crate::jobs::{self, Unit};
 use crate::objects::OURS;
@@ -149,7 +149,8 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
-    let begun = view.pods.values().filter(of_unit).any(|member| view.node_of(member).is_some());
+    let sent = |it: &Arc<Pod>| view.node_of(it).is_some() || view.ungated.contains(&it.id.uid);
+    let begun = view.pods.values().filter(of_unit).any(sent);
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {
         return Ok(());
@@ -237,6 +238,11 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Not a set, whose pods start one by one.
+fn queues_as_one(spec: &FluxJobSpec) -> bool {
+    matches!(spec.workload_type, WorkloadType::Pod | WorkloadType::Job | WorkloadType::Group)
+}
+
 fn has_ended(job: &FluxJob) -> bool {
     job.status.as_ref().is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
 }
@@ -245,9 +251,8 @@ fn has_ended(job: &FluxJob) -> bool {
 fn judge_place(server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = server.flux_job(job) else { return Ok(()) };
-    let as_one = matches!(stored.spec.workload_type, WorkloadType::Pod | WorkloadType::Job | WorkloadType::Group);
     let queued_at = stored.status.as_ref().and_then(|status| status.queued_at.as_ref());
-    if as_one && queued_at.is_some() && status.queued_at.as_ref() != queued_at {
+    if queues_as_one(&stored.spec) && queued_at.is_some() && status.queued_at.as_ref() != queued_at {
         return broken("a place in the queue is kept", format!("{} over {queued_at:?}", trace::kind(write)));
     }
     Ok(())
@@ -256,8 +261,10 @@ fn judge_place(server: &Server, write: &ActionKind) -> Result<(), Violation> {
 /// What has ended stays ended, and when it did stays true: also after a restart.
 fn judge_end(server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
-    let Some(stored) = server.flux_job(job).and_then(|job| job.status.as_ref()) else { return Ok(()) };
-    let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed));
+    let Some(job) = server.flux_job(job) else { return Ok(()) };
+    let Some(stored) = &job.status else { return Ok(()) };
+    // A set whose Deployment was deleted may make one more pod before it goes itself.
+    let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed)) && queues_as_one(&job.spec);
     if ended && (status.state != stored.state || status.completion_time != stored.completion_time) {
         let text = format!("{} over {:?} {:?}", trace::kind(write), stored.state, stored.completion_time);
         return broken("what has ended stays ended", text);

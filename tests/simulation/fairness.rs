@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue::cluster::Node;
-use fluxqueue::workload::{NodeName, Phase, Pod, Time, Uid};
+use fluxqueue::workload::{NodeName, Pod, Time, Uid};
 use fluxqueue_api::FluxJob;
 
 use crate::checks::{Violation, broken};
@@ -26,6 +26,8 @@ struct Waiting<'a> {
     queued_at: Option<Time>,
     /// How many of the pods start together.
     together: usize,
+    /// They are of one shape, and nothing else about them is in doubt.
+    alike: bool,
     /// It is beyond doubt that so many of them may start.
     claim: bool,
 }
@@ -65,12 +67,14 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
     let mut all = Vec::new();
     for (unit, members) in units {
         let records = jobs::records(&unit, &sim.server.flux_jobs);
-        if members.iter().any(|pod| is_barred(pod)) || held(sim, &members, &records) {
+        if held(sim, &members, &records) {
             continue;
         }
+        // The others of its job may be started without one that cannot be; it depends.
+        let barred = members.iter().any(|pod| is_barred(pod));
         let pods: Vec<_> = members
             .iter()
-            .filter(|pod| pod.node.is_none() && !pod.deleting && pod.phase == Phase::Pending)
+            .filter(|pod| pod.node.is_none() && !pod.deleting && !is_barred(pod))
             .copied()
             .collect();
         let Some(first) = pods.first() else { continue };
@@ -83,7 +87,7 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         let all_of_it = sim.server.pods.values().filter(|pod| Unit::of(pod) == unit);
         let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
         let priority = if mixed { i32::MAX } else { priority };
-        let alike = !mixed && pods.iter().all(|pod| pod.shape == first.shape);
+        let alike = !mixed && !barred && pods.iter().all(|pod| pod.shape == first.shape);
         let single = matches!(unit, Unit::Single(_));
         // Pods of a job that has begun join it one by one.
         let begun = members.iter().any(|pod| pod.node.is_some());
@@ -92,7 +96,7 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         let together = size.unwrap_or(pods.len()).min(pods.len());
         let own_place = first.owner.is_none() || !single;
         let queued_at = queued_at.filter(|_| own_place);
-        all.push(Waiting { unit, pods, priority, queued_at, together, claim });
+        all.push(Waiting { unit, pods, priority, queued_at, together, alike, claim });
     }
     all
 }
@@ -158,12 +162,11 @@ fn is_later(other: &Waiting, job: &Waiting) -> bool {
 
 /// `other`, if it is earlier, may hold `job` back: it could start one day, and on nodes that `job` could use too.
 fn holds(sim: &Simulation, other: &Waiting, job: &Waiting) -> bool {
-    let alike = other.pods.iter().all(|pod| pod.shape == other.pods[0].shape);
     let shared = sim.server.nodes.values().any(|node| {
         let usable = |pod: &&Arc<Pod>| room::barred(&unhindered(node), pod).is_none();
         other.pods.iter().any(|pod| usable(&pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
     });
-    shared && (!alike || fits(sim, &other.pods[..other.together], Emptied::Yes))
+    shared && (!other.alike || fits(sim, &other.pods[..other.together], Emptied::Yes))
 }
 
 /// The node without what keeps pods away for a while only.

@@ -64,7 +64,13 @@ impl View {
                     self.nodes.remove(name);
                 }
             }
-            Event::Pod(pod) => drop(self.pods.insert(Arc::clone(&pod.id.uid), Arc::clone(pod))),
+            Event::Pod(pod) => {
+                // What is being deleted before it was bound can never be bound any more.
+                if pod.deleting && pod.node.is_none() {
+                    self.bindings.remove(&pod.id.uid);
+                }
+                self.pods.insert(Arc::clone(&pod.id.uid), Arc::clone(pod));
+            }
             Event::PodGone(id) => {
                 self.pods.remove(&id.uid);
                 self.bindings.remove(&id.uid);

@@ -141,6 +141,10 @@ fn is_held(view: &View, job: &FluxJob) -> bool {
 
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
 fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, about: &str) -> Result<(), Violation> {
+    if pod.owner.as_ref().is_some_and(|owner| !view.controllers.contains_key(&owner.uid)) {
+        // Its maker is gone, and it is about to go too: nobody can say what it belongs to.
+        return Ok(());
+    }
     let unit = Unit::of(pod);
     let stored = jobs::records(&unit, &server.flux_jobs);
     // A record that somebody deleted still counts until the core has been told.
@@ -158,7 +162,7 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     let rule = "a gang is bound by its acknowledged placement";
     let mut why = format!("{about}: {together} start together, and there is no record");
     for job in records {
-        match covers(view, job, pod, node) {
+        match covers(view, server, job, pod, node) {
             Ok(()) => return Ok(()),
             Err(reason) => why = format!("{about}: {reason}"),
         }
@@ -166,9 +170,10 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     broken(rule, why)
 }
 
-fn covers(view: &View, job: &FluxJob, pod: &Pod, node: &NodeName) -> Result<(), String> {
+fn covers(view: &View, server: &Server, job: &FluxJob, pod: &Pod, node: &NodeName) -> Result<(), String> {
     let unit = Unit::of(pod);
-    let other = |it: &&Pod| it.id.uid != pod.id.uid && !it.deleting;
+    // Where somebody else put a pod, there may be one too many.
+    let other = |it: &&Pod| it.id.uid != pod.id.uid && !it.deleting && !server.bound_by_others.contains(&it.id.uid);
     let there = members(view, &unit).filter(|it| view.node_of(it) == Some(node)).filter(other).count();
     let enough = |placement: &[PlacementRange]| -> Result<(), String> {
         let slots = jobs::slots(placement)?.get(&**node).copied().unwrap_or(0);

@@ -72,11 +72,8 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         }
         // The others of its job may be started without one that cannot be; it depends.
         let barred = members.iter().any(|pod| is_barred(pod));
-        let pods: Vec<_> = members
-            .iter()
-            .filter(|pod| pod.node.is_none() && !pod.deleting && !is_barred(pod))
-            .copied()
-            .collect();
+        let pods: Vec<_> =
+            members.iter().filter(|pod| pod.node.is_none() && !pod.deleting && !is_barred(pod)).copied().collect();
         let Some(first) = pods.first() else { continue };
         let record = if let [record] = records.as_slice() { Some(record) } else { None };
         let queued_at = record.and_then(|job| queued_at(job));

@@ -66,6 +66,7 @@ impl Foreign {
         let node = Arc::clone(rng.pick(&names)?);
         let mut pod = Pod::clone(pod);
         pod.node = Some(Arc::clone(&node));
+        server.bound_by_others.insert(Arc::clone(&pod.id.uid));
         server.put_pod(pod);
         stats.count("our pod bound by somebody else");
         Some(node)

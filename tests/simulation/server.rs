@@ -2,7 +2,7 @@
 //!
 //! What changed is handed to the [`crate::channel`]; nothing here decides who learns of it, or when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue::cluster::Node;
@@ -21,6 +21,8 @@ pub(crate) struct Server {
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Pods of ours that somebody else bound.
+    pub(crate) bound_by_others: BTreeSet<Uid>,
     changes: Vec<Event>,
     uids: u64,
     revision: u64,

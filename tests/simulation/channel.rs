@@ -50,19 +50,9 @@ impl Channel {
         self.unlisted = self.waiting.keys().cloned().collect();
     }
 
-    /// The core has been told that the first lists are complete.
-    pub(crate) fn is_synced(&self) -> bool {
-        self.synced
-    }
-
     /// Nothing is on its way.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.synced
-    }
-
-    /// How many streams have news.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
     }
 
     /// The next piece of news, chosen at random; `None` if there is none.

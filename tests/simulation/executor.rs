@@ -33,11 +33,6 @@ impl Executor {
         }
     }
 
-    /// Nothing is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.asked.is_empty() && self.answers.is_empty()
-    }
-
     /// Actions that have not reached the server.
     pub(crate) fn waiting(&self) -> usize {
         self.asked.len()

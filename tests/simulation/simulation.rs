@@ -16,7 +16,6 @@ use crate::machine::{Factory, Machine};
 use crate::objects::OURS;
 use crate::quiescence;
 use crate::rng::Rng;
-use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::succession::Succession;
@@ -99,9 +98,9 @@ impl<'a> Simulation<'a> {
     pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
         while self.steps < steps {
             self.chance()?;
-            if self.steps % REST_EVERY == 0 {
+            if self.steps.is_multiple_of(REST_EVERY) {
                 quiescence::rest(self)?;
-                if self.steps % (REST_EVERY * CLEAR_EVERY) == 0 {
+                if self.steps.is_multiple_of(REST_EVERY * CLEAR_EVERY) {
                     quiescence::clear(self)?;
                 }
             }
@@ -333,17 +332,11 @@ impl<'a> Simulation<'a> {
         for change in self.server.take_changes() {
             self.channel.push(change);
         }
-        if self.steps % 64 == 0 {
+        if self.steps.is_multiple_of(64) {
             self.world.tidy(&self.server);
             self.kubelets.tidy(&self.server);
             let there: std::collections::BTreeSet<&Uid> = self.server.pods.values().map(|pod| &pod.id.uid).collect();
             self.decided.retain(|uid, _| there.contains(uid));
         }
-    }
-
-    /// Whether a pod could be on a node beside what truly is there.
-    pub(crate) fn has_room(&self, node: &fluxqueue::cluster::Node, pod: &fluxqueue::workload::Pod) -> bool {
-        let there = self.server.pods.values().filter(|it| it.node.as_ref() == Some(&node.name) && it.uses_node());
-        room::barred(node, pod).is_none() && room::shortage(node, there.map(|it| &**it), pod).is_none()
     }
 }

@@ -48,6 +48,13 @@ impl Succession {
 
     /// Judges Bindings of pods that waited then, before the core is known to have asked for them.
     pub(crate) fn judge(&mut self, view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
+        if view.synced {
+            // Once it does not fit where it was meant to go, it may go anywhere.
+            self.gangs.retain(|_, gang| {
+                let pod = gang.waiting.iter().find_map(|uid| view.pods.get(uid));
+                pod.is_some_and(|pod| gang.still_fits(view, pod, now))
+            });
+        }
         for action in actions {
             let ActionKind::Bind { pod: id, node } = &action.kind else { continue };
             let Some(pod) = view.pods.get(&id.uid) else { continue };
@@ -60,12 +67,8 @@ impl Succession {
                 *left -= 1;
                 continue;
             }
-            if gang.still_fits(view, pod, now) {
-                let text = format!("pod {id} goes to {node}, though there is room at {:?}", gang.free);
-                return broken("a half-bound gang is finished where its placement says", text);
-            }
-            // Placed anew: what is left of the old placement binds nobody any more.
-            self.gangs.remove(&unit);
+            let text = format!("pod {id} goes to {node}, though there is room at {:?}", gang.free);
+            return broken("a half-bound gang is finished where its placement says", text);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ impl Bits {
     /// All of `0..len`.
     pub(crate) fn full(len: usize) -> Self {
         let mut words = vec![u64::MAX; len.div_ceil(64)];
-        if len % 64 != 0
+        if !len.is_multiple_of(64)
             && let Some(last) = words.last_mut()
         {
             *last = (1 << (len % 64)) - 1;

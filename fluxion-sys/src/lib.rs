@@ -1,4 +1,4 @@
-//! The reapi_cli C ABI of Fluxion: `include/reapi_cli.h` as Rust sees it, and the libraries behind it.
+//! The `reapi_cli` C ABI of Fluxion: `include/reapi_cli.h` as Rust sees it, and the libraries behind it.
 //!
 //! [`FunctionTable`] holds one function pointer per C function. [`FunctionTable::builtin`] is the library that is linked in:
 //! fluxion-engine behind the same C functions, which are also exported under their C names. The safe wrapper is not

@@ -11,7 +11,7 @@ fn a_c_program_uses_the_library() {
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let compiler = cc::Build::new().target(&host).host(&host).opt_level(1).cargo_metadata(false).get_compiler();
     let directory = library.parent().expect("a file lies in a directory");
-    let compiled = Command::new(compiler.path())
+    let build = Command::new(compiler.path())
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
         .arg("-I")
         .arg(root.join("include"))
@@ -22,7 +22,7 @@ fn a_c_program_uses_the_library() {
         .arg(&program)
         .output()
         .expect("there is a C compiler");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
     let run = Command::new(&program).output().expect("the program starts");
     assert!(run.status.success(), "{:?}: {}", run.status, String::from_utf8_lossy(&run.stderr));
 }

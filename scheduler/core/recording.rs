@@ -57,8 +57,9 @@ impl Core {
     fn create_record(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if !self.is_worth_recording(job) {
-            if job.style == Style::Gang {
-                let at = self.settled_at(job).max(self.now.plus_millis(1));
+            // Whatever else keeps it from being recorded comes as an event.
+            let at = self.settled_at(job);
+            if job.style == Style::Gang && at > self.now {
                 self.wake(Timer::Job(id), at);
             }
             return;

@@ -86,7 +86,7 @@ impl Graph {
 
     /// Adds a node that is up. Amounts beyond 2^63 - 1 count as that.
     pub fn add_node(&mut self, rank: Rank, name: &str, pools: &Resources) -> Result<(), GraphError> {
-        let add_subgraph = self.table.add_subgraph.ok_or_else(|| self.absent("add_node"))?;
+        let add_subgraph = self.table.add_subgraph.ok_or_else(|| absent("add_node"))?;
         let document = self.write("add_node", |out| json::node(out, rank, name, pools))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { add_subgraph(self.raw(), document) };
@@ -110,7 +110,7 @@ impl Graph {
 
     /// Marks a node up or down. A node that is down keeps its jobs and gets no new ones.
     pub fn set_up(&mut self, rank: Rank, up: bool) -> Result<(), GraphError> {
-        let set_rank_status = self.table.set_rank_status.ok_or_else(|| self.absent("set_up"))?;
+        let set_rank_status = self.table.set_rank_status.ok_or_else(|| absent("set_up"))?;
         let rank = self.write("set_up", |out| out.push_str(&rank.to_string()))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { set_rank_status(self.raw(), rank, if up { status::UP } else { status::DOWN }) };
@@ -252,10 +252,6 @@ impl Graph {
         self.ctx.as_ptr()
     }
 
-    fn absent(&self, operation: &'static str) -> GraphError {
-        GraphError { operation, errno: errno::ENOSYS, text: "the Fluxion library lacks it".to_owned() }
-    }
-
     /// Reads errno right after a call that failed, and takes the text that it left.
     fn check(&mut self, operation: &'static str, rc: c_int) -> Result<(), GraphError> {
         if rc == 0 {
@@ -291,6 +287,10 @@ fn c_string(operation: &'static str, text: String) -> Result<CString, GraphError
     CString::new(text).map_err(|_| with_nul(operation))
 }
 
+fn absent(operation: &'static str) -> GraphError {
+    GraphError { operation, errno: errno::ENOSYS, text: "the Fluxion library lacks it".to_owned() }
+}
+
 fn with_nul(operation: &'static str) -> GraphError {
     GraphError { operation, errno: errno::EINVAL, text: "an argument holds a NUL character".to_owned() }
 }
@@ -298,3 +298,6 @@ fn with_nul(operation: &'static str) -> GraphError {
 fn unreadable(operation: &'static str, error: &dyn std::fmt::Display) -> GraphError {
     GraphError { operation, errno: errno::EPROTO, text: format!("cannot read the answer: {error}") }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,7 @@ pub(crate) fn judge(
             ActionKind::Note(_) => {}
             other => {
                 judge_write(view, other)?;
+                judge_placement_hold(view, other)?;
                 judge_end(server, other)?;
             }
         }
@@ -106,18 +107,35 @@ fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 
 fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     let unit = Unit::of(pod);
-    // A job that has begun is finished though somebody holds it.
-    let begun = members(view, &unit).any(|member| view.node_of(member).is_some());
-    let held = |job: &&Arc<FluxJob>| {
-        let placed = view.acknowledged.get(job.metadata.uid.as_deref().unwrap_or("")).is_some_and(|it| !it.is_empty());
-        let writing = view.open.values().any(|open| is_placement_of(open, job).is_some());
-        job.spec.hold && !placed && !writing
-    };
     let records = jobs::records(&unit, &view.flux_jobs);
-    if !begun && !records.is_empty() && records.iter().all(held) {
+    let begun = has_begun(view, &unit);
+    if !begun && !records.is_empty() && records.iter().all(|job| is_held(view, job)) {
         return broken("a held job is not started", format!("{about}: held"));
     }
     Ok(())
+}
+
+/// A held job is given no placement either.
+fn judge_placement_hold(view: &View, write: &ActionKind) -> Result<(), Violation> {
+    let ActionKind::WriteStatus { job: id, status, .. } = write else { return Ok(()) };
+    let Some(job) = view.flux_jobs.get(&id.key) else { return Ok(()) };
+    let mut units = view.pods.values().map(|pod| Unit::of(pod)).filter(|unit| unit.is_recorded_by(job));
+    if !status.placement.is_empty() && is_held(view, job) && !units.any(|unit| has_begun(view, &unit)) {
+        return broken("a held job is not started", format!("held: {}", trace::kind(write)));
+    }
+    Ok(())
+}
+
+/// A job that has begun is finished though somebody holds it.
+fn has_begun(view: &View, unit: &Unit) -> bool {
+    members(view, unit).any(|member| view.node_of(member).is_some())
+}
+
+/// A person holds it, and no placement of it was decided before.
+fn is_held(view: &View, job: &FluxJob) -> bool {
+    let placed = view.acknowledged.get(job.metadata.uid.as_deref().unwrap_or("")).is_some_and(|it| !it.is_empty());
+    let writing = view.open.values().any(|open| is_placement_of(open, job).is_some());
+    job.spec.hold && !placed && !writing
 }
 
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
@@ -129,7 +147,7 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     let records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
     // A job that began with one pod has no placement; those that come later join it one by one.
-    let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit && it.id.uid != pod.id.uid;
+    let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
     let begun = view.pods.values().filter(of_unit).any(|member| view.node_of(member).is_some());
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {

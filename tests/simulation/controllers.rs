@@ -300,6 +300,10 @@ impl Workload {
             _ => format!("{name}-{}-{}", rng.below(10), self.pods_made),
         };
         let id = server.new_ref(&name);
+        if server.pods.contains_key(&id.key) {
+            // Left over from an earlier object of this name.
+            return None;
+        }
         let pod = self.template.pod(id.clone(), now, Some(owner_of(controller)), index);
         server.put_pod(pod);
         Some((id.uid, self.template.run))

@@ -113,6 +113,8 @@ impl Kubelets {
                 Some(name) => pod.deleting && live_node(server, pod).is_some() || !server.nodes.contains_key(name),
                 None => pod.deleting,
             })
+            // The finalizer of a Job's pod takes a while.
+            .filter(|pod| pod.node.is_some() || rng.chance(30))
             .map(|pod| pod.id.key.clone())
             .collect();
         let Some(key) = rng.pick(&going) else { return false };

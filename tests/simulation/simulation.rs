@@ -231,7 +231,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn foreigners(&mut self) {
-        match self.rng.weighted(&[40, 60, 120, 1]) {
+        match self.rng.weighted(&[40, 60, 120, 3]) {
             0 => {
                 let run = self.foreign.submit(&mut self.server, self.now, &mut self.rng, &mut self.stats);
                 if let Some((id, run)) = run {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue::workload::{Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
-use fluxqueue_api::FluxJob;
+use fluxqueue_api::{FluxJob, JobState};
 
 use crate::controllers::{Controllers, JobPlan, Plan, owner_of};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, OURS, Run, Template};
@@ -306,7 +306,11 @@ fn remove_foreign_gate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 }
 
 fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-    let keys: Vec<ObjectKey> = server.flux_jobs.keys().cloned().collect();
+    // Most care for what waits.
+    let waits = |job: &FluxJob| job.status.as_ref().is_some_and(|status| status.state == Some(JobState::Pending));
+    let only_waiting = rng.chance(60);
+    let jobs = server.flux_jobs.iter().filter(|(_, job)| !only_waiting || waits(job));
+    let keys: Vec<ObjectKey> = jobs.map(|(key, _)| key.clone()).collect();
     let Some(key) = rng.pick(&keys) else { return };
     let mut job = FluxJob::clone(&server.flux_jobs[key]);
     match rng.weighted(&[3, 3, 2]) {

@@ -21,9 +21,9 @@ pub enum MatchOp {
     AllocateOrElseReserve,
     /// Only tell whether ever.
     Satisfiability,
-    /// As Allocate, but take nothing.
+    /// As [`MatchOp::Allocate`], but take nothing.
     WithoutAllocating,
-    /// As AllocateOrElseReserve, but take nothing; also answers [`EVENTUALLY`].
+    /// As [`MatchOp::AllocateOrElseReserve`], but take nothing; also answers [`EVENTUALLY`].
     WithoutAllocatingFuture,
 }
 
@@ -118,12 +118,11 @@ impl Engine {
 
     /// The request in the form in which it is searched for.
     pub(super) fn ask<'a>(&self, spec: &'a Jobspec) -> Result<Ask<'a>, Error> {
-        let form = match flat::Request::of(&self.graph, spec)? {
-            Some(request) => Form::Flat(request),
-            None => {
-                tree::check(&self.graph, spec)?;
-                Form::Tree
-            }
+        let form = if let Some(request) = flat::Request::of(&self.graph, spec)? {
+            Form::Flat(request)
+        } else {
+            tree::check(&self.graph, spec)?;
+            Form::Tree
         };
         Ok(Ask { spec, form, policy: spec.extras.policy.unwrap_or(self.options.policy) })
     }

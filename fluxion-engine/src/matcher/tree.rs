@@ -143,7 +143,7 @@ impl Walk<'_> {
         for part in &pools {
             let amount = part.count.min;
             let units = self.free.units(id, &part.kind);
-            room = if amount == 0 { 0 } else { room.min(units / amount) };
+            room = room.min(units.checked_div(amount).unwrap_or(0));
             needs.extend(self.graph.types().get(&part.kind).map(|kind| (kind, amount)));
         }
         needs.sort_unstable();

@@ -1,6 +1,6 @@
 //! `rv1_nosched`: RFC 20, version 1, in the spelling of upstream.
 //!
-//! Units of pools have no place in R_lite; a node of which only units are granted has no children there.
+//! Units of pools have no place in `R_lite`; a node of which only units are granted has no children there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -2,6 +2,7 @@
 //!
 //! The naive engine keeps one entry per slot and tries everything slot by slot. Of one shape, both must agree on what
 //! fits, where it goes, when it could start and who is eligible; of several shapes, what is granted must fit.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod naive;
 
@@ -33,7 +34,7 @@ enum Step {
 }
 
 fn ends() -> impl Strategy<Value = End> {
-    prop_oneof![(1_i64..40).prop_map(End::After), Just(End::Eventually), Just(End::Never)]
+    prop_oneof![3 => (1_i64..20).prop_map(End::After), 1 => Just(End::Eventually), 1 => Just(End::Never)]
 }
 
 fn needs() -> impl Strategy<Value = Need> {
@@ -67,7 +68,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (rank.clone(), any::<bool>()).prop_map(|(rank, up)| Step::SetUp { rank, up }),
         6 => wishes().prop_map(|wish| Step::Allocate { wish }),
         2 => (wishes(), wishes()).prop_map(|(first, second)| Step::AllocateTwo { first, second }),
-        1 => wishes().prop_map(|wish| Step::Reserve { wish }),
+        4 => wishes().prop_map(|wish| Step::Reserve { wish }),
         2 => (job.clone(), rank.clone(), needs(), 1_u64..4, ends())
             .prop_map(|(job, rank, need, count, end)| Step::Charge { job, rank, need, count, end }),
         2 => (job.clone(), rank, 1_u64..3).prop_map(|(job, rank, count)| Step::Release { job, rank, count }),
@@ -77,10 +78,10 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn agrees_with_the_naive_engine(history in prop::collection::vec(steps(), 1..40)) {
+    fn agrees_with_the_naive_engine(history in prop::collection::vec(steps(), 1..60)) {
         let mut pair = Pair::new();
         for step in &history {
             pair.step(step);
@@ -262,9 +263,9 @@ fn jobspec(shapes: &[(&str, &Wish)]) -> String {
         .iter()
         .map(|(label, wish)| {
             let units = KINDS.iter().zip(wish.need).filter(|(_, units)| *units > 0);
-            let with: Vec<String> =
+            let parts: Vec<String> =
                 units.map(|(kind, units)| format!(r#"{{"type":"{kind}","count":{units}}}"#)).collect();
-            format!(r#"{{"type":"slot","count":{},"label":"{label}","with":[{}]}}"#, wish.count, with.join(","))
+            format!(r#"{{"type":"slot","count":{},"label":"{label}","with":[{}]}}"#, wish.count, parts.join(","))
         })
         .collect();
     let idset =

@@ -69,12 +69,11 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t) -> *mut c_char {
     // SAFETY: the header's rules for ctx.
-    match unsafe { ctx.cast::<Context>().as_ref() } {
-        Some(context) => text::copy(&context.messages),
-        None => {
-            errno::set(errno::EINVAL);
-            text::copy("ERROR: reapi_cli context is null\n")
-        }
+    if let Some(context) = unsafe { ctx.cast::<Context>().as_ref() } {
+        text::copy(&context.messages)
+    } else {
+        errno::set(errno::EINVAL);
+        text::copy("ERROR: reapi_cli context is null\n")
     }
 }
 

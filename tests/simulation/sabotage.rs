@@ -98,14 +98,7 @@ impl Saboteur {
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
-        Saboteur {
-            core,
-            sabotage,
-            epoch,
-            asked: BTreeMap::new(),
-            next_id: 1,
-            last_write: None,
-        }
+        Saboteur { core, sabotage, epoch, asked: BTreeMap::new(), next_id: 1, last_write: None }
     }
 
     /// What the core gets to see of an event, if anything.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue::core::{Action, ActionId, ActionKind};
 use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
-use fluxqueue_api::{FluxJob, JobState, PlacementRange, names};
+use fluxqueue_api::{FluxJob, JobState, PlacementRange, WorkloadType, names};
 
 use crate::jobs::{self, Unit};
 use crate::objects::OURS;
@@ -52,6 +52,7 @@ pub(crate) fn judge(
                 judge_write(view, other)?;
                 judge_placement_hold(view, other)?;
                 judge_end(server, other)?;
+                judge_place(server, other)?;
             }
         }
         view.ask(action);
@@ -141,10 +142,10 @@ fn is_held(view: &View, job: &FluxJob) -> bool {
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
 fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, about: &str) -> Result<(), Violation> {
     let unit = Unit::of(pod);
-    let mut stored = jobs::records(&unit, &server.flux_jobs);
-    stored.retain(|job| !has_ended(job));
+    let stored = jobs::records(&unit, &server.flux_jobs);
     // A record that somebody deleted still counts until the core has been told.
-    let records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
+    let mut records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
+    records.retain(|job| !has_ended(job));
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
@@ -238,6 +239,18 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
 
 fn has_ended(job: &FluxJob) -> bool {
     job.status.as_ref().is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
+}
+
+/// Whoever has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.)
+fn judge_place(server: &Server, write: &ActionKind) -> Result<(), Violation> {
+    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+    let Some(stored) = server.flux_job(job) else { return Ok(()) };
+    let as_one = matches!(stored.spec.workload_type, WorkloadType::Pod | WorkloadType::Job | WorkloadType::Group);
+    let queued_at = stored.status.as_ref().and_then(|status| status.queued_at.as_ref());
+    if as_one && queued_at.is_some() && status.queued_at.as_ref() != queued_at {
+        return broken("a place in the queue is kept", format!("{} over {queued_at:?}", trace::kind(write)));
+    }
+    Ok(())
 }
 
 /// What has ended stays ended, and when it did stays true: also after a restart.

@@ -25,6 +25,7 @@ mod sabotage;
 mod server;
 mod simulation;
 mod stats;
+mod succession;
 mod trace;
 mod view;
 mod world;

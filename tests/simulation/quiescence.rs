@@ -43,6 +43,7 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     settle(sim, Pods::Frozen, CALM_MILLIS)?;
     stay_quiet(sim)?;
     sim.stats.count("quiescence reached");
+    sim.succession.forget();
     fairness::judge(sim)?;
     judge_records(sim)
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use fluxqueue::cluster::Node;
 use fluxqueue::core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::{Pod, Time};
+use fluxqueue::workload::{ObjectKey, ObjectRef, Pod, Time};
 use fluxqueue_api::FluxJob;
 
 use crate::machine::{self, Machine};
-use crate::objects::{FOREIGN_GATE, OURS};
+use crate::objects::{FOREIGN_GATE, NAMESPACE, OURS};
 use crate::run;
 
 /// Seeds that are tried until one of them catches the saboteur, and steps of each.
@@ -54,10 +54,7 @@ const ALL: [(Sabotage, &[&str]); 15] = [
     (Sabotage::IgnoreGates, &["gated pods are not bound"]),
     (Sabotage::IgnoreHolds, &["a held job is not started"]),
     (Sabotage::IgnoreWhatIsUnsupported, &["what cannot be honoured is refused"]),
-    (
-        Sabotage::ForgetToFree,
-        &["who could start at the head of the queue starts", "nothing is charged for pods that are gone"],
-    ),
+    (Sabotage::ForgetToFree, &["who could start at the head of the queue starts", "finished jobs say how they ended"]),
     (Sabotage::ForgetPlacements, &["a gang is bound by its acknowledged placement"]),
     (Sabotage::ForgetAnswers, &["who could start at the head of the queue starts"]),
     (Sabotage::KeepRecords, &["nothing is left of what was deleted"]),
@@ -88,8 +85,8 @@ struct Saboteur {
     /// The core's own number of each action that went out; what it did not ask for, or was told of already, has none.
     asked: BTreeMap<ActionId, ActionId>,
     next_id: ActionId,
-    /// The last status write.
-    last_write: Option<ActionKind>,
+    /// A write that nobody needs, on its way.
+    needless: Option<ActionId>,
 }
 
 impl Saboteur {
@@ -98,7 +95,7 @@ impl Saboteur {
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
-        Saboteur { core, sabotage, epoch, asked: BTreeMap::new(), next_id: 1, last_write: None }
+        Saboteur { core, sabotage, epoch, asked: BTreeMap::new(), next_id: 1, needless: None }
     }
 
     /// What the core gets to see of an event, if anything.
@@ -122,13 +119,16 @@ impl Saboteur {
                 Event::Pod(Arc::new(Pod { unsupported: Vec::new(), ..Pod::clone(&pod) }))
             }
             (Sabotage::ForgetToFree, Event::Pod(pod)) if pod.phase.is_terminal() => return None,
-            (Sabotage::ForgetToFree, Event::PodGone(_)) => return None,
             (Sabotage::ForgetPlacements, Event::FluxJob(job)) if self.epoch > 1 => {
                 let mut job = FluxJob::clone(&job);
                 if let Some(status) = &mut job.status {
                     status.placement.clear();
                 }
                 Event::FluxJob(Arc::new(job))
+            }
+            (_, Event::Done(id, _)) if self.needless == Some(id) => {
+                self.needless = None;
+                return None;
             }
             (_, Event::Done(id, outcome)) => Event::Done(self.asked.remove(&id)?, outcome),
             (_, event) => event,
@@ -160,9 +160,6 @@ impl Saboteur {
             ActionKind::WriteStatus { .. } | ActionKind::CreateFluxJob { .. } => self.sabotage == Sabotage::WriteTwice,
             _ => false,
         };
-        if let ActionKind::WriteStatus { .. } = action.kind {
-            self.last_write = Some(action.kind.clone());
-        }
         let asked = (!is_answered).then_some(action.id);
         for _ in 0..=usize::from(again) {
             self.send(action.kind.clone(), asked, out);
@@ -188,7 +185,10 @@ impl Machine for Saboteur {
         for action in self.core.step(now) {
             self.pass_on(action, now, &mut out);
         }
-        if let (Sabotage::NeverRest, true, Some(kind)) = (self.sabotage, out.is_empty(), self.last_write.clone()) {
+        if self.sabotage == Sabotage::NeverRest && self.next_id > 1 && self.needless.is_none() {
+            self.needless = Some(self.next_id);
+            let pod = ObjectRef { key: ObjectKey::new(NAMESPACE, "nobody"), uid: Arc::from("none") };
+            let kind = ActionKind::SetPodScheduled { pod, reason: "Unschedulable", message: String::new() };
             self.send(kind, None, &mut out);
         }
         if self.sabotage == Sabotage::BindBeforeTheAnswer {

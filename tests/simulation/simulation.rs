@@ -19,6 +19,7 @@ use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
+use crate::succession::Succession;
 use crate::trace::{self, Trace};
 use crate::view::View;
 use crate::world::World;
@@ -38,6 +39,7 @@ pub(crate) struct Simulation<'a> {
     foreign: Foreign,
     pub(crate) view: View,
     last_id: Option<ActionId>,
+    pub(crate) succession: Succession,
     /// When our Bindings were decided, by pod; for the question who is to blame if a kubelet refuses.
     decided: BTreeMap<Uid, Decision>,
     /// When somebody else last changed something on a node.
@@ -78,6 +80,7 @@ impl<'a> Simulation<'a> {
             foreign: Foreign::default(),
             view: View::default(),
             last_id: None,
+            succession: Succession::default(),
             decided: BTreeMap::new(),
             disturbed: BTreeMap::new(),
             steps: 0,
@@ -169,6 +172,7 @@ impl<'a> Simulation<'a> {
         for action in &actions {
             self.trace.add(|| format!("{:>6} {} <- {}", self.steps, self.now.0, trace::action(action)));
         }
+        self.succession.judge(&self.view, self.now, &actions)?;
         checks::judge(&mut self.view, &self.server, self.now, &mut self.last_id, &actions)?;
         for action in &actions {
             match &action.kind {
@@ -305,6 +309,8 @@ impl<'a> Simulation<'a> {
         self.core = (self.factory)(self.epoch);
         self.view = View::default();
         self.last_id = None;
+        self.succession = Succession::of(&self.server);
+        self.stats.add("half-bound gang left to a successor", self.succession.len() as u64);
         self.channel.relist(&self.server);
     }
 

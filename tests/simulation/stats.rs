@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-const MUST_HAPPEN: [&str; 33] = [
+const MUST_HAPPEN: [&str; 34] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -27,6 +27,7 @@ const MUST_HAPPEN: [&str; 33] = [
     "foreign gate removed",
     "foreign pod refused by its kubelet",
     "gang placement written",
+    "half-bound gang left to a successor",
     "head of the queue would have to be checked",
     "node cordoned",
     "node joined",

@@ -1,0 +1,109 @@
+//! What a successor owes a gang that it finds half bound: to finish it where its placement says, if it still fits there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue::core::{Action, ActionKind};
+use fluxqueue::workload::{NodeName, Pod, Time, Uid};
+
+use crate::checks::{Violation, broken};
+use crate::jobs::{self, Unit};
+use crate::objects::OURS;
+use crate::room;
+use crate::server::Server;
+use crate::view::View;
+
+/// Gangs that were half bound when the last process died.
+#[derive(Debug, Default)]
+pub(crate) struct Succession {
+    gangs: BTreeMap<Unit, HalfBound>,
+}
+
+#[derive(Debug)]
+struct HalfBound {
+    /// Slots of the placement that no pod had.
+    free: BTreeMap<NodeName, usize>,
+    /// Pods that waited.
+    waiting: BTreeSet<Uid>,
+}
+
+impl Succession {
+    /// Looks at what the dead process left.
+    pub(crate) fn of(server: &Server) -> Self {
+        let mut members: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
+        for pod in server.pods.values().filter(|pod| *pod.scheduler == *OURS && !pod.phase.is_terminal()) {
+            members.entry(Unit::of(pod)).or_default().push(pod);
+        }
+        let gangs = members.into_iter().filter_map(|(unit, pods)| {
+            let gang = HalfBound::of(server, &unit, &pods)?;
+            Some((unit, gang))
+        });
+        Succession { gangs: gangs.collect() }
+    }
+
+    /// How many gangs wait to be finished.
+    pub(crate) fn len(&self) -> usize {
+        self.gangs.len()
+    }
+
+    /// Judges Bindings of pods that waited then, before the core is known to have asked for them.
+    pub(crate) fn judge(&mut self, view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
+        for action in actions {
+            let ActionKind::Bind { pod: id, node } = &action.kind else { continue };
+            let Some(pod) = view.pods.get(&id.uid) else { continue };
+            let unit = Unit::of(pod);
+            let Some(gang) = self.gangs.get_mut(&unit) else { continue };
+            if !gang.waiting.remove(&id.uid) {
+                continue;
+            }
+            if let Some(left) = gang.free.get_mut(node).filter(|left| **left > 0) {
+                *left -= 1;
+                continue;
+            }
+            if gang.still_fits(view, pod, now) {
+                let text = format!("pod {id} goes to {node}, though there is room at {:?}", gang.free);
+                return broken("a half-bound gang is finished where its placement says", text);
+            }
+            // Placed anew: what is left of the old placement binds nobody any more.
+            self.gangs.remove(&unit);
+        }
+        Ok(())
+    }
+
+    /// Time has passed in which all of them could be finished.
+    pub(crate) fn forget(&mut self) {
+        self.gangs.clear();
+    }
+}
+
+impl HalfBound {
+    fn of(server: &Server, unit: &Unit, pods: &[&Arc<Pod>]) -> Option<Self> {
+        let records = jobs::records(unit, &server.flux_jobs);
+        let [record] = records.as_slice() else { return None };
+        let mut free: BTreeMap<NodeName, usize> = BTreeMap::new();
+        for (node, count) in jobs::slots(&record.status.as_ref()?.placement).ok()? {
+            free.insert(Arc::from(node), count);
+        }
+        let alike = pods.iter().all(|pod| pod.shape == pods[0].shape && pod.gates.is_empty() && !pod.deleting);
+        let bound = pods.iter().filter_map(|pod| pod.node.as_ref());
+        for node in bound.clone() {
+            *free.get_mut(node)? = free.get(node)?.checked_sub(1)?;
+        }
+        let waiting: BTreeSet<Uid> =
+            pods.iter().filter(|pod| pod.node.is_none()).map(|pod| Arc::clone(&pod.id.uid)).collect();
+        let open: usize = free.values().sum();
+        (alike && bound.count() > 0 && !waiting.is_empty() && open == waiting.len())
+            .then_some(HalfBound { free, waiting })
+    }
+
+    /// All slots that are left could be taken, by what the core knows.
+    fn still_fits(&self, view: &View, pod: &Pod, now: Time) -> bool {
+        self.free.iter().filter(|(_, count)| **count > 0).all(|(name, count)| {
+            view.nodes.get(name).is_some_and(|node| {
+                let others = view.charged(name, now).filter(|other| other.id.uid != pod.id.uid);
+                let more = std::iter::repeat_n(pod, count - 1);
+                room::barred(node, pod).is_none() && room::shortage(node, others.chain(more), pod).is_none()
+            })
+        })
+    }
+}

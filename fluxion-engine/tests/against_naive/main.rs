@@ -1,7 +1,7 @@
 //! Random histories of a small machine, compared after every step with an engine that is obviously right.
 //!
 //! The naive engine keeps one entry per slot and tries everything slot by slot. Of one shape, both must agree on what
-//! fits, where it goes, when it could start and who is eligible; of several shapes, what is granted must fit.
+//! fits, where it goes, when it could start and who is eligible; of two, whether they fit.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod naive;
@@ -184,9 +184,10 @@ impl Pair {
         let second = Wish { count: second.count, need: second.need, ..first.clone() };
         let job = self.next_job;
         self.next_job += 1;
-        let Ok(grant) = self.engine.match_job(MatchOp::Allocate, &jobspec(&[("a", first), ("b", &second)]), job) else {
-            return;
-        };
+        let fits = self.naive.fits_both(first, &second);
+        let answer = self.engine.match_job(MatchOp::Allocate, &jobspec(&[("a", first), ("b", &second)]), job);
+        assert_eq!(answer.is_ok(), fits, "{answer:?}");
+        let Ok(grant) = answer else { return };
         let placed = placement(&grant.r);
         for (label, wish) in [("a", first), ("b", &second)] {
             assert_eq!(placed[label].values().sum::<u64>(), wish.count);

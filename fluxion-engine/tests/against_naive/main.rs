@@ -91,6 +91,35 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    /// Idle nodes and a request that about fills them, so that it matters who goes where.
+    #[test]
+    fn two_shapes_are_placed_if_they_fit(
+        nodes in prop::collection::vec([4_u64..20, 4_u64..20], 1..5),
+        needs in [[1_u64..9, 1_u64..9], [1_u64..9, 1_u64..9]],
+        counts in [1_u64..6, 1_u64..6],
+        max_per_node in prop::option::weighted(0.2, 1_u64..4),
+    ) {
+        let mut pair = Pair::new();
+        for (rank, [cpu, memory]) in (0..).zip(nodes) {
+            pair.add_node(rank, [cpu, memory, 0]);
+        }
+        let wish = |at: usize| Wish {
+            count: counts[at],
+            need: [needs[at][0], needs[at][1], 0],
+            end: End::Never,
+            ranks: None,
+            prefer: Vec::new(),
+            max_per_node,
+            descend: false,
+        };
+        pair.allocate_two(&wish(0), &wish(1));
+        pair.compare();
+    }
+}
+
 struct Pair {
     engine: Engine,
     naive: Machine,

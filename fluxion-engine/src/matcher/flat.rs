@@ -4,6 +4,7 @@
 //! launcher and its workers. Other requests of several shapes are placed greedily in a few orders ([`several`]): one that only
 //! a cleverer packing could place is refused.
 
+mod earliest;
 mod pair;
 mod several;
 

@@ -175,8 +175,9 @@ impl Engine {
             return Some((found, self.now));
         }
         let attempt = |at: i64| self.find(ask, window(ask.spec, at)).map(|found| (found, at));
-        if let (Form::Flat(request), false) = (&ask.form, self.plans_ahead())
+        if let Form::Flat(request) = &ask.form
             && request.shapes.len() == 1
+            && !self.graph.pools.has_planned()
         {
             let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);
             return attempt(request.earliest(&self.graph, &rows)?);

@@ -3,8 +3,13 @@
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=.git/HEAD");
-    println!("cargo::rerun-if-changed=.git/logs/HEAD");
+    // A path that is not there would mean a new build each time: a work tree and an archive have no .git folder.
+    for path in [".git/HEAD", ".git/logs/HEAD"] {
+        if std::path::Path::new(path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=FLUXQUEUE_COMMIT");
     // An image build has no .git: it passes the commit in the environment.
     let commit = std::env::var("FLUXQUEUE_COMMIT").ok().or_else(|| {

@@ -173,8 +173,10 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   vertex of type node that has a rank. A slot that asks for {"type":"cpu","count":1500} takes 1500 units of the cpu of one
  *   node. A node that lacks a type of the slot has no room for it.
  *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get
- *   their place, or none. One shape is placed exactly; several are placed greedily, the scarcest first, in up to four
- *   orders: a packing that only a search would find is EBUSY. Counts are numbers here, not ranges.
+ *   their place, or none. One shape is placed exactly; so are two of which one has at most 32 slots. Others are placed
+ *   greedily, the scarcest first, in up to four orders: a packing that only a search would find is EBUSY. Counts are
+ *   numbers here, at most 2^32-1 slots, not ranges. Other requests are for whole vertices: several slots on one level,
+ *   prefer and max_per_node are EINVAL there, and units of a pool are asked for directly in a slot.
  *
  * REQUEST: attributes.system.fluxion in the jobspec (upstream ignores it)
  *   "policy": "lonode"            the order of nodes for this request

@@ -5,7 +5,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Whoever sends a request reports its failure, with what it was for; the client's own lines would only repeat it. A filter
 /// on the command line overrides this.
-const QUIET: &str = "kube_client::client::builder=off";
+const QUIET: &str = "kube_client::client::builder=off,kube_runtime::watcher=error";
 
 /// How a line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -151,7 +151,7 @@ impl Core {
                 let at = self.now.plus_millis(RETRY_MILLIS_MAX);
                 self.wake(Timer::Stray(key), at);
             }
-            (Some(InFlight::Stray(_)), _) | (None, _) => {}
+            (Some(InFlight::Stray(_)) | None, _) => {}
             (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),
         }
     }

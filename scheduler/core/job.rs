@@ -213,7 +213,7 @@ impl Job {
         let wanted = wanted.and_then(|at| usize::try_from(at).ok());
         match wanted {
             Some(at) if at <= self.seats.len() && is_free(at) => at,
-            _ => (0..).find(|at| is_free(*at)).unwrap_or(self.seats.len()),
+            _ => (0..self.seats.len()).find(|at| is_free(*at)).unwrap_or(self.seats.len()),
         }
     }
 }

@@ -142,32 +142,7 @@ impl Ledger {
         if matches!(end, End::Never) {
             self.hardened += 1;
         }
-        Some(self.claim(cluster, gid, rank, Arc::from("0"), namespace, shape, end))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of a claim")]
-    fn claim(
-        &mut self,
-        cluster: &mut Cluster,
-        gid: u64,
-        rank: Rank,
-        label: Arc<str>,
-        namespace: &Arc<str>,
-        shape: &Arc<Shape>,
-        end: End,
-    ) -> Claim {
-        cluster.occupy(rank, namespace, shape);
-        let node = cluster.node(rank).map_or_else(|| Arc::from(""), |node| Arc::clone(&node.name));
-        Claim {
-            gid,
-            rank,
-            generation: cluster.generation(rank).unwrap_or(0),
-            label,
-            node,
-            namespace: Arc::clone(namespace),
-            shape: Arc::clone(shape),
-            end,
-        }
+        Some(claim(cluster, gid, rank, Arc::from("0"), namespace, shape, end))
     }
 
     /// Gives a claim back. On a node that is gone there is nothing to give back.
@@ -237,7 +212,7 @@ impl Ledger {
             let want = &party.wants[slot.shape];
             for _ in 0..slot.count {
                 let label = Arc::clone(&labels[slot.shape]);
-                let claim = self.claim(cluster, gid, slot.rank, label, &want.namespace, &want.shape, end);
+                let claim = claim(cluster, gid, slot.rank, label, &want.namespace, &want.shape, end);
                 claims[slot.shape].push(claim);
             }
         }
@@ -261,17 +236,17 @@ impl Ledger {
 
     /// When the party could start.
     pub(super) fn forecast(&mut self, party: &Party) -> Option<Forecast> {
-        self.ask(party, |graph, request| graph.forecast(request))
+        self.ask(party, Graph::forecast)
     }
 
     /// The nodes that could hold one of the party's pods once everything with an end has ended.
     pub(super) fn eligible(&mut self, party: &Party) -> Option<RankSet> {
-        self.ask(party, |graph, request| graph.eligible(request))
+        self.ask(party, Graph::eligible)
     }
 
     /// What is short.
     pub(super) fn explain(&mut self, party: &Party) -> Option<Explanation> {
-        self.ask(party, |graph, request| graph.explain(request))
+        self.ask(party, Graph::explain)
     }
 
     fn ask<T>(
@@ -343,6 +318,29 @@ impl Ledger {
 /// The claim's node is still the one it was made on.
 pub(super) fn valid(cluster: &Cluster, claim: &Claim) -> bool {
     cluster.generation(claim.rank) == Some(claim.generation)
+}
+
+fn claim(
+    cluster: &mut Cluster,
+    gid: u64,
+    rank: Rank,
+    label: Arc<str>,
+    namespace: &Arc<str>,
+    shape: &Arc<Shape>,
+    end: End,
+) -> Claim {
+    cluster.occupy(rank, namespace, shape);
+    let node = cluster.node(rank).map_or_else(|| Arc::from(""), |node| Arc::clone(&node.name));
+    Claim {
+        gid,
+        rank,
+        generation: cluster.generation(rank).unwrap_or(0),
+        label,
+        node,
+        namespace: Arc::clone(namespace),
+        shape: Arc::clone(shape),
+        end,
+    }
 }
 
 fn label_of(at: usize) -> String {

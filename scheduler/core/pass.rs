@@ -6,6 +6,7 @@
 //! asked for twice: capacity only shrinks within a pass, so what failed fails again.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 
 use std::sync::Arc;
 
@@ -264,7 +265,7 @@ impl Core {
                 memo.satisfiable_at = epoch;
             }
         }
-        self.behind(sections, walk, Arc::new(RankSet::new()))
+        Self::behind(sections, walk, Arc::new(RankSet::new()))
     }
 
     /// Why it does not fit, and what it holds.
@@ -285,7 +286,7 @@ impl Core {
         let hold = Arc::new(hold);
         match forecast {
             Forecast::Now if walk.holders.is_empty() => Verdict::Waits { hold, at: None },
-            Forecast::Now => self.behind(sections, walk, hold),
+            Forecast::Now => Self::behind(sections, walk, hold),
             Forecast::At(seconds) => Verdict::Waits { hold, at: Some(Time::from_seconds(seconds)) },
             Forecast::Eventually => Verdict::Waits { hold, at: None },
             Forecast::Blocked => Verdict::PassedOver,
@@ -334,7 +335,7 @@ impl Core {
     }
 
     /// The first job in the queue whose nodes are in the way.
-    fn behind(&self, sections: &[Section], walk: &Walk, hold: Arc<RankSet>) -> Verdict {
+    fn behind(sections: &[Section], walk: &Walk, hold: Arc<RankSet>) -> Verdict {
         let in_the_way =
             walk.holders.iter().find(|(held, _)| sections.iter().any(|section| held.intersects(&section.open)));
         let job = in_the_way.or(walk.holders.first()).map_or(0, |(_, job)| *job);
@@ -492,7 +493,8 @@ impl Core {
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
             let idle = if matches!(verdict, Verdict::Never) { "there is" } else { "free" };
             let amount = |amount| super::record::quantity(&worst.resource, amount);
-            message += &format!(
+            let _ = write!(
+                message,
                 " {pods} pods start together and ask for {} {}, {} {idle} on the nodes they may use.",
                 amount(worst.requested),
                 worst.resource,

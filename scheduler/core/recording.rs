@@ -58,7 +58,7 @@ impl Core {
         let Some(job) = self.jobs.get(&id) else { return };
         if !self.is_worth_recording(job) {
             // Whatever else keeps it from being recorded comes as an event.
-            let at = self.settled_at(job);
+            let at = settled_at(job);
             if job.style == Style::Gang && at > self.now {
                 self.wake(Timer::Job(id), at);
             }
@@ -66,7 +66,7 @@ impl Core {
         }
         let snapshot = self.snapshot(job);
         let object = Box::new(snapshot.object());
-        let urgency = self.urgency(job);
+        let urgency = urgency(job);
         let kind = ActionKind::CreateFluxJob { job: object, urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -80,7 +80,7 @@ impl Core {
         if job.members.is_empty() || self.owners_are_gone(job) {
             return false;
         }
-        if job.style == Style::Gang && !job.started && job.asks.is_empty() && self.now < self.settled_at(job) {
+        if job.style == Style::Gang && !job.started && job.asks.is_empty() && self.now < settled_at(job) {
             // Its pods are still appearing: the spec is written once, so it waits until they are there.
             return false;
         }
@@ -96,11 +96,6 @@ impl Core {
     fn owners_are_gone(&self, job: &Job) -> bool {
         let made_by_controller = !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
         made_by_controller && !job.owners.iter().any(|owner| self.controllers.contains_key(&*owner.uid))
-    }
-
-    /// When a group that is not complete is put on record all the same.
-    fn settled_at(&self, job: &Job) -> Time {
-        job.joined.plus_millis(SETTLING_MILLIS)
     }
 
     /// False only between the arrival of a pod and the first pass.
@@ -122,18 +117,13 @@ impl Core {
             return;
         }
         let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(&uid) };
-        let urgency = self.urgency(job);
+        let urgency = urgency(job);
         let kind = ActionKind::WriteStatus { job: reference, status: Box::new(status.clone()), urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
             job.on_record |= !status.placement.is_empty();
             job.record.stored = Stored::Writing { uid, action, version, status: Box::new(status) };
         }
-    }
-
-    /// Bindings wait for the record of a placement that has not been acknowledged.
-    fn urgency(&self, job: &Job) -> Urgency {
-        if job.writes_ahead() && job.acked < job.version { Urgency::Urgent } else { Urgency::Trailing }
     }
 
     fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
@@ -575,6 +565,16 @@ impl Core {
             "nodes": nodes,
         })
     }
+}
+
+/// When a group that is not complete is put on record all the same.
+fn settled_at(job: &Job) -> Time {
+    job.joined.plus_millis(SETTLING_MILLIS)
+}
+
+/// Bindings wait for the record of a placement that has not been acknowledged.
+fn urgency(job: &Job) -> Urgency {
+    if job.writes_ahead() && job.acked < job.version { Urgency::Urgent } else { Urgency::Trailing }
 }
 
 fn reference(object: &FluxJob) -> Option<ObjectRef> {

@@ -21,7 +21,7 @@ pub struct Gauges {
     pub attempts: Vec<Attempts>,
     /// From the moment at which a pod could first have been placed to its Binding.
     pub scheduling_sli: DurationCounts,
-    /// How often each pod had been tried when it was bound.
+    /// Pods bound by this process.
     pub pods_bound: u64,
     /// Pods that a kubelet refused or evicted after we had placed them.
     pub kubelet_refusals: u64,

@@ -213,7 +213,7 @@ impl World {
                 Outcome::Write(WriteOutcome::Written(None))
             }
             ActionKind::Ungate { pod, gate } => {
-                self.change(&pod.key.name.to_string(), |pod| pod.gates.retain(|held| *held != gate));
+                self.change(&pod.key.name, |pod| pod.gates.retain(|held| *held != gate));
                 Outcome::Write(WriteOutcome::Written(None))
             }
             ActionKind::SetPodScheduled { .. } => Outcome::Write(WriteOutcome::Written(None)),

@@ -23,6 +23,8 @@ pub struct Graph {
     table: FunctionTable,
     extensions: Extensions,
     match_with_jobid: MatchWithJobid,
+    /// The nodes that were added, since the library takes one that is there for an addition of nothing.
+    nodes: RankSet,
     /// The present as it was told, to know an answer that means now.
     now: i64,
     /// Requests are written here, and end in NUL.
@@ -62,7 +64,8 @@ impl Graph {
         let match_with_jobid = table.match_with_jobid.ok_or_else(|| missing("reapi_cli_match_with_jobid"))?;
         // SAFETY: may be called at any time.
         let ctx = NonNull::new(unsafe { (table.new)() }).ok_or_else(|| missing("memory"))?;
-        let mut graph = Graph { ctx, table, extensions, match_with_jobid, now: 0, buffer: String::new() };
+        let mut graph =
+            Graph { ctx, table, extensions, match_with_jobid, nodes: RankSet::new(), now: 0, buffer: String::new() };
         let document = c_string("new", json::empty_graph())?;
         let options = format!(
             r#"{{"load_format":"jgf","matcher_name":"CA","matcher_policy":"{}","match_format":"placement","pool_types":["*"]}}"#,
@@ -84,13 +87,19 @@ impl Graph {
         Ok(())
     }
 
-    /// Adds a node that is up. Amounts beyond 2^63 - 1 count as that.
+    /// Adds a node that is up; its rank must be new. Amounts beyond 2^63 - 1 count as that.
     pub fn add_node(&mut self, rank: Rank, name: &str, pools: &Resources) -> Result<(), GraphError> {
         let add_subgraph = self.table.add_subgraph.ok_or_else(|| absent("add_node"))?;
+        if self.nodes.contains(rank) {
+            let text = format!("rank {rank}: another node has it");
+            return Err(GraphError { operation: "add_node", errno: errno::EEXIST, text });
+        }
         let document = self.write("add_node", |out| json::node(out, rank, name, pools))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { add_subgraph(self.raw(), document) };
-        self.check("add_node", rc)
+        self.check("add_node", rc)?;
+        self.nodes.insert(rank);
+        Ok(())
     }
 
     /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.
@@ -105,7 +114,9 @@ impl Graph {
     pub fn remove_node(&mut self, rank: Rank) -> Result<(), GraphError> {
         // SAFETY: our context.
         let rc = unsafe { (self.extensions.remove_rank)(self.raw(), rank) };
-        self.check("remove_node", rc)
+        self.check("remove_node", rc)?;
+        self.nodes.remove(rank);
+        Ok(())
     }
 
     /// Marks a node up or down. A node that is down keeps its jobs and gets no new ones.

@@ -122,9 +122,33 @@ pub(super) fn charge(out: &mut String, rank: Rank, label: &str, requests: &Resou
     };
 }
 
+/// As `Display` would, without its cost for each number: constraints may name thousands of ranges.
 fn idset(out: &mut String, ranks: &RankSet) {
-    // Writing into a String cannot fail.
-    let _ = write!(out, "{ranks}");
+    let mut separator = "";
+    ranks.for_each_range(|first, last| {
+        out.push_str(separator);
+        separator = ",";
+        number(out, first);
+        if first != last {
+            out.push('-');
+            number(out, last);
+        }
+    });
+}
+
+fn number(out: &mut String, mut value: Rank) {
+    // The largest rank has ten digits.
+    let mut digits = [0_u8; 10];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
 }
 
 fn separate(out: &mut String, at: usize) {
@@ -146,4 +170,19 @@ fn string(out: &mut String, text: &str) {
         }
     }
     out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idsets_are_written_as_they_are_displayed() {
+        for text in ["", "0", "0-3,7,9-10", "63-64", "0-63,65,127-200,4294967"] {
+            let set: RankSet = text.parse().unwrap();
+            let mut out = String::new();
+            idset(&mut out, &set);
+            assert_eq!((out.as_str(), set.to_string().as_str()), (text, text));
+        }
+    }
 }

@@ -141,7 +141,7 @@ impl GraphError {
         self.errno == errno::ENOENT
     }
 
-    /// There already is a job of this id.
+    /// There already is a job of this id, or a node of this rank.
     pub fn is_duplicate(&self) -> bool {
         self.errno == errno::EEXIST
     }

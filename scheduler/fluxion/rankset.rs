@@ -140,14 +140,25 @@ impl RankSet {
     /// Calls `visit` for each run of consecutive ranks, ascending.
     pub(super) fn for_each_range(&self, mut visit: impl FnMut(Rank, Rank)) {
         let mut open: Option<(Rank, Rank)> = None;
-        for rank in self.iter() {
-            match &mut open {
-                Some((_, last)) if *last + 1 == rank => *last = rank,
-                _ => {
-                    if let Some((first, last)) = open.replace((rank, rank)) {
-                        visit(first, last);
+        for (word, base) in self.words.iter().zip((0..).step_by(64)) {
+            let (mut left, mut shift) = (*word, 0);
+            while left != 0 {
+                // Skip the zeros, then take the ones that follow.
+                let zeros = left.trailing_zeros();
+                let ones = (left >> zeros).trailing_ones();
+                let first = base + shift + zeros;
+                let last = first + ones - 1;
+                match &mut open {
+                    // A run may go on from one word to the next.
+                    Some((_, end)) if *end + 1 == first => *end = last,
+                    _ => {
+                        if let Some((first, last)) = open.replace((first, last)) {
+                            visit(first, last);
+                        }
                     }
                 }
+                shift += zeros + ones;
+                left = if shift >= 64 { 0 } else { *word >> shift };
             }
         }
         if let Some((first, last)) = open {

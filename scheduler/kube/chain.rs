@@ -1,11 +1,15 @@
 //! Errors as one line, with what caused them.
 //!
-//! `kube::Error` says "client error (Connect)" and leaves "connection refused" to its sources.
+//! `kube::Error` says "client error (Connect)" and leaves "connection refused" to its sources; of what the API server
+//! answered it prints the whole structure.
 
 use std::error::Error;
 
 /// The error and its sources, each said once.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return format!("{} {}: {}", status.code, status.reason, status.message);
+    }
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -37,5 +41,11 @@ mod tests {
         let connect = Link { said: "connect", cause: Some(Box::new(refused)) };
         let outer = Link { said: "service error: connect", cause: Some(Box::new(connect)) };
         assert_eq!(chain(&outer), "service error: connect: connection refused");
+    }
+
+    #[test]
+    fn what_the_api_server_answered_is_said_in_its_own_words() {
+        let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
+        assert_eq!(chain(&kube::Error::Api(status.boxed())), "403 Forbidden: pods is forbidden");
     }
 }

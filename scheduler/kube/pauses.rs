@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kube::runtime::utils::Backoff;
+use futures::{Stream, StreamExt};
+use kube::runtime::watcher;
 
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(250);
@@ -14,40 +15,55 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// After this long without an error the next pause is a first one again.
 const FORGET_AFTER: Duration = Duration::from_secs(30);
 
+/// Pauses after each error of a watch. The error itself comes after the pause.
+///
+/// Only time makes pauses short again. A watch says something between any two errors (that a list begins, say), so if that
+/// did, one whose lists fail would knock as fast as it can.
+pub(super) fn paced<K>(
+    changes: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
+) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> {
+    changes.scan(Pauses::default(), |pauses, change| {
+        let pause = change.as_ref().err().map(|error| pauses.after(error, Instant::now()));
+        async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            Some(change)
+        }
+    })
+}
+
 /// Doubling pauses.
 #[derive(Debug)]
-pub(super) struct Pauses {
+struct Pauses {
     next: Duration,
     last_error: Option<Instant>,
+    last_was_expiry: bool,
 }
 
 // === impl Pauses ===
 
 impl Default for Pauses {
     fn default() -> Self {
-        Pauses { next: FIRST, last_error: None }
+        Pauses { next: FIRST, last_error: None, last_was_expiry: false }
     }
 }
 
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let now = Instant::now();
+impl Pauses {
+    fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
+        // The server answers and asks for a new list: no reason to wait, unless it says nothing else.
+        let expired = matches!(error, watcher::Error::WatchError(status) if status.code == 410);
+        if expired && !std::mem::replace(&mut self.last_was_expiry, true) {
+            return Duration::ZERO;
+        }
+        self.last_was_expiry = expired;
         if self.last_error.is_some_and(|last| now.duration_since(last) > FORGET_AFTER) {
             self.next = FIRST;
         }
         self.last_error = Some(now);
         let pause = self.next;
         self.next = (pause * 2).min(LONGEST);
-        Some(pause)
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        // Called at everything that is not an error, also at the announcement of a list that then fails: with it a watch
-        // whose lists fail would knock without growing pauses. Time alone resets.
+        pause
     }
 }
 
@@ -55,20 +71,27 @@ impl Backoff for Pauses {
 mod tests {
     use super::*;
 
-    #[test]
-    fn pauses_grow_to_a_bound_whatever_comes_between_errors() {
-        let mut pauses = Pauses::default();
-        let mut millis = Vec::new();
-        for _ in 0..7 {
-            millis.extend(pauses.next().map(|pause| pause.as_millis()));
-            pauses.reset();
-        }
-        assert_eq!(millis, [250, 500, 1000, 2000, 4000, 5000, 5000]);
+    fn failure(code: u16) -> watcher::Error {
+        watcher::Error::WatchError(kube::core::Status::failure("no", "No").with_code(code).boxed())
     }
 
     #[test]
-    fn a_quiet_time_starts_over() {
-        let mut pauses = Pauses { next: LONGEST, last_error: Instant::now().checked_sub(FORGET_AFTER * 2) };
-        assert_eq!(pauses.next(), Some(FIRST));
+    fn pauses_grow_to_a_bound_and_a_quiet_time_starts_over() {
+        let mut pauses = Pauses::default();
+        let now = Instant::now();
+        let millis: Vec<u128> = (0..7).map(|_| pauses.after(&failure(500), now).as_millis()).collect();
+        assert_eq!(millis, [250, 500, 1000, 2000, 4000, 5000, 5000]);
+        assert_eq!(pauses.after(&failure(500), now + FORGET_AFTER), LONGEST);
+        assert_eq!(pauses.after(&failure(500), now + FORGET_AFTER * 3), FIRST);
+    }
+
+    #[test]
+    fn an_expired_version_is_listed_again_at_once_but_not_for_ever() {
+        let mut pauses = Pauses::default();
+        let now = Instant::now();
+        assert_eq!(pauses.after(&failure(410), now), Duration::ZERO);
+        assert_eq!(pauses.after(&failure(410), now), FIRST);
+        assert_eq!(pauses.after(&failure(500), now), FIRST * 2);
+        assert_eq!(pauses.after(&failure(410), now), Duration::ZERO);
     }
 }

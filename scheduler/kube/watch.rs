@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use super::chain::chain;
 use super::convert::Watched;
-use super::pauses::Pauses;
+use super::pauses::paced;
 use super::seen::Seen;
 use crate::core::Event;
 use crate::serve::Metrics;
@@ -57,7 +57,7 @@ impl Watches {
         K::DynamicType: Default,
     {
         let api: Api<K> = Api::all(self.client.clone());
-        let stream = watcher(api, watcher::Config::default()).backoff(Pauses::default()).ready_chunks(BATCH_EVENTS);
+        let stream = paced(watcher(api, watcher::Config::default())).ready_chunks(BATCH_EVENTS);
         let mut stream = std::pin::pin!(stream);
         let mut seen = Seen::<K::Value>::default();
         let mut memory = K::Memory::default();
@@ -128,7 +128,7 @@ impl Watches {
             }
             _ => None,
         };
-        tracing::warn!(kind = K::KIND, error = chain(error), hint, "watch failed and is tried again");
+        tracing::warn!(kind = K::KIND, error = said(error), hint, "watch failed and is tried again");
     }
 
     async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NobodyListens> {
@@ -136,6 +136,18 @@ impl Watches {
             return Ok(());
         }
         self.batches.send(events).await.map_err(|_| NobodyListens { kind: K::KIND })
+    }
+}
+
+fn said(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(cause) => format!("listing: {}", chain(cause)),
+        watcher::Error::WatchStartFailed(cause) => format!("beginning to watch: {}", chain(cause)),
+        watcher::Error::WatchFailed(cause) => format!("watching: {}", chain(cause)),
+        watcher::Error::WatchError(status) => {
+            format!("watching: {} {}: {}", status.code, status.reason, status.message)
+        }
+        watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes everything but Bindings and Events: FluxJobs, their status, and the pods' gates and conditions.
 //!
 //! Two lanes. Urgent writes are those that Bindings wait for. The others trail: while Bindings are under way they get a
-//! trickle of the API server's time, and all of it afterwards (see [`super::trail`]).
+//! trickle of the API server's time, and all of it afterwards (`trail` says how).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -110,7 +110,7 @@ fn a_node_deleted_under_a_gang_is_replaced() {
     let node = node_of(&pods[0]).to_owned();
     plane.kubectl(&["delete", "node", &node]);
     // The pods of a node that is gone are removed by the pod garbage collector, which takes its time.
-    within(Duration::from_secs(180), "8 pods running elsewhere", || {
+    within(Duration::from_mins(3), "8 pods running elsewhere", || {
         let elsewhere = |pod: &&Value| pod["status"]["phase"] == "Running" && node_of(pod) != node;
         (ns.list("pods").iter().filter(elsewhere).count() == 8).then_some(())
     });

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// How long anything that is expected may take. Machines that run tests are slow and shared.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A control plane with nodes. It dies with this process.
-pub struct ControlPlane {
-    pub dir: PathBuf,
-    _up: Child,
+pub(crate) struct ControlPlane {
+    pub(crate) dir: PathBuf,
+    up: Child,
 }
 
 /// A running Fluxqueue; killed when dropped, and when this process ends in whatever way.
-pub struct Fluxqueue {
+pub(crate) struct Fluxqueue {
     guard: Child,
     pid: String,
 }
@@ -28,13 +28,13 @@ pub struct Fluxqueue {
 const GUARD: &str = r#"exec 3<&0; "$@" & pid=$!; echo $pid; { cat <&3 >&2; kill -9 $pid; } 2>/dev/null & wait $pid"#;
 
 /// A namespace of a control plane, for one test.
-pub struct Namespace<'a> {
-    pub plane: &'a ControlPlane,
-    pub name: String,
+pub(crate) struct Namespace<'a> {
+    pub(crate) plane: &'a ControlPlane,
+    pub(crate) name: String,
 }
 
 /// Groups of nodes as the testbed's node file describes them.
-pub const NODES: &str = "
+pub(crate) const NODES: &str = "
 groups:
 - {namePrefix: small-, count: 4, cpu: '4', memory: 16Gi, pods: 110}
 - {namePrefix: gpu-, count: 1, cpu: '8', memory: 64Gi, pods: 110, extended: {nvidia.com/gpu: 4}, labels: {accelerator: a100}}
@@ -52,7 +52,7 @@ fn testbed() -> PathBuf {
 }
 
 /// The control plane that most tests share, with one Fluxqueue.
-pub fn shared() -> &'static ControlPlane {
+pub(crate) fn shared() -> &'static ControlPlane {
     static SHARED: OnceLock<(ControlPlane, Mutex<Fluxqueue>)> = OnceLock::new();
     let (plane, _) = SHARED.get_or_init(|| {
         let plane = ControlPlane::start(NODES, &[]);
@@ -64,7 +64,7 @@ pub fn shared() -> &'static ControlPlane {
 
 impl ControlPlane {
     /// Starts one with these nodes, and installs Fluxqueue's CRD and RBAC.
-    pub fn start(nodes: &str, flags: &[&str]) -> Self {
+    pub(crate) fn start(nodes: &str, flags: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("fluxqueue-cluster-{}-{number}", std::process::id());
@@ -88,7 +88,7 @@ impl ControlPlane {
         assert!(ready, "the control plane did not come up: see {}", errors.display());
         // Whatever else it prints must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        let plane = ControlPlane { dir, _up: up };
+        let plane = ControlPlane { dir, up };
         for manifest in ["crds/fluxjobs.yaml", "base/namespace.yaml", "base/rbac.yaml"] {
             let path = root().join("manifests").join(manifest);
             plane.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
@@ -98,7 +98,7 @@ impl ControlPlane {
     }
 
     /// Starts Fluxqueue under its own service account.
-    pub fn fluxqueue(&self, flags: &[&str]) -> Fluxqueue {
+    pub(crate) fn fluxqueue(&self, flags: &[&str]) -> Fluxqueue {
         let kubeconfig = self.dir.join("fluxqueue.kubeconfig");
         let output = kubeconfig.display().to_string();
         let account = ["--namespace", "fluxqueue-system", "--serviceaccount", "fluxqueue", "--output", &output];
@@ -122,14 +122,14 @@ impl ControlPlane {
     }
 
     /// Runs kubectl as the admin; returns what it printed. Panics if it fails.
-    pub fn kubectl(&self, args: &[&str]) -> String {
+    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         let (ok, out, err) = self.try_kubectl(args, "");
         assert!(ok, "kubectl {args:?}: {err}");
         out
     }
 
     /// Runs kubectl; says whether it succeeded, and what it printed on stdout and stderr.
-    pub fn try_kubectl(&self, args: &[&str], stdin: &str) -> (bool, String, String) {
+    pub(crate) fn try_kubectl(&self, args: &[&str], stdin: &str) -> (bool, String, String) {
         let mut child = Command::new(testbed())
             .arg("kubectl")
             .arg("--kubeconfig")
@@ -147,7 +147,7 @@ impl ControlPlane {
     }
 
     /// Runs a command of the testbed itself.
-    pub fn testbed(&self, args: &[&str]) -> String {
+    pub(crate) fn testbed(&self, args: &[&str]) -> String {
         let mut command = Command::new(testbed());
         let out = command.arg(args[0]).arg("--dir").arg(&self.dir).args(&args[1..]).output().expect("the testbed runs");
         assert!(out.status.success(), "testbed {args:?}: {}", String::from_utf8_lossy(&out.stderr));
@@ -155,7 +155,7 @@ impl ControlPlane {
     }
 
     /// A new namespace.
-    pub fn namespace(&self, prefix: &str) -> Namespace<'_> {
+    pub(crate) fn namespace(&self, prefix: &str) -> Namespace<'_> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{prefix}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         self.kubectl(&["create", "namespace", &name]);
@@ -170,8 +170,8 @@ impl ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         // Closing its stdin and a TERM both end it; the latter is awaited, so that the next test has the machine.
-        let _ = Command::new("kill").arg(self._up.id().to_string()).status();
-        let _ = self._up.wait();
+        let _ = Command::new("kill").arg(self.up.id().to_string()).status();
+        let _ = self.up.wait();
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.dir);
         }
@@ -180,13 +180,13 @@ impl Drop for ControlPlane {
 
 impl Fluxqueue {
     /// kill -9.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.signal("-KILL");
         self.guard.wait().expect("it is gone");
     }
 
     /// SIGTERM; returns the exit status.
-    pub fn terminate(&mut self) -> Option<i32> {
+    pub(crate) fn terminate(&mut self) -> Option<i32> {
         self.signal("-TERM");
         self.guard.wait().expect("it ends").code()
     }
@@ -206,27 +206,27 @@ impl Drop for Fluxqueue {
 
 impl Namespace<'_> {
     /// kubectl in this namespace.
-    pub fn kubectl(&self, args: &[&str]) -> String {
+    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         let mut all = args.to_vec();
         all.extend(["-n", &self.name]);
         self.plane.kubectl(&all)
     }
 
     /// Applies a manifest.
-    pub fn apply(&self, manifest: &str) {
+    pub(crate) fn apply(&self, manifest: &str) {
         let (ok, _, err) = self.plane.try_kubectl(&["create", "-n", &self.name, "-f", "-"], manifest);
         assert!(ok, "kubectl create: {err}\n{manifest}");
     }
 
     /// Objects of a kind, as JSON, in order of names.
-    pub fn list(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
         let text = self.kubectl(&["get", kind, "-o", "json"]);
         let list: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
         list["items"].as_array().expect("a list").clone()
     }
 
     /// Pods, all of which are to satisfy a condition; returns them once there are `count` that do.
-    pub fn pods(&self, count: usize, what: &str, is: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(crate) fn pods(&self, count: usize, what: &str, is: impl Fn(&Value) -> bool) -> Vec<Value> {
         let description = format!("{count} pods {what} in {}", self.name);
         until(&description, || {
             let pods: Vec<Value> = self.list("pods").into_iter().filter(|pod| is(pod)).collect();
@@ -235,17 +235,17 @@ impl Namespace<'_> {
     }
 
     /// `count` pods run.
-    pub fn running(&self, count: usize) -> Vec<Value> {
+    pub(crate) fn running(&self, count: usize) -> Vec<Value> {
         self.pods(count, "running", |pod| pod["status"]["phase"] == "Running")
     }
 
     /// `count` pods have succeeded.
-    pub fn succeeded(&self, count: usize) -> Vec<Value> {
+    pub(crate) fn succeeded(&self, count: usize) -> Vec<Value> {
         self.pods(count, "succeeded", |pod| pod["status"]["phase"] == "Succeeded")
     }
 
     /// The one FluxJob of this workload, once it satisfies a condition.
-    pub fn flux_job(&self, workload: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn flux_job(&self, workload: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         until(&format!("FluxJob of {workload} {what}"), || {
             let jobs = self.list("fluxjobs");
             let mut of_it = jobs.into_iter().filter(|job| job["spec"]["name"] == workload);
@@ -254,7 +254,7 @@ impl Namespace<'_> {
     }
 
     /// The FluxJob of this workload is in this state.
-    pub fn state(&self, workload: &str, state: &str) -> Value {
+    pub(crate) fn state(&self, workload: &str, state: &str) -> Value {
         self.flux_job(workload, &format!("is {state}"), |job| job["status"]["state"] == state)
     }
 }
@@ -281,12 +281,12 @@ impl Drop for Namespace<'_> {
 }
 
 /// Waits until there is an answer; panics when patience is over.
-pub fn until<T>(what: &str, answer: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, answer: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, answer)
 }
 
 /// Waits so long for an answer; panics if there is none.
-pub fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + patience;
     loop {
         if let Some(found) = answer() {
@@ -298,12 +298,12 @@ pub fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut() -> Opt
 }
 
 /// The node a pod is on.
-pub fn node_of(pod: &Value) -> &str {
+pub(crate) fn node_of(pod: &Value) -> &str {
     pod["spec"]["nodeName"].as_str().unwrap_or("")
 }
 
 /// A pod that sleeps. `seconds` may be `infinity`.
-pub fn pod(name: &str, cpu: &str, seconds: &str, more: &str) -> String {
+pub(crate) fn pod(name: &str, cpu: &str, seconds: &str, more: &str) -> String {
     format!(
         "
 apiVersion: v1
@@ -321,7 +321,7 @@ spec:
 }
 
 /// A Job of pods that sleep.
-pub fn job(name: &str, pods: u32, cpu: &str, seconds: &str) -> String {
+pub(crate) fn job(name: &str, pods: u32, cpu: &str, seconds: &str) -> String {
     format!(
         "
 apiVersion: batch/v1

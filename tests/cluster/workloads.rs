@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use crate::harness::{ControlPlane, job, node_of, pod, shared, until};
 
-fn phase<'a>(pod: &'a Value) -> &'a str {
+fn phase(pod: &Value) -> &str {
     pod["status"]["phase"].as_str().unwrap_or("")
 }
 
@@ -15,7 +15,6 @@ fn a_lone_pod_runs_and_is_recorded() {
     let record = ns.state("one", "Running");
     assert_eq!(record["status"]["size"], "1/1");
     assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Pod");
-    let events = ns.kubectl(&["get", "events", "--field-selector", "reason=Scheduled", "-o", "json"]);
     until("the event Scheduled", || {
         let events: Value = serde_json::from_str(&ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"])).ok()?;
         let all = events["items"].as_array()?.clone();
@@ -25,7 +24,6 @@ fn a_lone_pod_runs_and_is_recorded() {
                 && event["note"] == format!("Successfully assigned {}/one to {}", ns.name, node_of(&pods[0]))
         })
     });
-    drop(events);
     ns.kubectl(&["delete", "pod", "one", "--grace-period=0", "--force"]);
     until("its FluxJob to go with it", || ns.list("fluxjobs").is_empty().then_some(()));
 }

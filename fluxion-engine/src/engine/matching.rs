@@ -30,7 +30,7 @@ pub enum MatchOp {
 /// The answer to a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// The job, where something was taken.
+    /// Its id: of the job where something was taken, and of a satisfiability check that was given one.
     pub job: Option<u64>,
     /// When it starts.
     pub at: i64,
@@ -66,7 +66,11 @@ impl Engine {
         while self.jobs.contains_key(&self.next_job) {
             self.next_job += 1;
         }
-        let answer = self.match_job(op, jobspec, self.next_job);
+        let mut answer = self.match_job(op, jobspec, self.next_job);
+        if let (MatchOp::Satisfiability, Ok(grant)) = (op, &mut answer) {
+            // As upstream: it gets an id, though there is no job.
+            grant.job = Some(self.next_job);
+        }
         // As upstream, failed matches use up an id, and malformed ones do not.
         if answer.as_ref().is_ok_and(|grant| grant.job.is_some())
             || answer.as_ref().is_err_and(|error| matches!(error.reason, Reason::Busy | Reason::Unsatisfiable))
@@ -74,6 +78,12 @@ impl Engine {
             self.next_job += 1;
         }
         answer
+    }
+
+    /// Whether it fits on the idle machine with all nodes up: Ok, or [`Reason::Unsatisfiable`].
+    pub fn satisfy(&self, jobspec: &str) -> Result<(), Error> {
+        let spec = Jobspec::parse(jobspec)?;
+        if self.satisfiable(&self.ask(&spec)?) { Ok(()) } else { Err(Error::unsatisfiable()) }
     }
 
     /// Matches under an id that must be new.
@@ -164,10 +174,17 @@ impl Engine {
         if let Some(found) = self.find(ask, self.present(ask.spec)) {
             return Some((found, self.now));
         }
+        let attempt = |at: i64| self.find(ask, window(ask.spec, at)).map(|found| (found, at));
+        if let Form::Flat(request) = &ask.form
+            && request.shapes.len() == 1
+            && !self.graph.pools.has_planned()
+        {
+            let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);
+            return attempt(request.earliest(&self.graph, &rows)?);
+        }
         // What does not fit once everything that has an end has ended does not fit at any instant before.
         self.find(ask, When::Eventually)?;
         let ends = self.ends();
-        let attempt = |at: i64| self.find(ask, window(ask.spec, at)).map(|found| (found, at));
         if self.plans_ahead() {
             // Where others begin later, a gap may open and close again: each instant has to be tried.
             return ends.into_iter().find_map(attempt);

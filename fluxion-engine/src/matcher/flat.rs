@@ -1,9 +1,13 @@
 //! Slots of pool units: each slot takes its units from the pools of one node.
 //!
-//! One shape is placed exactly: if this finds no place, there is none. Several shapes are placed greedily, the scarcest
-//! first, in up to four orders; a request that only a cleverer packing could place is refused.
+//! One shape is placed exactly: if this finds no place, there is none. So are two of which one has few slots, such as a
+//! launcher and its workers. Other requests of several shapes are placed greedily in a few orders ([`several`]): one that only
+//! a cleverer packing could place is refused.
 
-use std::borrow::Cow;
+mod earliest;
+mod pair;
+mod several;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -149,7 +153,7 @@ impl<'a> Request<'a> {
         tiers: &[Bits],
         policy: Policy,
     ) -> Option<Vec<Pick>> {
-        let cap = shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX);
+        let cap = self.cap(shape);
         let mut missing = shape.count;
         let mut picks = Vec::new();
         walk(tiers, policy, |row| {
@@ -163,86 +167,14 @@ impl<'a> Request<'a> {
         (missing == 0).then_some(picks)
     }
 
-    fn place_several(&self, moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
-        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
-        let mut everywhere = Bits::default();
-        for tier in tiers {
-            everywhere.unite(tier);
-        }
-        let rooms: Vec<u64> = self.shapes.iter().map(|shape| self.room_alone(shape, &free, &everywhere)).collect();
-        if self.shapes.iter().zip(&rooms).any(|(shape, room)| shape.count > *room) {
-            return None;
-        }
-        let mut order: Vec<usize> = (0..self.shapes.len()).collect();
-        // The scarcest first: the least room for each slot that is wanted.
-        order.sort_by(|a, b| {
-            let share = |of: usize, other: usize| u128::from(rooms[of]) * u128::from(self.shapes[other].count);
-            share(*a, *b).cmp(&share(*b, *a))
-        });
-        if let Some(picks) = self.greedy(&order, moment, tiers, policy) {
-            return Some(picks);
-        }
-        // Then each shape keeps off the nodes that others can use too; preferences give way to finding a place at all.
-        let calm =
-            |tiers: &[Bits]| -> Vec<Bits> { tiers.iter().flat_map(|tier| self.by_contention(tier, &free)).collect() };
-        let everywhere = calm(std::slice::from_ref(&everywhere));
-        let reversed: Vec<usize> = order.iter().rev().copied().collect();
-        self.greedy(&order, moment, &calm(tiers), policy)
-            .or_else(|| self.greedy(&order, moment, &everywhere, policy))
-            .or_else(|| self.greedy(&reversed, moment, &everywhere, policy))
-    }
-
-    /// Places shape after shape.
-    fn greedy(&self, order: &[usize], moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
-        let mut left: Vec<Option<Cow<'_, [u64]>>> = moment.columns.clone();
-        let mut taken: HashMap<(usize, usize), u64> = HashMap::new();
-        let mut picks = Vec::new();
-        for at in order {
-            let shape = &self.shapes[*at];
-            let mut missing = shape.count;
-            let first = picks.len();
-            let free: Vec<Option<&[u64]>> = left.iter().map(Option::as_deref).collect();
-            walk(tiers, policy, |row| {
-                let caps = shape.limits.iter().map(|limit| {
-                    self.limits[*limit].count.saturating_sub(taken.get(&(*limit, row)).copied().unwrap_or(0))
-                });
-                let count = shape.room(&free, row, caps.min().unwrap_or(u64::MAX).min(missing));
-                if count > 0 {
-                    picks.push(Pick { shape: *at, row, count });
-                    missing -= count;
-                }
-                missing > 0
-            });
-            if missing > 0 {
-                return None;
-            }
-            for pick in &picks[first..] {
-                for (kind, amount) in &shape.needs {
-                    if let Some(column) = &mut left[*kind] {
-                        column.to_mut()[pick.row] -= amount * pick.count;
-                    }
-                }
-                for limit in &shape.limits {
-                    *taken.entry((*limit, pick.row)).or_default() += pick.count;
-                }
-            }
-        }
-        Some(picks)
-    }
-
-    /// The rows of a tier, those that the fewest shapes can use first.
-    fn by_contention(&self, tier: &Bits, free: &[Option<&[u64]>]) -> Vec<Bits> {
-        let mut groups: Vec<Bits> = vec![Bits::default(); self.shapes.len() + 1];
-        for row in tier.iter() {
-            let users = self.shapes.iter().filter(|shape| shape.room(free, row, 1) > 0).count();
-            groups[users].insert(row);
-        }
-        groups
+    /// How many slots of a shape may come to one node.
+    fn cap(&self, shape: &Shape<'_>) -> u64 {
+        shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX)
     }
 
     /// How many slots of a shape there is room for, were it alone.
     pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &[Option<&[u64]>], rows: &Bits) -> u64 {
-        let cap = shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX);
+        let cap = self.cap(shape);
         rows.iter().fold(0_u64, |sum, row| sum.saturating_add(shape.room(free, row, cap)))
     }
 }

@@ -36,6 +36,16 @@ impl Pools {
         ends
     }
 
+    /// Claims of a row that end at a known instant, with the one at which they are gone.
+    pub(crate) fn ending(&self, row: usize) -> impl Iterator<Item = (i64, &Claim)> {
+        self.claims[row].iter().filter_map(|claim| Some((claim.freed_at(self.now)?, claim)))
+    }
+
+    /// Size and use of a pool now.
+    pub(crate) fn use_of(&self, row: usize, kind: TypeId) -> (u64, u128) {
+        self.column(kind).map_or((0, 0), |column| (column.size[row], column.used[row]))
+    }
+
     /// Whether anything starts later than now.
     pub(crate) fn has_planned(&self) -> bool {
         self.planned_total > 0
@@ -72,7 +82,8 @@ impl Claim {
         }
     }
 
-    fn units(&self, kind: TypeId) -> u128 {
+    /// Units of a type that it takes.
+    pub(crate) fn units(&self, kind: TypeId) -> u128 {
         let needs = self.slot.needs.iter().find(|(needed, _)| *needed == kind);
         needs.map_or(0, |(_, amount)| u128::from(*amount) * u128::from(self.count))
     }

@@ -1,7 +1,7 @@
 //! Random histories of a small machine, compared after every step with an engine that is obviously right.
 //!
 //! The naive engine keeps one entry per slot and tries everything slot by slot. Of one shape, both must agree on what
-//! fits, where it goes, when it could start and who is eligible; of several shapes, what is granted must fit.
+//! fits, where it goes, when it could start and who is eligible; of two, whether they fit.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod naive;
@@ -88,6 +88,35 @@ proptest! {
             pair.compare();
         }
         pair.give_everything_back();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    /// Idle nodes and a request that about fills them, so that it matters who goes where.
+    #[test]
+    fn two_shapes_are_placed_if_they_fit(
+        nodes in prop::collection::vec([4_u64..20, 4_u64..20], 1..5),
+        needs in [[1_u64..9, 1_u64..9], [1_u64..9, 1_u64..9]],
+        counts in [1_u64..6, 1_u64..6],
+        max_per_node in prop::option::weighted(0.2, 1_u64..4),
+    ) {
+        let mut pair = Pair::new();
+        for (rank, [cpu, memory]) in (0..).zip(nodes) {
+            pair.add_node(rank, [cpu, memory, 0]);
+        }
+        let wish = |at: usize| Wish {
+            count: counts[at],
+            need: [needs[at][0], needs[at][1], 0],
+            end: End::Never,
+            ranks: None,
+            prefer: Vec::new(),
+            max_per_node,
+            descend: false,
+        };
+        pair.allocate_two(&wish(0), &wish(1));
+        pair.compare();
     }
 }
 
@@ -184,9 +213,10 @@ impl Pair {
         let second = Wish { count: second.count, need: second.need, ..first.clone() };
         let job = self.next_job;
         self.next_job += 1;
-        let Ok(grant) = self.engine.match_job(MatchOp::Allocate, &jobspec(&[("a", first), ("b", &second)]), job) else {
-            return;
-        };
+        let fits = self.naive.fits_both(first, &second);
+        let answer = self.engine.match_job(MatchOp::Allocate, &jobspec(&[("a", first), ("b", &second)]), job);
+        assert_eq!(answer.is_ok(), fits, "{answer:?}");
+        let Ok(grant) = answer else { return };
         let placed = placement(&grant.r);
         for (label, wish) in [("a", first), ("b", &second)] {
             assert_eq!(placed[label].values().sum::<u64>(), wish.count);

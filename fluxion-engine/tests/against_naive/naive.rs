@@ -198,6 +198,33 @@ impl Machine {
         ranks
     }
 
+    /// Whether two shapes fit together now: every way to share out their slots over the nodes is tried.
+    pub(crate) fn fits_both(&self, first: &Wish, second: &Wish) -> bool {
+        let instants = self.instants(first, self.now);
+        let mut ways = BTreeSet::from([(0, 0)]);
+        for rank in self.order(first, false) {
+            let node = &self.nodes[&rank];
+            let fits = |a: u64, b: u64| {
+                first.max_per_node.is_none_or(|most| a + b <= most)
+                    && instants.iter().all(|instant| {
+                        (0..3).all(|kind| {
+                            let counted = node.slots.iter().filter(|slot| slot.counts(*instant, self.now));
+                            let others: u64 = counted.map(|slot| slot.need[kind]).sum();
+                            let ours = a * first.need[kind] + b * second.need[kind];
+                            ours == 0 || others + ours <= node.sizes[kind]
+                        })
+                    })
+            };
+            let here: Vec<(u64, u64)> = (0..=first.count)
+                .flat_map(|a| (0..=second.count).map(move |b| (a, b)))
+                .filter(|(a, b)| fits(*a, *b))
+                .collect();
+            let sums = ways.iter().flat_map(|(a, b)| here.iter().map(move |(c, d)| (a + c, b + d)));
+            ways = sums.map(|(a, b)| (a.min(first.count), b.min(second.count))).collect();
+        }
+        ways.contains(&(first.count, second.count))
+    }
+
     pub(crate) fn forecast(&self, wish: &Wish) -> Forecast {
         if self.place(wish, self.now).is_some() {
             return Forecast::At(self.now);

@@ -99,10 +99,10 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_satisfy(
             unsafe { (Out::new(sat, "sat")?, Out::new(ov, "ov")?, text::read(jobspec, "jobspec")?) };
         sat.set(false);
         ov.set(0.0);
-        let answer = context.engine()?.match_next(MatchOp::Satisfiability, jobspec);
+        let answer = context.engine()?.satisfy(jobspec);
         ov.set(started.elapsed().as_secs_f64());
         sat.set(answer.is_ok());
-        answer.map(|_| ()).map_err(Failure::from)
+        answer.map_err(Failure::from)
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "reapi_cli_match_satisfy", work) }
@@ -226,7 +226,9 @@ unsafe fn do_match(
         engine.set_overhead(job, seconds);
     }
     at.set(start);
-    reserved.set(later);
+    if op != MatchOp::Satisfiability {
+        reserved.set(later);
+    }
     Ok(job)
 }
 
@@ -242,7 +244,8 @@ fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
     })
 }
 
-fn valid(jobid: u64) -> Result<u64, Failure> {
+/// Ids that every function takes.
+pub(super) fn valid(jobid: u64) -> Result<u64, Failure> {
     if jobid > JOBID_MAX {
         return Err(Failure { errno: errno::EOVERFLOW, text: format!("jobid: {jobid} is larger than 2^63-1") });
     }

@@ -160,8 +160,8 @@ fn is_later(other: &Waiting, job: &Waiting) -> bool {
 /// `other`, if it is earlier, may hold `job` back: it could start one day, and on nodes that `job` could use too.
 fn holds(sim: &Simulation, other: &Waiting, job: &Waiting) -> bool {
     let shared = sim.server.nodes.values().any(|node| {
-        let usable = |pod: &&Arc<Pod>| room::barred(&unhindered(node), pod).is_none();
-        other.pods.iter().any(|pod| usable(&pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
+        let usable = |pod: &Arc<Pod>| room::barred(&unhindered(node), pod).is_none();
+        other.pods.iter().any(|pod| usable(pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
     });
     shared && (!other.alike || fits(sim, &other.pods[..other.together], Emptied::Yes))
 }

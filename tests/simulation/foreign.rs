@@ -56,22 +56,6 @@ impl Foreign {
         Some((id, template.run))
     }
 
-    /// Somebody binds one of our pods by hand. Returns the node.
-    pub(crate) fn meddle(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
-        let ours = |pod: &&Arc<Pod>| *pod.scheduler == *OURS && pod.node.is_none() && pod.gates.is_empty();
-        let waiting: Vec<&Arc<Pod>> =
-            server.pods.values().filter(ours).filter(|pod| !pod.deleting && !pod.phase.is_terminal()).collect();
-        let pod = rng.pick(&waiting)?;
-        let names: Vec<&NodeName> = server.nodes.keys().collect();
-        let node = Arc::clone(rng.pick(&names)?);
-        let mut pod = Pod::clone(pod);
-        pod.node = Some(Arc::clone(&node));
-        server.bound_by_others.insert(Arc::clone(&pod.id.uid));
-        server.put_pod(pod);
-        stats.count("our pod bound by somebody else");
-        Some(node)
-    }
-
     /// It binds one of its pods where it last saw room. Returns the node.
     pub(crate) fn bind(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
         let waiting: Vec<&Arc<Pod>> = server
@@ -98,4 +82,20 @@ impl Foreign {
         stats.count("foreign pod bound");
         Some(node)
     }
+}
+
+/// Somebody binds one of our pods by hand. Returns the node.
+pub(crate) fn meddle(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+    let ours = |pod: &&Arc<Pod>| *pod.scheduler == *OURS && pod.node.is_none() && pod.gates.is_empty();
+    let waiting: Vec<&Arc<Pod>> =
+        server.pods.values().filter(ours).filter(|pod| !pod.deleting && !pod.phase.is_terminal()).collect();
+    let pod = rng.pick(&waiting)?;
+    let names: Vec<&NodeName> = server.nodes.keys().collect();
+    let node = Arc::clone(rng.pick(&names)?);
+    let mut pod = Pod::clone(pod);
+    pod.node = Some(Arc::clone(&node));
+    server.bound_by_others.insert(Arc::clone(&pod.id.uid));
+    server.put_pod(pod);
+    stats.count("our pod bound by somebody else");
+    Some(node)
 }

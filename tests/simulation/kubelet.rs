@@ -128,17 +128,6 @@ impl Kubelets {
         true
     }
 
-    /// A pod is evicted by its kubelet.
-    pub(crate) fn evict(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-        let running: Vec<&Arc<Pod>> = server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
-        if let Some(pod) = rng.pick(&running) {
-            let mut pod = Pod::clone(pod);
-            pod.phase = Phase::Refused { reason: Arc::from("Evicted") };
-            stats.count("pod evicted");
-            server.put_pod(pod);
-        }
-    }
-
     /// A node joins.
     pub(crate) fn join(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
         if server.nodes.len() >= NODES_MAX {
@@ -155,57 +144,68 @@ impl Kubelets {
         }
     }
 
-    /// Something happens to a node.
-    pub(crate) fn trouble(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
-        let names: Vec<NodeName> = server.nodes.keys().cloned().collect();
-        let name = rng.pick(&names)?;
-        let mut node = Node::clone(&server.nodes[name]);
-        let what = match rng.weighted(&[4, 4, 4, 3, if names.len() > 3 { 3 } else { 0 }]) {
-            0 => {
-                node.unschedulable = !node.unschedulable;
-                "node cordoned"
-            }
-            1 => {
-                node.not_ready = !node.not_ready;
-                "node not ready"
-            }
-            2 => {
-                node.allocatable = objects::allocatable(rng);
-                "node resized"
-            }
-            3 => {
-                if node.taints.pop().is_none() {
-                    let effect = if rng.chance(70) { "NoSchedule" } else { "NoExecute" };
-                    node.taints.push(Taint { key: Arc::from(TAINT), value: Arc::from(""), effect: Arc::from(effect) });
-                }
-                "node tainted"
-            }
-            _ => {
-                stats.count("node left");
-                server.remove_node(name);
-                return Some(Arc::clone(name));
-            }
-        };
-        stats.count(what);
-        server.put_node(node);
-        Some(Arc::clone(name))
-    }
-
-    /// All nodes are well again.
-    pub(crate) fn heal(&mut self, server: &mut Server) {
-        let nodes: Vec<Arc<Node>> = server.nodes.values().cloned().collect();
-        for node in nodes {
-            let well = Node { unschedulable: false, not_ready: false, taints: Vec::new(), ..Node::clone(&node) };
-            if well != *node {
-                server.put_node(well);
-            }
-        }
-    }
-
     /// Forgets pods that are no more.
     pub(crate) fn tidy(&mut self, server: &Server) {
         let there: std::collections::BTreeSet<&Uid> = server.pods.values().map(|pod| &pod.id.uid).collect();
         self.admitted.retain(|uid, _| there.contains(uid));
+    }
+}
+
+/// A pod is evicted by its kubelet.
+pub(crate) fn evict(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    let running: Vec<&Arc<Pod>> = server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
+    if let Some(pod) = rng.pick(&running) {
+        let mut pod = Pod::clone(pod);
+        pod.phase = Phase::Refused { reason: Arc::from("Evicted") };
+        stats.count("pod evicted");
+        server.put_pod(pod);
+    }
+}
+
+/// Something happens to a node.
+pub(crate) fn trouble(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+    let names: Vec<NodeName> = server.nodes.keys().cloned().collect();
+    let name = rng.pick(&names)?;
+    let mut node = Node::clone(&server.nodes[name]);
+    let what = match rng.weighted(&[4, 4, 4, 3, if names.len() > 3 { 3 } else { 0 }]) {
+        0 => {
+            node.unschedulable = !node.unschedulable;
+            "node cordoned"
+        }
+        1 => {
+            node.not_ready = !node.not_ready;
+            "node not ready"
+        }
+        2 => {
+            node.allocatable = objects::allocatable(rng);
+            "node resized"
+        }
+        3 => {
+            if node.taints.pop().is_none() {
+                let effect = if rng.chance(70) { "NoSchedule" } else { "NoExecute" };
+                node.taints.push(Taint { key: Arc::from(TAINT), value: Arc::from(""), effect: Arc::from(effect) });
+            }
+            "node tainted"
+        }
+        _ => {
+            stats.count("node left");
+            server.remove_node(name);
+            return Some(Arc::clone(name));
+        }
+    };
+    stats.count(what);
+    server.put_node(node);
+    Some(Arc::clone(name))
+}
+
+/// All nodes are well again.
+pub(crate) fn heal(server: &mut Server) {
+    let nodes: Vec<Arc<Node>> = server.nodes.values().cloned().collect();
+    for node in nodes {
+        let well = Node { unschedulable: false, not_ready: false, taints: Vec::new(), ..Node::clone(&node) };
+        if well != *node {
+            server.put_node(well);
+        }
     }
 }
 

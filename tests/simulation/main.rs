@@ -48,6 +48,9 @@ const STEPS: u64 = 2_800;
 /// Characters of a failure's text that are printed.
 const TEXT_MAX: usize = 1_500;
 
+/// A test, and why it failed.
+type Test = fn() -> Result<(), String>;
+
 /// How one seed went.
 pub(crate) struct Run {
     pub(crate) stats: Stats,
@@ -94,7 +97,7 @@ fn main() -> ExitCode {
     if let Some(seed) = number("FLUXQUEUE_SIM_SEED") {
         return replay(seed, number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS));
     }
-    let tests: [(&str, fn() -> Result<(), String>); 3] = [
+    let tests: [(&str, Test); 3] = [
         ("every_rule_holds_for_every_seed", every_rule_holds_for_every_seed),
         ("one_seed_is_one_run", one_seed_is_one_run),
         ("each_sabotage_is_caught", sabotage::each_is_caught),
@@ -175,7 +178,9 @@ fn every_rule_holds_for_every_seed() -> Result<(), String> {
 /// One failure of each rule in full, and how many there were.
 fn summarize(failures: &[Failure]) -> String {
     let mut by_rule: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
-    failures.iter().for_each(|failure| by_rule.entry(&failure.rule).or_default().push(failure));
+    for failure in failures {
+        by_rule.entry(&failure.rule).or_default().push(failure);
+    }
     let mut lines = Vec::new();
     for (rule, failures) in by_rule {
         let seeds: Vec<String> = failures.iter().map(|it| format!("{} (step {})", it.seed, it.step)).collect();

@@ -11,6 +11,7 @@ use crate::checks::{Violation, broken};
 use crate::executor::Weather;
 use crate::fairness;
 use crate::jobs::{self, Unit};
+use crate::kubelet;
 use crate::objects::{OURS, Run, Template};
 use crate::simulation::Simulation;
 use crate::trace;
@@ -38,7 +39,7 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
         sim.world.release_everything(&mut sim.server);
     }
     if sim.rng.chance(40) {
-        sim.kubelets.heal(&mut sim.server);
+        kubelet::heal(&mut sim.server);
     }
     settle(sim, Pods::Frozen, CALM_MILLIS)?;
     stay_quiet(sim)?;
@@ -51,13 +52,17 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
 /// Lets everything end, deletes what is left, and sees that the cluster is as if nothing had been.
 pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
     sim.world.release_everything(&mut sim.server);
-    sim.kubelets.heal(&mut sim.server);
+    kubelet::heal(&mut sim.server);
     settle(sim, Pods::Ending, CALM_MILLIS)?;
     judge_records(sim)?;
     let uids: Vec<_> = sim.server.controllers.keys().cloned().collect();
-    uids.iter().for_each(|uid| sim.server.remove_controller(uid));
+    for uid in &uids {
+        sim.server.remove_controller(uid);
+    }
     let keys: Vec<_> = sim.server.pods.keys().cloned().collect();
-    keys.iter().for_each(|key| sim.server.delete_pod(key));
+    for key in &keys {
+        sim.server.delete_pod(key);
+    }
     settle(sim, Pods::Ending, CALM_MILLIS)?;
     fill_nodes(sim)?;
     settle(sim, Pods::Ending, KEPT_MILLIS)?;
@@ -199,7 +204,7 @@ fn judge_records(sim: &Simulation) -> Result<(), Violation> {
 
 /// A pod that needs all of a node is bound to each of them: so nothing is charged for pods that are gone.
 fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
-    sim.kubelets.heal(&mut sim.server);
+    kubelet::heal(&mut sim.server);
     let nodes: Vec<_> = sim.server.nodes.values().cloned().collect();
     let mut keys = Vec::new();
     for node in &nodes {

@@ -9,9 +9,9 @@ use fluxqueue::workload::{NodeName, Time, Uid};
 use crate::channel::Channel;
 use crate::checks::{self, Violation, broken};
 use crate::executor::{Executor, Weather};
-use crate::foreign::Foreign;
+use crate::foreign::{self, Foreign};
 use crate::jobs;
-use crate::kubelet::{Kubelets, Refusal};
+use crate::kubelet::{self, Kubelets, Refusal};
 use crate::machine::{Factory, Machine};
 use crate::objects::OURS;
 use crate::quiescence;
@@ -246,7 +246,7 @@ impl<'a> Simulation<'a> {
             }
             1 => self.foreign.look(&self.server),
             3 => {
-                if let Some(node) = self.foreign.meddle(&mut self.server, &mut self.rng, &mut self.stats) {
+                if let Some(node) = foreign::meddle(&mut self.server, &mut self.rng, &mut self.stats) {
                     self.disturbed.insert(node, self.steps);
                 }
             }
@@ -278,12 +278,12 @@ impl<'a> Simulation<'a> {
     fn trouble(&mut self) {
         match self.rng.weighted(&[6, 3, 2]) {
             0 => {
-                if let Some(node) = self.kubelets.trouble(&mut self.server, &mut self.rng, &mut self.stats) {
+                if let Some(node) = kubelet::trouble(&mut self.server, &mut self.rng, &mut self.stats) {
                     self.disturbed.insert(node, self.steps);
                 }
             }
             1 => self.kubelets.join(&mut self.server, &mut self.rng, &mut self.stats),
-            _ => self.kubelets.evict(&mut self.server, &mut self.rng, &mut self.stats),
+            _ => kubelet::evict(&mut self.server, &mut self.rng, &mut self.stats),
         }
     }
 

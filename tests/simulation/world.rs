@@ -251,7 +251,9 @@ impl World {
             self.controllers.refresh(server, &uid);
         }
         let gated: Vec<Arc<Pod>> = server.pods.values().filter(|pod| has_foreign_gate(pod)).cloned().collect();
-        gated.iter().for_each(|pod| ungate(server, pod));
+        for pod in &gated {
+            ungate(server, pod);
+        }
         let held: Vec<Arc<FluxJob>> = server.flux_jobs.values().filter(|job| job.spec.hold).cloned().collect();
         for job in held {
             let mut job = FluxJob::clone(&job);

@@ -41,8 +41,8 @@ use machine::Factory;
 use simulation::Simulation;
 use stats::Stats;
 
-/// Seeds of a full run, and steps of each: 112,000 in all.
-const SEEDS: u64 = 40;
+/// Seeds of a full run, and steps of each: 280,000 in all.
+const SEEDS: u64 = 100;
 const STEPS: u64 = 2_800;
 
 /// Characters of a failure's text that are printed.

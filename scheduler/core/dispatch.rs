@@ -159,14 +159,17 @@ impl Core {
     fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) {
         let Some(member) = self.members.get_mut(uid) else { return };
         let (id, waiting) = (member.job, member.stage == Stage::Binding(action));
+        if outcome == BindOutcome::Bound {
+            if waiting {
+                member.stage = Stage::Bound;
+            }
+            self.bound(uid, id);
+            self.touch_soon(id);
+            return;
+        }
         self.touched.insert(id);
         match outcome {
-            BindOutcome::Bound => {
-                if waiting {
-                    member.stage = Stage::Bound;
-                }
-                self.bound(uid, id);
-            }
+            BindOutcome::Bound => {}
             BindOutcome::BoundElsewhere(node) => {
                 self.gauges.bound_elsewhere += 1;
                 if waiting {

@@ -369,8 +369,7 @@ impl Core {
         let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
         let job = member.job;
         // That it runs now, or is ready, changes nothing here.
-        let matters = old.node != pod.node
-            || old.deleting != pod.deleting
+        let matters = old.deleting != pod.deleting
             || old.gates != pod.gates
             || old.shape != pod.shape
             || old.group != pod.group
@@ -439,8 +438,7 @@ impl Core {
             return;
         }
         let (pod, claim, id) = (Arc::clone(&member.pod), member.claim.take(), member.job);
-        let was_bound = member.stage == Stage::Bound;
-        member.stage = Stage::Bound;
+        let before = std::mem::replace(&mut member.stage, Stage::Bound);
         let end = self.member_end(&pod, id);
         let claim = self.reclaim(&pod, claim, end);
         let node = pod.node.clone();
@@ -455,8 +453,11 @@ impl Core {
             seat.node = node;
             job.version += 1;
         }
-        if !was_bound {
-            self.touched.insert(id);
+        match before {
+            Stage::Bound => {}
+            // Somebody else has bound it: it waits no more.
+            Stage::Waiting => drop(self.touched.insert(id)),
+            _ => self.touch_soon(id),
         }
     }
 

@@ -64,6 +64,9 @@ const AGAIN_MILLIS: i64 = 10;
 /// against what was known a moment ago.
 const BINDINGS_MAX: usize = 128;
 
+/// How long what happens to the pods of a job that are being bound is gathered before the job is looked at.
+const SOON_MILLIS: i64 = 50;
+
 /// How often the two accounts of what is used are compared.
 const AUDIT_MILLIS: i64 = 10_000;
 
@@ -296,6 +299,12 @@ impl Core {
             Some(Reverse(known)) if *known <= at => {}
             _ => drop(self.timers.push(timer, Reverse(at))),
         }
+    }
+
+    /// The job is looked at in a moment, together with what else happens to it until then: that another pod of it is
+    /// bound changes what is on record, and nothing else.
+    fn touch_soon(&mut self, id: JobId) {
+        self.wake(Timer::Job(id), self.now.plus_millis(SOON_MILLIS));
     }
 
     fn fire_timers(&mut self) {

@@ -491,7 +491,7 @@ impl Core {
         let mut message = summary::unavailable(self.cluster.len(), &counts);
         let pods: usize = sections.iter().map(|section| section.pods.iter().map(Vec::len).sum::<usize>()).sum();
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
-            let idle = if matches!(verdict, Verdict::Never) { "there is" } else { "free" };
+            let idle = if matches!(verdict, Verdict::Never) { "in all" } else { "free" };
             let amount = |amount| super::record::quantity(&worst.resource, amount);
             let _ = write!(
                 message,

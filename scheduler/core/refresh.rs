@@ -509,6 +509,8 @@ impl Core {
         let reason = job.blocker.as_ref().map_or("", |blocker| &*blocker.reason);
         match (bound, on_the_way) {
             (0, true) => JobState::Starting,
+            // Its pods have ended, and whoever made them has not said yet whether more will come.
+            (0, false) if live.is_empty() && job.started_at.is_some() => JobState::Running,
             (0, false) => match reason {
                 "Held" => JobState::Held,
                 "Incomplete" | "Gated" => JobState::Incomplete,

@@ -172,7 +172,13 @@ impl World {
         for _ in 0..100 {
             let actions = self.step();
             if actions.is_empty() {
-                return;
+                // What is put off for a moment belongs to it.
+                let soon = self.now.plus_millis(100);
+                match self.core.next_wake().filter(|wake| *wake <= soon) {
+                    Some(wake) => self.now = self.now.max(wake),
+                    None => return,
+                }
+                continue;
             }
             for action in actions {
                 self.carry_out(action);
@@ -326,6 +332,7 @@ fn a_gang_is_bound_after_its_placement_is_acknowledged() {
         }
     }
     assert_eq!(world.bound(), 4);
+    world.settle();
     assert_eq!(world.state("j"), Some(JobState::Running));
 }
 

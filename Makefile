@@ -25,11 +25,13 @@ test: testbed ## run all tests: unit, property, simulation, the testbed's own, a
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
 
-bench: ## measure the engine and the core (criterion)
-	cargo bench --locked
+bench: ## measure the resource graph (criterion)
+	cargo bench --locked --bench graph
 
 bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane
-	$(TESTBED) bench --fluxqueue $(FLUXQUEUE)
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(TESTBED) bench --dir "$$dir" --nodes tests/testbed/nodes/bench.yaml \
+		--fluxqueue $(FLUXQUEUE) --namespace fluxqueue-system --serviceaccount fluxqueue \
+		$(foreach file,crds/fluxjobs base/namespace base/rbac,--install manifests/$(file).yaml)
 
 lint: ## formatting and clippy, warnings are errors
 	cargo fmt --all --check

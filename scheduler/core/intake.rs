@@ -204,6 +204,7 @@ impl Core {
         } else {
             Stage::Waiting
         };
+        let ignored = pod.soft_ignored.join(", ");
         let member = Member {
             pod,
             job: id,
@@ -222,6 +223,9 @@ impl Core {
         };
         self.members.insert(Arc::clone(&uid), member);
         self.settle(&uid);
+        if !ignored.is_empty() {
+            self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
+        }
         self.touched.insert(id);
     }
 

@@ -38,6 +38,18 @@ impl Core {
         self.dirty.insert(id);
     }
 
+    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that is said.
+    fn say_bad_walltime(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Identity::Controller(uid) = &job.identity else { return };
+        let bad =
+            self.controllers.get(uid).and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
+        if let Some((made_by, error)) = bad {
+            let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
+            self.say_once(id, "InvalidWalltime", text);
+        }
+    }
+
     /// Pods that cannot be placed as they are are told so: more nodes would not help them.
     fn tell_refused(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };

@@ -3,11 +3,11 @@
 //! They are for people: they trail, they may be dropped (which is counted), and what only repeats itself within some minutes
 //! becomes a series of one Event instead of a row of them.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use dashmap::DashMap;
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -43,7 +43,7 @@ pub struct Announcer {
     metrics: Arc<Metrics>,
     /// `reportingInstance`: which process says so.
     instance: String,
-    recent: Mutex<HashMap<Sighting, Series>>,
+    recent: DashMap<Sighting, Series>,
     sequence: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ enum Plan {
 impl Announcer {
     /// Writes as `instance`.
     pub fn new(client: Client, metrics: Arc<Metrics>, instance: String) -> Self {
-        Announcer { client, metrics, instance, recent: Mutex::default(), sequence: AtomicU64::new(0) }
+        Announcer { client, metrics, instance, recent: DashMap::new(), sequence: AtomicU64::new(0) }
     }
 
     /// Writes one note, or counts that it could not.
@@ -106,15 +106,15 @@ impl Announcer {
     /// As if the last notes had been written one [`SERIES_EVERY`] earlier.
     #[cfg(test)]
     pub(super) fn age_by_a_series_interval(&self) {
-        for series in self.recent.lock().unwrap().values_mut() {
+        for mut series in self.recent.iter_mut() {
             series.last_written = series.last_written.checked_sub(SERIES_EVERY).unwrap();
         }
     }
 
     fn plan(&self, note: &Note, now: Instant) -> Plan {
         let sighting = Sighting { subject: note.subject.clone(), reason: note.reason, note: note.note.clone() };
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(series) = recent.get_mut(&sighting)
+        // Workers look things up here all the time, and rarely the same: no lock is held across an await, or two at once.
+        if let Some(mut series) = self.recent.get_mut(&sighting)
             && now.duration_since(series.last_seen) < SERIES_FOR
         {
             series.count = series.count.saturating_add(1);
@@ -125,14 +125,14 @@ impl Announcer {
             series.last_written = now;
             return Plan::Extend { name: series.name.clone(), count: series.count };
         }
-        if recent.len() >= REMEMBERED {
-            recent.retain(|_, series| now.duration_since(series.last_seen) < SERIES_FOR);
+        if self.recent.len() >= REMEMBERED {
+            self.recent.retain(|_, series| now.duration_since(series.last_seen) < SERIES_FOR);
         }
-        if recent.len() >= REMEMBERED {
-            recent.clear();
+        if self.recent.len() >= REMEMBERED {
+            self.recent.clear();
         }
         let name = self.name(&note.subject);
-        recent.insert(sighting, Series { name: name.clone(), count: 1, last_seen: now, last_written: now });
+        self.recent.insert(sighting, Series { name: name.clone(), count: 1, last_seen: now, last_written: now });
         Plan::Create { name }
     }
 
@@ -279,7 +279,7 @@ mod tests {
         for number in 0..=REMEMBERED {
             announcer.plan(&note(&number.to_string()), now);
         }
-        assert!(announcer.recent.lock().unwrap().len() <= REMEMBERED);
+        assert!(announcer.recent.len() <= REMEMBERED);
     }
 
     #[tokio::test]

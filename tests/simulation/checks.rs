@@ -78,7 +78,7 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
         let text = format!("{about}: {what}: {:?} beside {there:?} in {:?}", pod.shape.requests, target.allocatable);
         return broken("what is bound fits beside all that is known to be there", text);
     }
-    judge_placement(view, server, pod, node, &about)
+    judge_placement(view, server, now, pod, node, &about)
 }
 
 /// The pod may be bound at all.
@@ -140,7 +140,14 @@ fn is_held(view: &View, job: &FluxJob) -> bool {
 }
 
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
-fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, about: &str) -> Result<(), Violation> {
+fn judge_placement(
+    view: &View,
+    server: &Server,
+    now: Time,
+    pod: &Pod,
+    node: &NodeName,
+    about: &str,
+) -> Result<(), Violation> {
     if pod.owner.as_ref().is_some_and(|owner| !view.controllers.contains_key(&owner.uid)) {
         // Its maker is gone, and it is about to go too: nobody can say what it belongs to.
         return Ok(());
@@ -162,7 +169,7 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     let rule = "a gang is bound by its acknowledged placement";
     let mut why = format!("{about}: {together} start together, and there is no record");
     for job in records {
-        match covers(view, server, job, pod, node) {
+        match covers(view, server, now, job, pod, node) {
             Ok(()) => return Ok(()),
             Err(reason) => why = format!("{about}: {reason}"),
         }
@@ -170,11 +177,11 @@ fn judge_placement(view: &View, server: &Server, pod: &Pod, node: &NodeName, abo
     broken(rule, why)
 }
 
-fn covers(view: &View, server: &Server, job: &FluxJob, pod: &Pod, node: &NodeName) -> Result<(), String> {
+fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, node: &NodeName) -> Result<(), String> {
     let unit = Unit::of(pod);
     // Where somebody else put a pod, there may be one too many.
     let other = |it: &&Pod| it.id.uid != pod.id.uid && !it.deleting && !server.bound_by_others.contains(&it.id.uid);
-    let there = members(view, &unit).filter(|it| view.node_of(it) == Some(node)).filter(other).count();
+    let there = view.charged(node, now).filter(|it| Unit::of(it) == unit).filter(other).count();
     let enough = |placement: &[PlacementRange]| -> Result<(), String> {
         let slots = jobs::slots(placement)?.get(&**node).copied().unwrap_or(0);
         if there < slots { Ok(()) } else { Err(format!("{there} members there, {slots} slots by {placement:?}")) }

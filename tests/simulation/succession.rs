@@ -25,6 +25,8 @@ struct HalfBound {
     free: BTreeMap<NodeName, usize>,
     /// Pods that waited.
     waiting: BTreeSet<Uid>,
+    /// Pods that were on their nodes: with the first that ends, its slot is free too, and anybody's.
+    bound: BTreeSet<Uid>,
 }
 
 impl Succession {
@@ -52,7 +54,8 @@ impl Succession {
             // Once it does not fit where it was meant to go, it may go anywhere.
             self.gangs.retain(|_, gang| {
                 let pod = gang.waiting.iter().find_map(|uid| view.pods.get(uid));
-                pod.is_some_and(|pod| gang.still_fits(view, pod, now))
+                let runs = |uid: &Uid| view.pods.get(uid).is_some_and(|pod| !pod.phase.is_terminal() && !pod.deleting);
+                pod.is_some_and(|pod| gang.still_fits(view, pod, now)) && gang.bound.iter().all(runs)
             });
         }
         for action in actions {
@@ -88,15 +91,18 @@ impl HalfBound {
             free.insert(Arc::from(node), count);
         }
         let alike = pods.iter().all(|pod| pod.shape == pods[0].shape && pod.gates.is_empty() && !pod.deleting);
-        let bound = pods.iter().filter_map(|pod| pod.node.as_ref());
-        for node in bound.clone() {
+        for node in pods.iter().filter_map(|pod| pod.node.as_ref()) {
             *free.get_mut(node)? = free.get(node)?.checked_sub(1)?;
         }
-        let waiting: BTreeSet<Uid> =
-            pods.iter().filter(|pod| pod.node.is_none()).map(|pod| Arc::clone(&pod.id.uid)).collect();
+        let (bound, waiting): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.node.is_some());
+        let uids = |pods: Vec<&&Arc<Pod>>| pods.iter().map(|pod| Arc::clone(&pod.id.uid)).collect::<BTreeSet<Uid>>();
+        let (bound, waiting) = (uids(bound), uids(waiting));
         let open: usize = free.values().sum();
-        (alike && bound.count() > 0 && !waiting.is_empty() && open == waiting.len())
-            .then_some(HalfBound { free, waiting })
+        (alike && !bound.is_empty() && !waiting.is_empty() && open == waiting.len()).then_some(HalfBound {
+            free,
+            waiting,
+            bound,
+        })
     }
 
     /// All slots that are left could be taken, by what the core knows.

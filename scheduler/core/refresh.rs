@@ -26,6 +26,7 @@ impl Core {
             self.retire(id);
             return;
         }
+        self.say_bad_walltime(id);
         self.trim_kept(id);
         self.obey_hold(id);
         self.forget_empty_start(id);

@@ -20,7 +20,7 @@ const TRICKLE: usize = 1;
 
 /// How long these pause before each item while Bindings are under way: people see that something happens, and the
 /// Bindings lose a few percent at most.
-const TRICKLE_EVERY: Duration = Duration::from_millis(250);
+pub(super) const TRICKLE_EVERY: Duration = Duration::from_millis(250);
 
 /// Waits until worker number `worker` of `lane` may take something.
 pub(super) async fn turn<T>(worker: usize, lane: &Lane<T>, bindings: &Lane<BindRequest>) {

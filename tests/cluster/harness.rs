@@ -188,7 +188,11 @@ impl Fluxqueue {
     /// SIGTERM; returns the exit status.
     pub(crate) fn terminate(&mut self) -> Option<i32> {
         self.signal("-TERM");
-        self.guard.wait().expect("it ends").code()
+        // `wait` would close standard input first, which the guard answers with SIGKILL.
+        let stdin = self.guard.stdin.take();
+        let status = self.guard.wait().expect("it ends");
+        drop(stdin);
+        status.code()
     }
 
     fn signal(&self, signal: &str) {

@@ -18,11 +18,12 @@ pub const API_VERSION: &str = "config.converged-computing.org/v1alpha1";
 /// `kind` of the file.
 pub const KIND: &str = "FluxqueueConfiguration";
 
-/// Bindings in flight, unless told otherwise: enough to keep one API server busy.
-const BIND_CONCURRENCY: u32 = 32;
+/// Bindings in flight, unless told otherwise. A busy API server shares its time among those who ask: with 32 it gives more of
+/// it to what kubelets write than to us, and pods wait longer for their node.
+const BIND_CONCURRENCY: u32 = 64;
 
-/// More connections than this help no API server.
-const BIND_CONCURRENCY_MAX: u32 = 1024;
+/// The core decides no more than this ahead of the answers.
+const BIND_CONCURRENCY_MAX: u32 = 128;
 
 /// Longest name of a scheduler, as of any label value.
 const SCHEDULER_NAME_BYTES: usize = 63;
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(settings, Settings::resolve(None, Overrides::default()).unwrap());
         assert_eq!(settings.core.scheduler_names.len(), 4);
         assert_eq!(settings.core.default_walltime_secs, None);
-        assert_eq!(settings.bind_concurrency, 32);
+        assert_eq!(settings.bind_concurrency, 64);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct FluxqueueConfiguration {
     /// How long a group may stay incomplete after its last pod appeared before that is said, in seconds. Default: 3.
     #[serde(default)]
     pub group_grace_seconds: Option<u64>,
-    /// How many Bindings are in flight at once, 1 to 1024. Default: 32.
+    /// How many Bindings are in flight at once, 1 to 128. Default: 64.
     #[serde(default)]
     pub bind_concurrency: Option<u32>,
 }
@@ -341,7 +341,7 @@ mod tests {
             ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is no duration"),
             ("defaultWalltime: '-5m'\n", "defaultWalltime: \"-5m\" is negative"),
             ("defaultWalltime: '0'\n", "defaultWalltime: \"0\" is less than a second"),
-            ("bindConcurrency: 0\n", "bindConcurrency: 0 is not in 1 to 1024"),
+            ("bindConcurrency: 0\n", "bindConcurrency: 0 is not in 1 to 128"),
             ("schedulerNames: []\n", "schedulerNames: there must be at least one"),
             ("schedulerNames: ['']\n", "schedulerNames: a name is empty"),
             ("schedulerNames: [default-scheduler]\n", "schedulerNames: default-scheduler is kube-scheduler's"),

@@ -34,7 +34,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
-    /// Bindings in flight at once [default: 32]
+    /// Bindings in flight at once, 128 at most [default: 64]
     #[arg(long, value_name = "COUNT")]
     bind_concurrency: Option<u32>,
 

@@ -112,6 +112,18 @@ pub(super) struct Seat {
     pub version: u64,
 }
 
+/// Which rank a pod gets.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Seating {
+    /// This one.
+    At(usize),
+    /// Its own if it has a number, else the first free one of its role.
+    Free {
+        /// Place of its shape among the job's roles.
+        role: usize,
+    },
+}
+
 /// A slot without a pod, for the pod that the controller will make.
 pub(super) struct Kept {
     pub claim: Claim,

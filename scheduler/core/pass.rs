@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, names};
 
-use super::job::Stage;
+use super::job::{Seating, Stage};
 use super::ledger::{Claim, Party, Want};
 use super::report::Attempts;
 use super::{ActionKind, Core, EventKind, InFlight, Subject};
@@ -20,7 +20,7 @@ use crate::cluster::filters::Rejection;
 use crate::cluster::summary;
 use crate::fluxion::{Forecast, RankSet};
 use crate::queue::{Ask, JobId};
-use crate::workload::{Lifetime, Pod, Time, Uid};
+use crate::workload::{Lifetime, Pod, Shape, Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
 const TELL_MILLIS: i64 = 30_000;
@@ -362,13 +362,14 @@ impl Core {
             }
         }
         // Ranks are given in the order of the pods, not of the nodes.
-        let order: Vec<Uid> = match self.jobs.get(&id) {
-            Some(job) => self.live_members(job).iter().map(|member| Arc::clone(&member.pod.id.uid)).collect(),
-            None => Vec::new(),
-        };
+        let Some(job) = self.jobs.get(&id) else { return };
+        let live = self.live_members(job);
+        let roles: Vec<Arc<Shape>> = super::record::roles(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
+        let order: Vec<Uid> = live.iter().map(|member| Arc::clone(&member.pod.id.uid)).collect();
         for uid in order {
             if let Some(claim) = assigned.remove(&uid) {
-                self.assign(&uid, claim, None);
+                let role = roles.iter().position(|shape| *shape == claim.shape).unwrap_or(0);
+                self.assign(&uid, claim, Seating::Free { role });
             }
         }
         for claim in assigned.into_values() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, JobState, names, placement};
 
 use super::grouping::Belonging;
-use super::job::{End, Identity, Job, Seat, Stage, Style};
+use super::job::{End, Identity, Job, Seat, Seating, Stage, Style};
 use super::record::{self, Edits, Snapshot, Stored, time_of};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
@@ -461,7 +461,7 @@ impl Core {
                 continue;
             }
             if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
-                self.assign(&uid, claim, Some(at));
+                self.assign(&uid, claim, Seating::At(at));
             }
         }
     }

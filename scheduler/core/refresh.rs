@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadType, names};
 
 use super::grouping::{self, StartSize};
-use super::job::{End, Identity, Job, Member, Seat, Stage, Style};
+use super::job::{End, Identity, Job, Member, Seat, Seating, Stage, Style};
 use super::{Core, Timer};
 use crate::queue::{Ask, JobId, Place};
 use crate::workload::{Lifetime, OwnerKind, Pod, Time, Uid};
@@ -321,12 +321,14 @@ impl Core {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let slot = job.kept.remove(at);
         self.gauges.slots_passed_on += 1;
-        self.assign(uid, slot.claim, slot.seat);
+        // A slot without a seat is one of a job that has none.
+        let seating = slot.seat.map_or(Seating::Free { role: 0 }, Seating::At);
+        self.assign(uid, slot.claim, seating);
         true
     }
 
     /// Gives a pod a slot; of a job that is written ahead, a rank too.
-    pub(super) fn assign(&mut self, uid: &Uid, claim: super::ledger::Claim, seat: Option<usize>) {
+    pub(super) fn assign(&mut self, uid: &Uid, claim: super::ledger::Claim, seating: Seating) {
         let Some(member) = self.members.get_mut(uid) else {
             self.drop_claim(Some(claim));
             return;
@@ -337,14 +339,13 @@ impl Core {
         member.stage = Stage::Assigned;
         member.attempts = 0;
         let index = member.pod.completion_index;
-        let shape = Arc::clone(&member.pod.shape);
         // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
         self.outbox.push_back(Arc::clone(uid));
-        let Some(job) = self.jobs.get(&id).filter(|job| job.writes_ahead()) else { return };
-        let live = self.live_members(job);
-        let role = super::record::roles(&live).iter().position(|(known, _)| **known == shape).unwrap_or(0);
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        let at = seat.unwrap_or_else(|| job.free_seat(role, index));
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
+        let (at, role) = match seating {
+            Seating::At(at) => (at, 0),
+            Seating::Free { role } => (job.free_seat(role, index), role),
+        };
         if at == job.seats.len() {
             job.version += 1;
             job.seats.push(Seat { role, node, occupant: None, version: job.version });

@@ -6,6 +6,7 @@ use clap::Parser;
 use fluxqueue::cli::Cli;
 
 fn main() -> ExitCode {
+    end_at_panic();
     // Before anything opens a connection: rustls would otherwise have to guess among the providers it was built with.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");
@@ -18,4 +19,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A panic in any thread ends the process: its successor reads everything anew, which is safer than to go on with half a
+/// decision.
+fn end_at_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
 }

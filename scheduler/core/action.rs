@@ -44,6 +44,8 @@ pub enum ActionKind {
         reason: &'static str,
         /// The condition's message.
         message: String,
+        /// It was not False before, so this is when it became so.
+        newly: bool,
     },
     /// Create a FluxJob (its status is written apart).
     CreateFluxJob {

@@ -551,7 +551,8 @@ impl Core {
         if known.is_some_and(|known| !known.scheduled && known.reason == reason && known.message == message) {
             return;
         }
-        let kind = ActionKind::SetPodScheduled { pod: pod.id.clone(), reason, message: message.to_owned() };
+        let newly = known.is_none_or(|known| known.scheduled);
+        let kind = ActionKind::SetPodScheduled { pod: pod.id.clone(), reason, message: message.to_owned(), newly };
         let action = self.act(kind, Some(InFlight::Condition(Arc::clone(uid))));
         if let Some(member) = self.members.get_mut(uid) {
             member.telling = Some(action);

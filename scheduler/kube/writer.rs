@@ -43,7 +43,16 @@ pub enum Write {
     /// Remove a pod's gate of this name.
     Ungate(ObjectRef, Arc<str>),
     /// Set a pod's condition PodScheduled to False with reason and message.
-    Unscheduled(ObjectRef, &'static str, String),
+    Unscheduled {
+        /// The pod.
+        pod: ObjectRef,
+        /// The condition's reason.
+        reason: &'static str,
+        /// The condition's message.
+        message: String,
+        /// It was not False before.
+        newly: bool,
+    },
 }
 
 /// What the workers of both lanes share.
@@ -76,8 +85,8 @@ impl Write {
             ActionKind::WriteStatus { job, status, urgency } => (Write::Status(job, status), urgency),
             ActionKind::DeleteFluxJob { job } => (Write::Delete(job), Urgency::Trailing),
             ActionKind::Ungate { pod, gate } => (Write::Ungate(pod, gate), Urgency::Urgent),
-            ActionKind::SetPodScheduled { pod, reason, message } => {
-                (Write::Unscheduled(pod, reason, message), Urgency::Trailing)
+            ActionKind::SetPodScheduled { pod, reason, message, newly } => {
+                (Write::Unscheduled { pod, reason, message, newly }, Urgency::Trailing)
             }
             ActionKind::Bind { .. } | ActionKind::Note(_) => return None,
         })
@@ -89,7 +98,7 @@ impl Write {
             Write::Status(..) => "write_status",
             Write::Delete(_) => "delete_fluxjob",
             Write::Ungate(..) => "ungate_pod",
-            Write::Unscheduled(..) => "set_pod_condition",
+            Write::Unscheduled { .. } => "set_pod_condition",
         }
     }
 }
@@ -122,17 +131,14 @@ impl Writer {
                 });
                 self.patch(&pod_path(&pod.key), "", Content::StrategicMergePatch, &body, pod).await
             }
-            Write::Unscheduled(pod, reason, message) => {
-                let body = json!({
-                    "metadata": { "uid": &*pod.uid },
-                    "status": { "conditions": [{
-                        "type": "PodScheduled",
-                        "status": "False",
-                        "reason": reason,
-                        "message": message,
-                        "lastTransitionTime": whole_seconds(Timestamp::now()),
-                    }] },
-                });
+            Write::Unscheduled { pod, reason, message, newly } => {
+                // Merged by type: what is left out stays as it is.
+                let mut condition =
+                    json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": message });
+                if *newly {
+                    condition["lastTransitionTime"] = whole_seconds(Timestamp::now()).into();
+                }
+                let body = json!({ "metadata": { "uid": &*pod.uid }, "status": { "conditions": [condition] } });
                 self.patch(&pod_path(&pod.key), "/status", Content::StrategicMergePatch, &body, pod).await
             }
         }

@@ -133,7 +133,7 @@ impl Server {
             ActionKind::Ungate { pod, gate } => {
                 Outcome::Write(self.change_pod(pod, |pod| pod.gates.retain(|g| g != gate)))
             }
-            ActionKind::SetPodScheduled { pod, reason, message } => Outcome::Write(self.change_pod(pod, |pod| {
+            ActionKind::SetPodScheduled { pod, reason, message, .. } => Outcome::Write(self.change_pod(pod, |pod| {
                 pod.scheduled_condition = Some(ScheduledCondition {
                     scheduled: false,
                     reason: (*reason).to_string(),

@@ -82,7 +82,7 @@ pub(crate) fn kind(kind: &ActionKind) -> String {
     match kind {
         ActionKind::Bind { pod, node } => format!("bind pod {pod} ({}) to {node}", pod.uid),
         ActionKind::Ungate { pod, gate } => format!("take gate {gate} off pod {pod} ({})", pod.uid),
-        ActionKind::SetPodScheduled { pod, reason, message } => {
+        ActionKind::SetPodScheduled { pod, reason, message, .. } => {
             format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)
         }
         ActionKind::CreateFluxJob { job, urgency } => format!("create {urgency:?} {}", flux_job(job)),

@@ -82,11 +82,20 @@ async fn pods_are_patched_by_uid() {
     let sent = &server.seen("PATCH")[0];
     assert_eq!(sent.path, POD);
     assert_eq!(sent.body["spec"]["schedulingGates"], json!([{ "$patch": "delete", "name": "fluxqueue" }]));
-    let condition = Write::Unscheduled(id("u1"), "Unschedulable", "0/3 nodes are available".to_owned());
-    assert!(matches!(writer(&server).write(&condition).await, WriteOutcome::Written(None)));
-    let sent = server.seen("PATCH").pop().unwrap();
-    assert_eq!(sent.path, format!("{POD}/status"));
-    assert_eq!(sent.body["status"]["conditions"][0]["reason"], "Unschedulable");
+    let condition = |newly| Write::Unscheduled {
+        pod: id("u1"),
+        reason: "Unschedulable",
+        message: "0/3 nodes are available".to_owned(),
+        newly,
+    };
+    for newly in [true, false] {
+        assert!(matches!(writer(&server).write(&condition(newly)).await, WriteOutcome::Written(None)));
+        let sent = server.seen("PATCH").pop().unwrap();
+        assert_eq!(sent.path, format!("{POD}/status"));
+        let condition = &sent.body["status"]["conditions"][0];
+        assert_eq!(condition["reason"], "Unschedulable");
+        assert_eq!(condition.get("lastTransitionTime").is_some(), newly, "the server keeps it otherwise");
+    }
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ fn machine(policy: &str, format: &str) -> Engine {
 
 fn spec(resources: &str, duration: u64) -> String {
     format!(
-        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s"}}],"attributes":{{"system":{{"duration":{duration}}}}}}}"#
+        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{duration}}}}}}}"#
     )
 }
 

@@ -9,7 +9,7 @@ mod read;
 pub use count::{Count, Growth};
 
 pub use crate::constraint::Constraint;
-use crate::matcher::Policy;
+use crate::traverser::Policy;
 
 /// A request for resources.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Limit, Resource};
-use crate::matcher::Policy;
+use crate::traverser::Policy;
 use crate::{Error, idset};
 
 /// The longest duration: the width of Fluxion's graph window, 100 years.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Policy;
+use crate::traverser::Policy;
 use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};

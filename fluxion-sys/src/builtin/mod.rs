@@ -43,6 +43,7 @@ impl From<Error> for Failure {
             Reason::Exists => errno::EEXIST,
             Reason::Overflow => errno::EOVERFLOW,
             Reason::Setup => errno::EPROTO,
+            Reason::NotSupported => errno::ENOTSUP,
             Reason::NotOffered => errno::ENOSYS,
         };
         Failure { errno, text: error.text }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::super::Policy;
+use crate::traverser::Policy;
 use super::{Pick, Request, walk};
 use crate::bits::Bits;
 use crate::pools::Moment;

@@ -115,6 +115,10 @@ impl Engine {
             return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
         }
         let ask = self.ask(spec)?;
+        if spec.hold == Hold::Refused {
+            self.leak_exclusive(&ask);
+            return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
+        }
         if op == MatchOp::Satisfiability {
             return self.ever(&ask).map(|()| Grant { job: None, at: 0, reserved: false, r: String::new() });
         }
@@ -243,6 +247,17 @@ impl Engine {
         }
     }
 
+    /// As upstream: types that a refused request wants exclusively stay exclusive for all that come later.
+    fn leak_exclusive(&mut self, ask: &Ask<'_>) {
+        if let Form::Walk(requests) = &ask.form {
+            for kind in requests.iter().flat_map(|request| &request.exclusive_kinds) {
+                if !self.exclusive_kinds.contains(kind) {
+                    self.exclusive_kinds.push(*kind);
+                }
+            }
+        }
+    }
+
     fn fits_eventually(&self, ask: &Ask<'_>) -> bool {
         matches!(ask.form, Form::Flat(_)) && self.find_flat(ask, When::Eventually, Status::Heeded).is_some()
     }
@@ -308,7 +323,10 @@ impl Engine {
         if let Found::Walk(selection, _) = found
             && selection.marked.is_empty()
         {
-            return Err(Error::invalid("resources: neither a slot nor anything exclusive: nothing would be taken"));
+            let text = "resources: nothing that was found is exclusive: nothing would be taken".to_owned();
+            // As upstream, whose errno then still says what happened last.
+            let reason = if self.last_was_busy.get() { Reason::Busy } else { Reason::Nothing };
+            return Err(Error { reason, text });
         }
         let format = self.options.format;
         if op.takes() {
@@ -365,7 +383,7 @@ impl Engine {
             .collect();
         let expiration = match ask.spec.hold {
             Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
-            Hold::Eventually | Hold::Endless => at.saturating_add(WINDOW_SECONDS),
+            _ => at.saturating_add(WINDOW_SECONDS),
         };
         let expiration = if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
         let about = About { starttime: at, expiration, queue: ask.spec.queue.as_deref() };
@@ -448,7 +466,7 @@ impl Engine {
 pub(super) fn seconds(hold: Hold) -> i64 {
     match hold {
         Hold::Seconds(seconds) => i64::try_from(seconds).unwrap_or(WINDOW_SECONDS),
-        Hold::Eventually | Hold::Endless => WINDOW_SECONDS,
+        _ => WINDOW_SECONDS,
     }
 }
 
@@ -456,7 +474,7 @@ pub(super) fn seconds(hold: Hold) -> i64 {
 fn window(spec: &Jobspec, at: i64) -> When {
     let to = match spec.hold {
         Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
-        Hold::Eventually | Hold::Endless => i64::MAX,
+        _ => i64::MAX,
     };
     When::Window { from: at, to }
 }

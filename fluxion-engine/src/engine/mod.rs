@@ -13,6 +13,7 @@ mod report;
 mod status;
 mod update;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub use options::Options;
 pub use report::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use update::UpdateReader;
 
-use crate::graph::Graph;
+use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
 use crate::pools::{Claim, SlotShape};
 use crate::schedule::{Filters, Schedule, Term, Touch};
@@ -56,6 +57,10 @@ pub struct Engine {
     now: i64,
     /// Nodes that are up, counted as upstream counts them: not anew when the graph grows.
     nodes_up: i64,
+    /// Types that are taken with all that lies below them, whatever a request says.
+    exclusive_kinds: Vec<TypeId>,
+    /// The last thing that went wrong was that something was taken.
+    last_was_busy: Cell<bool>,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
 }
@@ -133,6 +138,8 @@ impl Engine {
             next_job: 1,
             now: 0,
             nodes_up,
+            exclusive_kinds: Vec::new(),
+            last_was_busy: Cell::new(false),
             charged: None,
         })
     }
@@ -247,7 +254,7 @@ impl Engine {
         match hold {
             crate::jobspec::Hold::Seconds(seconds) => End::At(at.saturating_add_unsigned(seconds)),
             crate::jobspec::Hold::Eventually => End::Eventually,
-            crate::jobspec::Hold::Endless => End::Never,
+            crate::jobspec::Hold::Endless | crate::jobspec::Hold::Refused => End::Never,
         }
     }
 
@@ -260,6 +267,8 @@ impl Engine {
             traverser: self.options.traverser,
             now: self.now,
             nodes_up: self.nodes_up,
+            exclusive_kinds: &self.exclusive_kinds,
+            busy: &self.last_was_busy,
         }
     }
 

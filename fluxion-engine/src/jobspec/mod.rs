@@ -35,6 +35,8 @@ pub enum Hold {
     Eventually,
     /// For ever.
     Endless,
+    /// A duration that no job can have. As upstream this is not found while reading, but when it is to be matched.
+    Refused,
 }
 
 /// A level of the request.

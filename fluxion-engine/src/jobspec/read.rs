@@ -146,9 +146,11 @@ fn attributes(value: &Value, into: &mut Jobspec) -> Result<(), Error> {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie in 0..=100 years")]
 fn hold(value: &Value) -> Result<Hold, Error> {
-    let seconds = value.as_f64().unwrap_or(f64::NAN);
+    let Some(seconds) = value.as_f64() else {
+        return Err(Error::invalid("attributes.system.duration: not a number"));
+    };
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
-        return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
+        return Ok(Hold::Refused);
     }
     Ok(if seconds == 0.0 { Hold::Endless } else { Hold::Seconds(seconds.ceil() as u64) })
 }
@@ -256,8 +258,7 @@ mod tests {
             (spec(SLOT, "null").replace("1000", "-1"), "resources[0].with[0]: count"),
             (spec(SLOT, "null").replace("1000", "1.5"), "resources[0].with[0]: count"),
             (spec(SLOT, "null").replace("1000", r#"1,"colour":"x""#), "colour: unknown key"),
-            (spec(SLOT, r#"{"system":{"duration":-1}}"#), "duration"),
-            (spec(SLOT, r#"{"system":{"duration":3153600001}}"#), "duration"),
+            (spec(SLOT, r#"{"system":{"duration":"x"}}"#), "duration"),
             (spec(SLOT, r#"{"system":{"fluxion":{"policy":"best"}}}"#), "policy"),
             (spec(SLOT, r#"{"system":{"fluxion":{"prefer":["x"]}}}"#), "idset"),
             (spec("[]", "null"), "resources: empty"),

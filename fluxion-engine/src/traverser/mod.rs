@@ -44,6 +44,10 @@ pub(crate) struct Traversal<'a> {
     pub(crate) now: i64,
     /// Nodes that are up, as upstream counts them.
     pub(crate) nodes_up: i64,
+    /// Types that are taken with all that lies below them, besides those of the request.
+    pub(crate) exclusive_kinds: &'a [TypeId],
+    /// Set when a vertex is refused because it is taken or too small.
+    pub(crate) busy: &'a std::cell::Cell<bool>,
 }
 
 /// Why nothing was found.
@@ -128,10 +132,15 @@ impl Traversal<'_> {
             edges: Vec::new(),
             chosen: Vec::new(),
             invalid: false,
+            refused: false,
             siblings: None,
             visits: (0, 0),
         };
-        let Some(chosen) = walk.run() else {
+        let chosen = walk.run();
+        if walk.refused {
+            self.busy.set(true);
+        }
+        let Some(chosen) = chosen else {
             return Err(match (walk.siblings, walk.invalid) {
                 (Some(kind), _) => Miss::Siblings(kind),
                 (None, true) => Miss::Invalid,
@@ -139,6 +148,7 @@ impl Traversal<'_> {
             });
         };
         let mut kinds = request.exclusive_kinds.clone();
+        kinds.extend_from_slice(self.exclusive_kinds);
         if self.policy.takes_whole_nodes() {
             kinds.push(TypeId::NODE);
         }

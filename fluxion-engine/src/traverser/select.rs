@@ -60,10 +60,15 @@ pub(crate) fn select(
     chosen: std::ops::Range<usize>,
 ) -> Selection {
     let (mut marks, mut units) = (Marks::new(), Vec::<Units>::new());
-    let mut open = vec![chosen];
-    while let Some(range) = open.pop() {
+    let mut open = vec![(chosen, None)];
+    while let Some((range, above)) = open.pop() {
         for edge in &choices[range] {
             let level = edge.level as usize;
+            // As upstream: the way to what was chosen is only kept for what is chosen on top. What a vertex chose among what
+            // does not lie directly below it is lost.
+            if above.is_some() && !edge.units && graph.parent(edge.vertex) != above {
+                continue;
+            }
             if edge.units {
                 mark(graph, &mut marks, edge.vertex);
                 match units.iter_mut().find(|known| known.node == edge.vertex && known.slot == level) {
@@ -75,7 +80,7 @@ pub(crate) fn select(
             let mark = mark(graph, &mut marks, edge.vertex);
             mark.exclusive |= edge.exclusive;
             mark.level = Some(level);
-            open.push(edge.from as usize..edge.to as usize);
+            open.push((edge.from as usize..edge.to as usize, Some(edge.vertex)));
         }
     }
     for one in &units {

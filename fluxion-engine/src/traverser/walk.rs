@@ -88,6 +88,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) pools: &'a [(TypeId, Moment<'a>)],
     pub(crate) edges: Vec<Edge>,
     pub(crate) chosen: Vec<Edge>,
+    /// A vertex was refused because it is taken, too small or not admitted.
+    pub(crate) refused: bool,
     /// The request contradicted itself somewhere.
     pub(crate) invalid: bool,
     /// Levels that ask twice for one type were met: the type.
@@ -127,7 +129,10 @@ impl Walk<'_> {
         let exclusive = exclusive || level.is_some_and(|at| self.request.levels[at].exclusive == Some(true));
         match self.prune(vertex, kind, siblings, exclusive) {
             Ok(()) => {}
-            Err(Refusal::Busy) => return None,
+            Err(Refusal::Busy) => {
+                self.refused = true;
+                return None;
+            }
             Err(Refusal::Invalid) => {
                 self.invalid = true;
                 return None;

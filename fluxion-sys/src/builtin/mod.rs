@@ -36,7 +36,7 @@ struct Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let errno = match error.reason {
-            Reason::Invalid => errno::EINVAL,
+            Reason::Invalid | Reason::Nothing => errno::EINVAL,
             Reason::Busy => errno::EBUSY,
             Reason::Unsatisfiable => errno::ENODEV,
             Reason::NotFound => errno::ENOENT,

@@ -36,7 +36,7 @@ pub struct Property {
 
 /// What a constraint looks at.
 pub(crate) struct Subject<'a> {
-    pub(crate) name: &'a str,
+    pub(crate) name: std::borrow::Cow<'a, str>,
     pub(crate) rank: Option<u32>,
     pub(crate) properties: &'a [(Box<str>, Box<str>)],
 }
@@ -51,7 +51,7 @@ impl Constraint {
             Constraint::Properties(wanted) => wanted
                 .iter()
                 .all(|property| node.properties.iter().any(|(name, _)| *name == property.name) != property.absent),
-            Constraint::Hosts(names) => names.contains(node.name),
+            Constraint::Hosts(names) => names.contains(&*node.name),
             Constraint::Ranks(ranges) => node.rank.is_some_and(|rank| holds(ranges, rank)),
             Constraint::And(all) => all.iter().all(|one| one.admits(node)),
             Constraint::Or(any) => any.iter().any(|one| one.admits(node)),
@@ -139,7 +139,7 @@ mod tests {
     fn admits(text: &str, name: &str, rank: u32, properties: &[&str]) -> bool {
         let constraint = Constraint::read(&Node::read(text).unwrap()).unwrap();
         let properties: Vec<_> = properties.iter().map(|name| (Box::from(*name), Box::from(""))).collect();
-        constraint.admits(&Subject { name, rank: Some(rank), properties: &properties })
+        constraint.admits(&Subject { name: name.into(), rank: Some(rank), properties: &properties })
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(crate) use read::wrong;
 pub(crate) use tree::Node;
 
 pub use crate::constraint::Constraint;
-use crate::matcher::Policy;
+use crate::traverser::Policy;
 
 /// A request for resources.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,8 @@ pub enum Hold {
     Eventually,
     /// For ever.
     Endless,
+    /// A duration that no job can have. As upstream this is not found while reading, but when it is to be matched.
+    Refused,
 }
 
 /// A level of the request.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::tree::Node;
 use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Limit, Resource};
-use crate::matcher::Policy;
+use crate::traverser::Policy;
 use crate::{Error, idset};
 
 /// The longest duration: the width of Fluxion's graph window, 100 years.
@@ -156,10 +156,9 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie in 0..=100 years")]
 fn hold(value: &Node<'_>) -> Result<Hold, Error> {
-    let seconds = value.float().unwrap_or(f64::NAN);
+    let seconds = value.float().ok_or_else(|| wrong(value, "attributes.system.duration", "not a number"))?;
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
-        let what = "not a number of seconds from 0 to 100 years";
-        return Err(wrong(value, "attributes.system.duration", what));
+        return Ok(Hold::Refused);
     }
     Ok(if seconds == 0.0 { Hold::Endless } else { Hold::Seconds(seconds.ceil() as u64) })
 }
@@ -277,8 +276,7 @@ mod tests {
             (spec(SLOT, "null").replace("1000", "-1"), "resources[0].with[0]: count"),
             (spec(SLOT, "null").replace("1000", "1.5"), "resources[0].with[0]: count"),
             (spec(SLOT, "null").replace("1000", r#"1,"colour":"x""#), "colour: unknown key"),
-            (spec(SLOT, r#"{"system":{"duration":-1}}"#), "duration"),
-            (spec(SLOT, r#"{"system":{"duration":3153600001}}"#), "duration"),
+            (spec(SLOT, r#"{"system":{"duration":"x"}}"#), "duration"),
             (spec(SLOT, r#"{"system":{"fluxion":{"policy":"best"}}}"#), "policy"),
             (spec(SLOT, r#"{"system":{"fluxion":{"prefer":["x"]}}}"#), "idset"),
             (spec("[]", "null"), "resources: empty"),

@@ -169,10 +169,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
             (Out::new(mode, "mode")?, Out::new(reserved, "reserved")?, Out::new(at, "at")?, Out::new(ov, "ov")?)
         };
         let info = context.engine()?.info(jobid)?;
-        mode.set_text(match info.mode {
-            JobMode::Allocated => "ALLOCATED",
-            JobMode::Reserved => "RESERVED",
-        })?;
+        mode.set_text(info.mode.as_str())?;
         reserved.set(info.mode == JobMode::Reserved);
         at.set(info.at);
         ov.set(info.overhead);

@@ -36,13 +36,14 @@ pub(crate) struct Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let errno = match error.reason {
-            Reason::Invalid => errno::EINVAL,
+            Reason::Invalid | Reason::Nothing => errno::EINVAL,
             Reason::Busy => errno::EBUSY,
             Reason::Unsatisfiable => errno::ENODEV,
             Reason::NotFound => errno::ENOENT,
             Reason::Exists => errno::EEXIST,
             Reason::Overflow => errno::EOVERFLOW,
             Reason::Setup => errno::EPROTO,
+            Reason::NotSupported => errno::ENOTSUP,
             Reason::NotOffered => errno::ENOSYS,
         };
         Failure { errno, text: error.text }

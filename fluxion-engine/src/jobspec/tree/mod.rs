@@ -96,7 +96,12 @@ impl<'a> Node<'a> {
             #[expect(clippy::cast_precision_loss, reason = "as a decimal text would be rounded")]
             Content::Unsigned(number) => Some(*number as f64),
             Content::Float(number) => Some(*number),
-            Content::Text { text, .. } => text.trim().parse().ok(),
+            Content::Text { text, .. } => match text.trim() {
+                ".inf" | ".Inf" | ".INF" | "+.inf" => Some(f64::INFINITY),
+                "-.inf" => Some(f64::NEG_INFINITY),
+                ".nan" | ".NaN" | ".NAN" => Some(f64::NAN),
+                text => text.parse().ok(),
+            },
             _ => None,
         }
     }

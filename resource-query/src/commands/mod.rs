@@ -92,7 +92,7 @@ pub(crate) fn run(session: &mut Session, line: &str) -> io::Result<bool> {
         Some((&("quit" | "q"), _)) => return Ok(false),
         Some((name, words)) => match command(name) {
             Some(command) => (command.run)(session, words)?,
-            None => session.shown(format_args!("ERROR: unknown command: {name}\n"))?,
+            None => session.wrong(format_args!("unknown command: {name}"))?,
         },
     }
     Ok(true)

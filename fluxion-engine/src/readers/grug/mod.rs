@@ -61,8 +61,8 @@ impl Generator<'_> {
     fn root(&mut self, at: usize) -> Result<(), Error> {
         self.reached[at] = true;
         let vertex = &self.recipe.vertices[at];
-        let kind = self.kind(vertex)?;
-        let id = self.add(vertex, &kind, 0)?;
+        let shared = self.shared(vertex)?;
+        let id = self.add(vertex, &shared, 0)?;
         self.made.push(vec![id]);
         self.below(at)?;
         self.made.pop();
@@ -98,7 +98,7 @@ impl Generator<'_> {
 
     fn multiply(&mut self, edge: &EdgeRecipe) -> Result<Vec<VertexId>, Error> {
         let vertex = &self.recipe.vertices[edge.target];
-        let kind = self.kind(vertex)?;
+        let shared = self.shared(vertex)?;
         let sources = self.made.pop().unwrap_or_default();
         let wanted = (sources.len() as u64).saturating_mul(edge.scale);
         if self.count.saturating_add(wanted) > VERTICES_MAX {
@@ -110,7 +110,7 @@ impl Generator<'_> {
             for i in 0..edge.scale {
                 let id = numbers.id(ordinal as u64, i);
                 let id = id.ok_or_else(|| Error::invalid(format!("{}: an id is beyond 64 bits", edge.place)))?;
-                let child = self.add(vertex, &kind, id)?;
+                let child = self.add(vertex, &shared, id)?;
                 self.builder.edge(*source, child)?;
                 made.push(child);
             }
@@ -146,15 +146,15 @@ impl Generator<'_> {
     }
 
     /// What all vertices of a recipe vertex share.
-    fn kind(&mut self, vertex: &VertexRecipe) -> Result<Kind, Error> {
-        Ok(Kind {
+    fn shared(&mut self, vertex: &VertexRecipe) -> Result<Shared, Error> {
+        Ok(Shared {
             kind: self.builder.kind(&vertex.kind)?,
             basename: self.builder.text(&vertex.basename),
             unit: self.builder.text(&vertex.unit),
         })
     }
 
-    fn add(&mut self, vertex: &VertexRecipe, kind: &Kind, id: i64) -> Result<VertexId, Error> {
+    fn add(&mut self, vertex: &VertexRecipe, shared: &Shared, id: i64) -> Result<VertexId, Error> {
         let rank = if vertex.kind == RANKED {
             self.rank += 1;
             self.rank - 1
@@ -164,14 +164,14 @@ impl Generator<'_> {
         let uniq_id = i64::try_from(self.count).unwrap_or(i64::MAX);
         self.count += 1;
         self.builder.add(NewVertex {
-            kind: kind.kind,
-            basename: kind.basename,
+            kind: shared.kind,
+            basename: shared.basename,
             name: None,
             id,
             uniq_id,
             rank,
             size: u64::from(vertex.size),
-            unit: kind.unit,
+            unit: shared.unit,
             properties: PropertySet::NONE,
             up: true,
         })
@@ -179,7 +179,7 @@ impl Generator<'_> {
 }
 
 /// What all vertices of a recipe vertex share, interned.
-struct Kind {
+struct Shared {
     kind: TypeId,
     basename: TextId,
     unit: TextId,

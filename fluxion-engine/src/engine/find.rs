@@ -56,12 +56,9 @@ impl Engine {
             return Ok(None);
         }
         let about = About { starttime: 0, expiration: 0, queue: None };
-        let text = self.writer.write(format, &self.graph, &emitted, about, style)?;
+        let text = self.writer.write_all(format, &self.graph, &emitted, about, style)?;
         if text.is_empty() {
-            return match format {
-                MatchFormat::Rlite => Err(Error::invalid("find writer emit: no cores and no GPUs")),
-                _ => Ok(None),
-            };
+            return Ok(None);
         }
         if compact && matches!(format, MatchFormat::Simple | MatchFormat::PrettySimple) {
             return Ok(Some(serde_json::Value::from(text).to_string()));
@@ -196,7 +193,9 @@ impl Search<'_> {
             };
             (graph.types().name(*kind).into(), used, *total)
         };
-        Ok(Some(tracked.iter().zip(totals).enumerate().map(count).collect()))
+        let mut counts: Vec<_> = tracked.iter().zip(totals).enumerate().map(count).collect();
+        counts.sort_unstable();
+        Ok(Some(counts))
     }
 }
 

@@ -111,6 +111,18 @@ impl Engine {
 
     /// Matches a jobspec that was read before, under an id that must be new.
     pub fn match_spec(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
+        let answer = self.try_match(op, spec, job);
+        let empty = match &answer {
+            Ok(_) => op == MatchOp::Satisfiability,
+            Err(error) => matches!(error.reason, Reason::Busy | Reason::Unsatisfiable),
+        };
+        if empty {
+            self.writer.nothing(self.options.format, &self.graph)?;
+        }
+        answer
+    }
+
+    fn try_match(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
         if op.takes() && self.jobs.contains_key(&job) {
             return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
         }
@@ -130,6 +142,8 @@ impl Engine {
                 Err(error) => return Err(self.refusal(&ask, error)),
             },
             _ => match self.soonest(&ask) {
+                // As upstream: not at the very end of its window.
+                Ok((Found::Walk(..), WINDOW_SECONDS)) => return Err(Error::busy()),
                 Ok(place) => place,
                 Err(_) if op == MatchOp::WithoutAllocatingFuture && self.fits_eventually(&ask) => {
                     return Ok(Grant { job: None, at: EVENTUALLY, reserved: false, r: String::new() });
@@ -330,6 +344,11 @@ impl Engine {
         if op.takes() {
             self.take(id, ask, found, at);
         }
+        if let Found::Walk(selection, _) = found
+            && ask.policy.stops_early()
+        {
+            self.weigh(selection);
+        }
         let r = match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
                 Ok(writer::placement(&self.graph, request, picks))
@@ -420,7 +439,7 @@ impl Engine {
                 }
             }
             (Found::Walk(selection, which), Form::Walk(requests)) => {
-                self.touch(id, selection, ask.policy.stops_early());
+                self.touch(id, selection);
                 for units in &selection.units {
                     self.claim_units(id, &requests[*which], *units, at, end);
                 }
@@ -430,18 +449,24 @@ impl Engine {
     }
 
     /// Makes a job hold the vertices of a selection.
-    pub(super) fn touch(&mut self, id: u64, selection: &Selection, weigh: bool) {
+    pub(super) fn touch(&mut self, id: u64, selection: &Selection) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let term = job.term;
         for marked in &selection.marked {
             let exclusive = marked.exclusive && !self.graph.is_pool(marked.vertex);
             let touch = Touch { vertex: marked.vertex, exclusive, below: marked.below.clone() };
             self.schedule.add(&self.graph, term, &touch);
-            if weigh && !self.graph.children(marked.vertex).is_empty() {
+            job.touches.push(touch);
+        }
+    }
+
+    /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
+    fn weigh(&mut self, selection: &Selection) {
+        for marked in &selection.marked {
+            if !self.graph.children(marked.vertex).is_empty() {
                 let left = self.schedule.last_free(&self.graph, marked.vertex, self.now);
                 self.weights.set(&self.graph, marked.vertex, left);
             }
-            job.touches.push(touch);
         }
     }
 

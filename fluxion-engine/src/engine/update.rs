@@ -136,7 +136,7 @@ impl Engine {
         let info = JobInfo { mode, at, overhead: 0.0 };
         let term = Term { job: id, from: at, to, reserved };
         self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
-        self.touch(id, &selection, false);
+        self.touch(id, &selection);
         if self.options.policy.stops_early() {
             for marked in selection.marked.iter().filter(|marked| !self.graph.children(marked.vertex).is_empty()) {
                 // As upstream, whose present is another one here: nothing is left.

@@ -23,6 +23,8 @@ struct Point {
     at: i64,
     /// How many spans begin or end here.
     spans: u32,
+    /// How many of them use something besides passing through.
+    using: u32,
 }
 
 impl Planner {
@@ -38,7 +40,10 @@ impl Planner {
 
     /// Uses `amounts` in `[from, to)`.
     pub(crate) fn add(&mut self, from: i64, to: i64, amounts: &[i64]) {
-        let (first, last) = (self.touch(from), self.touch(to));
+        let using = u32::from(amounts.len() > 1);
+        self.touch(from, using);
+        let last = self.touch(to, using);
+        let first = self.find(from).unwrap_or(last);
         self.change(first, last, amounts, 1);
     }
 
@@ -47,8 +52,9 @@ impl Planner {
         let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) else { return };
         self.change(first, last, amounts, -1);
         // The later one first, so that the other keeps its place.
-        self.release(last);
-        self.release(first);
+        let using = u32::from(amounts.len() > 1);
+        self.release(last, using);
+        self.release(first, using);
     }
 
     /// Uses less in `[from, to)` of a span that stays.
@@ -71,10 +77,10 @@ impl Planner {
         peak
     }
 
-    /// Points after an instant, ascending.
+    /// Points after an instant, ascending; those where nobody uses more than the way through are none.
     pub(crate) fn points_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
         let start = self.points.partition_point(|point| point.at <= at);
-        self.points[start..].iter().map(|point| point.at)
+        self.points[start..].iter().filter(|point| point.using > 0).map(|point| point.at)
     }
 
     fn find(&self, at: i64) -> Result<usize, usize> {
@@ -82,14 +88,15 @@ impl Planner {
     }
 
     /// The place of a point, which is made if there is none; one more span begins or ends there.
-    fn touch(&mut self, at: i64) -> usize {
+    fn touch(&mut self, at: i64, using: u32) -> usize {
         match self.find(at) {
             Ok(place) => {
                 self.points[place].spans += 1;
+                self.points[place].using += using;
                 place
             }
             Err(place) => {
-                self.points.insert(place, Point { at, spans: 1 });
+                self.points.insert(place, Point { at, spans: 1, using });
                 let row: Row = if place == 0 {
                     SmallVec::from_elem(0, self.width)
                 } else {
@@ -102,7 +109,8 @@ impl Planner {
         }
     }
 
-    fn release(&mut self, place: usize) {
+    fn release(&mut self, place: usize, using: u32) {
+        self.points[place].using -= using;
         self.points[place].spans -= 1;
         if self.points[place].spans == 0 {
             self.points.remove(place);

@@ -294,6 +294,7 @@ impl Walk<'_> {
             let groups = found.get(level.kind);
             let count = level.count.choose(choose::qualified(groups));
             if count == 0 {
+                self.refused = true;
                 return None;
             }
             choose::sort(groups, order, false);

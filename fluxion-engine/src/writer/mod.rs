@@ -99,6 +99,8 @@ pub(crate) struct Writer {
     shortened: bool,
     /// Vertices and edges that were gathered, and not written yet.
     stale: jgf::Parts,
+    /// What nodes contribute that could not be written, and is tried again each time.
+    stuck: rlite::Rlite,
 }
 
 impl Writer {
@@ -111,21 +113,63 @@ impl Writer {
         about: About<'_>,
         style: Style,
     ) -> Result<String, Error> {
+        let short = matches!(format, MatchFormat::JgfShorthand | MatchFormat::Rv1Shorthand);
+        self.write_some(format, graph, emitted, short, about, style)
+    }
+
+    /// Writes that nothing was found. As upstream, which writes what it has in any case, that is an error where there is
+    /// something that cannot be written, and where nothing must not be written.
+    pub(crate) fn nothing(&mut self, format: MatchFormat, graph: &Graph) -> Result<(), Error> {
+        let about = About { starttime: 0, expiration: 0, queue: None };
+        match format {
+            MatchFormat::Rlite | MatchFormat::Rv1 | MatchFormat::Rv1Nosched | MatchFormat::Rv1Shorthand => {
+                self.write(format, graph, &[], about, WIDE).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes everything, also in a shorthand.
+    pub(crate) fn write_all(
+        &mut self,
+        format: MatchFormat,
+        graph: &Graph,
+        emitted: &[Emitted],
+        about: About<'_>,
+        style: Style,
+    ) -> Result<String, Error> {
+        self.write_some(format, graph, emitted, false, about, style)
+    }
+
+    fn write_some(
+        &mut self,
+        format: MatchFormat,
+        graph: &Graph,
+        emitted: &[Emitted],
+        short: bool,
+        about: About<'_>,
+        style: Style,
+    ) -> Result<String, Error> {
         Ok(match format {
             MatchFormat::Simple => simple::write(graph, emitted),
             MatchFormat::PrettySimple => simple::pretty(graph, emitted),
-            MatchFormat::Jgf => self.graph(graph, emitted, false, style)?,
-            MatchFormat::JgfShorthand => self.graph(graph, emitted, true, style)?,
-            MatchFormat::Rlite => rlite::Rlite::gather(graph, emitted).rlite(style)?,
+            MatchFormat::Jgf | MatchFormat::JgfShorthand => self.graph(graph, emitted, short, style)?,
+            MatchFormat::Rlite => {
+                self.stuck.gather(graph, emitted);
+                let text = self.stuck.rlite(style)?;
+                self.stuck = rlite::Rlite::default();
+                text
+            }
             MatchFormat::Rv1Nosched => {
-                let gathered = rlite::Rlite::gather(graph, emitted);
-                if gathered.is_empty() {
+                self.stuck.gather(graph, emitted);
+                if self.stuck.is_empty() {
                     return Ok(String::new());
                 }
-                format!("{}}}{}", gathered.rv1(graph, about, style)?, style.end)
+                let text = format!("{}}}{}", self.stuck.rv1(graph, about, style)?, style.end);
+                self.stuck = rlite::Rlite::default();
+                text
             }
-            MatchFormat::Rv1 => self.rv1(graph, emitted, false, about, style)?,
-            MatchFormat::Rv1Shorthand => self.rv1(graph, emitted, true, about, style)?,
+            MatchFormat::Rv1 | MatchFormat::Rv1Shorthand => self.rv1(graph, emitted, short, about, style)?,
             MatchFormat::Placement => {
                 let text = "match_format: placement is only for slots of pool units".to_owned();
                 return Err(Error { reason: Reason::NotOffered, text });
@@ -143,14 +187,14 @@ impl Writer {
         if parts.is_edgeless() {
             return Err(Error { reason: Reason::NotFound, text: "jgf: vertices without an edge".to_owned() });
         }
-        Ok(format!("{}{}", self.document(&parts, short, style), style.end))
+        Ok(format!("{}{}", self.document(&parts, style), style.end))
     }
 
-    fn document(&self, parts: &jgf::Parts, short: bool, style: Style) -> String {
+    fn document(&self, parts: &jgf::Parts, style: Style) -> String {
         let Style { comma, colon, .. } = style;
         let mut out = format!("{{\"graph\"{colon}");
         parts.write(&mut out, style);
-        if short && self.shortened {
+        if self.shortened {
             out.push_str(&format!("{comma}\"writer\"{colon}\"fluxion:jgf_shorthand\""));
         }
         out.push('}');
@@ -166,22 +210,23 @@ impl Writer {
         style: Style,
     ) -> Result<String, Error> {
         let Style { comma, colon, end } = style;
-        let gathered = rlite::Rlite::gather(graph, emitted);
+        self.stuck.gather(graph, emitted);
         // As upstream: what a grant without cores adds here is only written with the next that has some.
         let mut parts = std::mem::take(&mut self.stale);
         self.shortened |= parts.add(graph, emitted, short, style);
-        if gathered.is_empty() {
+        if self.stuck.is_empty() {
             self.stale = parts;
             return Ok(String::new());
         }
-        let mut out = match gathered.rv1(graph, about, style) {
+        let mut out = match self.stuck.rv1(graph, about, style) {
             Ok(out) => out,
             Err(error) => {
                 self.stale = parts;
                 return Err(error);
             }
         };
-        out.push_str(&format!("{comma}\"scheduling\"{colon}{}", self.document(&parts, short, style)));
+        self.stuck = rlite::Rlite::default();
+        out.push_str(&format!("{comma}\"scheduling\"{colon}{}", self.document(&parts, style)));
         if let Some(queue) = about.queue {
             let queue = serde_json::Value::from(queue);
             out.push_str(&format!(

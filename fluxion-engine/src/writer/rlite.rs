@@ -10,10 +10,12 @@ use crate::graph::{Graph, TypeId, VertexId};
 use crate::{Error, hostlist, idset};
 
 /// What nodes contribute.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Rlite {
     nodes: Vec<Node>,
 }
 
+#[derive(Debug, Clone)]
 struct Node {
     vertex: VertexId,
     rank: i64,
@@ -25,8 +27,8 @@ type Children = BTreeMap<&'static str, Vec<i64>>;
 
 impl Rlite {
     /// What was emitted since the last node belongs to the next one.
-    pub(super) fn gather(graph: &Graph, emitted: &[Emitted]) -> Self {
-        let (mut nodes, mut children, mut units) = (Vec::new(), Children::new(), false);
+    pub(super) fn gather(&mut self, graph: &Graph, emitted: &[Emitted]) {
+        let (mut children, mut units) = (Children::new(), false);
         for one in emitted {
             let kind = graph.kind(one.vertex);
             if kind == TypeId::CORE {
@@ -36,23 +38,22 @@ impl Rlite {
             } else if kind == TypeId::NODE || kind == TypeId::STORAGE_NODE {
                 let (children, units) = (std::mem::take(&mut children), std::mem::take(&mut units));
                 if units || !children.is_empty() {
-                    nodes.push(Node { vertex: one.vertex, rank: graph.rank(one.vertex).into(), children });
+                    self.nodes.push(Node { vertex: one.vertex, rank: graph.rank(one.vertex).into(), children });
                 }
             } else {
                 units |= graph.is_pool(one.vertex);
             }
         }
-        Rlite { nodes }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The list alone; "" if there is nothing to list.
+    /// The list alone. As upstream, nothing to list is an error.
     pub(super) fn rlite(&self, style: Style) -> Result<String, Error> {
         if self.nodes.is_empty() {
-            return Ok(String::new());
+            return Err(Error::invalid("writer emit: no cores and no GPUs"));
         }
         Ok(format!("{}{}", self.list(style)?, style.end))
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use fluxion_engine::UpdateReader;
 
+use super::matching::RULE;
 use super::{MALFORMED, number, read};
 use crate::session::Session;
 
@@ -41,6 +42,6 @@ pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Resul
 
 /// The engine does not walk as upstream does, and does not count its steps.
 fn counts(session: &mut Session, what: &str) -> io::Result<()> {
-    session.granted(format_args!("INFO: {what}CANCEL PREORDER COUNT=\"0\"\n"))?;
-    session.granted(format_args!("INFO: {what}CANCEL POSTORDER COUNT=\"0\"\n"))
+    session.granted(format_args!("{RULE}INFO: {what}CANCEL PREORDER COUNT=\"0\"\n"))?;
+    session.granted(format_args!("INFO: {what}CANCEL POSTORDER COUNT=\"0\"\n{RULE}"))
 }

@@ -76,7 +76,8 @@ impl Engine {
         let all = self.jobs.values_mut().chain(self.lost.iter_mut().map(|(_, job)| job));
         for job in all {
             for touch in &mut job.touches {
-                let (old, new) = (before.tracked(&self.graph, touch.vertex), schedule.filters.tracked(&self.graph, touch.vertex));
+                let (old, new) =
+                    (before.tracked(&self.graph, touch.vertex), schedule.filters.tracked(&self.graph, touch.vertex));
                 if !touch.below.is_empty() && old != new {
                     let used = |kind| old.iter().position(|known| *known == kind).map_or(0, |at| touch.below[at]);
                     let below = new.iter().map(|kind| used(*kind)).collect();

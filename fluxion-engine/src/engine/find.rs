@@ -89,9 +89,7 @@ impl Search<'_> {
                 self.job = Some(*id);
                 let mut all = HashMap::new();
                 if let Some(job) = self.engine.jobs.get(id) {
-                    all.extend(
-                        job.touches.iter().enumerate().map(|(at, touch)| (touch.vertex, (touch.exclusive, at))),
-                    );
+                    all.extend(job.touches.iter().enumerate().map(|(at, touch)| (touch.vertex, (touch.exclusive, at))));
                 }
                 self.touched.insert(*id, all);
             }

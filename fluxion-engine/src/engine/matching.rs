@@ -218,10 +218,9 @@ impl Engine {
 
     fn now_for(&self, ask: &Ask<'_>) -> Result<Found, Error> {
         match &ask.form {
-            Form::Flat(_) => self
-                .find_flat(ask, window(ask.spec, self.now), Status::Heeded)
-                .map(Found::Flat)
-                .ok_or_else(Error::busy),
+            Form::Flat(_) => {
+                self.find_flat(ask, window(ask.spec, self.now), Status::Heeded).map(Found::Flat).ok_or_else(Error::busy)
+            }
             Form::Walk(requests) => {
                 let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
                 let mut last = Error::busy();
@@ -302,8 +301,7 @@ impl Engine {
     }
 
     fn soonest_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>) -> Option<(Vec<flat::Pick>, i64)> {
-        let attempt =
-            |at: i64| self.find_flat(ask, window(ask.spec, at), Status::Heeded).map(|found| (found, at));
+        let attempt = |at: i64| self.find_flat(ask, window(ask.spec, at), Status::Heeded).map(|found| (found, at));
         if request.shapes.len() == 1 && !self.graph.pools.has_planned() {
             let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);
             return attempt(request.earliest(&self.graph, &rows)?);

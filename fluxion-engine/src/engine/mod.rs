@@ -118,7 +118,8 @@ impl Engine {
 
     /// A graph that was read before.
     pub fn with_graph(mut graph: Graph, options: Options) -> Result<Self, Error> {
-        let filters = Filters::read(&options.prune_filters, &mut graph).map_err(|error| error.as_reason(Reason::Setup))?;
+        let filters =
+            Filters::read(&options.prune_filters, &mut graph).map_err(|error| error.as_reason(Reason::Setup))?;
         let mut schedule = Schedule::new(filters);
         schedule.prime(&graph);
         let mut weights = Weights::default();

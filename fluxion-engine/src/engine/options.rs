@@ -72,9 +72,8 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
         Some(name) => Policy::parse(name).ok_or_else(|| format!("matcher_policy: {name:?}: can't create matcher"))?,
     };
     // As upstream: an unknown name means simple.
-    let format = text("match_format")?.map_or(defaults.format, |name| {
-        MatchFormat::parse(name).unwrap_or(MatchFormat::Simple)
-    });
+    let format =
+        text("match_format")?.map_or(defaults.format, |name| MatchFormat::parse(name).unwrap_or(MatchFormat::Simple));
     let prune_filters = text("prune_filters")?.map_or(defaults.prune_filters, str::to_owned);
     // Read for its type only: what it tunes does not exist here.
     text("load_allowlist")?;

@@ -54,7 +54,8 @@ impl Engine {
             UpdateReader::Rv1exec => {
                 let ranges = ranks(text)?;
                 let within = |rank: i32| {
-                    u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+                    u32::try_from(rank)
+                        .is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
                 };
                 (self.release_ranks(id, &within), false)
             }

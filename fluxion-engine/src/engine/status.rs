@@ -35,7 +35,8 @@ impl Engine {
                 [(one, last)] if one == last => i32::try_from(one).into_iter().collect(),
                 _ => {
                     let within = |rank: &i32| {
-                        u32::try_from(*rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (first..=last).contains(&&rank)))
+                        u32::try_from(*rank)
+                            .is_ok_and(|rank| ranges.iter().any(|(first, last)| (first..=last).contains(&&rank)))
                     };
                     self.graph.ranks().into_iter().filter(within).collect()
                 }
@@ -59,9 +60,8 @@ impl Engine {
             [(one, last)] if one == last => {
                 let one = i32::try_from(one).map_err(|_| wrong())?;
                 let of_rank = self.graph.of_rank(one);
-                let is_node = |vertex: &&VertexId| {
-                    [TypeId::NODE, TypeId::STORAGE_NODE].contains(&self.graph.kind(**vertex))
-                };
+                let is_node =
+                    |vertex: &&VertexId| [TypeId::NODE, TypeId::STORAGE_NODE].contains(&self.graph.kind(**vertex));
                 let node = of_rank.iter().find(is_node).ok_or_else(wrong)?;
                 Ok(self.graph.is_marked_up(*node))
             }

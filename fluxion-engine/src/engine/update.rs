@@ -170,7 +170,8 @@ fn named(graph: &Graph, text: &str, short: bool) -> Result<Vec<(VertexId, bool)>
     };
     let mut all = Vec::with_capacity(document.nodes.len());
     for node in &document.nodes {
-        if u32::try_from(node.rank).is_ok_and(|rank| free.iter().any(|(first, last)| (*first..=*last).contains(&rank))) {
+        if u32::try_from(node.rank).is_ok_and(|rank| free.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+        {
             continue;
         }
         let vertex = graph.find(&node.path, node.rank).ok_or_else(|| Error {
@@ -243,7 +244,9 @@ fn of_rank(
         for (first, last) in idset::parse(ids)? {
             for id in first..=last {
                 let is_it = |vertex: &&VertexId| {
-                    graph.id(**vertex) == i64::from(id) && graph.kind_name(**vertex) == *kind && graph.parent(**vertex) == Some(node)
+                    graph.id(**vertex) == i64::from(id)
+                        && graph.kind_name(**vertex) == *kind
+                        && graph.parent(**vertex) == Some(node)
                 };
                 let vertex = vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;
                 all.push((*vertex, true));

@@ -63,8 +63,7 @@ impl Graph {
         let row = self.row(rank)?;
         let node = self.pools.vertices()[row];
         let type_id = self.types.intern(kind)?;
-        let pools: Vec<VertexId> =
-            self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
+        let pools: Vec<VertexId> = self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
         if let Some(whole) = pools.iter().find(|id| !self.is_pool(**id)) {
             return Err(Error::invalid(format!("vertex {}: is handed out whole, not a pool", self.path(*whole))));
         }

@@ -13,6 +13,8 @@ use crate::graph::{Builder, Graph, NewVertex, PoolTypes, TextId, VertexId};
 
 /// The subsystem that is read; edges and paths of others are passed over.
 const CONTAINMENT: &str = "containment";
+/// Stands for a vertex that is in other subsystems only, and is left out.
+const ELSEWHERE: usize = u32::MAX as usize;
 
 /// A vertex as the document has it, defaults filled in.
 #[derive(Debug, Clone)]
@@ -81,6 +83,9 @@ struct Load<'a> {
 
 impl<'a> Sink<'a> for Load<'a> {
     fn node(&mut self, id: Cow<'a, str>, node: NodeText<'a>) -> Result<(), Error> {
+        if node.path.is_empty() {
+            return self.ids.add(id, ELSEWHERE);
+        }
         self.ids.add(id, self.builder.len())?;
         let builder = &mut self.builder;
         let plain = node.id != -1 && is_plain(&node.name, &node.basename, node.id);
@@ -104,6 +109,9 @@ impl<'a> Sink<'a> for Load<'a> {
 
     fn edge(&mut self, source: &str, target: &str) -> Result<(), Error> {
         let (source, target) = (self.ids.find(source)?, self.ids.find(target)?);
+        if source == ELSEWHERE || target == ELSEWHERE {
+            return Err(Error::invalid("edge: containment of a vertex without a containment path"));
+        }
         self.builder.edge(VertexId::at(source), VertexId::at(target))
     }
 
@@ -324,7 +332,11 @@ impl<'a, S: Sink<'a>> Visitor<'a> for BodySeed<'_, S> {
                 "edges" => {
                     edges = true;
                     // Edges name vertices: those that come first have to wait.
-                    if nodes { map.next_value_seed(EdgesSeed(self.0))? } else { early = map.next_value::<Vec<Edge<'a>>>()? }
+                    if nodes {
+                        map.next_value_seed(EdgesSeed(self.0))?
+                    } else {
+                        early = map.next_value::<Vec<Edge<'a>>>()?
+                    }
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }

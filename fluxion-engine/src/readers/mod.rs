@@ -1,6 +1,8 @@
 //! Documents to graphs: one module per format.
 
+mod grug;
 pub(crate) mod jgf;
+pub(crate) mod rv1exec;
 
 use crate::graph::{Graph, PoolTypes};
 use crate::{Error, Reason};
@@ -40,6 +42,10 @@ pub fn read(format: Format, text: &str, pool_types: PoolTypes) -> Result<Graph, 
     match format {
         // A shorthand leaves out what follows from a graph that is there already: the first graph is whole.
         Format::Jgf | Format::JgfShorthand => jgf::read(text, pool_types),
-        other => Err(Error { reason: Reason::NotOffered, text: format!("load_format: {other:?} is not offered") }),
+        Format::Grug => grug::read(text, pool_types),
+        Format::Rv1exec => rv1exec::read(text, pool_types),
+        Format::Hwloc => {
+            Err(Error { reason: Reason::NotOffered, text: "load_format: hwloc is not offered".to_owned() })
+        }
     }
 }

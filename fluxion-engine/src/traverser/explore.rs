@@ -28,13 +28,8 @@ struct Kind {
 
 impl Sieve {
     pub(crate) fn new(levels: &[Level], slots: u64) -> Self {
-        let kind = |level: &Level| Kind {
-            kind: level.kind,
-            share: most(level.count),
-            missing: slots,
-            have: 0,
-            seen: 0,
-        };
+        let kind =
+            |level: &Level| Kind { kind: level.kind, share: most(level.count), missing: slots, have: 0, seen: 0 };
         Sieve { kinds: levels.iter().map(kind).collect() }
     }
 

@@ -64,8 +64,7 @@ pub(crate) enum Miss {
 impl Traversal<'_> {
     /// Where a request fits from `from` on for so many seconds.
     pub(crate) fn at(&self, request: &Request, from: i64, seconds: i64) -> Result<Selection, Miss> {
-        let window =
-            Window { from, to: from.saturating_add(seconds), is_now: from == self.now, status_ignored: false };
+        let window = Window { from, to: from.saturating_add(seconds), is_now: from == self.now, status_ignored: false };
         self.find(request, window)
     }
 

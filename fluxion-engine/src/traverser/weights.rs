@@ -49,11 +49,7 @@ impl Weights {
     }
 
     /// Children in the order in which they are to be visited.
-    pub(crate) fn order<'a>(
-        &'a self,
-        graph: &'a Graph,
-        vertex: VertexId,
-    ) -> impl Iterator<Item = VertexId> + use<'a> {
+    pub(crate) fn order<'a>(&'a self, graph: &'a Graph, vertex: VertexId) -> impl Iterator<Item = VertexId> + use<'a> {
         let children = self.by_uniq_id(graph, vertex);
         let parent = self.parents.get(&vertex);
         let all = if parent.is_none() { children } else { &[] };

@@ -88,7 +88,8 @@ impl Rlite {
     /// R, up to but without its last brace.
     pub(super) fn rv1(&self, graph: &Graph, about: About<'_>, style: Style) -> Result<String, Error> {
         let Style { comma, colon, .. } = style;
-        let mut out = format!("{{\"version\"{colon}1{comma}\"execution\"{colon}{{\"R_lite\"{colon}{}", self.list(style)?);
+        let mut out =
+            format!("{{\"version\"{colon}1{comma}\"execution\"{colon}{{\"R_lite\"{colon}{}", self.list(style)?);
         let mut nodes: Vec<&Node> = self.nodes.iter().collect();
         nodes.sort_by_key(|node| node.rank);
         let hosts: Vec<_> = nodes.iter().map(|node| graph.name(node.vertex)).collect();

@@ -242,7 +242,7 @@ fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
 }
 
 /// Ids that every function takes.
-pub(super) fn valid(jobid: u64) -> Result<u64, Failure> {
+pub(crate) fn valid(jobid: u64) -> Result<u64, Failure> {
     if jobid > JOBID_MAX {
         return Err(Failure { errno: errno::EOVERFLOW, text: format!("jobid: {jobid} is larger than 2^63-1") });
     }

@@ -7,7 +7,7 @@ pub(crate) mod extensions;
 pub(crate) mod graph;
 pub(crate) mod jobs;
 pub(crate) mod lifecycle;
-mod text;
+pub(crate) mod text;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,9 +28,9 @@ struct Context {
 }
 
 /// Why a call fails: errno, and a text for people ("" if the errno says it all).
-struct Failure {
-    errno: c_int,
-    text: String,
+pub(crate) struct Failure {
+    pub(crate) errno: c_int,
+    pub(crate) text: String,
 }
 
 impl From<Error> for Failure {
@@ -51,7 +51,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    fn invalid(text: &str) -> Self {
+    pub(crate) fn invalid(text: &str) -> Self {
         Failure { errno: errno::EINVAL, text: text.to_owned() }
     }
 }

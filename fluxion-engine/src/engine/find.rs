@@ -157,7 +157,10 @@ impl Search<'_> {
             Term::Filter(wanted) => *wanted,
             Term::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
             Term::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
-            Term::Span(id) | Term::Tag(id) => self.touched[id].contains_key(&vertex),
+            Term::Tag(id) => self.touched[id].contains_key(&vertex),
+            Term::Span(id) => self.touched[id]
+                .get(&vertex)
+                .is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty()),
             Term::Names(names) => names.iter().any(|name| *name == graph.name(vertex)),
             Term::Property(name) => graph.property(vertex, name).is_some(),
         }

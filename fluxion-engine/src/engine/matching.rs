@@ -463,8 +463,7 @@ impl Engine {
     /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
     fn weigh(&mut self, selection: &Selection) {
         for marked in &selection.marked {
-            if !self.graph.children(marked.vertex).is_empty() {
-                let left = self.schedule.last_free(&self.graph, marked.vertex, self.now);
+            if let Some(left) = self.schedule.last_free(&self.graph, marked.vertex, self.now) {
                 self.weights.set(&self.graph, marked.vertex, left);
             }
         }

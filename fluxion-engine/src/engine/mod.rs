@@ -124,8 +124,9 @@ impl Engine {
         schedule.prime(&graph);
         let mut weights = Weights::default();
         weights.prime(&graph);
-        let up = graph.vertices().filter(|vertex| graph.is_node(*vertex) && graph.is_marked_up(*vertex)).count();
-        let nodes_up = i64::try_from(up).unwrap_or(i64::MAX);
+        // As upstream: a node that the document has down is counted off twice.
+        let nodes = graph.vertices().filter(|vertex| graph.is_node(*vertex));
+        let nodes_up = nodes.map(|node| if graph.is_marked_up(node) { 1 } else { -1 }).sum();
         Ok(Engine {
             graph,
             schedule,

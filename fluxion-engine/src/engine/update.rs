@@ -125,6 +125,9 @@ impl Engine {
         for (vertex, exclusive) in &vertices {
             if !self.schedule.is_free(*vertex, at, to) {
                 let name = self.graph.name(*vertex);
+                if *exclusive {
+                    return Err(Error { reason: Reason::Busy, text: format!("can't add span into {name}.") });
+                }
                 return Err(Error::invalid(format!("update_vertex: {name} is unavailable.")));
             }
             if *exclusive && self.graph.is_pool(*vertex) {

@@ -88,12 +88,12 @@ impl Schedule {
         self.filters.shrink(graph, top, parent)
     }
 
-    /// What is left, at an instant, of the last type that a vertex tracks; 0 if it tracks none.
-    pub(crate) fn last_free(&self, graph: &Graph, vertex: VertexId, at: i64) -> i64 {
+    /// What is left, at an instant, of the last type that a vertex tracks; `None` if it tracks none, or there is none of it.
+    pub(crate) fn last_free(&self, graph: &Graph, vertex: VertexId, at: i64) -> Option<i64> {
         let totals = self.filters.totals(graph, vertex);
-        let Some(total) = totals.last() else { return 0 };
+        let total = totals.last().filter(|total| **total > 0)?;
         let used = self.planner(vertex).map_or(0, |planner| planner.peak(at, at.saturating_add(1), totals.len()));
-        i64::try_from(*total).unwrap_or(i64::MAX) - used
+        Some(i64::try_from(*total).unwrap_or(i64::MAX) - used)
     }
 
     #[inline]

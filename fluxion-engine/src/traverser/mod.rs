@@ -22,7 +22,7 @@ use weights::Weights;
 use crate::graph::{Graph, TypeId};
 use crate::pools::Moment;
 use crate::schedule::Schedule;
-use crate::time::{FAR, When};
+use crate::time::{FAR, WINDOW_SECONDS, When};
 
 /// Which traverser walks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -91,7 +91,8 @@ impl Traversal<'_> {
         Err(last)
     }
 
-    /// Whether there are nodes enough to be worth a walk. `far`: at the end of time, not now; `status_ignored`: also those
+    /// Whether there are nodes enough to be worth a walk. `far`: at the end of the
+    /// window, not now; `status_ignored`: also those
     /// that are down.
     pub(crate) fn feasible(&self, request: &Request, far: bool, status_ignored: bool) -> bool {
         let target = i64::try_from(request.nodes()).unwrap_or(i64::MAX);
@@ -100,7 +101,7 @@ impl Traversal<'_> {
             return false;
         }
         let graph = self.graph;
-        let (from, to) = if far { (FAR - 2, FAR - 1) } else { (self.now, self.now + 1) };
+        let (from, to) = if far { (WINDOW_SECONDS - 1, WINDOW_SECONDS) } else { (self.now, self.now + 1) };
         let mut missing = target;
         for node in graph.vertices().filter(|vertex| graph.is_node(*vertex) && graph.is_linked(*vertex)) {
             if missing <= 0 {

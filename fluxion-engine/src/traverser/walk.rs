@@ -121,6 +121,7 @@ impl Walk<'_> {
         let kind = self.graph.kind(vertex);
         let matched = self.classify(vertex, kind, levels, pristine);
         if matches!(matched, Match::None) {
+            self.refused = true;
             return None;
         }
         self.visits.0 += 1;

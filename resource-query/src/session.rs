@@ -105,9 +105,9 @@ impl Session {
         self.stdout.flush()
     }
 
-    /// An id is taken: ids that follow are larger.
+    /// An id is used: the next job gets the one after it, as upstream does, also where that was used before.
     pub(crate) fn took_id(&mut self, id: u64) {
-        self.next_job = self.next_job.max(id.saturating_add(1));
+        self.next_job = id.saturating_add(1);
     }
 
     fn describe_graph(&mut self, took: Duration) -> io::Result<()> {

@@ -15,7 +15,7 @@ pub(super) const RULE: &str = "INFO: =============================\n";
 pub(super) fn one(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [subcommand, file] = words else { return session.wrong(format_args!("{MALFORMED}")) };
     match operation(subcommand) {
-        Some(op) => matched(session, op, file),
+        Some(op) => matched(session, op, file).map(|_| ()),
         None => session.wrong(format_args!("unknown subcmd {subcommand}")),
     }
 }
@@ -29,7 +29,10 @@ pub(super) fn several(session: &mut Session, words: &[&str]) -> io::Result<()> {
         return session.wrong(format_args!("unknown subcmd {subcommand}"));
     };
     for file in files {
-        matched(session, op, file)?;
+        // The jobs are one another's neighbours: where one finds no place, the rest is not tried.
+        if !matched(session, op, file)? {
+            break;
+        }
     }
     Ok(())
 }
@@ -46,8 +49,9 @@ fn operation(subcommand: &str) -> Option<MatchOp> {
     })
 }
 
-fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<()> {
-    let Some(text) = read(session, file)? else { return Ok(()) };
+/// Whether it was granted.
+fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
+    let Some(text) = read(session, file)? else { return Ok(false) };
     let started = Instant::now();
     let id = session.next_job;
     let answer = Jobspec::parse(&text).and_then(|spec| session.engine.match_spec(op, &spec, id));
@@ -58,8 +62,9 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<()> {
         session.wrong(format_args!("{file}: {error}"))?;
     }
     if op == MatchOp::Satisfiability {
-        return satisfiable(session, &answer, took);
+        return satisfiable(session, &answer, took).map(|()| answer.is_ok());
     }
+    let keeps = matches!(op, MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve);
     match answer {
         Ok(grant) => {
             session.matches.add(took);
@@ -71,15 +76,17 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<()> {
                 session.engine.set_overhead(id, took.as_secs_f64());
             }
             print(session, id, &grant, if keeps { None } else { Some("MATCHED") })?;
-            elapsed(session, took)
+            elapsed(session, took)?;
+            Ok(true)
         }
         Err(error) => {
             refused(session, id, &error, took)?;
             // An id is used up by what would have fitted another time, not by what was wrong.
-            if matches!(error.reason, Reason::Busy | Reason::Unsatisfiable) {
+            if keeps && matches!(error.reason, Reason::Busy | Reason::Unsatisfiable) {
                 session.took_id(id);
             }
-            visits(session)
+            visits(session)?;
+            Ok(false)
         }
     }
 }

@@ -278,11 +278,11 @@ impl Engine {
     fn alternatives(&self, spec: &Jobspec) -> Result<Vec<Request>, Error> {
         let filters = &self.schedule.filters;
         if self.options.traverser == Traverser::Simple {
-            return Ok(vec![Request::of(&self.graph, filters, spec)?]);
+            return Ok(vec![Request::of(&self.graph, filters, spec, false)?]);
         }
         let mut requests = Vec::new();
         for resources in expand(&spec.resources)? {
-            requests.push(Request::of(&self.graph, filters, &Jobspec { resources, ..spec.clone() })?);
+            requests.push(Request::of(&self.graph, filters, &Jobspec { resources, ..spec.clone() }, true)?);
         }
         Ok(requests)
     }

@@ -38,17 +38,23 @@ pub(crate) struct Request {
     /// Types of which a vertex is taken with everything below it.
     pub(crate) exclusive_kinds: SmallVec<[TypeId; 2]>,
     pub(crate) constraint: Option<Constraint>,
+    /// Where several slots are siblings: the first of them, and what all of them are made of, each type once.
+    pub(crate) unions: Vec<(usize, Levels)>,
+    /// Sibling slots are alternatives.
+    flexible: bool,
 }
 
 impl Request {
     /// The request of a jobspec, or why it makes no sense on any graph.
-    pub(crate) fn of(graph: &Graph, filters: &Filters, spec: &Jobspec) -> Result<Self, Error> {
+    pub(crate) fn of(graph: &Graph, filters: &Filters, spec: &Jobspec, flexible: bool) -> Result<Self, Error> {
         let mut request = Request {
             levels: Vec::new(),
             top: 0..0,
             needs: Needs::new(),
             exclusive_kinds: SmallVec::new(),
             constraint: spec.constraint.clone(),
+            unions: Vec::new(),
+            flexible,
         };
         let (top, needs) = request.lay(graph, filters, &spec.resources)?;
         request.top = top;
@@ -86,6 +92,7 @@ impl Request {
         }
         let range = start..self.levels.len();
         let mut all = Needs::new();
+        let mut alternatives: Option<Needs> = None;
         for (at, resource) in range.clone().zip(siblings) {
             let (with, needs) = self.lay(graph, filters, &resource.with)?;
             let level = &mut self.levels[at];
@@ -93,14 +100,56 @@ impl Request {
             if filters.is_tracked(level.kind) {
                 add(&mut all, level.kind, min);
             }
-            for (kind, amount) in &needs {
-                add(&mut all, *kind, amount.saturating_mul(min));
+            if self.flexible && level.kind == TypeId::SLOT {
+                // Of alternatives no more is sure than what each of them needs.
+                let own: Needs = needs.iter().map(|(kind, amount)| (*kind, amount.saturating_mul(min))).collect();
+                alternatives = Some(match alternatives {
+                    None => own,
+                    Some(others) => least(&others, &own),
+                });
+            } else {
+                for (kind, amount) in &needs {
+                    add(&mut all, *kind, amount.saturating_mul(min));
+                }
             }
             level.with = with;
             level.needs = needs;
         }
+        for (kind, amount) in alternatives.unwrap_or_default() {
+            add(&mut all, kind, amount);
+        }
+        self.unite(&range);
         Ok((range, all))
     }
+
+    /// Lays out what sibling slots are made of together, if there are several.
+    fn unite(&mut self, siblings: &Levels) {
+        let slots: SmallVec<[usize; 4]> =
+            siblings.clone().filter(|at| self.levels[*at].kind == TypeId::SLOT).collect();
+        if slots.len() < 2 {
+            return;
+        }
+        let start = self.levels.len();
+        for slot in &slots {
+            for part in self.levels[*slot].with.clone() {
+                if !self.levels[start..].iter().any(|known| known.kind == self.levels[part].kind) {
+                    let level = self.levels[part].clone();
+                    self.levels.push(level);
+                }
+            }
+        }
+        self.unions.push((slots[0], start..self.levels.len()));
+    }
+}
+
+/// What both need.
+fn least(one: &Needs, other: &Needs) -> Needs {
+    one.iter()
+        .filter_map(|(kind, amount)| {
+            let (_, also) = other.iter().find(|(known, _)| known == kind)?;
+            Some((*kind, *amount.min(also)))
+        })
+        .collect()
 }
 
 fn add(needs: &mut Needs, kind: TypeId, amount: u64) {

@@ -143,7 +143,12 @@ impl Walk<'_> {
         let mut inside = Gathered::default();
         let start = self.edges.len();
         match matched {
-            Match::Slot(slot) => self.slots(vertex, slot, levels, below, &mut inside),
+            Match::Slot(slot) => {
+                if !self.slots(vertex, slot, levels, below, &mut inside) {
+                    self.refused = true;
+                    return None;
+                }
+            }
             Match::Resource(at) => {
                 let with = self.request.levels[at].with.clone();
                 self.explore(vertex, &with, false, exclusive, below, 1, &mut inside);
@@ -210,13 +215,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Forms slots from what lies directly below a vertex.
-    fn slots(&mut self, vertex: VertexId, slot: usize, levels: &Levels, prefix: i64, found: &mut Gathered) {
+    /// Forms slots from what lies directly below a vertex. `false`: that went wrong.
+    fn slots(&mut self, vertex: VertexId, slot: usize, levels: &Levels, prefix: i64, found: &mut Gathered) -> bool {
         if self.flexible {
             let options: SmallVec<[usize; 4]> = self.slot_options(levels, slot);
             if options.len() > 1 {
-                self.flexible_slots(vertex, &options, prefix, found);
-                return;
+                return self.flexible_slots(vertex, &options, prefix, found);
             }
         }
         let level = &self.request.levels[slot];
@@ -225,6 +229,7 @@ impl Walk<'_> {
         let mut inside = Gathered::default();
         self.explore(vertex, &parts, false, true, prefix, wanted, &mut inside);
         self.pack(vertex, slot, prefix, inside, found);
+        true
     }
 
     /// Candidates of the parts of a slot, in order, packed slot by slot.
@@ -289,8 +294,8 @@ impl Walk<'_> {
     /// Chooses for each level the best of what was found, all levels or nothing.
     fn choose(&mut self, levels: &Levels, found: &mut Gathered, order: Order) -> Option<Range<usize>> {
         let request = self.request;
-        let start = self.chosen.len();
-        let mut picked: SmallVec<[Edge; 8]> = SmallVec::new();
+        // Of siblings of one type, such as alternative slots, the last one says how many: as upstream.
+        let mut picked: SmallVec<[(TypeId, SmallVec<[Edge; 4]>); 2]> = SmallVec::new();
         for level in request.of_range(levels) {
             let groups = found.get(level.kind);
             let count = level.count.choose(choose::qualified(groups));
@@ -299,16 +304,23 @@ impl Walk<'_> {
                 return None;
             }
             choose::sort(groups, order, false);
-            let mut have = 0_u64;
+            let (mut have, mut edges) = (0_u64, SmallVec::new());
             for group in groups.iter() {
                 if have >= count {
                     break;
                 }
                 have = have.saturating_add(group.count);
-                picked.extend_from_slice(&self.edges[group.from as usize..group.to as usize]);
+                edges.extend_from_slice(&self.edges[group.from as usize..group.to as usize]);
+            }
+            match picked.iter_mut().find(|(kind, _)| *kind == level.kind) {
+                Some(before) => before.1 = edges,
+                None => picked.push((level.kind, edges)),
             }
         }
-        self.chosen.extend_from_slice(&picked);
+        let start = self.chosen.len();
+        for (_, edges) in &picked {
+            self.chosen.extend_from_slice(edges);
+        }
         Some(start..self.chosen.len())
     }
 
@@ -328,10 +340,15 @@ impl Walk<'_> {
                 slot = Some(at);
             }
         }
-        if let Some(slot) = slot
-            && self.has_parts(vertex, slot)
-        {
-            return Match::Slot(slot);
+        if let Some(slot) = slot {
+            let formed = if self.flexible {
+                self.slot_options(levels, slot).into_iter().any(|slot| self.has_parts(vertex, slot))
+            } else {
+                self.has_parts(vertex, slot)
+            };
+            if formed {
+                return Match::Slot(slot);
+            }
         }
         match matched {
             Some(at) => Match::Resource(at),

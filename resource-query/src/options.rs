@@ -116,9 +116,10 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
                     _ => return Err(unknown("traverser-policy", &value)),
                 }
             }
-            // As upstream: filters are added to those that are always there.
+
             'p' if value.trim().is_empty() => {}
-            'p' => all.prune_filters = format!("{},{value}", all.prune_filters),
+            'p' => all.prune_filters = value,
+
             'g' => {
                 picture = match &*value {
                     "dot" => GraphFormat::Dot,
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!((&*options.policy, options.match_format), ("lonode", MatchFormat::Rv1));
         assert_eq!((options.elapse_time, options.disable_prompt, options.traverser), (true, true, Traverser::Flexible));
         assert_eq!(options.test_output.as_deref(), Some(Path::new("out")));
-        assert_eq!(options.prune_filters, "ALL:core,ALL:node,ALL:gpu");
+        assert_eq!(options.prune_filters, "ALL:gpu");
         assert_eq!(of(&["-h"]).unwrap_err(), "help");
     }
 

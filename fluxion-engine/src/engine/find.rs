@@ -55,7 +55,7 @@ impl Engine {
         if emitted.is_empty() && format != MatchFormat::Rlite {
             return Ok(None);
         }
-        let about = About { starttime: 0, expiration: 0, queue: None };
+        let about = About { starttime: 0, expiration: 0 };
         let text = self.writer.write_all(format, &self.graph, &emitted, about, style)?;
         if text.is_empty() {
             return Ok(None);

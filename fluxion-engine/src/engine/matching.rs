@@ -9,6 +9,7 @@ use crate::matcher::flat;
 use crate::pools::Claim;
 use crate::schedule::{Term, Touch};
 use crate::time::{EVENTUALLY, End, WINDOW_SECONDS, When};
+use crate::traverser::request::Level;
 use crate::traverser::select::{self, Marked, Units};
 use crate::traverser::{Policy, Request, Selection};
 use crate::writer::{self, About, Emitted, MatchFormat};
@@ -127,6 +128,9 @@ impl Engine {
             return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
         }
         let ask = self.ask(spec)?;
+        if let Some(queue) = &spec.queue {
+            self.writer.set_queue(queue);
+        }
         if spec.hold == Hold::Refused {
             self.leak_exclusive(&ask);
             return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
@@ -372,38 +376,31 @@ impl Engine {
     }
 
     fn write(&mut self, format: MatchFormat, ask: &Ask<'_>, found: &Found, at: i64) -> Result<String, Error> {
+        let label = |levels: &[Level], at: Option<usize>| at.map_or_else(Box::default, |at| levels[at].label.clone());
         let flat;
-        let (selection, labels): (&Selection, &dyn Fn(&Marked) -> Box<str>) = match (found, &ask.form) {
-            (Found::Walk(selection, which), Form::Walk(requests)) => {
-                let levels = &requests[*which].levels;
-                (selection, &|marked: &Marked| {
-                    marked.level.map_or_else(Box::default, |level| levels[level].label.clone())
-                })
-            }
+        let (selection, levels): (&Selection, &[Level]) = match (found, &ask.form) {
+            (Found::Walk(selection, which), Form::Walk(requests)) => (selection, &requests[*which].levels),
             (Found::Flat(picks), Form::Flat(request)) => {
                 flat = self.selection_of(request, picks);
-                (&flat, &|_: &Marked| Box::default())
+                (&flat, &[])
             }
             _ => unreachable!("a place has the form of its request"),
         };
-        let emitted: Vec<Emitted> = selection
-            .marked
-            .iter()
-            .map(|marked| Emitted {
-                vertex: marked.vertex,
-                depth: marked.depth,
-                exclusive: marked.exclusive,
-                needs: marked.needs,
-                label: labels(marked),
-                filter: None,
-            })
-            .collect();
+        let emit = |marked: &Marked| Emitted {
+            vertex: marked.vertex,
+            depth: marked.depth,
+            exclusive: marked.exclusive,
+            needs: marked.needs,
+            label: label(levels, marked.level.filter(|at| *at < levels.len())),
+            filter: None,
+        };
+        let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
         let expiration = match ask.spec.hold {
             Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
             _ => at.saturating_add(WINDOW_SECONDS),
         };
         let expiration = if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
-        let about = About { starttime: at, expiration, queue: ask.spec.queue.as_deref() };
+        let about = About { starttime: at, expiration };
         self.writer.write(format, &self.graph, &emitted, about, writer::WIDE)
     }
 

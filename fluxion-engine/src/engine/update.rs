@@ -155,7 +155,7 @@ impl Engine {
             filter: None,
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
-        let about = About { starttime: at, expiration: to, queue: None };
+        let about = About { starttime: at, expiration: to };
         let r = self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE)?;
         Ok(Grant { job: Some(id), at, reserved, r })
     }

@@ -18,7 +18,7 @@ impl Graph {
                 placed.insert(at, id);
             }
         }
-        let order = self.order(&document, &placed)?;
+        let order = Graph::order(&document, &placed)?;
         self.check(&document, &order, &placed)?;
         for (at, parent) in order {
             if placed.contains_key(&at) {
@@ -159,11 +159,7 @@ impl Graph {
     }
 
     /// Document indices with their parents, parents first; every new vertex hangs below what is there.
-    fn order(
-        &self,
-        document: &Document<'_>,
-        placed: &HashMap<usize, VertexId>,
-    ) -> Result<Vec<(usize, Option<usize>)>, Error> {
+    fn order(document: &Document<'_>, placed: &HashMap<usize, VertexId>) -> Result<Vec<(usize, Option<usize>)>, Error> {
         let mut parent: Vec<Option<usize>> = vec![None; document.nodes.len()];
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); document.nodes.len()];
         let path = |at: usize| &document.nodes[at].path;

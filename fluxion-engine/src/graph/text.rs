@@ -27,7 +27,7 @@ pub type Properties = Vec<(Box<str>, Box<str>)>;
 /// All strings and property sets of a graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Texts {
-    texts: Vec<Arc<str>>,
+    strings: Vec<Arc<str>>,
     known: HashMap<Arc<str>, TextId>,
     sets: Vec<Arc<Properties>>,
     known_sets: HashMap<Arc<Properties>, PropertySet>,
@@ -37,7 +37,7 @@ impl Default for Texts {
     fn default() -> Self {
         let (empty, none): (Arc<str>, Arc<Properties>) = (Arc::from(""), Arc::default());
         Texts {
-            texts: vec![Arc::clone(&empty)],
+            strings: vec![Arc::clone(&empty)],
             known: HashMap::from([(empty, TextId::EMPTY)]),
             sets: vec![Arc::clone(&none)],
             known_sets: HashMap::from([(none, PropertySet::NONE)]),
@@ -50,15 +50,15 @@ impl Texts {
         if let Some(id) = self.known.get(text) {
             return *id;
         }
-        let id = TextId(u32::try_from(self.texts.len()).expect("fewer strings than vertices"));
+        let id = TextId(u32::try_from(self.strings.len()).expect("fewer strings than vertices"));
         let text: Arc<str> = Arc::from(text);
-        self.texts.push(Arc::clone(&text));
+        self.strings.push(Arc::clone(&text));
         self.known.insert(text, id);
         id
     }
 
     pub(crate) fn get(&self, id: TextId) -> &str {
-        &self.texts[id.0 as usize]
+        &self.strings[id.0 as usize]
     }
 
     /// The set of these properties; of a name that occurs twice the last counts.

@@ -333,9 +333,9 @@ impl<'a, S: Sink<'a>> Visitor<'a> for BodySeed<'_, S> {
                     edges = true;
                     // Edges name vertices: those that come first have to wait.
                     if nodes {
-                        map.next_value_seed(EdgesSeed(self.0))?
+                        map.next_value_seed(EdgesSeed(self.0))?;
                     } else {
-                        early = map.next_value::<Vec<Edge<'a>>>()?
+                        early = map.next_value::<Vec<Edge<'a>>>()?;
                     }
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),

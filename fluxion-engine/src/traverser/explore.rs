@@ -12,10 +12,10 @@ use crate::graph::TypeId;
 /// A share is what one slot needs, or the level as a whole where there is no slot: candidates are whole, so what the last one
 /// of a share has too much is of no use for the next.
 pub(crate) struct Sieve {
-    kinds: SmallVec<[Kind; 4]>,
+    wants: SmallVec<[Want; 4]>,
 }
 
-struct Kind {
+struct Want {
     kind: TypeId,
     share: u64,
     /// Shares that are still missing.
@@ -28,19 +28,19 @@ struct Kind {
 
 impl Sieve {
     pub(crate) fn new(levels: &[Level], slots: u64) -> Self {
-        let kind =
-            |level: &Level| Kind { kind: level.kind, share: most(level.count), missing: slots, have: 0, seen: 0 };
-        Sieve { kinds: levels.iter().map(kind).collect() }
+        let want =
+            |level: &Level| Want { kind: level.kind, share: most(level.count), missing: slots, have: 0, seen: 0 };
+        Sieve { wants: levels.iter().map(want).collect() }
     }
 
     /// Nothing more is wanted of a type.
     pub(crate) fn is_satisfied_for(&self, kind: TypeId) -> bool {
-        self.kinds.iter().any(|known| known.kind == kind && known.missing == 0)
+        self.wants.iter().any(|known| known.kind == kind && known.missing == 0)
     }
 
     /// Counts what was found since the last time. Returns whether it is enough.
     pub(crate) fn count(&mut self, found: &Gathered) -> bool {
-        for kind in &mut self.kinds {
+        for kind in &mut self.wants {
             let groups = found.of(kind.kind);
             for group in &groups[kind.seen.min(groups.len())..] {
                 kind.have = kind.have.saturating_add(group.count);
@@ -51,6 +51,6 @@ impl Sieve {
             }
             kind.seen = groups.len();
         }
-        self.kinds.iter().all(|kind| kind.missing == 0)
+        self.wants.iter().all(|kind| kind.missing == 0)
     }
 }

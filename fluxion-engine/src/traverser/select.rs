@@ -120,8 +120,9 @@ pub(crate) fn units_of(graph: &Graph, schedule: &Schedule, units: &[(VertexId, T
 
 /// The mark of a vertex, which is made, with those of all that hold it, if there is none.
 fn mark<'a>(graph: &Graph, marks: &'a mut Marks, vertex: VertexId) -> &'a mut Mark {
-    if !marks.contains_key(&vertex) {
-        marks.insert(vertex, Mark::default());
+    let is_new = !marks.contains_key(&vertex);
+    marks.entry(vertex).or_default();
+    if is_new {
         let mut child = vertex;
         while let Some(parent) = graph.parent(child) {
             let known = marks.contains_key(&parent);

@@ -181,6 +181,7 @@ impl Walk<'_> {
     }
 
     /// Visits the children of a vertex.
+    #[expect(clippy::too_many_arguments, reason = "each is a fact of the walk at this vertex")]
     pub(crate) fn explore(
         &mut self,
         vertex: VertexId,

@@ -87,6 +87,6 @@ impl Weights {
     }
 
     fn by_uniq_id<'a>(&'a self, graph: &'a Graph, vertex: VertexId) -> &'a [VertexId] {
-        self.sorted.get(&vertex).map_or_else(|| graph.children(vertex), |sorted| sorted)
+        self.sorted.get(&vertex).map_or(graph.children(vertex), |sorted| sorted)
     }
 }

@@ -11,6 +11,8 @@ mod simple;
 
 pub(crate) use placement::write as placement;
 
+use std::fmt::Write as _;
+
 use crate::graph::{Graph, VertexId};
 use crate::{Error, Reason};
 
@@ -72,11 +74,9 @@ pub(crate) struct Emitted {
 
 /// What R says besides resources.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct About<'a> {
+pub(crate) struct About {
     pub(crate) starttime: i64,
     pub(crate) expiration: i64,
-    /// `attributes.system.queue` of the jobspec.
-    pub(crate) queue: Option<&'a str>,
 }
 
 /// What stands between the parts of JSON.
@@ -99,18 +99,27 @@ pub(crate) struct Writer {
     shortened: bool,
     /// Vertices and edges that were gathered, and not written yet.
     stale: jgf::Parts,
+    /// The last queue that a request named: it is written with all that follow, as upstream does.
+    queue: Option<Box<str>>,
     /// What nodes contribute that could not be written, and is tried again each time.
     stuck: rlite::Rlite,
 }
 
 impl Writer {
+    /// A request names a queue.
+    pub(crate) fn set_queue(&mut self, queue: &str) {
+        if self.queue.as_deref() != Some(queue) {
+            self.queue = Some(queue.into());
+        }
+    }
+
     /// Writes a grant; "" where there is nothing to say.
     pub(crate) fn write(
         &mut self,
         format: MatchFormat,
         graph: &Graph,
         emitted: &[Emitted],
-        about: About<'_>,
+        about: About,
         style: Style,
     ) -> Result<String, Error> {
         let short = matches!(format, MatchFormat::JgfShorthand | MatchFormat::Rv1Shorthand);
@@ -120,7 +129,7 @@ impl Writer {
     /// Writes that nothing was found. As upstream, which writes what it has in any case, that is an error where there is
     /// something that cannot be written, and where nothing must not be written.
     pub(crate) fn nothing(&mut self, format: MatchFormat, graph: &Graph) -> Result<(), Error> {
-        let about = About { starttime: 0, expiration: 0, queue: None };
+        let about = About { starttime: 0, expiration: 0 };
         match format {
             MatchFormat::Rlite | MatchFormat::Rv1 | MatchFormat::Rv1Nosched | MatchFormat::Rv1Shorthand => {
                 self.write(format, graph, &[], about, WIDE).map(|_| ())
@@ -135,7 +144,7 @@ impl Writer {
         format: MatchFormat,
         graph: &Graph,
         emitted: &[Emitted],
-        about: About<'_>,
+        about: About,
         style: Style,
     ) -> Result<String, Error> {
         self.write_some(format, graph, emitted, false, about, style)
@@ -147,7 +156,7 @@ impl Writer {
         graph: &Graph,
         emitted: &[Emitted],
         short: bool,
-        about: About<'_>,
+        about: About,
         style: Style,
     ) -> Result<String, Error> {
         Ok(match format {
@@ -195,7 +204,8 @@ impl Writer {
         let mut out = format!("{{\"graph\"{colon}");
         parts.write(&mut out, style);
         if self.shortened {
-            out.push_str(&format!("{comma}\"writer\"{colon}\"fluxion:jgf_shorthand\""));
+            // Writing into a String cannot fail.
+            let _ = write!(out, "{comma}\"writer\"{colon}\"fluxion:jgf_shorthand\"");
         }
         out.push('}');
         out
@@ -206,7 +216,7 @@ impl Writer {
         graph: &Graph,
         emitted: &[Emitted],
         short: bool,
-        about: About<'_>,
+        about: About,
         style: Style,
     ) -> Result<String, Error> {
         let Style { comma, colon, end } = style;
@@ -226,12 +236,13 @@ impl Writer {
             }
         };
         self.stuck = rlite::Rlite::default();
-        out.push_str(&format!("{comma}\"scheduling\"{colon}{}", self.document(&parts, style)));
-        if let Some(queue) = about.queue {
-            let queue = serde_json::Value::from(queue);
-            out.push_str(&format!(
+        let _ = write!(out, "{comma}\"scheduling\"{colon}{}", self.document(&parts, style));
+        if let Some(queue) = &self.queue {
+            let queue = serde_json::Value::from(&**queue);
+            let _ = write!(
+                out,
                 "{comma}\"attributes\"{colon}{{\"system\"{colon}{{\"scheduler\"{colon}{{\"queue\"{colon}{queue}}}}}}}"
-            ));
+            );
         }
         out.push('}');
         out.push_str(end);

@@ -86,7 +86,7 @@ impl Rlite {
     }
 
     /// R, up to but without its last brace.
-    pub(super) fn rv1(&self, graph: &Graph, about: About<'_>, style: Style) -> Result<String, Error> {
+    pub(super) fn rv1(&self, graph: &Graph, about: About, style: Style) -> Result<String, Error> {
         let Style { comma, colon, .. } = style;
         let mut out =
             format!("{{\"version\"{colon}1{comma}\"execution\"{colon}{{\"R_lite\"{colon}{}", self.list(style)?);

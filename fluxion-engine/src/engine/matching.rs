@@ -96,7 +96,7 @@ impl Engine {
             grant.job = Some(self.next_job);
         }
         // As upstream, failed matches use up an id, and malformed ones do not.
-        if answer.as_ref().is_ok_and(|grant| grant.job.is_some())
+        if answer.as_ref().is_ok_and(|grant| grant.job.is_some() && op.takes())
             || answer.as_ref().is_err_and(|error| matches!(error.reason, Reason::Busy | Reason::Unsatisfiable))
         {
             self.next_job += 1;
@@ -124,7 +124,7 @@ impl Engine {
     }
 
     fn try_match(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
-        if op.takes() && self.jobs.contains_key(&job) {
+        if op.takes() && self.jobs.contains_key(&job) && self.graph.has_pool_types() {
             return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
         }
         let ask = self.ask(spec)?;
@@ -339,10 +339,9 @@ impl Engine {
         if let Found::Walk(selection, _) = found
             && selection.marked.is_empty()
         {
-            let text = "resources: nothing that was found is exclusive: nothing would be taken".to_owned();
             // As upstream, whose errno then still says what happened last.
             let reason = if self.last_was_busy.get() { Reason::Busy } else { Reason::Nothing };
-            return Err(Error { reason, text });
+            return Err(Error { reason, text: String::new() });
         }
         let format = self.options.format;
         if op.takes() {
@@ -424,7 +423,10 @@ impl Engine {
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
         let term = Term { job: id, from: at, to, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
-        self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
+        if let Some(older) = self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() }) {
+            // As upstream, which does not notice: nobody gives back what the first job of this id holds.
+            self.lost.push((id, older));
+        }
         match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) => {
                 for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {

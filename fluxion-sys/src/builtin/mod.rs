@@ -58,7 +58,7 @@ impl Failure {
 
 impl Context {
     fn engine(&mut self) -> Result<&mut Engine, Failure> {
-        self.engine.as_mut().ok_or_else(|| Failure::invalid("the context has no graph"))
+        self.engine.as_mut().ok_or_else(|| Failure::invalid(""))
     }
 
     fn note(&mut self, function: &str, text: &str) {

@@ -158,9 +158,9 @@ impl Search<'_> {
             Term::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
             Term::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
             Term::Tag(id) => self.touched[id].contains_key(&vertex),
-            Term::Span(id) => self.touched[id]
-                .get(&vertex)
-                .is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty()),
+            Term::Span(id) => {
+                self.touched[id].get(&vertex).is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty())
+            }
             Term::Names(names) => names.iter().any(|name| *name == graph.name(vertex)),
             Term::Property(name) => graph.property(vertex, name).is_some(),
         }

@@ -40,7 +40,8 @@ impl Walk<'_> {
         found: &mut Gathered,
     ) -> bool {
         let request = self.request;
-        let Some(union) = request.unions.iter().find(|(first, _)| *first == options[0]).map(|(_, levels)| levels.clone())
+        let Some(union) =
+            request.unions.iter().find(|(first, _)| *first == options[0]).map(|(_, levels)| levels.clone())
         else {
             return true;
         };

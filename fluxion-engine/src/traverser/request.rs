@@ -124,8 +124,7 @@ impl Request {
 
     /// Lays out what sibling slots are made of together, if there are several.
     fn unite(&mut self, siblings: &Levels) {
-        let slots: SmallVec<[usize; 4]> =
-            siblings.clone().filter(|at| self.levels[*at].kind == TypeId::SLOT).collect();
+        let slots: SmallVec<[usize; 4]> = siblings.clone().filter(|at| self.levels[*at].kind == TypeId::SLOT).collect();
         if slots.len() < 2 {
             return;
         }

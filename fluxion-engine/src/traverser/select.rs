@@ -203,7 +203,8 @@ impl Order<'_> {
         let mut below = Row::new();
         if !sums.is_empty() {
             let tracked = self.schedule.filters.tracked(graph, vertex);
-            below.extend(tracked.iter().map(|kind| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1)));
+            below
+                .extend(tracked.iter().map(|kind| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1)));
             if below.iter().all(|count| *count == 0) {
                 below.clear();
             }

@@ -379,21 +379,28 @@ impl Walk<'_> {
         if graph.size(vertex) == 0 || graph.is_pool(vertex) || !schedule.is_free(vertex, window.from, window.to) {
             return Err(Refusal::Busy);
         }
+        // Of alternative slots one has to fit.
+        let (mut slots, mut fitting) = (0, 0);
         for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT) {
             if exclusive && level.exclusive == Some(false) {
                 return Err(Refusal::Invalid);
             }
-            if exclusive || level.exclusive == Some(true) {
+            // A slot is exclusive in any case, and the vertices that are passed on the way to it are not.
+            if exclusive {
                 let overdue = window.is_now && schedule.is_allocated(vertex);
                 if overdue || !schedule.is_untouched(vertex, window.from, window.to) || !self.has_idle_pools(vertex) {
                     return Err(Refusal::Busy);
                 }
             }
-            if !schedule.has_below(graph, vertex, window.from, window.to, &level.needs) {
+            let fits = schedule.has_below(graph, vertex, window.from, window.to, &level.needs);
+            if self.flexible && level.kind == TypeId::SLOT {
+                slots += 1;
+                fitting += u32::from(fits);
+            } else if !fits {
                 return Err(Refusal::Busy);
             }
         }
-        Ok(())
+        if slots > 0 && fitting == 0 { Err(Refusal::Busy) } else { Ok(()) }
     }
 
     /// Nobody has units of the pools of a node.

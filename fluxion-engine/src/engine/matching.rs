@@ -38,6 +38,9 @@ impl MatchOp {
     }
 }
 
+/// Says that a request would only fit when the window of the graph ends.
+const END_OF_WINDOW: &str = "fits at the end of the window only";
+
 /// The answer to a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
@@ -146,8 +149,6 @@ impl Engine {
                 Err(error) => return Err(self.refusal(&ask, error)),
             },
             _ => match self.soonest(&ask) {
-                // As upstream: not at the very end of its window.
-                Ok((Found::Walk(..), WINDOW_SECONDS)) => return Err(Error::busy()),
                 Ok(place) => place,
                 Err(_) if op == MatchOp::WithoutAllocatingFuture && self.fits_eventually(&ask) => {
                     return Ok(Grant { job: None, at: EVENTUALLY, reserved: false, r: String::new() });
@@ -199,6 +200,9 @@ impl Engine {
         if error.reason != Reason::Busy {
             return error;
         }
+        if error.text == END_OF_WINDOW {
+            return Error::busy();
+        }
         match self.ever(ask) {
             Ok(()) => error,
             Err(never) => never,
@@ -241,27 +245,32 @@ impl Engine {
 
     /// The earliest instant at which it fits, by the ends that are known.
     fn soonest(&self, ask: &Ask<'_>) -> Result<(Found, i64), Error> {
-        match self.now_for(ask) {
-            Ok(found) => return Ok((found, self.now)),
-            Err(error) if error.reason != Reason::Busy => return Err(error),
-            Err(_) => {}
-        }
-        match &ask.form {
-            Form::Flat(request) => {
-                self.soonest_flat(ask, request).map(|(picks, at)| (Found::Flat(picks), at)).ok_or_else(Error::busy)
+        let Form::Walk(requests) = &ask.form else {
+            return match self.now_for(ask) {
+                Ok(found) => Ok((found, self.now)),
+                Err(error) if error.reason != Reason::Busy => Err(error),
+                Err(_) => self.soonest_flat(ask).map(|(picks, at)| (Found::Flat(picks), at)).ok_or_else(Error::busy),
+            };
+        };
+        let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+        let mut last = Error::busy();
+        for (which, request) in requests.iter().enumerate() {
+            let miss = match traversal.at(request, self.now, seconds) {
+                Ok(selection) => return Ok((Found::Walk(selection, which), self.now)),
+                Err(miss) => miss,
+            };
+            last = self.missed(miss, Reason::Busy);
+            if last.reason != Reason::Busy {
+                continue;
             }
-            Form::Walk(requests) => {
-                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
-                let mut last = Error::busy();
-                for (which, request) in requests.iter().enumerate() {
-                    match traversal.later(request, seconds) {
-                        Ok((selection, at)) => return Ok((Found::Walk(selection, which), at)),
-                        Err(miss) => last = self.missed(miss, Reason::Busy),
-                    }
-                }
-                Err(last)
+            match traversal.later(request, seconds) {
+                // As upstream: not at the very end of its window.
+                Ok((_, WINDOW_SECONDS)) => last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() },
+                Ok((selection, at)) => return Ok((Found::Walk(selection, which), at)),
+                Err(miss) => last = self.missed(miss, Reason::Busy),
             }
         }
+        Err(last)
     }
 
     /// As upstream: types that a refused request wants exclusively stay exclusive for all that come later.
@@ -304,7 +313,8 @@ impl Engine {
         candidates::tiers(&self.graph, ask.spec, candidates::rows(&self.graph, ask.spec, status))
     }
 
-    fn soonest_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>) -> Option<(Vec<flat::Pick>, i64)> {
+    fn soonest_flat(&self, ask: &Ask<'_>) -> Option<(Vec<flat::Pick>, i64)> {
+        let Form::Flat(request) = &ask.form else { return None };
         let attempt = |at: i64| self.find_flat(ask, window(ask.spec, at), Status::Heeded).map(|found| (found, at));
         if request.shapes.len() == 1 && !self.graph.pools.has_planned() {
             let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);

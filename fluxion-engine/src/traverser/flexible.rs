@@ -30,6 +30,14 @@ impl Walk<'_> {
         above.map_or_else(SmallVec::new, |level| level.with.clone().filter(is_slot).collect())
     }
 
+    /// Whether any of some slots takes units of pools: those are formed the simple way.
+    pub(super) fn takes_units(&self, options: &[usize]) -> bool {
+        let is_pool = |kind: TypeId| self.pools.iter().any(|(known, _)| *known == kind);
+        options
+            .iter()
+            .any(|at| self.request.of_range(&self.request.levels[*at].with).iter().any(|part| is_pool(part.kind)))
+    }
+
     /// Forms slots of several shapes from what lies directly below a vertex. How many is counted in units: `false` if whole
     /// vertices do not add up to that.
     pub(super) fn flexible_slots(

@@ -38,7 +38,7 @@ pub(crate) struct Request {
     /// Types of which a vertex is taken with everything below it.
     pub(crate) exclusive_kinds: SmallVec<[TypeId; 2]>,
     pub(crate) constraint: Option<Constraint>,
-    /// Where several slots are siblings: the first of them, and what all of them are made of, each type once.
+    /// For the flexible traverser, where there are slots: the first of the siblings, and what all of them are made of, each type once.
     pub(crate) unions: Vec<(usize, Levels)>,
     /// Sibling slots are alternatives.
     flexible: bool,
@@ -122,10 +122,10 @@ impl Request {
         Ok((range, all))
     }
 
-    /// Lays out what sibling slots are made of together, if there are several.
+    /// Lays out what sibling slots are made of together.
     fn unite(&mut self, siblings: &Levels) {
         let slots: SmallVec<[usize; 4]> = siblings.clone().filter(|at| self.levels[*at].kind == TypeId::SLOT).collect();
-        if slots.len() < 2 {
+        if slots.is_empty() || !self.flexible {
             return;
         }
         let start = self.levels.len();

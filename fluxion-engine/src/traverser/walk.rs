@@ -236,8 +236,8 @@ impl Walk<'_> {
     /// Forms slots from what lies directly below a vertex. `false`: that went wrong.
     fn slots(&mut self, vertex: VertexId, slot: usize, levels: &Levels, prefix: i64, found: &mut Gathered) -> bool {
         if self.flexible {
-            let options: SmallVec<[usize; 4]> = self.slot_options(levels, slot);
-            if options.len() > 1 {
+            let options = self.slot_options(levels, slot);
+            if options.len() > 1 && !self.takes_units(&options) {
                 return self.flexible_slots(vertex, &options, prefix, found);
             }
         }

@@ -91,7 +91,6 @@ impl Builder {
             index: Index::default(),
             root: VertexId::NONE,
             ascending: true,
-            shared: false,
             edge_count: 0,
             pool_types,
             pools: Pools::default(),
@@ -140,16 +139,13 @@ impl Builder {
     }
 
     /// Adds a containment edge. The order of a vertex's edges is the order in which its children are visited.
-    /// A vertex may lie below several; its path follows the first edge to it.
     pub fn edge(&mut self, parent: VertexId, child: VertexId) -> Result<(), Error> {
         let below = &mut self.graph.hot[child.index()];
-        if below.parent == VertexId::NONE {
-            below.parent = parent;
-        } else if below.parent == parent {
-            return Ok(());
-        } else {
-            self.graph.shared = true;
+        if below.parent != VertexId::NONE {
+            let name = self.graph.name(child);
+            return Err(Error::invalid(format!("graph: vertex {name}: has two parents")));
         }
+        below.parent = parent;
         self.graph.hot[parent.index()].child_count += 1;
         self.edges.push((parent, child));
         Ok(())

@@ -96,8 +96,6 @@ pub struct Graph {
     odd_paths: HashMap<VertexId, Box<str>>,
     index: Index,
     root: VertexId,
-    /// Some vertices lie below more than one.
-    shared: bool,
     /// Children are in the order in which they were added, everywhere.
     ascending: bool,
     edge_count: usize,
@@ -326,11 +324,6 @@ impl Graph {
         }
     }
 
-    /// Whether some vertices lie below more than one: a walk must take care to visit each once.
-    pub(crate) fn has_shared(&self) -> bool {
-        self.shared
-    }
-
     /// Whether the children of every vertex are in the order of their indices.
     pub(crate) fn has_ascending_children(&self) -> bool {
         self.ascending
@@ -350,18 +343,11 @@ impl Graph {
             all.extend_from_slice(self.children(all[at]));
             at += 1;
         }
-        if self.shared {
-            let mut seen = std::collections::HashSet::new();
-            all.retain(|vertex| seen.insert(*vertex));
-        }
         all
     }
 
     /// How many vertices can be reached from the root.
     fn reach(&self) -> usize {
-        if self.shared {
-            return self.subtree(self.root).len();
-        }
         let (mut open, mut count) = (vec![self.root], 0);
         while let Some(vertex) = open.pop() {
             count += 1;

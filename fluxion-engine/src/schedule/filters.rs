@@ -165,10 +165,7 @@ impl Filters {
         if !children.is_empty() {
             let mut below = vec![0_u64; sums.len()];
             for child in children {
-                // A vertex that lies below several is counted below the first.
-                if !graph.has_shared() || graph.parent(*child) == Some(vertex) {
-                    self.count(graph, *child, &mut below);
-                }
+                self.count(graph, *child, &mut below);
             }
             self.totals_from[vertex.index()] = u32::try_from(self.totals.len()).unwrap_or(NONE);
             for kind in &self.tracked[graph.kind(vertex).index()] {

@@ -134,8 +134,6 @@ impl Traversal<'_> {
             invalid: false,
             refused: false,
             siblings: None,
-            via: std::collections::HashMap::new(),
-            above: self.graph.root(),
             visits: (0, 0),
         };
         let chosen = walk.run();
@@ -154,7 +152,7 @@ impl Traversal<'_> {
         if self.policy.takes_whole_nodes() {
             kinds.push(TypeId::NODE);
         }
-        Ok(select::select(self.graph, self.schedule, request, &kinds, window, &walk, chosen))
+        Ok(select::select(self.graph, self.schedule, request, &kinds, window, &walk.chosen, chosen))
     }
 
     /// Free units of the pool types that a request names.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::request::Request;
-use super::walk::{Edge, Walk, Window};
+use super::walk::{Edge, Window};
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::schedule::{Row, Schedule};
 
@@ -47,22 +47,7 @@ struct Mark {
     children: SmallVec<[VertexId; 2]>,
 }
 
-/// Marks, and how the walk came to each vertex where there is more than one way.
-struct Marks<'a> {
-    marks: HashMap<VertexId, Mark>,
-    via: &'a HashMap<VertexId, VertexId>,
-}
-
-impl<'a> Marks<'a> {
-    fn new(via: &'a HashMap<VertexId, VertexId>) -> Self {
-        Marks { marks: HashMap::new(), via }
-    }
-
-    /// What holds a vertex, on the way of the walk.
-    fn parent(&self, graph: &Graph, vertex: VertexId) -> Option<VertexId> {
-        self.via.get(&vertex).copied().filter(|above| *above != vertex).or_else(|| graph.parent(vertex))
-    }
-}
+type Marks = HashMap<VertexId, Mark>;
 
 /// Everything that `chosen`, a range of the walk's choices, stands for.
 pub(crate) fn select(
@@ -71,18 +56,17 @@ pub(crate) fn select(
     request: &Request,
     exclusive_kinds: &[TypeId],
     window: Window,
-    walk: &Walk<'_>,
+    choices: &[Edge],
     chosen: std::ops::Range<usize>,
 ) -> Selection {
-    let (choices, via): (&[Edge], _) = (&walk.chosen, &walk.via);
-    let (mut marks, mut units) = (Marks::new(via), Vec::<Units>::new());
+    let (mut marks, mut units) = (Marks::new(), Vec::<Units>::new());
     let mut open = vec![(chosen, None)];
     while let Some((range, above)) = open.pop() {
         for edge in &choices[range] {
             let level = edge.level as usize;
             // As upstream: the way to what was chosen is only kept for what is chosen on top. What a vertex chose among what
             // does not lie directly below it is lost.
-            if above.is_some() && !edge.units && marks.parent(graph, edge.vertex) != above {
+            if above.is_some() && !edge.units && graph.parent(edge.vertex) != above {
                 continue;
             }
             if edge.units {
@@ -103,65 +87,69 @@ pub(crate) fn select(
         mark_units(graph, request, &mut marks, *one);
     }
     shadow(graph, schedule, &mut marks, exclusive_kinds, window);
-    let mut selection = Selection { marked: Vec::with_capacity(marks.marks.len()), units };
-    let mut order = Order { graph, schedule, marks: marks.marks, out: &mut selection.marked };
+    let mut selection = Selection { marked: Vec::with_capacity(marks.len()), units };
+    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
     order.visit(graph.root(), 1);
     selection
 }
 
 /// Grants exactly these vertices, with all that leads to them.
 pub(crate) fn exactly(graph: &Graph, schedule: &Schedule, vertices: &[(VertexId, bool)]) -> Selection {
-    let nothing = HashMap::new();
-    let mut marks = Marks::new(&nothing);
+    let mut marks = Marks::new();
     for (vertex, exclusive) in vertices {
         mark(graph, &mut marks, *vertex).exclusive |= *exclusive;
     }
     let mut selection = Selection::default();
-    let mut order = Order { graph, schedule, marks: marks.marks, out: &mut selection.marked };
+    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
     order.visit(graph.root(), 1);
     selection
 }
 
 /// Grants units of the pools of nodes.
 pub(crate) fn units_of(graph: &Graph, schedule: &Schedule, units: &[(VertexId, TypeId, u64)]) -> Selection {
-    let nothing = HashMap::new();
-    let mut marks = Marks::new(&nothing);
+    let mut marks = Marks::new();
     for (node, kind, amount) in units {
         mark(graph, &mut marks, *node);
         mark_pools(graph, &mut marks, *node, *kind, *amount);
     }
     let mut selection = Selection::default();
-    let mut order = Order { graph, schedule, marks: marks.marks, out: &mut selection.marked };
+    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
     order.visit(graph.root(), 1);
     selection
 }
 
 /// The mark of a vertex, which is made, with those of all that hold it, if there is none.
-fn mark<'a>(graph: &Graph, marks: &'a mut Marks<'_>, vertex: VertexId) -> &'a mut Mark {
-    let mut child = vertex;
-    let mut is_new = !marks.marks.contains_key(&vertex);
-    while is_new && let Some(parent) = marks.parent(graph, child) {
-        is_new = !marks.marks.contains_key(&parent);
-        marks.marks.entry(parent).or_default().children.push(child);
-        child = parent;
+fn mark<'a>(graph: &Graph, marks: &'a mut Marks, vertex: VertexId) -> &'a mut Mark {
+    let is_new = !marks.contains_key(&vertex);
+    marks.entry(vertex).or_default();
+    if is_new {
+        let mut child = vertex;
+        while let Some(parent) = graph.parent(child) {
+            let known = marks.contains_key(&parent);
+            marks.entry(parent).or_default().children.push(child);
+            if known {
+                break;
+            }
+            child = parent;
+        }
     }
-    marks.marks.entry(vertex).or_default()
+    marks.entry(vertex).or_default()
 }
 
 /// Marks the pools of a node that a slot takes units of.
-fn mark_units(graph: &Graph, request: &Request, marks: &mut Marks<'_>, units: Units) {
+fn mark_units(graph: &Graph, request: &Request, marks: &mut Marks, units: Units) {
     for part in request.of_range(&request.levels[units.slot].with) {
         mark_pools(graph, marks, units.node, part.kind, part.count.min.saturating_mul(units.count));
     }
 }
 
 /// Marks the pools of a type on a node; several are filled in order.
-fn mark_pools(graph: &Graph, marks: &mut Marks<'_>, node: VertexId, kind: TypeId, mut left: u64) {
+fn mark_pools(graph: &Graph, marks: &mut Marks, node: VertexId, kind: TypeId, mut left: u64) {
     for pool in graph.children(node) {
         if graph.kind(*pool) != kind || !graph.is_pool(*pool) {
             continue;
         }
-        let given = marks.marks.get(pool).and_then(|mark| mark.needs).unwrap_or(0);
+        let given = marks.get(pool).and_then(|mark| mark.needs).unwrap_or(0);
         let more = left.min(graph.size(*pool) - given);
         if more > 0 {
             let mark = mark(graph, marks, *pool);
@@ -173,12 +161,11 @@ fn mark_pools(graph: &Graph, marks: &mut Marks<'_>, node: VertexId, kind: TypeId
 }
 
 /// Takes vertices of exclusive types with everything below them. What somebody else has of it is left out, as upstream does.
-fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks<'_>, kinds: &[TypeId], window: Window) {
+fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId], window: Window) {
     if kinds.is_empty() {
         return;
     }
-    let tops: Vec<VertexId> =
-        marks.marks.keys().copied().filter(|vertex| kinds.contains(&graph.kind(*vertex))).collect();
+    let tops: Vec<VertexId> = marks.keys().copied().filter(|vertex| kinds.contains(&graph.kind(*vertex))).collect();
     for top in tops {
         for vertex in graph.subtree(top) {
             if schedule.is_free(vertex, window.from, window.to) {
@@ -191,7 +178,7 @@ fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks<'_>, kinds: &[Ty
 struct Order<'a> {
     graph: &'a Graph,
     schedule: &'a Schedule,
-    marks: HashMap<VertexId, Mark>,
+    marks: Marks,
     out: &'a mut Vec<Marked>,
 }
 

@@ -9,7 +9,6 @@
 //! Nothing is written to the graph: candidates and choices live in two arrays, and what is chosen in the end is read
 //! off them.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -95,10 +94,6 @@ pub(crate) struct Walk<'a> {
     pub(crate) invalid: bool,
     /// Levels that ask twice for one type were met: the type.
     pub(crate) siblings: Option<TypeId>,
-    /// How the walk came to each vertex; kept where there is more than one way.
-    pub(crate) via: HashMap<VertexId, VertexId>,
-    /// Whose children are being visited.
-    pub(crate) above: VertexId,
     /// Vertices entered, and left with an answer.
     pub(crate) visits: (u64, u64),
 }
@@ -123,7 +118,7 @@ impl Walk<'_> {
         prefix: i64,
         found: &mut Gathered,
     ) -> Option<()> {
-        let (kind, above) = (self.graph.kind(vertex), self.above);
+        let kind = self.graph.kind(vertex);
         let matched = self.classify(vertex, kind, levels, pristine);
         if matches!(matched, Match::None) {
             self.refused = true;
@@ -143,9 +138,6 @@ impl Walk<'_> {
                 self.invalid = true;
                 return None;
             }
-        }
-        if self.graph.has_shared() {
-            self.via.insert(vertex, above);
         }
         let below = prefix.checked_add(self.policy.factor(self.graph, vertex)?)?;
         let mut inside = Gathered::default();
@@ -206,9 +198,6 @@ impl Walk<'_> {
         }
         if !self.policy.stops_early() {
             for child in graph.children(vertex) {
-                if self.was_visited(*child, vertex) {
-                    continue;
-                }
                 // A failure of a child is no failure of the vertex.
                 let _ = self.offer(*child, levels, pristine, exclusive, prefix, found);
             }
@@ -217,7 +206,7 @@ impl Walk<'_> {
         let mut sieve = Sieve::new(self.request.of_range(levels), slots);
         let weights = self.weights;
         for child in weights.order(graph, vertex) {
-            if sieve.is_satisfied_for(graph.kind(child)) || self.was_visited(child, vertex) {
+            if sieve.is_satisfied_for(graph.kind(child)) {
                 continue;
             }
             let offered = self.offer(child, levels, pristine, exclusive, prefix, found);
@@ -225,12 +214,6 @@ impl Walk<'_> {
                 break;
             }
         }
-    }
-
-    /// Whether the walk entered a vertex before, on another way. If not, it is going to come from `above`.
-    fn was_visited(&mut self, vertex: VertexId, above: VertexId) -> bool {
-        self.above = above;
-        self.graph.has_shared() && self.via.contains_key(&vertex)
     }
 
     /// Forms slots from what lies directly below a vertex. `false`: that went wrong.

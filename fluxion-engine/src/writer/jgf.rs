@@ -20,7 +20,6 @@ impl Parts {
     /// Adds vertices, and the edges to them. `short`: nothing below exclusive vertices. Returns whether anything was left out.
     pub(super) fn add(&mut self, graph: &Graph, emitted: &[Emitted], short: bool, style: Style) -> bool {
         let kept = if short { kept(emitted) } else { Vec::new() };
-        let parents = parents(emitted);
         let mut left_out = false;
         for (at, one) in emitted.iter().enumerate() {
             if short && !kept[at] {
@@ -32,7 +31,9 @@ impl Parts {
             }
             vertex(&mut self.vertices, graph, one, style);
             // The edges of its children follow a vertex in no case: each is written when its child's subtree is.
-            if let Some(parent) = parents[at] {
+            if one.depth > 1
+                && let Some(parent) = graph.parent(one.vertex)
+            {
                 self.edge(graph, parent, one.vertex, style);
             }
         }
@@ -52,18 +53,6 @@ impl Parts {
         let Style { comma, colon, .. } = style;
         let _ = write!(out, "{{\"nodes\"{colon}[{}]{comma}\"edges\"{colon}[{}]}}", self.vertices, self.edges);
     }
-}
-
-/// What holds each vertex: the next one that is a level higher.
-fn parents(emitted: &[Emitted]) -> Vec<Option<VertexId>> {
-    let mut parents = vec![None; emitted.len()];
-    let mut way: Vec<VertexId> = Vec::new();
-    for (at, one) in emitted.iter().enumerate().rev() {
-        way.truncate(one.depth - 1);
-        parents[at] = way.last().copied();
-        way.push(one.vertex);
-    }
-    parents
 }
 
 /// Which vertices a shorthand has: those below no exclusive one.

@@ -66,10 +66,6 @@ impl GivenPaths {
         let (from, to) = *self.spans.get(vertex.index())?;
         (from < to).then(|| &self.text[from..to])
     }
-
-    fn is_empty(&self) -> bool {
-        self.text.is_empty()
-    }
 }
 
 impl Builder {
@@ -166,10 +162,11 @@ impl Builder {
         graph.lay_children(&edges);
         graph.edge_count = edges.len();
         drop(edges);
-        graph.keep_odd_paths(&paths);
-        if graph.reach() < graph.hot.len() && paths.is_empty() {
+        // A document with paths may have vertices that nothing leads to, but none that lie below themselves.
+        if graph.reach() < graph.hot.len() && has_circle(&graph) {
             return Err(Error::invalid("graph: edges form a circle"));
         }
+        graph.keep_odd_paths(&paths);
         graph.index_ranks();
         graph.fill_pools()?;
         Ok(graph)
@@ -189,6 +186,23 @@ fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
         (None, _) => Err(Error::invalid("graph: no root")),
         (Some(_), Some(_)) => Err(Error::invalid("graph: more than one root")),
     }
+}
+
+/// Whether some vertex lies below itself.
+fn has_circle(graph: &Graph) -> bool {
+    let mut seen_from = vec![VertexId::NONE; graph.hot.len()];
+    for start in graph.vertices() {
+        let mut at = Some(start);
+        while let Some(vertex) = at {
+            let seen = std::mem::replace(&mut seen_from[vertex.index()], start);
+            if seen == start {
+                return true;
+            }
+            // The way up from here was followed before.
+            at = if seen == VertexId::NONE { graph.parent(vertex) } else { None };
+        }
+    }
+    false
 }
 
 impl Graph {

@@ -45,6 +45,7 @@ impl Graph {
                 losers.extend(self.pools.remove_row(row).iter().map(|claim: &Claim| claim.job));
             }
             self.unindex_rank(id);
+            self.dissociate(id);
             self.hot[id.index()].flags |= flag::GONE;
             self.edge_count -= 1;
         }

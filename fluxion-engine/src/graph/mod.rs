@@ -16,6 +16,7 @@
 //! An index is never used again: a vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs
 //! still hold of it can be given back.
 
+mod associations;
 mod builder;
 mod grow;
 mod index;
@@ -94,6 +95,7 @@ pub struct Graph {
     children: Vec<VertexId>,
     /// Paths that are not the parent's path and the name.
     odd_paths: HashMap<VertexId, Box<str>>,
+    associations: associations::Associations,
     index: Index,
     root: VertexId,
     /// Children are in the order in which they were added, everywhere.

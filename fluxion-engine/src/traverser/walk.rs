@@ -197,7 +197,7 @@ impl Walk<'_> {
             return;
         }
         if !self.policy.stops_early() {
-            for child in graph.children(vertex) {
+            for child in graph.children(vertex).iter().chain(graph.associates(vertex)) {
                 // A failure of a child is no failure of the vertex.
                 let _ = self.offer(*child, levels, pristine, exclusive, prefix, found);
             }
@@ -205,7 +205,7 @@ impl Walk<'_> {
         }
         let mut sieve = Sieve::new(self.request.of_range(levels), slots);
         let weights = self.weights;
-        for child in weights.order(graph, vertex) {
+        for child in weights.order(graph, vertex).chain(graph.associates(vertex).iter().copied()) {
             if sieve.is_satisfied_for(graph.kind(child)) {
                 continue;
             }
@@ -361,8 +361,8 @@ impl Walk<'_> {
     /// Whether each part of a slot has its type among the children of a vertex.
     fn has_parts(&self, vertex: VertexId, slot: usize) -> bool {
         let parts = self.request.of_range(&self.request.levels[slot].with);
-        let children = self.graph.children(vertex);
-        parts.iter().all(|part| children.iter().any(|child| self.graph.kind(*child) == part.kind))
+        let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex));
+        parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
     }
 
     /// Whether there is any use in entering a vertex.

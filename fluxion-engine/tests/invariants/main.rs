@@ -167,9 +167,10 @@ fn check_apart(jobs: &BTreeMap<u64, Held>) {
             if one.grant.at >= other.end || other.grant.at >= one.end {
                 continue;
             }
+            let within = |path: &String, of: &String| path == of || path.starts_with(&format!("{of}/"));
             for path in &one.own {
-                let same = other.own.iter().find(|theirs| *theirs == path);
-                assert!(same.is_none(), "jobs {id} and {other_id} both have {path}");
+                let theirs = other.own.iter().find(|theirs| within(theirs, path) || within(path, theirs));
+                assert!(theirs.is_none(), "job {id} has {path}, and job {other_id} has {theirs:?}");
             }
         }
     }

@@ -170,3 +170,6 @@ impl Traversal<'_> {
         pools
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
+use crate::jobspec::{Node, wrong};
 use crate::{Error, hostlist, idset};
 
 /// Operators may be nested this deep.
@@ -37,13 +36,13 @@ pub struct Property {
 
 /// What a constraint looks at.
 pub(crate) struct Subject<'a> {
-    pub(crate) name: &'a str,
+    pub(crate) name: std::borrow::Cow<'a, str>,
     pub(crate) rank: Option<u32>,
     pub(crate) properties: &'a [(Box<str>, Box<str>)],
 }
 
 impl Constraint {
-    pub(crate) fn read(value: &Value) -> Result<Self, Error> {
+    pub(crate) fn read(value: &Node<'_>) -> Result<Self, Error> {
         read(value, 0)
     }
 
@@ -52,7 +51,7 @@ impl Constraint {
             Constraint::Properties(wanted) => wanted
                 .iter()
                 .all(|property| node.properties.iter().any(|(name, _)| *name == property.name) != property.absent),
-            Constraint::Hosts(names) => names.contains(node.name),
+            Constraint::Hosts(names) => names.contains(&*node.name),
             Constraint::Ranks(ranges) => node.rank.is_some_and(|rank| holds(ranges, rank)),
             Constraint::And(all) => all.iter().all(|one| one.admits(node)),
             Constraint::Or(any) => any.iter().any(|one| one.admits(node)),
@@ -67,30 +66,30 @@ fn holds(ranges: &[(u32, u32)], rank: u32) -> bool {
     ranges.get(at).is_some_and(|(first, _)| *first <= rank)
 }
 
-fn read(value: &Value, depth: usize) -> Result<Constraint, Error> {
-    let wrong = |what: String| Error::invalid(format!("attributes.system.constraints: {what}"));
+fn read(value: &Node<'_>, depth: usize) -> Result<Constraint, Error> {
+    let wrong = |what: &str| wrong(value, "attributes.system.constraints", what);
     if depth == DEPTH_MAX {
-        return Err(wrong(format!("more than {DEPTH_MAX} levels")));
+        return Err(wrong(&format!("more than {DEPTH_MAX} levels")));
     }
-    let fields = value.as_object().ok_or_else(|| wrong("not a mapping".to_owned()))?;
-    let mut fields = fields.iter();
-    let (Some((operator, operands)), None) = (fields.next(), fields.next()) else {
-        // An empty object admits every node.
-        return if fields.len() == 0 && value.as_object().is_some_and(serde_json::Map::is_empty) {
-            Ok(Constraint::And(Vec::new()))
-        } else {
-            Err(wrong("more than one operator in an object".to_owned()))
-        };
+    let (operator, operands) = match value.map().ok_or_else(|| wrong("not a mapping"))? {
+        // An empty mapping admits every node.
+        [] => return Ok(Constraint::And(Vec::new())),
+        [(operator, operands)] => (&**operator, operands),
+        _ => return Err(wrong("more than one operator in a mapping")),
     };
-    let operands = operands.as_array().ok_or_else(|| wrong(format!("{operator}: not a list")))?;
+    let operands = operands.list().ok_or_else(|| wrong(&format!("{operator}: not a list")))?;
     let texts = || {
-        let text = |operand: &Value| operand.as_str().map(str::to_owned);
-        let texts = operands.iter().map(text).collect::<Option<Vec<_>>>();
-        texts.ok_or_else(|| wrong(format!("{operator}: holds something else than strings")))
+        let texts = operands.iter().map(Node::text).collect::<Option<Vec<_>>>();
+        texts.ok_or_else(|| wrong(&format!("{operator}: holds something else than strings")))
     };
     let nested = || operands.iter().map(|operand| read(operand, depth + 1)).collect::<Result<Vec<_>, _>>();
-    Ok(match operator.as_str() {
-        "properties" => Constraint::Properties(texts()?.iter().map(|text| property(text)).collect::<Result<_, _>>()?),
+    Ok(match operator {
+        "properties" => {
+            // A plain scalar of YAML may be meant as a number or a truth value: a name is written in quotes.
+            let texts = operands.iter().map(Node::quoted).collect::<Option<Vec<_>>>();
+            let texts = texts.ok_or_else(|| wrong("properties: holds something else than strings in quotes"))?;
+            Constraint::Properties(texts.into_iter().map(property).collect::<Result<_, _>>()?)
+        }
         "hostlist" => {
             let mut names = HashSet::new();
             for text in texts()? {
@@ -108,7 +107,7 @@ fn read(value: &Value, depth: usize) -> Result<Constraint, Error> {
         "and" => Constraint::And(nested()?),
         "or" => Constraint::Or(nested()?),
         "not" => Constraint::Not(nested()?),
-        _ => return Err(wrong(format!("{operator}: unknown operator"))),
+        _ => return Err(wrong(&format!("{operator}: unknown operator"))),
     })
 }
 
@@ -138,9 +137,9 @@ mod tests {
     use super::*;
 
     fn admits(text: &str, name: &str, rank: u32, properties: &[&str]) -> bool {
-        let constraint = Constraint::read(&serde_json::from_str(text).unwrap()).unwrap();
+        let constraint = Constraint::read(&Node::read(text).unwrap()).unwrap();
         let properties: Vec<_> = properties.iter().map(|name| (Box::from(*name), Box::from(""))).collect();
-        constraint.admits(&Subject { name, rank: Some(rank), properties: &properties })
+        constraint.admits(&Subject { name: name.into(), rank: Some(rank), properties: &properties })
     }
 
     #[test]
@@ -168,7 +167,7 @@ mod tests {
             r#"{"ranks":"1"}"#,
             "[]",
         ] {
-            assert!(Constraint::read(&serde_json::from_str(wrong).unwrap()).is_err(), "{wrong}");
+            assert!(Constraint::read(&Node::read(wrong).unwrap()).is_err(), "{wrong}");
         }
     }
 }

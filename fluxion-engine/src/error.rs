@@ -27,6 +27,10 @@ pub enum Reason {
     Overflow,
     /// The graph or the options cannot be used (EPROTO).
     Setup,
+    /// It fits, and nothing of it would be taken (EINVAL).
+    Nothing,
+    /// Not possible with this kind of graph (ENOTSUP).
+    NotSupported,
     /// Known, but not offered by this library (ENOSYS).
     NotOffered,
 }

@@ -18,13 +18,17 @@ mod idset;
 pub mod jobspec;
 mod matcher;
 pub mod pools;
+pub mod readers;
+mod schedule;
 mod time;
+mod traverser;
 mod writer;
 
 pub use engine::{
-    Engine, Explanation, Grant, JobInfo, JobMode, MatchFormat, MatchOp, NodeUsage, Options, PoolSupply, PoolUsage,
-    ShapeReport, Supply,
+    Engine, Explanation, Grant, JobInfo, JobMode, MatchOp, NodeUsage, Options, PoolSupply, PoolUsage, ShapeReport,
+    Supply, UpdateReader,
 };
 pub use error::{Error, Reason};
-pub use matcher::Policy;
-pub use time::{EVENTUALLY, End};
+pub use time::{EVENTUALLY, End, WINDOW_SECONDS};
+pub use traverser::{Policy, Traverser};
+pub use writer::MatchFormat;

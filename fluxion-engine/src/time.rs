@@ -3,6 +3,12 @@
 /// Stands for "once everything that has an end has ended" where an instant is answered. Far beyond any real instant.
 pub const EVENTUALLY: i64 = i64::MAX / 2;
 
+/// The end of Fluxion's graph window, 100 years: the end of what has none.
+pub const WINDOW_SECONDS: i64 = 3_153_600_000;
+
+/// The end of all time, where nothing is planned.
+pub(crate) const FAR: i64 = i64::MAX;
+
 /// When something gives back what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {

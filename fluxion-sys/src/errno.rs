@@ -20,6 +20,8 @@ pub const EINVAL: c_int = 22;
 pub const ENOSYS: c_int = 38;
 /// The graph or the options cannot be used.
 pub const EPROTO: c_int = 71;
+/// Not possible with this kind of graph.
+pub const ENOTSUP: c_int = 95;
 /// A number is out of range.
 pub const EOVERFLOW: c_int = 75;
 

@@ -1,8 +1,8 @@
 //! The `reapi_cli` C ABI of Fluxion: `include/reapi_cli.h` as Rust sees it, and the libraries behind it.
 //!
 //! [`FunctionTable`] holds one function pointer per C function. [`FunctionTable::builtin`] is the library that is linked in:
-//! fluxion-engine behind the same C functions, which are also exported under their C names. The safe wrapper is not
-//! here but in the scheduler.
+//! fluxion-engine behind the same C functions, which are also exported under their C names. [`FunctionTable::open`] is any
+//! other `libreapi_cli.so`, behind a barrier (see [`system`]). The safe wrapper is not here but in the scheduler.
 //!
 //! ```
 //! use fluxion_sys::FunctionTable;
@@ -20,6 +20,7 @@
 mod bindings;
 mod builtin;
 pub mod errno;
+pub mod system;
 mod table;
 
 pub use bindings::{match_op_t, reapi_cli_ctx_t, reapi_cli_status_t};

@@ -31,7 +31,7 @@ pub struct FunctionTable {
         Option<unsafe extern "C" fn(Ctx, match_op_t, Text, *mut u64, *mut bool, TextOut, *mut i64, *mut f64) -> c_int>,
     /// Since 0.33.
     pub match_satisfy: Option<unsafe extern "C" fn(Ctx, Text, *mut bool, *mut f64) -> c_int>,
-    /// Since 0.36.
+    /// Since 0.36.1.
     pub partial_cancel: Option<unsafe extern "C" fn(Ctx, u64, Text, bool, *mut bool) -> c_int>,
     /// Since 0.52.
     pub clone: Option<unsafe extern "C" fn(Ctx) -> Ctx>,

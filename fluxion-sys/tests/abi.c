@@ -38,7 +38,7 @@ static const char *graph =
         "4", "5") "," EDGE ("4", "6") "]}}";
 
 #define JOBSPEC(resources)                                                                                            \
-    "{\"version\":1,\"resources\":[" resources "],\"tasks\":[{\"command\":[\"a\"],\"slot\":\"s\"}],"                  \
+    "{\"version\":1,\"resources\":[" resources "],\"tasks\":[{\"command\":[\"a\"],\"slot\":\"s\",\"count\":{\"per_slot\":1}}],"                  \
     "\"attributes\":{\"system\":{\"duration\":60}}}"
 #define SLOTS(count, type, units)                                                                                     \
     "{\"type\":\"slot\",\"count\":" count ",\"label\":\"s\",\"with\":[{\"type\":\"" type "\",\"count\":" units "}]}"

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::{Engine, Job, JobInfo, JobMode, no_job};
 use crate::Error;
 use crate::pools::{Amounts, COUNT_MAX, Claim, SlotShape};
-use crate::time::End;
+use crate::schedule::Term;
+use crate::time::{End, WINDOW_SECONDS};
 
 /// Slots to put on a node, whether or not they fit.
 #[derive(Deserialize)]
@@ -59,8 +60,9 @@ impl Engine {
         };
         self.jobs.entry(id).or_insert_with(|| Job {
             info: JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 },
+            term: Term { job: id, from: self.now, to: WINDOW_SECONDS, reserved: false },
             ranks: Vec::new(),
-            vertices: Vec::new(),
+            touches: Vec::new(),
         });
         self.claim(row, Claim { job: id, slot, count: charge.count, start: self.now, end });
         Ok(())

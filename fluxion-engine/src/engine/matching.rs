@@ -2,13 +2,18 @@
 
 use super::{Engine, Job, JobInfo, JobMode};
 use crate::bits::Bits;
-use crate::graph::Hold as VertexHold;
+use crate::graph::VertexId;
 use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status};
-use crate::matcher::{Policy, flat, tree};
+use crate::matcher::flat;
 use crate::pools::Claim;
-use crate::time::{EVENTUALLY, When};
-use crate::{Error, Reason, writer};
+use crate::schedule::{Term, Touch};
+use crate::time::{EVENTUALLY, End, WINDOW_SECONDS, When};
+use crate::traverser::request::Level;
+use crate::traverser::select::{self, Marked, Units};
+use crate::traverser::{Policy, Request, Selection};
+use crate::writer::{self, About, Emitted, MatchFormat};
+use crate::{Error, Reason};
 
 /// What is wanted of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,15 @@ pub enum MatchOp {
     /// As [`MatchOp::AllocateOrElseReserve`], but take nothing; also answers [`EVENTUALLY`].
     WithoutAllocatingFuture,
 }
+
+impl MatchOp {
+    fn takes(self) -> bool {
+        matches!(self, MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve)
+    }
+}
+
+/// Says that a request would only fit when the window of the graph ends.
+const END_OF_WINDOW: &str = "fits at the end of the window only";
 
 /// The answer to a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,31 +62,44 @@ pub(super) struct Ask<'a> {
 }
 
 pub(super) enum Form<'a> {
+    /// Slots of pool units.
     Flat(flat::Request<'a>),
-    Tree,
+    /// Alternatives, tried in order; nearly always one.
+    Walk(Vec<Request>),
 }
 
 /// A place for all of a request.
-pub(crate) enum Found {
-    /// Rows and counts of slots.
+enum Found {
     Flat(Vec<flat::Pick>),
-    /// Vertices.
-    Tree(tree::Selection),
+    /// Vertices, and which alternative of the request they serve.
+    Walk(Selection, usize),
 }
 
 impl Engine {
     /// Matches under an id that the engine chooses.
     pub fn match_next(&mut self, op: MatchOp, jobspec: &str) -> Result<Grant, Error> {
+        let spec = Jobspec::parse(jobspec)?;
+        self.match_spec_next(op, &spec)
+    }
+
+    /// Matches under an id that must be new.
+    pub fn match_job(&mut self, op: MatchOp, jobspec: &str, job: u64) -> Result<Grant, Error> {
+        let spec = Jobspec::parse(jobspec)?;
+        self.match_spec(op, &spec, job)
+    }
+
+    /// Matches a jobspec that was read before, under an id that the engine chooses.
+    pub fn match_spec_next(&mut self, op: MatchOp, spec: &Jobspec) -> Result<Grant, Error> {
         while self.jobs.contains_key(&self.next_job) {
             self.next_job += 1;
         }
-        let mut answer = self.match_job(op, jobspec, self.next_job);
+        let mut answer = self.match_spec(op, spec, self.next_job);
         if let (MatchOp::Satisfiability, Ok(grant)) = (op, &mut answer) {
             // As upstream: it gets an id, though there is no job.
             grant.job = Some(self.next_job);
         }
         // As upstream, failed matches use up an id, and malformed ones do not.
-        if answer.as_ref().is_ok_and(|grant| grant.job.is_some())
+        if answer.as_ref().is_ok_and(|grant| grant.job.is_some() && op.takes())
             || answer.as_ref().is_err_and(|error| matches!(error.reason, Reason::Busy | Reason::Unsatisfiable))
         {
             self.next_job += 1;
@@ -83,109 +110,220 @@ impl Engine {
     /// Whether it fits on the idle machine with all nodes up: Ok, or [`Reason::Unsatisfiable`].
     pub fn satisfy(&self, jobspec: &str) -> Result<(), Error> {
         let spec = Jobspec::parse(jobspec)?;
-        if self.satisfiable(&self.ask(&spec)?) { Ok(()) } else { Err(Error::unsatisfiable()) }
+        self.ever(&self.ask(&spec)?)
     }
 
-    /// Matches under an id that must be new.
-    pub fn match_job(&mut self, op: MatchOp, jobspec: &str, job: u64) -> Result<Grant, Error> {
-        let takes =
-            matches!(op, MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve);
-        if takes && self.jobs.contains_key(&job) {
+    /// Matches a jobspec that was read before, under an id that must be new.
+    pub fn match_spec(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
+        let answer = self.try_match(op, spec, job);
+        let empty = match &answer {
+            Ok(_) => op == MatchOp::Satisfiability,
+            Err(error) => matches!(error.reason, Reason::Busy | Reason::Unsatisfiable),
+        };
+        if empty {
+            self.writer.nothing(self.options.format, &self.graph)?;
+        }
+        answer
+    }
+
+    fn try_match(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
+        if op.takes() && self.jobs.contains_key(&job) && self.graph.has_pool_types() {
             return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
         }
-        let spec = Jobspec::parse(jobspec)?;
-        let ask = self.ask(&spec)?;
+        let ask = self.ask(spec)?;
+        if let Some(queue) = &spec.queue {
+            self.writer.set_queue(queue);
+        }
+        if spec.hold == Hold::Refused {
+            self.leak_exclusive(&ask);
+            return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
+        }
+        if op == MatchOp::Satisfiability {
+            return self.ever(&ask).map(|()| Grant { job: None, at: 0, reserved: false, r: String::new() });
+        }
+        self.precheck(op, &ask)?;
         let (found, at) = match op {
-            MatchOp::Satisfiability => {
-                return if self.satisfiable(&ask) {
-                    Ok(Grant { job: None, at: 0, reserved: false, r: String::new() })
-                } else {
-                    Err(Error::unsatisfiable())
-                };
-            }
-            MatchOp::Allocate | MatchOp::WithoutAllocating => {
-                (self.find(&ask, self.present(&spec)).ok_or_else(Error::busy)?, self.now)
-            }
-            MatchOp::AllocateWithSatisfiability => match self.find(&ask, self.present(&spec)) {
-                Some(found) => (found, self.now),
-                None => return Err(self.refusal(&ask)),
+            MatchOp::Allocate | MatchOp::WithoutAllocating => (self.now_for(&ask)?, self.now),
+            MatchOp::AllocateWithSatisfiability => match self.now_for(&ask) {
+                Ok(found) => (found, self.now),
+                Err(error) => return Err(self.refusal(&ask, error)),
             },
-            MatchOp::AllocateOrElseReserve | MatchOp::WithoutAllocatingFuture => match self.soonest(&ask) {
-                Some(place) => place,
-                None if op == MatchOp::WithoutAllocatingFuture && self.find(&ask, When::Eventually).is_some() => {
+            _ => match self.soonest(&ask) {
+                Ok(place) => place,
+                Err(_) if op == MatchOp::WithoutAllocatingFuture && self.fits_eventually(&ask) => {
                     return Ok(Grant { job: None, at: EVENTUALLY, reserved: false, r: String::new() });
                 }
-                None => return Err(self.refusal(&ask)),
+                Err(error) => return Err(self.refusal(&ask, error)),
             },
         };
-        let r = writer::write(self.options.format, &self.graph, &about(&ask), &found, at)?;
-        if !takes {
-            return Ok(Grant { job: None, at, reserved: false, r });
-        }
-        self.take(job, &ask, found, at);
-        Ok(Grant { job: Some(job), at, reserved: at > self.now, r })
+        self.grant(op, job, &ask, &found, at)
     }
 
     /// The request in the form in which it is searched for.
     pub(super) fn ask<'a>(&self, spec: &'a Jobspec) -> Result<Ask<'a>, Error> {
-        let form = if let Some(request) = flat::Request::of(&self.graph, spec)? {
-            Form::Flat(request)
-        } else {
-            tree::check(&self.graph, spec)?;
-            Form::Tree
+        let policy = spec.extras.policy.unwrap_or(self.options.policy);
+        let flat = if self.graph.has_pool_types() { flat::Request::of(&self.graph, spec)? } else { None };
+        let form = match flat {
+            Some(request) => Form::Flat(request),
+            None => {
+                if !spec.extras.prefer.is_empty() || !spec.extras.max_per_node.is_empty() {
+                    let text = "attributes.system.fluxion: prefer and max_per_node need slots of pool units";
+                    return Err(Error::invalid(text));
+                }
+                Form::Walk(self.alternatives(spec)?)
+            }
         };
-        Ok(Ask { spec, form, policy: spec.extras.policy.unwrap_or(self.options.policy) })
+        Ok(Ask { spec, form, policy })
     }
 
     /// Whether it fits on the idle machine with all nodes up.
-    pub(super) fn satisfiable(&self, ask: &Ask<'_>) -> bool {
-        self.find_among(ask, When::Idle, Status::Ignored).is_some()
-    }
-
-    fn refusal(&self, ask: &Ask<'_>) -> Error {
-        if self.satisfiable(ask) { Error::busy() } else { Error::unsatisfiable() }
-    }
-
-    fn find(&self, ask: &Ask<'_>, when: When) -> Option<Found> {
-        self.find_among(ask, when, Status::Heeded)
-    }
-
-    fn find_among(&self, ask: &Ask<'_>, when: When, status: Status) -> Option<Found> {
+    fn ever(&self, ask: &Ask<'_>) -> Result<(), Error> {
         match &ask.form {
-            Form::Flat(request) => {
-                let tiers = self.tiers(ask, status);
-                let moment = request.columns(&self.graph, when);
-                request.place(&moment, &tiers, ask.policy).map(Found::Flat)
+            Form::Flat(_) => {
+                self.find_flat(ask, When::Idle, Status::Ignored).map(|_| ()).ok_or_else(Error::unsatisfiable)
             }
-            Form::Tree => tree::find(&self.graph, ask.spec, when, self.now, status, ask.policy).map(Found::Tree),
+            Form::Walk(requests) => {
+                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+                let mut last = Error::unsatisfiable();
+                for request in requests {
+                    match traversal.satisfiable(request, seconds) {
+                        Ok(_) => return Ok(()),
+                        Err(miss) => last = self.missed(miss, Reason::Unsatisfiable),
+                    }
+                }
+                Err(last)
+            }
         }
+    }
+
+    fn refusal(&self, ask: &Ask<'_>, error: Error) -> Error {
+        if error.reason != Reason::Busy {
+            return error;
+        }
+        if error.text == END_OF_WINDOW {
+            return Error::busy();
+        }
+        match self.ever(ask) {
+            Ok(()) => error,
+            Err(never) => never,
+        }
+    }
+
+    /// Refuses, as upstream does, what asks for more nodes than are up, before any walk.
+    fn precheck(&self, op: MatchOp, ask: &Ask<'_>) -> Result<(), Error> {
+        let Form::Walk(requests) = &ask.form else { return Ok(()) };
+        let far = !matches!(op, MatchOp::Allocate | MatchOp::WithoutAllocating);
+        let ever = op == MatchOp::AllocateWithSatisfiability;
+        let traversal = self.traversal(ask.policy);
+        if requests.iter().any(|request| traversal.feasible(request, far, ever)) {
+            Ok(())
+        } else if ever {
+            Err(Error::unsatisfiable())
+        } else {
+            Err(Error::busy())
+        }
+    }
+
+    fn now_for(&self, ask: &Ask<'_>) -> Result<Found, Error> {
+        match &ask.form {
+            Form::Flat(_) => {
+                self.find_flat(ask, window(ask.spec, self.now), Status::Heeded).map(Found::Flat).ok_or_else(Error::busy)
+            }
+            Form::Walk(requests) => {
+                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+                let mut last = Error::busy();
+                for (at, request) in requests.iter().enumerate() {
+                    match traversal.at(request, self.now, seconds) {
+                        Ok(selection) => return Ok(Found::Walk(selection, at)),
+                        Err(miss) => last = self.missed(miss, Reason::Busy),
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+
+    /// The earliest instant at which it fits, by the ends that are known.
+    fn soonest(&self, ask: &Ask<'_>) -> Result<(Found, i64), Error> {
+        let Form::Walk(requests) = &ask.form else {
+            return match self.now_for(ask) {
+                Ok(found) => Ok((found, self.now)),
+                Err(error) if error.reason != Reason::Busy => Err(error),
+                Err(_) => self.soonest_flat(ask).map(|(picks, at)| (Found::Flat(picks), at)).ok_or_else(Error::busy),
+            };
+        };
+        let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+        let mut last = Error::busy();
+        for (which, request) in requests.iter().enumerate() {
+            let miss = match traversal.at(request, self.now, seconds) {
+                Ok(selection) => return Ok((Found::Walk(selection, which), self.now)),
+                Err(miss) => miss,
+            };
+            last = self.missed(miss, Reason::Busy);
+            if last.reason != Reason::Busy {
+                continue;
+            }
+            match traversal.later(request, seconds) {
+                // As upstream: not at the very end of its window.
+                Ok((_, WINDOW_SECONDS)) => last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() },
+                Ok((selection, at)) => return Ok((Found::Walk(selection, which), at)),
+                Err(miss) => last = self.missed(miss, Reason::Busy),
+            }
+        }
+        Err(last)
+    }
+
+    /// As upstream: types that a refused request wants exclusively stay exclusive for all that come later.
+    fn leak_exclusive(&mut self, ask: &Ask<'_>) {
+        if let Form::Walk(requests) = &ask.form {
+            for kind in requests.iter().flat_map(|request| &request.exclusive_kinds) {
+                if !self.exclusive_kinds.contains(kind) {
+                    self.exclusive_kinds.push(*kind);
+                }
+            }
+        }
+    }
+
+    fn fits_eventually(&self, ask: &Ask<'_>) -> bool {
+        matches!(ask.form, Form::Flat(_)) && self.find_flat(ask, When::Eventually, Status::Heeded).is_some()
+    }
+
+    fn missed(&self, miss: crate::traverser::Miss, reason: Reason) -> Error {
+        match miss {
+            crate::traverser::Miss::Busy => Error { reason, text: String::new() },
+            crate::traverser::Miss::Invalid => Error::invalid("resources: what is in a slot is exclusive"),
+            crate::traverser::Miss::Siblings(kind) => Error {
+                reason,
+                text: format!(
+                    "test: siblings in jobspec request same resource type : {}.",
+                    self.graph.types().name(kind)
+                ),
+            },
+        }
+    }
+
+    fn find_flat(&self, ask: &Ask<'_>, when: When, status: Status) -> Option<Vec<flat::Pick>> {
+        let Form::Flat(request) = &ask.form else { return None };
+        let tiers = self.tiers(ask, status);
+        let moment = request.columns(&self.graph, when);
+        request.place(&moment, &tiers, ask.policy)
     }
 
     fn tiers(&self, ask: &Ask<'_>, status: Status) -> Vec<Bits> {
         candidates::tiers(&self.graph, ask.spec, candidates::rows(&self.graph, ask.spec, status))
     }
 
-    fn present(&self, spec: &Jobspec) -> When {
-        window(spec, self.now)
-    }
-
-    /// The earliest instant at which it fits, by the ends that are known.
-    fn soonest(&self, ask: &Ask<'_>) -> Option<(Found, i64)> {
-        if let Some(found) = self.find(ask, self.present(ask.spec)) {
-            return Some((found, self.now));
-        }
-        let attempt = |at: i64| self.find(ask, window(ask.spec, at)).map(|found| (found, at));
-        if let Form::Flat(request) = &ask.form
-            && request.shapes.len() == 1
-            && !self.graph.pools.has_planned()
-        {
+    fn soonest_flat(&self, ask: &Ask<'_>) -> Option<(Vec<flat::Pick>, i64)> {
+        let Form::Flat(request) = &ask.form else { return None };
+        let attempt = |at: i64| self.find_flat(ask, window(ask.spec, at), Status::Heeded).map(|found| (found, at));
+        if request.shapes.len() == 1 && !self.graph.pools.has_planned() {
             let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);
             return attempt(request.earliest(&self.graph, &rows)?);
         }
         // What does not fit once everything that has an end has ended does not fit at any instant before.
-        self.find(ask, When::Eventually)?;
-        let ends = self.ends();
-        if self.plans_ahead() {
+        self.find_flat(ask, When::Eventually, Status::Heeded)?;
+        let ends = self.graph.pools.ends();
+        if self.graph.pools.has_planned() {
             // Where others begin later, a gap may open and close again: each instant has to be tried.
             return ends.into_iter().find_map(attempt);
         }
@@ -205,25 +343,100 @@ impl Engine {
         Some(best)
     }
 
-    /// Instants at which something is given back, ascending.
-    fn ends(&self) -> Vec<i64> {
-        let mut ends = self.graph.pools.ends();
-        ends.extend(tree::ends(&self.graph, self.now));
-        ends.sort_unstable();
-        ends.dedup();
-        ends
+    /// Takes what was found, if the operation takes anything, and writes it.
+    fn grant(&mut self, op: MatchOp, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Result<Grant, Error> {
+        let reserved = op.takes() && at > self.now;
+        if let Found::Walk(selection, _) = found
+            && selection.marked.is_empty()
+        {
+            // As upstream, whose errno then still says what happened last.
+            let reason = if self.last_was_busy.get() { Reason::Busy } else { Reason::Nothing };
+            return Err(Error { reason, text: String::new() });
+        }
+        let format = self.options.format;
+        if op.takes() {
+            self.take(id, ask, found, at);
+        }
+        if let Found::Walk(selection, _) = found
+            && ask.policy.stops_early()
+        {
+            self.weigh(selection);
+        }
+        let r = match (found, &ask.form) {
+            (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
+                Ok(writer::placement(&self.graph, request, picks))
+            }
+            _ => self.write(format, ask, found, at),
+        };
+        match r {
+            Ok(r) => Ok(Grant { job: op.takes().then_some(id), at, reserved, r }),
+            Err(error) => {
+                // As upstream: what was taken stays taken, and no job has it.
+                if let Some(job) = self.jobs.remove(&id).filter(|_| op.takes()) {
+                    if error.reason == Reason::NotOffered {
+                        self.give_back(id, &job);
+                    } else {
+                        self.lost.push((id, job));
+                    }
+                }
+                Err(error)
+            }
+        }
     }
 
-    fn plans_ahead(&self) -> bool {
-        self.graph.pools.has_planned() || self.jobs.values().any(|job| job.info.at > self.now)
+    fn write(&mut self, format: MatchFormat, ask: &Ask<'_>, found: &Found, at: i64) -> Result<String, Error> {
+        let label = |levels: &[Level], at: Option<usize>| at.map_or_else(Box::default, |at| levels[at].label.clone());
+        let flat;
+        let (selection, levels): (&Selection, &[Level]) = match (found, &ask.form) {
+            (Found::Walk(selection, which), Form::Walk(requests)) => (selection, &requests[*which].levels),
+            (Found::Flat(picks), Form::Flat(request)) => {
+                flat = self.selection_of(request, picks);
+                (&flat, &[])
+            }
+            _ => unreachable!("a place has the form of its request"),
+        };
+        let emit = |marked: &Marked| Emitted {
+            vertex: marked.vertex,
+            depth: marked.depth,
+            exclusive: marked.exclusive,
+            needs: marked.needs,
+            label: label(levels, marked.level.filter(|at| *at < levels.len())),
+            filter: None,
+        };
+        let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
+        let expiration = match ask.spec.hold {
+            Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
+            _ => at.saturating_add(WINDOW_SECONDS),
+        };
+        let expiration = if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
+        let about = About { starttime: at, expiration };
+        self.writer.write(format, &self.graph, &emitted, about, writer::WIDE)
+    }
+
+    /// What slots of pool units are as vertices.
+    fn selection_of(&self, request: &flat::Request<'_>, picks: &[flat::Pick]) -> Selection {
+        let mut units: Vec<(VertexId, crate::graph::TypeId, u64)> = Vec::new();
+        for pick in picks {
+            let node = self.graph.pools.vertices()[pick.row];
+            for (kind, amount) in &request.slot(pick.shape).needs {
+                units.push((node, *kind, amount.saturating_mul(pick.count)));
+            }
+        }
+        select::units_of(&self.graph, &self.schedule, &units)
     }
 
     /// Takes a place that was found.
-    fn take(&mut self, id: u64, ask: &Ask<'_>, found: Found, at: i64) {
+    fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) {
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
-        let info = JobInfo { mode, at, overhead: 0.0 };
-        self.jobs.insert(id, Job { info, ranks: Vec::new(), vertices: Vec::new() });
         let end = Engine::end_of(ask.spec.hold, at);
+        let to = at.saturating_add(seconds(ask.spec.hold));
+        let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
+        let term = Term { job: id, from: at, to, reserved: mode == JobMode::Reserved };
+        let info = JobInfo { mode, at, overhead: 0.0 };
+        if let Some(older) = self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() }) {
+            // As upstream, which does not notice: nobody gives back what the first job of this id holds.
+            self.lost.push((id, older));
+        }
         match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) => {
                 for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
@@ -234,38 +447,65 @@ impl Engine {
                     }
                 }
             }
-            (Found::Tree(selection), _) => {
-                for vertex in selection.held {
-                    self.graph.hold(vertex, VertexHold { job: id, start: at, end });
-                    if let Some(job) = self.jobs.get_mut(&id) {
-                        job.vertices.push(vertex);
-                    }
-                }
-                for (node, slot, count) in selection.claimed {
-                    if let Some(row) = self.graph.position_of(node) {
-                        self.claim(row, Claim { job: id, slot, count, start: at, end });
-                    }
+            (Found::Walk(selection, which), Form::Walk(requests)) => {
+                self.touch(id, selection);
+                for units in &selection.units {
+                    self.claim_units(id, &requests[*which], *units, at, end);
                 }
             }
-            (Found::Flat(_), Form::Tree) => unreachable!("a place has the form of its request"),
+            _ => unreachable!("a place has the form of its request"),
         }
+    }
+
+    /// Makes a job hold the vertices of a selection.
+    pub(super) fn touch(&mut self, id: u64, selection: &Selection) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let term = job.term;
+        for marked in &selection.marked {
+            let exclusive = marked.exclusive && !self.graph.is_pool(marked.vertex);
+            let touch = Touch { vertex: marked.vertex, exclusive, below: marked.below.clone() };
+            self.schedule.add(&self.graph, term, &touch);
+            job.touches.push(touch);
+        }
+    }
+
+    /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
+    fn weigh(&mut self, selection: &Selection) {
+        for marked in &selection.marked {
+            if let Some(left) = self.schedule.last_free(&self.graph, marked.vertex, self.now) {
+                self.weights.set(&self.graph, marked.vertex, left);
+            }
+        }
+    }
+
+    fn claim_units(&mut self, id: u64, request: &Request, units: Units, start: i64, end: End) {
+        let Some(row) = self.graph.position_of(units.node) else { return };
+        let level = &request.levels[units.slot];
+        let mut needs: crate::pools::Amounts = request
+            .of_range(&level.with)
+            .iter()
+            .filter(|part| self.graph.is_pool_type(self.graph.types().name(part.kind)))
+            .map(|part| (part.kind, part.count.min))
+            .collect();
+        needs.sort_unstable();
+        let slot = std::sync::Arc::new(crate::pools::SlotShape { label: level.label.clone(), needs });
+        self.claim(row, Claim { job: id, slot, count: units.count, start, end });
     }
 }
 
-/// What a writer needs to know of a request.
-fn about<'a>(ask: &'a Ask<'_>) -> writer::About<'a> {
-    let flat = match &ask.form {
-        Form::Flat(request) => Some(request),
-        Form::Tree => None,
-    };
-    writer::About { flat, hold: ask.spec.hold }
+/// For how long a job needs its resources.
+pub(super) fn seconds(hold: Hold) -> i64 {
+    match hold {
+        Hold::Seconds(seconds) => i64::try_from(seconds).unwrap_or(WINDOW_SECONDS),
+        _ => WINDOW_SECONDS,
+    }
 }
 
 /// The time for which a job that starts at `at` needs its resources.
 fn window(spec: &Jobspec, at: i64) -> When {
     let to = match spec.hold {
         Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
-        Hold::Eventually | Hold::Endless => i64::MAX,
+        _ => i64::MAX,
     };
     When::Window { from: at, to }
 }

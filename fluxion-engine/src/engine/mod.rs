@@ -3,35 +3,64 @@
 //! Every operation either does all of what it says or nothing. Time only moves when it is told to; a job past its end keeps
 //! what it holds until it is cancelled.
 
+mod elastic;
 mod extensions;
+mod find;
 mod matching;
 mod options;
 mod partial;
 mod report;
 mod status;
+mod update;
 
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use matching::Found;
 pub use matching::{Grant, MatchOp};
-pub use options::{MatchFormat, Options};
+pub use options::Options;
 pub use report::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
+pub use update::UpdateReader;
 
-use crate::Error;
-use crate::graph::{Graph, VertexId};
+use crate::graph::{Graph, TypeId};
+use crate::jobspec::{Jobspec, Resource};
 use crate::pools::{Claim, SlotShape};
+use crate::schedule::{Filters, Schedule, Term, Touch};
 use crate::time::End;
+use crate::traverser::weights::Weights;
+use crate::traverser::{Policy, Request, Traversal, Traverser};
+use crate::writer::Writer;
+use crate::{Error, Reason, readers};
+
+/// What is remembered of jobs that have ended: so many of the last.
+const ENDED_MAX: usize = 65_536;
+
+/// Alternatives that `xor_slot` may multiply to.
+const ALTERNATIVES_MAX: usize = 1_000;
 
 /// A resource graph in use.
 #[derive(Debug, Clone)]
 pub struct Engine {
     graph: Graph,
+    schedule: Schedule,
+    weights: Weights,
+    writer: Writer,
     options: Options,
-    jobs: HashMap<u64, Job>,
+    jobs: BTreeMap<u64, Job>,
+    /// Jobs that have ended, and the order in which they did.
+    ended: BTreeMap<u64, JobInfo>,
+    ended_order: VecDeque<u64>,
+    /// What was taken for grants that could not be written.
+    lost: Vec<(u64, Job)>,
     /// The id of the next job that comes without one.
     next_job: u64,
     now: i64,
+    /// Nodes that are up, counted as upstream counts them: not anew when the graph grows.
+    nodes_up: i64,
+    /// Types that are taken with all that lies below them, whatever a request says.
+    exclusive_kinds: Vec<TypeId>,
+    /// The last thing that went wrong was that something was taken.
+    last_was_busy: Cell<bool>,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
 }
@@ -43,6 +72,19 @@ pub enum JobMode {
     Allocated,
     /// It will hold resources.
     Reserved,
+    /// It has ended.
+    Canceled,
+}
+
+impl JobMode {
+    /// As upstream writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobMode::Allocated => "ALLOCATED",
+            JobMode::Reserved => "RESERVED",
+            JobMode::Canceled => "CANCELED",
+        }
+    }
 }
 
 /// What is recorded of a job.
@@ -59,18 +101,49 @@ pub struct JobInfo {
 #[derive(Debug, Clone)]
 struct Job {
     info: JobInfo,
+    term: Term,
     /// Ranks on which it has claims on pools, ascending.
     ranks: Vec<u32>,
-    /// Whole vertices that it holds.
-    vertices: Vec<VertexId>,
+    /// Vertices that it holds or passes through, children before parents.
+    touches: Vec<Touch>,
 }
 
 impl Engine {
     /// A graph from its document.
-    pub fn new(graph: &str, options: &str) -> Result<Self, Error> {
+    pub fn new(document: &str, options: &str) -> Result<Self, Error> {
         let options = Options::read(options)?;
-        let graph = Graph::read(graph, options.pool_types.clone())?;
-        Ok(Engine { graph, options, jobs: HashMap::new(), next_job: 1, now: 0, charged: None })
+        let graph = readers::read(options.load_format, document, options.pool_types.clone())?;
+        Engine::with_graph(graph, options)
+    }
+
+    /// A graph that was read before.
+    pub fn with_graph(mut graph: Graph, options: Options) -> Result<Self, Error> {
+        let filters =
+            Filters::read(&options.prune_filters, &mut graph).map_err(|error| error.as_reason(Reason::Setup))?;
+        let mut schedule = Schedule::new(filters);
+        schedule.prime(&graph);
+        let mut weights = Weights::default();
+        weights.prime(&graph);
+        // As upstream: a node that the document has down is counted off twice.
+        let nodes = graph.vertices().filter(|vertex| graph.is_node(*vertex));
+        let nodes_up = nodes.map(|node| if graph.is_marked_up(node) { 1 } else { -1 }).sum();
+        Ok(Engine {
+            graph,
+            schedule,
+            weights,
+            writer: Writer::default(),
+            options,
+            jobs: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            ended_order: VecDeque::new(),
+            lost: Vec::new(),
+            next_job: 1,
+            now: 0,
+            nodes_up,
+            exclusive_kinds: Vec::new(),
+            last_was_busy: Cell::new(false),
+            charged: None,
+        })
     }
 
     /// The graph.
@@ -78,9 +151,19 @@ impl Engine {
         &self.graph
     }
 
+    /// The options it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Seconds, as told last.
     pub fn now(&self) -> i64 {
         self.now
+    }
+
+    /// The id that the next job gets that comes without one.
+    pub fn next_job(&self) -> u64 {
+        self.next_job
     }
 
     /// Moves the present to `now`. It never goes back: an earlier instant changes nothing.
@@ -91,9 +174,17 @@ impl Engine {
         }
     }
 
-    /// What is recorded of a job.
+    /// What is recorded of a job, also of one that has ended.
     pub fn info(&self, job: u64) -> Result<JobInfo, Error> {
-        self.jobs.get(&job).map(|job| job.info).ok_or_else(|| no_job(job))
+        let alive = self.jobs.get(&job).map(|job| job.info);
+        alive.or_else(|| self.ended.get(&job).copied()).ok_or_else(|| no_job(job))
+    }
+
+    /// All jobs, also those that have ended, by id.
+    pub fn jobs(&self) -> Vec<(u64, JobInfo)> {
+        let mut all: BTreeMap<u64, JobInfo> = self.ended.clone();
+        all.extend(self.jobs.iter().map(|(id, job)| (*id, job.info)));
+        all.into_iter().collect()
     }
 
     /// Number of jobs that hold or will hold resources.
@@ -111,58 +202,47 @@ impl Engine {
     /// Gives back everything of a job.
     pub fn cancel(&mut self, id: u64) -> Result<(), Error> {
         let job = self.jobs.remove(&id).ok_or_else(|| no_job(id))?;
-        for rank in job.ranks {
-            if let Some(row) = self.graph.pools.position(rank) {
+        self.give_back(id, &job);
+        // What an earlier job of the same id held would otherwise be held for ever.
+        let (same, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.lost).into_iter().partition(|(lost, _)| *lost == id);
+        self.lost = others;
+        for (_, older) in same {
+            self.give_back(id, &older);
+        }
+        self.end(id, job.info);
+        Ok(())
+    }
+
+    /// Frees what a job holds.
+    fn give_back(&mut self, id: u64, job: &Job) {
+        for rank in &job.ranks {
+            if let Some(row) = self.graph.pools.position(*rank) {
                 self.graph.pools.release_job(row, id);
             }
         }
-        for vertex in job.vertices {
-            self.graph.unhold(vertex, id);
+        for touch in &job.touches {
+            self.schedule.remove(job.term, touch);
         }
-        Ok(())
     }
 
-    /// Adds the vertices of a JGF document that are not there yet.
-    pub fn add_subgraph(&mut self, text: &str) -> Result<(), Error> {
-        self.graph.grow(text)
-    }
-
-    /// Removes what lies at a path, and everything below. What jobs held there vanishes from them.
-    pub fn remove_subgraph(&mut self, path: &str) -> Result<(), Error> {
-        let found = self.graph.at_path(path).to_vec();
-        if found.is_empty() {
-            return Err(Error::not_found(format!("path {path:?}: there is no such vertex")));
-        }
-        for vertex in found {
-            self.cut(vertex)?;
-        }
-        Ok(())
-    }
-
-    /// Removes a subtree, and corrects the jobs that had something there.
-    fn cut(&mut self, top: VertexId) -> Result<(), Error> {
-        // Vertex ids are used again, so jobs must forget those of the subtree before they could mean something else.
-        let gone = self.graph.subtree(top);
-        let mut losers = self.graph.cut(top)?;
-        losers.sort_unstable();
-        losers.dedup();
-        let gone: std::collections::HashSet<VertexId> = gone.into_iter().collect();
-        for id in losers {
-            if let Some(job) = self.jobs.get_mut(&id) {
-                let pools = &self.graph.pools;
-                job.ranks.retain(|rank| pools.position(*rank).is_some());
-                job.vertices.retain(|vertex| !gone.contains(vertex));
+    /// Remembers a job that has ended.
+    fn end(&mut self, id: u64, info: JobInfo) {
+        if self.ended.insert(id, JobInfo { mode: JobMode::Canceled, ..info }).is_none() {
+            self.ended_order.push_back(id);
+            if self.ended_order.len() > ENDED_MAX
+                && let Some(oldest) = self.ended_order.pop_front()
+            {
+                self.ended.remove(&oldest);
             }
-            self.drop_if_empty(id);
         }
-        Ok(())
     }
 
     /// A job that has nothing left has ended.
     fn drop_if_empty(&mut self, id: u64) -> bool {
-        let empty = self.jobs.get(&id).is_some_and(|job| job.ranks.is_empty() && job.vertices.is_empty());
-        if empty {
-            self.jobs.remove(&id);
+        let empty = self.jobs.get(&id).is_some_and(|job| job.ranks.is_empty() && job.touches.is_empty());
+        if empty && let Some(job) = self.jobs.remove(&id) {
+            self.end(id, job.info);
         }
         empty
     }
@@ -183,9 +263,82 @@ impl Engine {
         match hold {
             crate::jobspec::Hold::Seconds(seconds) => End::At(at.saturating_add_unsigned(seconds)),
             crate::jobspec::Hold::Eventually => End::Eventually,
-            crate::jobspec::Hold::Endless => End::Never,
+            crate::jobspec::Hold::Endless | crate::jobspec::Hold::Refused => End::Never,
         }
     }
+
+    fn traversal(&self, policy: Policy) -> Traversal<'_> {
+        Traversal {
+            graph: &self.graph,
+            schedule: &self.schedule,
+            weights: &self.weights,
+            policy,
+            traverser: self.options.traverser,
+            now: self.now,
+            nodes_up: self.nodes_up,
+            exclusive_kinds: &self.exclusive_kinds,
+            busy: &self.last_was_busy,
+        }
+    }
+
+    /// The requests that a jobspec stands for: one, unless an `xor_slot` leaves a choice.
+    fn alternatives(&self, spec: &Jobspec) -> Result<Vec<Request>, Error> {
+        let filters = &self.schedule.filters;
+        if self.options.traverser == Traverser::Simple {
+            return Ok(vec![Request::of(&self.graph, filters, spec, false)?]);
+        }
+        let mut requests = Vec::new();
+        for resources in expand(&spec.resources)? {
+            requests.push(Request::of(&self.graph, filters, &Jobspec { resources, ..spec.clone() }, true)?);
+        }
+        Ok(requests)
+    }
+}
+
+/// Sibling lists with each `xor_slot` decided, in order.
+fn expand(siblings: &[Resource]) -> Result<Vec<Vec<Resource>>, Error> {
+    let too_many = || Error {
+        reason: Reason::Overflow,
+        text: format!("resources: xor_slot: more than {ALTERNATIVES_MAX} alternatives"),
+    };
+    let mut all: Vec<Vec<Resource>> = vec![Vec::new()];
+    let mut choices: Vec<Resource> = Vec::new();
+    for resource in siblings {
+        let insides = expand(&resource.with)?;
+        if &*resource.kind == "xor_slot" {
+            choices.extend(insides.into_iter().map(|with| Resource { kind: "slot".into(), with, ..resource.clone() }));
+            continue;
+        }
+        if all.len() * insides.len() > ALTERNATIVES_MAX {
+            return Err(too_many());
+        }
+        all = all
+            .iter()
+            .flat_map(|before| {
+                insides.iter().map(move |with| {
+                    let mut list = before.clone();
+                    list.push(Resource { with: with.clone(), ..resource.clone() });
+                    list
+                })
+            })
+            .collect();
+    }
+    if choices.is_empty() {
+        return Ok(all);
+    }
+    if all.len() * choices.len() > ALTERNATIVES_MAX {
+        return Err(too_many());
+    }
+    Ok(choices
+        .iter()
+        .flat_map(|choice| {
+            all.iter().map(move |list| {
+                let mut list = list.clone();
+                list.push(choice.clone());
+                list
+            })
+        })
+        .collect())
 }
 
 fn no_job(id: u64) -> Error {

@@ -3,31 +3,42 @@
 use serde_json::{Map, Value};
 
 use crate::graph::PoolTypes;
-use crate::matcher::Policy;
+use crate::readers::Format;
+use crate::traverser::{Policy, Traverser};
+use crate::writer::MatchFormat;
 use crate::{Error, Reason};
 
 /// Settings of an engine. Keys that are not listed here are passed over, as upstream does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// `load_format`: what the document is.
+    pub load_format: Format,
     /// `matcher_policy`: the order of nodes, unless a request has its own.
     pub policy: Policy,
+    /// `traverser_policy`: what sibling slots mean.
+    pub traverser: Traverser,
     /// `match_format`: how grants are written.
     pub format: MatchFormat,
+    /// `prune_filters`: what vertices count in their subtrees.
+    pub prune_filters: String,
+    /// `load_allowlist` was given; no reader that is offered heeds it.
+    pub has_allowlist: bool,
     /// `pool_types`: which vertices hand out parts.
     pub pool_types: PoolTypes,
 }
 
-/// How a grant is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MatchFormat {
-    /// Ours: slots per rank.
-    Placement,
-    /// RFC 20, without the scheduler's own part.
-    Rv1Nosched,
-    /// Indented names.
-    Simple,
-    /// JGF of what was granted.
-    Jgf,
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            load_format: Format::Grug,
+            policy: Policy::FIRST,
+            traverser: Traverser::Simple,
+            format: MatchFormat::Jgf,
+            prune_filters: "ALL:core,ALL:node".to_owned(),
+            has_allowlist: false,
+            pool_types: PoolTypes::default(),
+        }
+    }
 }
 
 impl Options {
@@ -41,36 +52,35 @@ impl Options {
 }
 
 fn read(fields: &Map<String, Value>) -> Result<Options, String> {
-    let text = |name: &str, default: &'static str| match fields.get(name) {
-        None => Ok(default),
-        Some(value) => value.as_str().ok_or_else(|| format!("{name}: not a string")),
+    let defaults = Options::default();
+    let text = |name: &str| match fields.get(name) {
+        None => Ok(None),
+        Some(value) => value.as_str().map(Some).ok_or_else(|| format!("{name}: not a string")),
     };
-    match text("load_format", "grug")? {
-        "jgf" => {}
-        other => return Err(format!("load_format: {other:?} is not offered, only jgf is")),
-    }
-    match text("matcher_name", "CA")? {
-        "CA" | "ca" => {}
-        other => return Err(format!("matcher_name: {other:?} is not offered, only CA is")),
-    }
-    match text("traverser_policy", "simple")? {
-        "simple" => {}
-        other => return Err(format!("traverser_policy: {other:?} is not offered, only simple is")),
-    }
-    let policy = text("matcher_policy", "first")?;
-    let policy = Policy::parse(policy).ok_or_else(|| format!("matcher_policy: {policy:?} is not offered"))?;
-    let format = match text("match_format", "jgf")? {
-        "placement" => MatchFormat::Placement,
-        "rv1_nosched" => MatchFormat::Rv1Nosched,
-        "simple" => MatchFormat::Simple,
-        "jgf" => MatchFormat::Jgf,
-        other => return Err(format!("match_format: {other:?} is not offered")),
+    let load_format = match text("load_format")? {
+        None => defaults.load_format,
+        Some(name) => Format::parse(name).ok_or_else(|| format!("load_format: {name:?}: can't create reader"))?,
     };
-    // Read for their type only: what they tune does not exist here.
-    text("load_allowlist", "")?;
-    text("prune_filters", "")?;
+    match text("matcher_name")? {
+        None | Some("CA" | "ca") => {}
+        Some(other) => return Err(format!("matcher_name: {other:?} is not offered, only CA is")),
+    }
+    let traverser = match text("traverser_policy")? {
+        None | Some("simple") => Traverser::Simple,
+        Some("flexible") => Traverser::Flexible,
+        Some(other) => return Err(format!("traverser_policy: {other:?} is neither simple nor flexible")),
+    };
+    let policy = match text("matcher_policy")? {
+        None => defaults.policy,
+        Some(name) => Policy::parse(name).ok_or_else(|| format!("matcher_policy: {name:?}: can't create matcher"))?,
+    };
+    // As upstream: an unknown name means simple.
+    let format =
+        text("match_format")?.map_or(defaults.format, |name| MatchFormat::parse(name).unwrap_or(MatchFormat::Simple));
+    let prune_filters = text("prune_filters")?.map_or(defaults.prune_filters, str::to_owned);
+    let has_allowlist = text("load_allowlist")?.is_some_and(|list| !list.is_empty());
     let pool_types = fields.get("pool_types").map_or(Ok(PoolTypes::default()), pool_types)?;
-    Ok(Options { policy, format, pool_types })
+    Ok(Options { load_format, policy, traverser, format, prune_filters, has_allowlist, pool_types })
 }
 
 fn pool_types(value: &Value) -> Result<PoolTypes, String> {
@@ -103,10 +113,11 @@ mod tests {
     fn names_what_it_does_not_offer() {
         for (text, names) in [
             ("[]", "not a mapping"),
-            ("{}", "load_format"),
             (r#"{"load_format":1}"#, "load_format"),
-            (r#"{"load_format":"jgf","matcher_policy":"locality"}"#, "matcher_policy"),
-            (r#"{"load_format":"jgf","match_format":"rv2"}"#, "match_format"),
+            (r#"{"load_format":"xyz"}"#, "load_format"),
+            (r#"{"load_format":"jgf","matcher_policy":"nosuch"}"#, "matcher_policy"),
+            (r#"{"load_format":"jgf","matcher_name":"C+PA"}"#, "matcher_name"),
+            (r#"{"load_format":"jgf","traverser_policy":"wild"}"#, "traverser_policy"),
             (r#"{"load_format":"jgf","pool_types":"node"}"#, "pool_types"),
         ] {
             let error = Options::read(text).unwrap_err();

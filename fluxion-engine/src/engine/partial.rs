@@ -1,11 +1,13 @@
-//! Giving back a part of a job: the ranks that an R document names.
+//! Giving back a part of a job.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::{Engine, JobMode, no_job};
-use crate::graph::VertexId;
+use super::{Engine, JobMode, UpdateReader, no_job};
+use crate::graph::{TypeId, VertexId};
+use crate::readers::jgf;
+use crate::schedule::Row;
 use crate::{Error, idset};
 
 /// What is read of RFC 20's R.
@@ -14,7 +16,7 @@ struct R<'a> {
     version: u64,
     #[serde(borrow)]
     execution: Execution<'a>,
-    scheduling: Option<serde::de::IgnoredAny>,
+    scheduling: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -30,27 +32,137 @@ struct Entry<'a> {
 }
 
 impl Engine {
-    /// Gives back what an allocated job has on the ranks of an R document. Returns whether that was everything.
+    /// Gives back what an allocated job has on the ranks of an R document, or of its graph if it has one. Returns whether
+    /// that was everything.
     pub fn partial_cancel(&mut self, id: u64, r: &str) -> Result<bool, Error> {
-        let ranges = ranks(r)?;
-        let job = self.jobs.get_mut(&id).filter(|job| job.info.mode == JobMode::Allocated).ok_or_else(|| no_job(id))?;
-        let gone = |rank: u32| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank));
-        let (ranks, kept): (Vec<u32>, Vec<u32>) = job.ranks.iter().partition(|rank| gone(**rank));
-        let of_gone = |vertex: &&VertexId| self.graph.vertex(**vertex).rank.is_some_and(gone);
-        let (vertices, left): (Vec<VertexId>, Vec<VertexId>) = job.vertices.iter().partition(of_gone);
-        if ranks.is_empty() && vertices.is_empty() {
-            return Err(Error::invalid(format!("job {id}: holds nothing on these ranks")));
+        let document: R<'_> = serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
+        match document.scheduling {
+            None => self.partial_cancel_with(id, r, UpdateReader::Rv1exec),
+            Some(scheduling) => {
+                let reader = UpdateReader::of(&scheduling)?;
+                self.partial_cancel_with(id, &scheduling.to_string(), reader)
+            }
         }
-        (job.ranks, job.vertices) = (kept, left);
-        for rank in ranks {
-            if let Some(row) = self.graph.pools.position(rank) {
+    }
+
+    /// Gives back what a document in a known format names.
+    pub fn partial_cancel_with(&mut self, id: u64, text: &str, reader: UpdateReader) -> Result<bool, Error> {
+        if self.jobs.get(&id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
+            return Err(no_job(id));
+        }
+        let (released, whole) = match reader {
+            UpdateReader::Rv1exec => {
+                let ranges = ranks(text)?;
+                let within = |rank: i32| {
+                    u32::try_from(rank)
+                        .is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+                };
+                (self.release_ranks(id, &within), false)
+            }
+            UpdateReader::Jgf | UpdateReader::JgfShorthand => self.release_graph(id, text)?,
+        };
+        if !released {
+            return Err(Error::invalid(format!("job {id}: holds nothing of this")));
+        }
+        if whole {
+            self.cancel(id)?;
+            return Ok(true);
+        }
+        if self.drop_if_empty(id) {
+            return Ok(true);
+        }
+        let root = self.graph.root();
+        let job = &self.jobs[&id];
+        // Without a mark on the root nothing is left that upstream would find.
+        if job.ranks.is_empty() && !job.touches.iter().any(|touch| touch.vertex == root) {
+            self.cancel(id)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Gives back what a job has on some ranks. Returns whether there was anything.
+    pub(super) fn release_ranks(&mut self, id: u64, within: &dyn Fn(i32) -> bool) -> bool {
+        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let on = |rank: &u32| i32::try_from(*rank).is_ok_and(within);
+        let (gone, kept): (Vec<u32>, Vec<u32>) = job.ranks.iter().copied().partition(on);
+        job.ranks = kept;
+        for rank in &gone {
+            if let Some(row) = self.graph.pools.position(*rank) {
                 self.graph.pools.release_job(row, id);
             }
         }
-        for vertex in vertices {
-            self.graph.unhold(vertex, id);
+        let some: Vec<VertexId> =
+            job.touches.iter().map(|touch| touch.vertex).filter(|vertex| within(self.graph.rank(*vertex))).collect();
+        self.release_vertices(id, &some) || !gone.is_empty()
+    }
+
+    /// Gives back what a JGF document names. The second answer: it was everything.
+    fn release_graph(&mut self, id: u64, text: &str) -> Result<(bool, bool), Error> {
+        if id == 0 {
+            return Err(Error::invalid("job 0: not an id"));
         }
-        Ok(self.drop_if_empty(id))
+        let document = jgf::parse(text)?;
+        let mut some = Vec::new();
+        for node in &document.nodes {
+            let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
+            some.push(self.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
+        }
+        // What only leads to what it holds stays as long as that does.
+        let held: std::collections::HashSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
+            job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
+        });
+        some.retain(|vertex| held.contains(vertex));
+        Ok((self.release_vertices(id, &some), false))
+    }
+
+    /// Takes vertices from a job, and corrects what holds them.
+    fn release_vertices(&mut self, id: u64, some: &[VertexId]) -> bool {
+        let some: std::collections::HashSet<VertexId> = some.iter().copied().collect();
+        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let term = job.term;
+        let (gone, mut kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut job.touches).into_iter().partition(|touch| some.contains(&touch.vertex));
+        // What each vertex above the released ones has less of below it.
+        let mut less: std::collections::HashMap<VertexId, Vec<(TypeId, i64)>> = std::collections::HashMap::new();
+        for touch in &gone {
+            self.schedule.remove(term, touch);
+            let size = i64::try_from(self.graph.size(touch.vertex)).unwrap_or(i64::MAX);
+            let count = if touch.exclusive { size } else { 0 };
+            let kind = self.graph.kind(touch.vertex);
+            let mut at = self.graph.parent(touch.vertex);
+            while let Some(above) = at {
+                if !some.contains(&above) {
+                    let sums = less.entry(above).or_default();
+                    match sums.iter_mut().find(|(known, _)| *known == kind) {
+                        Some((_, sum)) => *sum += count,
+                        None => sums.push((kind, count)),
+                    }
+                }
+                at = self.graph.parent(above);
+            }
+        }
+        kept.retain_mut(|touch| {
+            let Some(sums) = less.get(&touch.vertex) else { return true };
+            let tracked = self.schedule.filters.tracked(&self.graph, touch.vertex);
+            let of = |kind: &TypeId| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1);
+            let amounts: Row = tracked.iter().map(of).collect();
+            if touch.below.is_empty() {
+                return true;
+            }
+            let left: Row = touch.below.iter().zip(&amounts).map(|(have, less)| (have - less).max(0)).collect();
+            if touch.exclusive || left.iter().any(|left| *left > 0) {
+                let taken: Row = touch.below.iter().zip(&left).map(|(have, left)| have - left).collect();
+                self.schedule.reduce(term, touch.vertex, &taken);
+                touch.below = left;
+                true
+            } else {
+                self.schedule.remove(term, touch);
+                false
+            }
+        });
+        job.touches = kept;
+        !gone.is_empty()
     }
 }
 
@@ -58,9 +170,6 @@ fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
     let r: R<'_> = serde_json::from_str(text).map_err(|error| Error::invalid(format!("R: {error}")))?;
     if r.version != 1 {
         return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
-    }
-    if r.scheduling.is_some() {
-        return Err(Error::invalid("R: scheduling: leave it out, ranks are read from execution.R_lite"));
     }
     let mut ranges = Vec::new();
     for entry in r.execution.r_lite {

@@ -171,6 +171,6 @@ fn pool_supply(
 fn of_pools<'a, 'b>(form: &'a Form<'b>) -> Result<&'a flat::Request<'b>, Error> {
     match form {
         Form::Flat(request) => Ok(request),
-        Form::Tree => Err(Error::invalid("jobspec: only slots of pool units can be explained")),
+        Form::Walk(_) => Err(Error::invalid("jobspec: only slots of pool units can be explained")),
     }
 }

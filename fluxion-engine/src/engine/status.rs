@@ -1,13 +1,17 @@
-//! Marking vertices and ranks up and down.
+//! Marking vertices and ranks up and down; properties.
 
 use super::Engine;
 use crate::Error;
-use crate::graph::VertexId;
+use crate::graph::{Properties, TypeId, VertexId};
 
 impl Engine {
     /// Marks what lies at a path. A vertex that is down takes everything below it out of matches.
     pub fn set_status(&mut self, path: &str, up: bool) -> Result<(), Error> {
-        for vertex in self.at(path)?.to_vec() {
+        for vertex in self.at(path)? {
+            if self.graph.is_marked_up(vertex) != up {
+                let nodes = self.graph.subtree(vertex).iter().filter(|below| self.graph.is_node(**below)).count();
+                self.count_up(nodes, up);
+            }
             self.graph.set_up(vertex, up);
         }
         Ok(())
@@ -15,28 +19,34 @@ impl Engine {
 
     /// Whether the vertex at a path is marked up itself.
     pub fn status(&self, path: &str) -> Result<bool, Error> {
-        Ok(self.graph.vertex(self.at(path)?[0]).up)
+        Ok(self.graph.is_marked_up(self.at(path)?[0]))
     }
 
     /// Marks ranks; `all` means all of them. Unknown ranks are passed over.
     pub fn set_rank_status(&mut self, ranks: &str, up: bool) -> Result<(), Error> {
-        let known: Vec<u32> = if ranks == "all" {
-            self.graph.ranks().collect()
+        let known: Vec<i32> = if ranks == "all" {
+            self.graph.ranks()
         } else {
             let ranges = crate::idset::parse(ranks)?;
             if ranges.is_empty() {
                 return Err(Error::invalid("ranks: empty"));
             }
             match ranges[..] {
-                [(one, last)] if one == last => vec![one],
+                [(one, last)] if one == last => i32::try_from(one).into_iter().collect(),
                 _ => {
-                    let within = |rank: &u32| ranges.iter().any(|(first, last)| (first..=last).contains(&rank));
-                    self.graph.ranks().filter(within).collect()
+                    let within = |rank: &i32| {
+                        u32::try_from(*rank)
+                            .is_ok_and(|rank| ranges.iter().any(|(first, last)| (first..=last).contains(&&rank)))
+                    };
+                    self.graph.ranks().into_iter().filter(within).collect()
                 }
             }
         };
         for rank in known {
             if let Some(top) = self.graph.top_of_rank(rank) {
+                if self.graph.is_marked_up(top) != up {
+                    self.count_up(1, up);
+                }
                 self.graph.set_up(top, up);
             }
         }
@@ -48,17 +58,41 @@ impl Engine {
         let wrong = || Error::invalid(format!("rank {rank:?}: not one rank of this graph"));
         match crate::idset::parse(rank)?[..] {
             [(one, last)] if one == last => {
-                let top = self.graph.top_of_rank(one).ok_or_else(wrong)?;
-                Ok(self.graph.vertex(top).up)
+                let one = i32::try_from(one).map_err(|_| wrong())?;
+                let of_rank = self.graph.of_rank(one);
+                let is_node =
+                    |vertex: &&VertexId| [TypeId::NODE, TypeId::STORAGE_NODE].contains(&self.graph.kind(**vertex));
+                let node = of_rank.iter().find(is_node).ok_or_else(wrong)?;
+                Ok(self.graph.is_marked_up(*node))
             }
             _ => Err(wrong()),
         }
     }
 
-    fn at(&self, path: &str) -> Result<&[VertexId], Error> {
-        match self.graph.at_path(path) {
-            [] => Err(Error::invalid(format!("path {path:?}: there is no such vertex"))),
-            found => Ok(found),
+    /// Properties of what lies at a path, sorted by name; of several vertices, of the first.
+    pub fn properties(&self, path: &str) -> Result<&Properties, Error> {
+        Ok(self.graph.properties(self.at(path)?[0]))
+    }
+
+    /// Gives what lies at a path a property, or the property another value.
+    pub fn set_property(&mut self, path: &str, name: &str, value: &str) -> Result<(), Error> {
+        for vertex in self.at(path)? {
+            self.graph.set_property(vertex, name, value);
         }
+        Ok(())
+    }
+
+    /// As upstream counts: by all nodes of what was marked, whether or not they are down for themselves.
+    fn count_up(&mut self, nodes: usize, up: bool) {
+        let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
+        self.nodes_up += if up { nodes } else { -nodes };
+    }
+
+    fn at(&self, path: &str) -> Result<Vec<VertexId>, Error> {
+        let found = self.graph.at_path(path);
+        if found.is_empty() {
+            return Err(Error::invalid(format!("path {path:?}: there is no such vertex")));
+        }
+        Ok(found)
     }
 }

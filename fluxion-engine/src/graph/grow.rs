@@ -1,61 +1,61 @@
 //! Adding and removing parts of the graph.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use super::jgf::{self, Document, NodeText};
-use super::{Graph, Vertex, VertexId};
+use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag};
 use crate::Error;
 use crate::pools::Claim;
+use crate::readers::jgf::{self, Document, NodeText};
 
 impl Graph {
     /// Adds the vertices of a JGF document that are not there yet. A vertex is there if one of its path and rank is.
     /// All or nothing.
     pub fn grow(&mut self, text: &str) -> Result<(), Error> {
         let document = jgf::parse(text)?;
-        let order = self.order(&document)?;
         let mut placed: HashMap<usize, VertexId> = HashMap::with_capacity(document.nodes.len());
         for (at, node) in document.nodes.iter().enumerate() {
             if let Some(id) = self.find(&node.path, node.rank) {
                 placed.insert(at, id);
             }
         }
+        let order = Graph::order(&document, &placed)?;
         self.check(&document, &order, &placed)?;
         for (at, parent) in order {
             if placed.contains_key(&at) {
                 continue;
             }
-            let node = &document.nodes[at];
-            let id = self.insert(node, parent.map(|parent| placed[&parent]))?;
+            let id = self.insert(&document.nodes[at], parent.map(|parent| placed[&parent]))?;
             placed.insert(at, id);
         }
         Ok(())
     }
 
-    /// Removes a vertex and everything below it, with what is held of it. Returns the jobs that lost something, each once
-    /// for every hold.
+    /// Unlinks a vertex and everything below it. What is held there stays with the jobs; units of pools are lost. Returns
+    /// the jobs that lost some, each once for every claim.
     pub fn cut(&mut self, top: VertexId) -> Result<Vec<u64>, Error> {
-        let Some(parent) = self.vertex(top).parent else {
-            return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.vertex(top).path)));
+        let Some(parent) = self.parent(top) else {
+            return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.path(top))));
         };
         let mut losers = Vec::new();
-        self.vertex_mut(parent).children.retain(|child| *child != top);
-        let lost = self.vertex(top).held_below;
-        let mut at = Some(parent);
-        while let Some(id) = at {
-            self.vertex_mut(id).held_below -= lost;
-            at = self.vertex(id).parent;
-        }
         // Children first, so that a pool still finds its node's row.
         for id in self.subtree(top).into_iter().rev() {
-            losers.extend(self.vertex(id).holds.iter().map(|hold| hold.job));
-            if self.vertex(id).pool {
+            if self.is_pool(id) {
                 self.drop_pool(id);
             } else if let Some(row) = self.position_of(id) {
                 losers.extend(self.pools.remove_row(row).iter().map(|claim: &Claim| claim.job));
             }
-            self.forget(id);
+            self.unindex_rank(id);
+            self.dissociate(id);
+            self.hot[id.index()].flags |= flag::GONE;
+            self.edge_count -= 1;
         }
+        let (from, count) = (self.hot[parent.index()].child_from as usize, self.children(parent).len());
+        let list = &mut self.children[from..from + count];
+        if let Some(at) = list.iter().position(|child| *child == top) {
+            list[at..].rotate_left(1);
+            self.hot[parent.index()].child_count -= 1;
+        }
+        self.hot[top.index()].parent = VertexId::NONE;
         Ok(losers)
     }
 
@@ -64,39 +64,39 @@ impl Graph {
         let row = self.row(rank)?;
         let node = self.pools.vertices()[row];
         let type_id = self.types.intern(kind)?;
-        let pools = self.vertex(node).children.iter().copied();
-        let pools: Vec<VertexId> = pools.filter(|id| self.vertex(*id).kind == type_id).collect();
-        if let Some(whole) = pools.iter().find(|id| !self.vertex(**id).pool) {
-            return Err(Error::invalid(format!(
-                "vertex {}: is handed out whole, not a pool",
-                self.vertex(*whole).path
-            )));
+        let pools: Vec<VertexId> = self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
+        if let Some(whole) = pools.iter().find(|id| !self.is_pool(**id)) {
+            return Err(Error::invalid(format!("vertex {}: is handed out whole, not a pool", self.path(*whole))));
         }
         if pools.is_empty() && size > 0 {
-            let name = format!("{kind}0");
-            let text = NodeText {
-                kind: kind.into(),
-                basename: kind.into(),
-                path: format!("{}/{name}", self.vertex(node).path).into(),
-                name: name.into(),
+            let vertex = NewVertex {
+                kind: type_id,
+                basename: self.texts.intern(kind),
+                name: None,
                 id: 0,
                 uniq_id: -1,
-                rank: Some(rank),
-                size: 0,
-                unit: "".into(),
-                properties: Vec::new(),
+                rank: self.rank(node),
+                size,
+                unit: TextId::EMPTY,
+                properties: super::PropertySet::NONE,
                 up: true,
             };
-            let id = self.insert_vertex(&text, Some(node), true)?;
-            self.vertex_mut(id).size = size;
+            let id = self.push(vertex)?;
+            self.hot[id.index()].flags |= flag::POOL;
+            self.link(node, id);
         } else {
             // Several pools of a type on one node count as one; the first then stands for all of them.
             for (at, id) in pools.iter().enumerate() {
-                self.vertex_mut(*id).size = if at == 0 { size } else { 0 };
+                self.hot[id.index()].size = if at == 0 { size } else { 0 };
             }
         }
         self.pools.set_size(row, type_id, size);
         Ok(())
+    }
+
+    /// The type's number, and a new one if it is not known.
+    pub(crate) fn intern(&mut self, kind: &str) -> Result<TypeId, Error> {
+        self.types.intern(kind)
     }
 
     /// The row of a rank, or that there is none.
@@ -104,12 +104,63 @@ impl Graph {
         self.pools.position(rank).ok_or_else(|| Error::not_found(format!("rank {rank}: there is no such node")))
     }
 
-    fn find(&self, path: &str, rank: Option<u32>) -> Option<VertexId> {
-        self.at_path(path).iter().copied().find(|id| self.vertex(*id).rank == rank)
+    /// The vertex of this path and rank.
+    pub(crate) fn find(&self, path: &str, rank: i32) -> Option<VertexId> {
+        self.at_path(path).into_iter().find(|id| self.rank(*id) == rank)
     }
 
-    /// Document indices with their parents, parents first; every vertex hangs below one root.
-    fn order(&self, document: &Document<'_>) -> Result<Vec<(usize, Option<usize>)>, Error> {
+    /// Rows and columns of the pools, for a graph that was just built.
+    pub(super) fn fill_pools(&mut self) -> Result<(), Error> {
+        for vertex in self.vertices() {
+            self.enter_row(vertex)?;
+        }
+        if self.has_pool_types() {
+            for vertex in self.vertices() {
+                self.enter_pool(vertex)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a node its row.
+    fn enter_row(&mut self, vertex: VertexId) -> Result<(), Error> {
+        let Some(rank) = u32::try_from(self.rank(vertex)).ok().filter(|_| self.is_node(vertex)) else { return Ok(()) };
+        if self.pools.position(rank).is_none() {
+            let up = self.is_up(vertex);
+            self.pools.insert_row(rank, vertex, up);
+        } else if self.has_pool_types() {
+            return Err(Error::invalid(format!("graph: vertex {}: another node has its rank", self.path(vertex))));
+        }
+        Ok(())
+    }
+
+    /// Gives a pool its place in the column.
+    fn enter_pool(&mut self, vertex: VertexId) -> Result<(), Error> {
+        let Some(parent) = self.parent(vertex) else { return Ok(()) };
+        if !self.is_pool_below(self.kind_name(vertex), self.kind(parent)) {
+            return Ok(());
+        }
+        let wrong = |what: &str| Err(Error::invalid(format!("graph: vertex {}: {what}", self.path(vertex))));
+        let Some(row) = self.position_of(parent).filter(|_| self.is_node(parent)) else {
+            return wrong("a pool must lie directly below a node that has a rank");
+        };
+        if !self.children(vertex).is_empty() {
+            return wrong("a pool holds no other vertices");
+        }
+        self.hot[vertex.index()].flags |= flag::POOL;
+        let kind = self.kind(vertex);
+        let size = self.pools.size(row, kind).saturating_add(self.size(vertex));
+        self.pools.set_size(row, kind, size);
+        Ok(())
+    }
+
+    fn is_pool_below(&self, kind: &str, parent: TypeId) -> bool {
+        self.pool_types.names.iter().any(|name| **name == *kind)
+            || self.pool_types.all_of_nodes && parent == TypeId::NODE
+    }
+
+    /// Document indices with their parents, parents first; every new vertex hangs below what is there.
+    fn order(document: &Document<'_>, placed: &HashMap<usize, VertexId>) -> Result<Vec<(usize, Option<usize>)>, Error> {
         let mut parent: Vec<Option<usize>> = vec![None; document.nodes.len()];
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); document.nodes.len()];
         let path = |at: usize| &document.nodes[at].path;
@@ -122,8 +173,7 @@ impl Graph {
         let mut order: Vec<(usize, Option<usize>)> =
             (0..document.nodes.len()).filter(|at| parent[*at].is_none()).map(|at| (at, None)).collect();
         for (at, _) in &order {
-            let known = self.find(path(*at), document.nodes[*at].rank).is_some();
-            if !known && path(*at).matches('/').count() != 1 {
+            if !placed.contains_key(at) && path(*at).matches('/').count() != 1 {
                 return Err(Error::invalid(format!("graph: vertex {}: has no parent", path(*at))));
             }
         }
@@ -146,23 +196,24 @@ impl Graph {
         order: &[(usize, Option<usize>)],
         placed: &HashMap<usize, VertexId>,
     ) -> Result<(), Error> {
-        let mut roots = usize::from(!self.is_blank());
         let mut node_ranks = HashMap::new();
         for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
             let node = &document.nodes[*at];
             let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
             let Some(parent) = parent else {
-                roots += 1;
-                continue;
+                return Err(Error::invalid("graph: more than one root"));
             };
+            if !self.has_pool_types() {
+                continue;
+            }
             let above = &document.nodes[*parent];
-            if let (true, Some(rank)) = (node.kind == "node", node.rank)
+            if let (true, Ok(rank)) = (node.kind == "node", u32::try_from(node.rank))
                 && (self.pools.position(rank).is_some() || node_ranks.insert(rank, *at).is_some())
             {
                 return Err(wrong("another node has its rank"));
             }
-            if self.is_pool(&node.kind, &above.kind) {
-                if above.kind != "node" || above.rank.is_none() {
+            if self.is_pool_below(&node.kind, self.types.get(&above.kind).unwrap_or(TypeId::SLOT)) {
+                if above.kind != "node" || above.rank < 0 {
                     return Err(wrong("a pool must lie directly below a node that has a rank"));
                 }
                 if document.edges.iter().any(|(source, _)| source == at) {
@@ -170,110 +221,62 @@ impl Graph {
                 }
             }
         }
-        if roots > 1 {
-            return Err(Error::invalid("graph: more than one root"));
-        }
         Ok(())
     }
 
-    fn is_blank(&self) -> bool {
-        self.vertices.is_empty()
-    }
-
-    fn is_pool(&self, kind: &str, parent_kind: &str) -> bool {
-        self.pool_types.names.iter().any(|name| **name == *kind)
-            || self.pool_types.all_of_nodes && parent_kind == "node"
-    }
-
     fn insert(&mut self, node: &NodeText<'_>, parent: Option<VertexId>) -> Result<VertexId, Error> {
-        let pool = parent.is_some_and(|parent| {
-            let parent_kind = self.types.name(self.vertex(parent).kind);
-            self.is_pool(&node.kind, parent_kind)
-        });
-        let id = self.insert_vertex(node, parent, pool)?;
-        if pool && let Some(row) = parent.and_then(|parent| self.position_of(parent)) {
-            let kind = self.vertex(id).kind;
-            let size = self.pools.size(row, kind).saturating_add(node.size);
-            self.pools.set_size(row, kind, size);
-        }
-        Ok(id)
-    }
-
-    fn insert_vertex(&mut self, node: &NodeText<'_>, parent: Option<VertexId>, pool: bool) -> Result<VertexId, Error> {
-        let path: Arc<str> = Arc::from(&*node.path);
-        let vertex = Vertex {
+        let vertex = NewVertex {
             kind: self.types.intern(&node.kind)?,
-            parent,
-            children: Vec::new(),
-            basename: (&*node.basename).into(),
-            name: (&*node.name).into(),
-            path: Arc::clone(&path),
+            basename: self.texts.intern(&node.basename),
+            name: Some(self.texts.intern(&node.name)),
             id: node.id,
             uniq_id: node.uniq_id,
             rank: node.rank,
             size: node.size,
-            unit: (&*node.unit).into(),
-            properties: node.properties.clone(),
+            unit: TextId::EMPTY,
+            properties: self.texts.intern_set(node.properties.iter().map(|(name, value)| (&**name, &**value))),
             up: node.up,
-            pool,
-            holds: Vec::new(),
-            held_below: 0,
         };
-        let id = self.store(vertex)?;
-        self.by_path.entry(path).or_default().push(id);
-        if let Some(rank) = node.rank {
-            self.by_rank.entry(rank).or_default().push(id);
+        let id = self.push(vertex)?;
+        if let Some(parent) = parent {
+            self.link(parent, id);
+            if *self.path(id) != *node.path {
+                self.odd_paths.insert(id, (&*node.path).into());
+            }
         }
-        match parent {
-            Some(parent) => self.vertex_mut(parent).children.push(id),
-            None => self.root = id,
-        }
-        if let (true, Some(rank)) = (self.is_node(id), node.rank) {
-            let up = self.is_up(id);
-            self.pools.insert_row(rank, id, up);
+        self.index_rank(id);
+        self.enter_row(id)?;
+        if self.has_pool_types() {
+            self.enter_pool(id)?;
         }
         Ok(id)
     }
 
-    fn store(&mut self, vertex: Vertex) -> Result<VertexId, Error> {
-        if let Some(id) = self.vacant.pop() {
-            *self.vertex_mut(id) = vertex;
-            return Ok(id);
+    /// Adds an edge. Where there is no room left beside the other children they all move to the end of the array, with
+    /// twice the room, so that adding node after node does not copy the machine each time.
+    fn link(&mut self, parent: VertexId, child: VertexId) {
+        let above = self.hot[parent.index()];
+        let (from, count) = (above.child_from as usize, above.child_count as usize);
+        if above.child_count == above.child_room {
+            let room = (count * 2).max(4);
+            let start = self.children.len();
+            self.children.extend_from_within(from..from + count);
+            self.children.resize(start + room, VertexId::NONE);
+            let above = &mut self.hot[parent.index()];
+            above.child_from = u32::try_from(start).expect("no more edges than 32 bits count");
+            above.child_room = u32::try_from(room).expect("no more edges than 32 bits count");
         }
-        let id = u32::try_from(self.vertices.len()).map_err(|_| Error::invalid("graph: more than 2^32 vertices"))?;
-        self.vertices.push(vertex);
-        Ok(VertexId(id))
+        let above = &mut self.hot[parent.index()];
+        self.children[(above.child_from + above.child_count) as usize] = child;
+        above.child_count += 1;
+        self.hot[child.index()].parent = parent;
+        self.edge_count += 1;
     }
 
     fn drop_pool(&mut self, id: VertexId) {
-        let Some(row) = self.vertex(id).parent.and_then(|parent| self.position_of(parent)) else { return };
-        let kind = self.vertex(id).kind;
-        let size = self.pools.size(row, kind).saturating_sub(self.vertex(id).size);
+        let Some(row) = self.parent(id).and_then(|parent| self.position_of(parent)) else { return };
+        let kind = self.kind(id);
+        let size = self.pools.size(row, kind).saturating_sub(self.size(id));
         self.pools.set_size(row, kind, size);
-    }
-
-    /// Takes a vertex out of the indices; its place is used again.
-    fn forget(&mut self, id: VertexId) {
-        let path = Arc::clone(&self.vertex(id).path);
-        if let Some(same_path) = self.by_path.get_mut(&path) {
-            same_path.retain(|other| *other != id);
-            if same_path.is_empty() {
-                self.by_path.remove(&path);
-            }
-        }
-        if let Some(rank) = self.vertex(id).rank
-            && let Some(same_rank) = self.by_rank.get_mut(&rank)
-        {
-            same_rank.retain(|other| *other != id);
-            if same_rank.is_empty() {
-                self.by_rank.remove(&rank);
-            }
-        }
-        let vertex = self.vertex_mut(id);
-        vertex.children = Vec::new();
-        vertex.holds = Vec::new();
-        vertex.held_below = 0;
-        vertex.parent = None;
-        self.vacant.push(id);
     }
 }

@@ -27,7 +27,48 @@ impl TypeId {
     }
 }
 
+/// Types that upstream knows before it reads any graph; a request may name them on every graph.
+const BUILTIN: [&str; 10] =
+    ["cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"];
+
+impl TypeId {
+    /// The type `cluster`.
+    pub const CLUSTER: TypeId = TypeId(0);
+    /// The type `core`.
+    pub const CORE: TypeId = TypeId(1);
+    /// The type `gpu`.
+    pub const GPU: TypeId = TypeId(3);
+    /// The type `node`.
+    pub const NODE: TypeId = TypeId(4);
+    /// The type `slot`, of which there are no vertices.
+    pub const SLOT: TypeId = TypeId(6);
+    /// The type `xor_slot`, of which there are no vertices.
+    pub const XOR_SLOT: TypeId = TypeId(7);
+    /// The type `storage_node`.
+    pub const STORAGE_NODE: TypeId = TypeId(9);
+}
+
 impl Types {
+    /// The types that upstream has built in.
+    pub fn with_builtin() -> Self {
+        let mut types = Types::default();
+        for name in BUILTIN {
+            // A table of ten has room.
+            let _ = types.intern(name);
+        }
+        types
+    }
+
+    /// Number of types.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// No types.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The number of a type, new or known.
     pub fn intern(&mut self, name: &str) -> Result<TypeId, Error> {
         if let Some(id) = self.ids.get(name) {

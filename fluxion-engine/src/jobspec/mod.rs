@@ -1,15 +1,18 @@
 //! What is asked: a jobspec (RFC 14 and 25), with the counts and constraints that Fluxion knows, and our own extras.
 //!
-//! Reading is strict: an unknown key, a wrong type or a number out of range is refused with a text that names the field.
-//! Tasks are checked for form and then forgotten: they never influence a match.
+//! In JSON, or in YAML, of which JSON is a part; Reading is strict: an unknown key, one that stands twice, a
+//! wrong type or a number out of range is refused with a text that names the field, and in YAML the line. Tasks are checked for form and then forgotten: they never influence a match.
 
 mod count;
 mod read;
+mod tree;
 
 pub use count::{Count, Growth};
+pub(crate) use read::wrong;
+pub(crate) use tree::Node;
 
 pub use crate::constraint::Constraint;
-use crate::matcher::Policy;
+use crate::traverser::Policy;
 
 /// A request for resources.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +38,8 @@ pub enum Hold {
     Eventually,
     /// For ever.
     Endless,
+    /// A duration that no job can have. As upstream this is not found while reading, but when it is to be matched.
+    Refused,
 }
 
 /// A level of the request.
@@ -73,7 +78,7 @@ pub struct Limit {
 }
 
 impl Jobspec {
-    /// Reads a jobspec in JSON.
+    /// Reads a jobspec in JSON or YAML.
     pub fn parse(text: &str) -> Result<Self, crate::Error> {
         read::jobspec(text)
     }

@@ -1,9 +1,10 @@
-//! JSON to [`Jobspec`], strictly.
+//! A tree to [`Jobspec`], strictly.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
 
+use super::tree::Node;
 use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Limit, Resource};
-use crate::matcher::Policy;
+use crate::traverser::Policy;
 use crate::{Error, idset};
 
 /// The longest duration: the width of Fluxion's graph window, 100 years.
@@ -11,83 +12,88 @@ const DURATION_SECONDS_MAX: f64 = 3_153_600_000.0;
 /// Levels of nested resources; deeper ones are refused before they could exhaust the stack.
 const DEPTH_MAX: usize = 32;
 
-type Object = Map<String, Value>;
+type Fields<'a> = [(Cow<'a, str>, Node<'a>)];
 
 pub(super) fn jobspec(text: &str) -> Result<Jobspec, Error> {
-    let document: Value = serde_json::from_str(text).map_err(|error| Error::invalid(format!("jobspec: {error}")))?;
-    let top = object(&document, "jobspec")?;
+    let document = Node::read(text)?;
+    let top = map(&document, "jobspec")?;
     only(top, "jobspec", &["version", "resources", "tasks", "attributes"])?;
-    let version = require(top, "jobspec", "version")?.as_u64();
-    if !version.is_some_and(|version| (1..=9999).contains(&version)) {
-        return Err(Error::invalid("jobspec: version: not a number from 1 to 9999"));
+    let version = require(&document, top, "jobspec", "version")?;
+    if !version.unsigned().is_some_and(|version| (1..=9999).contains(&version)) {
+        return Err(wrong(version, "version", "not a number from 1 to 9999"));
     }
-    tasks(require(top, "jobspec", "tasks")?)?;
-    let listed = list(require(top, "jobspec", "resources")?, "resources")?;
-    if listed.is_empty() {
-        return Err(Error::invalid("resources: empty"));
-    }
-    let mut resources = Vec::with_capacity(listed.len());
-    for (at, value) in listed.iter().enumerate() {
-        resources.push(resource(value, &format!("resources[{at}]"), 0)?);
+    tasks(require(&document, top, "jobspec", "tasks")?)?;
+    let listed = require(&document, top, "jobspec", "resources")?;
+    let resources = self::resources(listed, "resources", 0)?;
+    if resources.is_empty() {
+        return Err(wrong(listed, "resources", "empty"));
     }
     let mut all = Jobspec { resources, hold: Hold::Endless, constraint: None, queue: None, extras: Extras::default() };
-    attributes(require(top, "jobspec", "attributes")?, &mut all)?;
+    attributes(require(&document, top, "jobspec", "attributes")?, &mut all)?;
     Ok(all)
 }
 
-fn resource(value: &Value, at: &str, depth: usize) -> Result<Resource, Error> {
+fn resources(value: &Node<'_>, at: &str, depth: usize) -> Result<Vec<Resource>, Error> {
+    let each = |(index, value)| resource(value, &format!("{at}[{index}]"), depth);
+    list(value, at)?.iter().enumerate().map(each).collect()
+}
+
+fn resource(value: &Node<'_>, at: &str, depth: usize) -> Result<Resource, Error> {
     if depth == DEPTH_MAX {
-        return Err(Error::invalid(format!("{at}: more than {DEPTH_MAX} levels")));
+        return Err(wrong(value, at, &format!("more than {DEPTH_MAX} levels")));
     }
-    let fields = object(value, at)?;
+    let fields = map(value, at)?;
     only(fields, at, &["type", "count", "unit", "exclusive", "with", "label", "id"])?;
-    let kind = string(require(fields, at, "type")?, at, "type")?;
-    let exclusive = match fields.get("exclusive") {
+    let kind = scalar(require(value, fields, at, "type")?, &format!("{at}: type"))?;
+    let exclusive = match get(fields, "exclusive") {
         None => None,
-        Some(Value::Bool(flag)) => Some(*flag),
-        Some(Value::String(text)) if text == "true" => Some(true),
-        Some(Value::String(text)) if text == "false" => Some(false),
-        Some(_) => return Err(Error::invalid(format!("{at}: exclusive: neither true nor false"))),
+        Some(value) => match value.text().as_deref() {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => return Err(wrong(value, &format!("{at}: exclusive"), "neither true nor false")),
+        },
     };
-    let label = fields.get("label").map(|label| string(label, at, "label")).transpose()?;
-    if kind == "slot" && label.is_none() {
-        return Err(Error::invalid(format!("{at}: label: a slot needs one")));
+    let is_slot = matches!(&*kind, "slot" | "xor_slot");
+    let label = get(fields, "label").map(|label| scalar(label, &format!("{at}: label"))).transpose()?;
+    if is_slot && label.is_none() {
+        return Err(wrong(value, &format!("{at}: label"), "a slot needs one"));
     }
     for name in ["unit", "id"] {
-        if let Some(value) = fields.get(name) {
-            string(value, at, name)?;
+        if let Some(value) = get(fields, name) {
+            scalar(value, &format!("{at}: {name}"))?;
         }
     }
-    let mut with = Vec::new();
-    if let Some(children) = fields.get("with") {
-        for (index, child) in list(children, at)?.iter().enumerate() {
-            with.push(resource(child, &format!("{at}.with[{index}]"), depth + 1)?);
-        }
+    let with = match get(fields, "with") {
+        Some(children) => resources(children, &format!("{at}.with"), depth + 1)?,
+        None => Vec::new(),
+    };
+    if is_slot && with.is_empty() {
+        return Err(wrong(value, &format!("{at}: with"), "a slot holds at least one resource"));
     }
-    if kind == "slot" && with.is_empty() {
-        return Err(Error::invalid(format!("{at}: with: a slot holds at least one resource")));
-    }
-    let count = count(require(fields, at, "count")?, at)?;
+    let count = count(require(value, fields, at, "count")?, &format!("{at}: count"))?;
     Ok(Resource { kind: kind.into(), count, exclusive, label: label.map(Into::into), with })
 }
 
-fn count(value: &Value, at: &str) -> Result<Count, Error> {
-    if let Some(count) = value.as_u64() {
-        return Ok(Count::exactly(count));
+fn count(value: &Node<'_>, at: &str) -> Result<Count, Error> {
+    if value.is_scalar() {
+        let count = value.unsigned();
+        return count.map(Count::exactly).ok_or_else(|| wrong(value, at, "neither an unsigned number nor a range"));
     }
-    let wrong = |what: &str| Error::invalid(format!("{at}: count: {what}"));
-    let fields = value.as_object().ok_or_else(|| wrong("neither an unsigned number nor a range"))?;
+    let fields = value.map().ok_or_else(|| wrong(value, at, "neither an unsigned number nor a range"))?;
     only(fields, at, &["min", "max", "operator", "operand"])?;
-    let number = |name: &str| match fields.get(name) {
+    let number = |name: &str| match get(fields, name) {
         None => Ok(None),
-        Some(value) => value.as_u64().map(Some).ok_or_else(|| wrong(&format!("{name}: not an unsigned number"))),
+        Some(value) => {
+            value.unsigned().map(Some).ok_or_else(|| wrong(value, at, &format!("{name}: not an unsigned number")))
+        }
     };
+    let wrong = |what: &str| wrong(value, at, what);
     let min = number("min")?.ok_or_else(|| wrong("min: missing"))?;
     if min == 0 {
         return Err(wrong("min: less than 1"));
     }
     let (max, operand) = (number("max")?, number("operand")?);
-    let (max, operator, operand) = match (max, fields.get("operator"), operand) {
+    let (max, operator, operand) = match (max, get(fields, "operator"), operand) {
         (None, None, None) => return Ok(Count { min, max: u64::MAX, growth: Growth::Add(1) }),
         (Some(max), Some(operator), Some(operand)) => (max, operator, operand),
         _ => return Err(wrong("max, operator and operand go together")),
@@ -95,7 +101,7 @@ fn count(value: &Value, at: &str) -> Result<Count, Error> {
     if max < min {
         return Err(wrong("max: less than min"));
     }
-    let growth = match operator.as_str() {
+    let growth = match operator.text().as_deref() {
         Some("+") if operand >= 1 => Growth::Add(operand),
         Some("*") if operand >= 2 => Growth::Multiply(operand),
         Some("^") if operand >= 2 && min >= 2 => Growth::Power(operand),
@@ -105,109 +111,123 @@ fn count(value: &Value, at: &str) -> Result<Count, Error> {
     Ok(Count { min, max, growth })
 }
 
-fn tasks(value: &Value) -> Result<(), Error> {
+fn tasks(value: &Node<'_>) -> Result<(), Error> {
     for (index, task) in list(value, "tasks")?.iter().enumerate() {
         let at = format!("tasks[{index}]");
-        let fields = object(task, &at)?;
+        let fields = map(task, &at)?;
         only(fields, &at, &["command", "slot", "count", "attributes", "distribution"])?;
-        list(require(fields, &at, "command")?, &at)?;
-        string(require(fields, &at, "slot")?, &at, "slot")?;
-        if let Some(count) = fields.get("count")
-            && object(count, &at)?.len() != 1
+        list(require(task, fields, &at, "command")?, &format!("{at}: command"))?;
+        scalar(require(task, fields, &at, "slot")?, &format!("{at}: slot"))?;
+        if let Some(count) = get(fields, "count")
+            && map(count, &format!("{at}: count"))?.len() != 1
         {
-            return Err(Error::invalid(format!("{at}: count: not exactly one key")));
+            return Err(wrong(count, &format!("{at}: count"), "not exactly one key"));
+        }
+        // RFC 14 requires a count. Upstream counts the keys instead of looking for it.
+        if fields.len() < 3 {
+            return Err(wrong(task, &at, "count: missing"));
         }
     }
     Ok(())
 }
 
-fn attributes(value: &Value, into: &mut Jobspec) -> Result<(), Error> {
+fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     if value.is_null() {
         return Ok(());
     }
-    let fields = object(value, "attributes")?;
+    let fields = map(value, "attributes")?;
     only(fields, "attributes", &["user", "system"])?;
-    let Some(system) = fields.get("system").filter(|system| !system.is_null()) else { return Ok(()) };
-    let system = object(system, "attributes.system")?;
-    if let Some(duration) = system.get("duration") {
+    let Some(system) = get(fields, "system").filter(|system| !system.is_null()) else { return Ok(()) };
+    let system = map(system, "attributes.system")?;
+    if let Some(duration) = get(system, "duration") {
         into.hold = hold(duration)?;
     }
-    if let Some(queue) = system.get("queue") {
-        into.queue = Some(string(queue, "attributes.system", "queue")?.to_owned());
+    if let Some(queue) = get(system, "queue") {
+        into.queue = Some(scalar(queue, "attributes.system.queue")?.into_owned());
     }
-    if let Some(constraints) = system.get("constraints") {
+    if let Some(constraints) = get(system, "constraints") {
         into.constraint = Some(Constraint::read(constraints)?);
     }
-    if let Some(extras) = system.get("fluxion") {
+    if let Some(extras) = get(system, "fluxion") {
         read_extras(extras, into)?;
     }
     Ok(())
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie in 0..=100 years")]
-fn hold(value: &Value) -> Result<Hold, Error> {
-    let seconds = value.as_f64().unwrap_or(f64::NAN);
+fn hold(value: &Node<'_>) -> Result<Hold, Error> {
+    let seconds = value.float().ok_or_else(|| wrong(value, "attributes.system.duration", "not a number"))?;
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
-        return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
+        return Ok(Hold::Refused);
     }
     Ok(if seconds == 0.0 { Hold::Endless } else { Hold::Seconds(seconds.ceil() as u64) })
 }
 
-fn read_extras(value: &Value, into: &mut Jobspec) -> Result<(), Error> {
+fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
-    let fields = object(value, AT)?;
+    let fields = map(value, AT)?;
     only(fields, AT, &["policy", "prefer", "max_per_node", "end"])?;
-    if let Some(policy) = fields.get("policy") {
-        let name = string(policy, AT, "policy")?;
-        let policy = Policy::parse(name).ok_or_else(|| Error::invalid(format!("{AT}.policy: unknown {name:?}")))?;
-        into.extras.policy = Some(policy);
+    if let Some(policy) = get(fields, "policy") {
+        let name = scalar(policy, &format!("{AT}.policy"))?;
+        let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, &format!("policy: unknown {name:?}")))?;
+        into.extras.policy = Some(known);
     }
-    for tier in fields.get("prefer").map_or(Ok(&[][..]), |tiers| list(tiers, AT))? {
-        into.extras.prefer.push(idset::parse(string(tier, AT, "prefer")?)?);
+    for tier in get(fields, "prefer").map_or(Ok(&[][..]), |tiers| list(tiers, AT))? {
+        into.extras.prefer.push(idset::parse(&scalar(tier, &format!("{AT}.prefer"))?)?);
     }
-    for limit in fields.get("max_per_node").map_or(Ok(&[][..]), |limits| list(limits, AT))? {
+    for limit in get(fields, "max_per_node").map_or(Ok(&[][..]), |limits| list(limits, AT))? {
         into.extras.max_per_node.push(read_limit(limit)?);
     }
-    match fields.get("end").map(Value::as_str) {
+    match get(fields, "end").map(Node::text) {
         None => {}
-        Some(Some("eventually")) => into.hold = Hold::Eventually,
-        Some(_) => return Err(Error::invalid(format!("{AT}.end: not \"eventually\""))),
+        Some(Some(end)) if end == "eventually" => into.hold = Hold::Eventually,
+        Some(_) => return Err(wrong(value, &format!("{AT}.end"), "not \"eventually\"")),
     }
     Ok(())
 }
 
-fn read_limit(value: &Value) -> Result<Limit, Error> {
+fn read_limit(value: &Node<'_>) -> Result<Limit, Error> {
     const AT: &str = "attributes.system.fluxion.max_per_node";
-    let fields = object(value, AT)?;
+    let fields = map(value, AT)?;
     only(fields, AT, &["labels", "count"])?;
-    let labels = list(require(fields, AT, "labels")?, AT)?;
-    let labels = labels.iter().map(|label| string(label, AT, "labels").map(Box::from)).collect::<Result<_, _>>()?;
-    let count = require(fields, AT, "count")?.as_u64();
-    let count = count.ok_or_else(|| Error::invalid(format!("{AT}: count: not an unsigned number")))?;
+    let labels = list(require(value, fields, AT, "labels")?, AT)?;
+    let labels = labels.iter().map(|label| Ok(scalar(label, AT)?.into())).collect::<Result<_, Error>>()?;
+    let count = require(value, fields, AT, "count")?;
+    let count = count.unsigned().ok_or_else(|| wrong(count, AT, "count: not an unsigned number"))?;
     Ok(Limit { labels, count })
 }
 
-fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Object, Error> {
-    value.as_object().ok_or_else(|| Error::invalid(format!("{at}: not a mapping")))
+fn map<'n, 'a>(value: &'n Node<'a>, at: &str) -> Result<&'n Fields<'a>, Error> {
+    value.map().ok_or_else(|| wrong(value, at, "not a mapping"))
 }
 
-fn list<'a>(value: &'a Value, at: &str) -> Result<&'a [Value], Error> {
-    value.as_array().map(Vec::as_slice).ok_or_else(|| Error::invalid(format!("{at}: not a list")))
+fn list<'n, 'a>(value: &'n Node<'a>, at: &str) -> Result<&'n [Node<'a>], Error> {
+    value.list().ok_or_else(|| wrong(value, at, "not a list"))
 }
 
-fn string<'a>(value: &'a Value, at: &str, name: &str) -> Result<&'a str, Error> {
-    value.as_str().ok_or_else(|| Error::invalid(format!("{at}: {name}: not a string")))
+fn scalar<'n>(value: &'n Node<'_>, at: &str) -> Result<Cow<'n, str>, Error> {
+    value.text().ok_or_else(|| wrong(value, at, "not a scalar"))
 }
 
-fn require<'a>(fields: &'a Object, at: &str, name: &str) -> Result<&'a Value, Error> {
-    fields.get(name).ok_or_else(|| Error::invalid(format!("{at}: {name}: missing")))
+fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Node<'a>> {
+    fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-fn only(fields: &Object, at: &str, known: &[&str]) -> Result<(), Error> {
-    match fields.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => Err(Error::invalid(format!("{at}: {key}: unknown key"))),
+fn require<'n, 'a>(of: &Node<'_>, fields: &'n Fields<'a>, at: &str, name: &str) -> Result<&'n Node<'a>, Error> {
+    get(fields, name).ok_or_else(|| wrong(of, at, &format!("{name}: missing")))
+}
+
+fn only(fields: &Fields<'_>, at: &str, known: &[&str]) -> Result<(), Error> {
+    match fields.iter().find(|(key, _)| !known.contains(&&**key)) {
+        Some((key, value)) => Err(wrong(value, at, &format!("{key}: unknown key"))),
         None => Ok(()),
     }
+}
+
+/// What is wrong with the field `at`; in YAML also on which line.
+pub(crate) fn wrong(value: &Node<'_>, at: &str, what: &str) -> Error {
+    let line = if value.line == 0 { String::new() } else { format!(" (line {})", value.line) };
+    Error::invalid(format!("{at}: {what}{line}"))
 }
 
 #[cfg(test)]
@@ -256,8 +276,7 @@ mod tests {
             (spec(SLOT, "null").replace("1000", "-1"), "resources[0].with[0]: count"),
             (spec(SLOT, "null").replace("1000", "1.5"), "resources[0].with[0]: count"),
             (spec(SLOT, "null").replace("1000", r#"1,"colour":"x""#), "colour: unknown key"),
-            (spec(SLOT, r#"{"system":{"duration":-1}}"#), "duration"),
-            (spec(SLOT, r#"{"system":{"duration":3153600001}}"#), "duration"),
+            (spec(SLOT, r#"{"system":{"duration":"x"}}"#), "duration"),
             (spec(SLOT, r#"{"system":{"fluxion":{"policy":"best"}}}"#), "policy"),
             (spec(SLOT, r#"{"system":{"fluxion":{"prefer":["x"]}}}"#), "idset"),
             (spec("[]", "null"), "resources: empty"),
@@ -267,6 +286,34 @@ mod tests {
             let error = jobspec(&text).unwrap_err();
             assert_eq!(error.reason, Reason::Invalid, "{text}");
             assert!(error.text.contains(names), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn yaml_is_as_good() {
+        let yaml = "version: 9999\nresources:\n- type: slot\n  count: {min: 2, max: 8, operator: '*', operand: 2}\n  label: s\n  \
+                    with:\n  - {type: node, count: 0x2, exclusive: true}\ntasks:\n- command: [a]\n  slot: s\n  \
+                    count: {per_slot: 1}\nattributes:\n  system:\n    duration: 3600.0\n    queue: batch\n";
+        let job = jobspec(yaml).unwrap();
+        assert_eq!(job.resources[0].count, Count { min: 2, max: 8, growth: Growth::Multiply(2) });
+        assert_eq!(
+            (job.resources[0].with[0].count, job.resources[0].with[0].exclusive),
+            (Count::exactly(2), Some(true))
+        );
+        assert_eq!((job.hold, job.queue.as_deref()), (Hold::Seconds(3600), Some("batch")));
+        for (from, to, names) in [
+            (
+                "count: 0x2",
+                "count: two",
+                "resources[0].with[0]: count: neither an unsigned number nor a range (line 7)",
+            ),
+            ("exclusive: true", "exclusive: yes", "exclusive: neither true nor false (line 7)"),
+            ("    queue: batch", "    constraints: {properties: [arm]}", "in quotes (line 15)"),
+            ("  label: s", "  label: s\n  label: t", "line 6: \"label\" is there twice"),
+            ("  count: {per_slot: 1}", "", "tasks[0]: count: missing"),
+        ] {
+            let error = jobspec(&yaml.replace(from, to)).unwrap_err();
+            assert!(error.text.contains(names), "{error}");
         }
     }
 

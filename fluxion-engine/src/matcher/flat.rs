@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Policy;
 use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
 use crate::pools::{COUNT_MAX, Moment, SlotShape};
+use crate::traverser::Policy;
 
 /// A request of slots, each of units of pools.
 #[derive(Debug)]

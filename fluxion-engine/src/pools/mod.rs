@@ -77,6 +77,14 @@ pub struct PoolUse {
     pub used: u128,
 }
 
+impl Claim {
+    /// Whether it counts at any instant of a window; what is past its end counts as long as it is there.
+    pub(crate) fn overlaps(&self, from: i64, to: i64) -> bool {
+        let ended = matches!(self.end, End::At(end) if end <= from);
+        self.start < to && !ended
+    }
+}
+
 impl Pools {
     /// Number of nodes.
     pub fn len(&self) -> usize {

@@ -1,52 +1,121 @@
-//! `jgf`: the granted part of the graph, in the spelling of upstream (", " and ": " between things).
+//! The granted part of the graph in the JSON Graph Format, spelled as upstream spells it.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
-use super::emission::Emitted;
-use crate::graph::Graph;
+use super::{Emitted, Style};
+use crate::graph::{Graph, VertexId};
 
-pub(super) fn write(graph: &Graph, emitted: &[Emitted]) -> String {
-    let mut out = String::from("{\"graph\": {\"nodes\": [");
-    let (mut edges, mut separator, mut edge_separator) = (String::new(), "", "");
-    for one in emitted {
-        out.push_str(separator);
-        separator = ", ";
-        // Writing into a String cannot fail.
-        let _ = vertex(&mut out, graph, *one);
-        if let Some(parent) = graph.vertex(one.vertex).parent {
-            let (source, target) = (graph.vertex(parent).uniq_id, graph.vertex(one.vertex).uniq_id);
-            let _ = write!(edges, "{edge_separator}{{\"source\": \"{source}\", \"target\": \"{target}\"}}");
-            edge_separator = ", ";
-        }
-    }
-    let _ = writeln!(out, "], \"edges\": [{edges}]}}}}");
-    out
+/// Vertices and edges as text.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parts {
+    vertices: String,
+    edges: String,
 }
 
-fn vertex(out: &mut String, graph: &Graph, one: Emitted) -> fmt::Result {
-    let vertex = graph.vertex(one.vertex);
-    let kind = graph.types().name(vertex.kind);
-    write!(out, "{{\"id\": \"{}\", \"metadata\": {{\"type\": {}", vertex.uniq_id, text(kind))?;
-    if *vertex.basename != *kind {
-        write!(out, ", \"basename\": {}", text(&vertex.basename))?;
+impl Parts {
+    pub(super) fn is_edgeless(&self) -> bool {
+        self.edges.is_empty()
     }
-    if *vertex.name != format!("{}{}", vertex.basename, vertex.id) {
-        write!(out, ", \"name\": {}", text(&vertex.name))?;
+
+    /// Adds vertices, and the edges to them. `short`: nothing below exclusive vertices. Returns whether anything was left out.
+    pub(super) fn add(&mut self, graph: &Graph, emitted: &[Emitted], short: bool, style: Style) -> bool {
+        let kept = if short { kept(emitted) } else { Vec::new() };
+        let mut left_out = false;
+        for (at, one) in emitted.iter().enumerate() {
+            if short && !kept[at] {
+                left_out = true;
+                continue;
+            }
+            if !self.vertices.is_empty() {
+                self.vertices.push_str(style.comma);
+            }
+            vertex(&mut self.vertices, graph, one, style);
+            // The edges of its children follow a vertex in no case: each is written when its child's subtree is.
+            if one.depth > 1
+                && let Some(parent) = graph.parent(one.vertex)
+            {
+                self.edge(graph, parent, one.vertex, style);
+            }
+        }
+        left_out
     }
-    let rank = vertex.rank.map_or(-1, i64::from);
-    write!(out, ", \"id\": {}, \"rank\": {rank}", vertex.id)?;
-    if !vertex.properties.is_empty() {
-        let all: Vec<String> =
-            vertex.properties.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect();
-        write!(out, ", \"properties\": {{{}}}", all.join(", "))?;
+
+    fn edge(&mut self, graph: &Graph, parent: VertexId, child: VertexId, style: Style) {
+        if !self.edges.is_empty() {
+            self.edges.push_str(style.comma);
+        }
+        let (source, target, Style { comma, colon, .. }) = (graph.uniq_id(parent), graph.uniq_id(child), style);
+        // Writing into a String cannot fail.
+        let _ = write!(self.edges, "{{\"source\"{colon}\"{source}\"{comma}\"target\"{colon}\"{target}\"}}");
+    }
+
+    pub(super) fn write(&self, out: &mut String, style: Style) {
+        let Style { comma, colon, .. } = style;
+        let _ = write!(out, "{{\"nodes\"{colon}[{}]{comma}\"edges\"{colon}[{}]}}", self.vertices, self.edges);
+    }
+}
+
+/// Which vertices a shorthand has: those below no exclusive one.
+fn kept(emitted: &[Emitted]) -> Vec<bool> {
+    let mut kept = vec![true; emitted.len()];
+    // From the root down; what is deeper than an exclusive vertex, until something is not, lies below it.
+    let mut below: Option<usize> = None;
+    for (at, one) in emitted.iter().enumerate().rev() {
+        match below {
+            Some(depth) if one.depth > depth => kept[at] = false,
+            _ => below = one.exclusive.then_some(one.depth),
+        }
+    }
+    kept
+}
+
+fn vertex(out: &mut String, graph: &Graph, one: &Emitted, style: Style) {
+    let Style { comma, colon, .. } = style;
+    let (vertex, kind) = (one.vertex, graph.kind_name(one.vertex));
+    // Writing into a String cannot fail.
+    let _ = write!(
+        out,
+        "{{\"id\"{colon}\"{}\"{comma}\"metadata\"{colon}{{\"type\"{colon}{}",
+        graph.uniq_id(vertex),
+        text(kind)
+    );
+    if *graph.basename(vertex) != *kind {
+        let _ = write!(out, "{comma}\"basename\"{colon}{}", text(graph.basename(vertex)));
+    }
+    if !graph.has_plain_name(vertex) {
+        let _ = write!(out, "{comma}\"name\"{colon}{}", text(&graph.name(vertex)));
+    }
+    let _ = write!(out, "{comma}\"id\"{colon}{}{comma}\"rank\"{colon}{}", graph.id(vertex), graph.rank(vertex));
+    let properties = graph.properties(vertex);
+    if !properties.is_empty() {
+        let _ = write!(out, "{comma}\"properties\"{colon}{{");
+        for (at, (name, value)) in properties.iter().enumerate() {
+            let _ = write!(out, "{}{}{colon}{}", if at == 0 { "" } else { comma }, text(name), text(value));
+        }
+        out.push('}');
+    }
+    if !graph.unit(vertex).is_empty() {
+        let _ = write!(out, "{comma}\"unit\"{colon}{}", text(graph.unit(vertex)));
     }
     if one.exclusive {
-        out.push_str(", \"exclusive\": true");
+        let _ = write!(out, "{comma}\"exclusive\"{colon}true");
     }
     if one.needs != 1 {
-        write!(out, ", \"size\": {}", one.needs)?;
+        let _ = write!(out, "{comma}\"size\"{colon}{}", one.needs);
     }
-    write!(out, ", \"paths\": {{\"containment\": {}}}}}}}", text(&vertex.path))
+    let _ = write!(out, "{comma}\"paths\"{colon}{{\"containment\"{colon}{}}}", text(&graph.path(vertex)));
+    if !one.label.is_empty() {
+        let _ = write!(out, "{comma}\"ephemeral\"{colon}{{\"label\"{colon}{}}}", text(&one.label));
+    }
+    if let Some(filter) = &one.filter {
+        let _ = write!(out, "{comma}\"agfilter\"{colon}{{");
+        for (at, (kind, used, total)) in filter.iter().enumerate() {
+            let comma = if at == 0 { "" } else { comma };
+            let _ = write!(out, "{comma}{}{colon}\"used:{used}, total:{total}\"", text(kind));
+        }
+        out.push('}');
+    }
+    out.push_str("}}");
 }
 
 fn text(text: &str) -> serde_json::Value {

@@ -1,40 +1,251 @@
-//! Grants as text, in the format that was chosen with the options.
+//! Grants as text, in any of the formats of upstream, and in our own.
+//!
+//! What is written comes as a list: children before parents, the root last. A [`Writer`] is kept as long as its graph, for
+//! two things that upstream's writers remember are seen in what they write: whether anything was ever left out of a shorthand,
+//! and, of `rv1`, the vertices of a grant that had no cores to speak of.
 
-mod emission;
 mod jgf;
 mod placement;
-mod rv1;
+mod rlite;
 mod simple;
 
-use crate::Error;
-use crate::engine::{Found, MatchFormat};
-use crate::graph::Graph;
-use crate::jobspec::Hold;
-use crate::matcher::flat;
+pub(crate) use placement::write as placement;
 
-/// What a writer needs to know of the request.
-pub(crate) struct About<'a> {
-    /// The request, if it is one for slots of pool units.
-    pub(crate) flat: Option<&'a flat::Request<'a>>,
-    /// How long it is held.
-    pub(crate) hold: Hold,
+use std::fmt::Write as _;
+
+use crate::graph::{Graph, VertexId};
+use crate::{Error, Reason};
+
+/// How a grant is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MatchFormat {
+    /// Indented names, children first.
+    Simple,
+    /// Indented names, parents first.
+    PrettySimple,
+    /// The granted part of the graph.
+    Jgf,
+    /// The same without what lies below exclusive vertices.
+    JgfShorthand,
+    /// Ids of cores and GPUs by rank.
+    Rlite,
+    /// RFC 20, with the granted part of the graph.
+    Rv1,
+    /// RFC 20, without it.
+    Rv1Nosched,
+    /// RFC 20, with the shorthand.
+    Rv1Shorthand,
+    /// Ours: slots per rank.
+    Placement,
 }
 
-/// Writes a grant that starts at `at`.
-pub(crate) fn write(
-    format: MatchFormat,
-    graph: &Graph,
-    about: &About<'_>,
-    found: &Found,
-    at: i64,
-) -> Result<String, Error> {
-    if format == MatchFormat::Placement {
-        return placement::write(graph, about, found);
+impl MatchFormat {
+    /// The format of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "simple" => MatchFormat::Simple,
+            "pretty_simple" => MatchFormat::PrettySimple,
+            "jgf" => MatchFormat::Jgf,
+            "jgf_shorthand" => MatchFormat::JgfShorthand,
+            "rlite" => MatchFormat::Rlite,
+            "rv1" => MatchFormat::Rv1,
+            "rv1_nosched" => MatchFormat::Rv1Nosched,
+            "rv1_shorthand" => MatchFormat::Rv1Shorthand,
+            "placement" => MatchFormat::Placement,
+            _ => return None,
+        })
     }
-    let emitted = emission::of(graph, about, found);
-    Ok(match format {
-        MatchFormat::Rv1Nosched => rv1::write(graph, &emitted, about.hold, at),
-        MatchFormat::Simple => simple::write(graph, &emitted),
-        MatchFormat::Jgf | MatchFormat::Placement => jgf::write(graph, &emitted),
-    })
+}
+
+/// A vertex to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct Emitted {
+    pub(crate) vertex: VertexId,
+    /// The root has 1.
+    pub(crate) depth: usize,
+    pub(crate) exclusive: bool,
+    /// Units that are granted of it.
+    pub(crate) needs: u64,
+    /// The label of the level that it serves; "": none.
+    pub(crate) label: Box<str>,
+    /// Used and total of each type that it tracks, where that was asked for.
+    pub(crate) filter: Option<Vec<(Box<str>, i64, u64)>>,
+}
+
+/// What R says besides resources.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct About {
+    pub(crate) starttime: i64,
+    pub(crate) expiration: i64,
+}
+
+/// What stands between the parts of JSON.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Style {
+    comma: &'static str,
+    colon: &'static str,
+    end: &'static str,
+}
+
+/// As matches are written.
+pub(crate) const WIDE: Style = Style { comma: ", ", colon: ": ", end: "\n" };
+/// As the C interface answers to find.
+pub(crate) const COMPACT: Style = Style { comma: ",", colon: ":", end: "" };
+
+/// Writes the grants of one graph.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Writer {
+    /// Something was left out of a shorthand.
+    shortened: bool,
+    /// Vertices and edges that were gathered, and not written yet.
+    stale: jgf::Parts,
+    /// The last queue that a request named: it is written with all that follow, as upstream does.
+    queue: Option<Box<str>>,
+    /// What nodes contribute that could not be written, and is tried again each time.
+    stuck: rlite::Rlite,
+}
+
+impl Writer {
+    /// A request names a queue.
+    pub(crate) fn set_queue(&mut self, queue: &str) {
+        if self.queue.as_deref() != Some(queue) {
+            self.queue = Some(queue.into());
+        }
+    }
+
+    /// Writes a grant; "" where there is nothing to say.
+    pub(crate) fn write(
+        &mut self,
+        format: MatchFormat,
+        graph: &Graph,
+        emitted: &[Emitted],
+        about: About,
+        style: Style,
+    ) -> Result<String, Error> {
+        let short = matches!(format, MatchFormat::JgfShorthand | MatchFormat::Rv1Shorthand);
+        self.write_some(format, graph, emitted, short, about, style)
+    }
+
+    /// Writes that nothing was found. As upstream, which writes what it has in any case, that is an error where there is
+    /// something that cannot be written, and where nothing must not be written.
+    pub(crate) fn nothing(&mut self, format: MatchFormat, graph: &Graph) -> Result<(), Error> {
+        let about = About { starttime: 0, expiration: 0 };
+        match format {
+            MatchFormat::Rlite | MatchFormat::Rv1 | MatchFormat::Rv1Nosched | MatchFormat::Rv1Shorthand => {
+                self.write(format, graph, &[], about, WIDE).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes everything, also in a shorthand.
+    pub(crate) fn write_all(
+        &mut self,
+        format: MatchFormat,
+        graph: &Graph,
+        emitted: &[Emitted],
+        about: About,
+        style: Style,
+    ) -> Result<String, Error> {
+        self.write_some(format, graph, emitted, false, about, style)
+    }
+
+    fn write_some(
+        &mut self,
+        format: MatchFormat,
+        graph: &Graph,
+        emitted: &[Emitted],
+        short: bool,
+        about: About,
+        style: Style,
+    ) -> Result<String, Error> {
+        Ok(match format {
+            MatchFormat::Simple => simple::write(graph, emitted),
+            MatchFormat::PrettySimple => simple::pretty(graph, emitted),
+            MatchFormat::Jgf | MatchFormat::JgfShorthand => self.graph(graph, emitted, short, style)?,
+            MatchFormat::Rlite => {
+                self.stuck.gather(graph, emitted);
+                let text = self.stuck.rlite(style)?;
+                self.stuck = rlite::Rlite::default();
+                text
+            }
+            MatchFormat::Rv1Nosched => {
+                self.stuck.gather(graph, emitted);
+                if self.stuck.is_empty() {
+                    return Ok(String::new());
+                }
+                let text = format!("{}}}{}", self.stuck.rv1(graph, about, style)?, style.end);
+                self.stuck = rlite::Rlite::default();
+                text
+            }
+            MatchFormat::Rv1 | MatchFormat::Rv1Shorthand => self.rv1(graph, emitted, short, about, style)?,
+            MatchFormat::Placement => {
+                let text = "match_format: placement is only for slots of pool units".to_owned();
+                return Err(Error { reason: Reason::NotOffered, text });
+            }
+        })
+    }
+
+    /// `{"graph": {...}}` and, if need be, who can read it.
+    fn graph(&mut self, graph: &Graph, emitted: &[Emitted], short: bool, style: Style) -> Result<String, Error> {
+        if emitted.is_empty() {
+            return Ok(String::new());
+        }
+        let mut parts = jgf::Parts::default();
+        self.shortened |= parts.add(graph, emitted, short, style);
+        if parts.is_edgeless() {
+            return Err(Error { reason: Reason::NotFound, text: "jgf: vertices without an edge".to_owned() });
+        }
+        Ok(format!("{}{}", self.document(&parts, style), style.end))
+    }
+
+    fn document(&self, parts: &jgf::Parts, style: Style) -> String {
+        let Style { comma, colon, .. } = style;
+        let mut out = format!("{{\"graph\"{colon}");
+        parts.write(&mut out, style);
+        if self.shortened {
+            // Writing into a String cannot fail.
+            let _ = write!(out, "{comma}\"writer\"{colon}\"fluxion:jgf_shorthand\"");
+        }
+        out.push('}');
+        out
+    }
+
+    fn rv1(
+        &mut self,
+        graph: &Graph,
+        emitted: &[Emitted],
+        short: bool,
+        about: About,
+        style: Style,
+    ) -> Result<String, Error> {
+        let Style { comma, colon, end } = style;
+        self.stuck.gather(graph, emitted);
+        // As upstream: what a grant without cores adds here is only written with the next that has some.
+        let mut parts = std::mem::take(&mut self.stale);
+        self.shortened |= parts.add(graph, emitted, short, style);
+        if self.stuck.is_empty() {
+            self.stale = parts;
+            return Ok(String::new());
+        }
+        let mut out = match self.stuck.rv1(graph, about, style) {
+            Ok(out) => out,
+            Err(error) => {
+                self.stale = parts;
+                return Err(error);
+            }
+        };
+        self.stuck = rlite::Rlite::default();
+        let _ = write!(out, "{comma}\"scheduling\"{colon}{}", self.document(&parts, style));
+        if let Some(queue) = &self.queue {
+            let queue = serde_json::Value::from(&**queue);
+            let _ = write!(
+                out,
+                "{comma}\"attributes\"{colon}{{\"system\"{colon}{{\"scheduler\"{colon}{{\"queue\"{colon}{queue}}}}}}}"
+            );
+        }
+        out.push('}');
+        out.push_str(end);
+        Ok(out)
+    }
 }

@@ -2,18 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::About;
-use crate::engine::Found;
 use crate::graph::Graph;
-use crate::matcher::flat::by_count;
-use crate::{Error, Reason, idset};
+use crate::idset;
+use crate::matcher::flat::{Pick, Request, by_count};
 
 /// Slots per rank, shape by shape in the order of the request; within a shape the ranks with most slots first.
-pub(super) fn write(graph: &Graph, about: &About<'_>, found: &Found) -> Result<String, Error> {
-    let (Some(request), Found::Flat(picks)) = (about.flat, found) else {
-        let text = "match_format: placement is only for slots of pool units".to_owned();
-        return Err(Error { reason: Reason::NotOffered, text });
-    };
+pub(crate) fn write(graph: &Graph, request: &Request<'_>, picks: &[Pick]) -> String {
     let mut out = String::from("{\"slots\":[");
     let mut separator = "";
     for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
@@ -27,5 +21,5 @@ pub(super) fn write(graph: &Graph, about: &About<'_>, found: &Found) -> Result<S
         }
     }
     out.push_str("]}");
-    Ok(out)
+    out
 }

@@ -1,17 +1,32 @@
-//! `simple`: a line per vertex, indented by depth.
+//! `simple` and `pretty_simple`: a line per vertex, indented by depth.
 
 use std::fmt::Write as _;
 
-use super::emission::Emitted;
+use super::Emitted;
 use crate::graph::Graph;
 
 pub(super) fn write(graph: &Graph, emitted: &[Emitted]) -> String {
     let mut out = String::new();
-    for Emitted { vertex, needs, exclusive, depth } in emitted {
-        let name = &graph.vertex(*vertex).name;
-        let how = if *exclusive { 'x' } else { 's' };
-        // Writing into a String cannot fail.
-        let _ = writeln!(out, "      {}{name}[{needs}:{how}]", "---".repeat(*depth));
+    for one in emitted {
+        line(&mut out, graph, one, if one.exclusive { "x" } else { "s" });
     }
     out
+}
+
+/// Parents first.
+pub(super) fn pretty(graph: &Graph, emitted: &[Emitted]) -> String {
+    let mut out = String::new();
+    for one in emitted.iter().rev() {
+        line(&mut out, graph, one, if one.exclusive { "exclusive" } else { "shared" });
+    }
+    out
+}
+
+fn line(out: &mut String, graph: &Graph, one: &Emitted, how: &str) {
+    out.push_str("      ");
+    for _ in 0..one.depth {
+        out.push_str("---");
+    }
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "{}[{}:{how}]", graph.name(one.vertex), one.needs);
 }

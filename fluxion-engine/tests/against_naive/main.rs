@@ -319,7 +319,7 @@ fn jobspec(shapes: &[(&str, &Wish)]) -> String {
         let _ = write!(system, r#""constraints":{{"ranks":["{}"]}},"#, idset(ranks));
     }
     format!(
-        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"a"}}],"attributes":{{"system":{{{system}"fluxion":{{{extras}}}}}}}}}"#,
+        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"a","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{system}"fluxion":{{{extras}}}}}}}}}"#,
         slots.join(",")
     )
 }

@@ -58,6 +58,9 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
             return Err(Failure::invalid("the context has a graph already"));
         }
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
+        if engine.options().has_allowlist {
+            context.messages.push_str("WARN: allowlist unsupported\n");
+        }
         context.engine = Some(engine);
         Ok(())
     };

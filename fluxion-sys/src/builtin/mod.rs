@@ -7,7 +7,7 @@ pub(crate) mod extensions;
 pub(crate) mod graph;
 pub(crate) mod jobs;
 pub(crate) mod lifecycle;
-mod text;
+pub(crate) mod text;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,21 +28,22 @@ struct Context {
 }
 
 /// Why a call fails: errno, and a text for people ("" if the errno says it all).
-struct Failure {
-    errno: c_int,
-    text: String,
+pub(crate) struct Failure {
+    pub(crate) errno: c_int,
+    pub(crate) text: String,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let errno = match error.reason {
-            Reason::Invalid => errno::EINVAL,
+            Reason::Invalid | Reason::Nothing => errno::EINVAL,
             Reason::Busy => errno::EBUSY,
             Reason::Unsatisfiable => errno::ENODEV,
             Reason::NotFound => errno::ENOENT,
             Reason::Exists => errno::EEXIST,
             Reason::Overflow => errno::EOVERFLOW,
             Reason::Setup => errno::EPROTO,
+            Reason::NotSupported => errno::ENOTSUP,
             Reason::NotOffered => errno::ENOSYS,
         };
         Failure { errno, text: error.text }
@@ -50,14 +51,14 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    fn invalid(text: &str) -> Self {
+    pub(crate) fn invalid(text: &str) -> Self {
         Failure { errno: errno::EINVAL, text: text.to_owned() }
     }
 }
 
 impl Context {
     fn engine(&mut self) -> Result<&mut Engine, Failure> {
-        self.engine.as_mut().ok_or_else(|| Failure::invalid("the context has no graph"))
+        self.engine.as_mut().ok_or_else(|| Failure::invalid(""))
     }
 
     fn note(&mut self, function: &str, text: &str) {

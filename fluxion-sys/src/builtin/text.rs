@@ -13,9 +13,9 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// `text` is NULL or ends in NUL, and stays unchanged for `'a`.
-pub(super) unsafe fn read<'a>(text: *const c_char, name: &str) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn read<'a>(text: *const c_char, name: &str) -> Result<&'a str, Failure> {
     if text.is_null() {
-        return Err(Failure::invalid(&format!("{name}: is NULL")));
+        return Err(Failure::invalid(""));
     }
     // SAFETY: not NULL, and the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
@@ -23,7 +23,7 @@ pub(super) unsafe fn read<'a>(text: *const c_char, name: &str) -> Result<&'a str
 }
 
 /// A copy that the C side frees with free(3). NULL if there is no memory.
-pub(super) fn copy(text: &str) -> *mut c_char {
+pub(crate) fn copy(text: &str) -> *mut c_char {
     let bytes = text.as_bytes();
     // SAFETY: malloc may be called with any size.
     let target = unsafe { malloc(bytes.len() + 1) }.cast::<u8>();
@@ -38,16 +38,16 @@ pub(super) fn copy(text: &str) -> *mut c_char {
 }
 
 /// A place to put an answer, checked before anything is changed.
-pub(super) struct Out<T>(*mut T);
+pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     /// # Safety
     /// `target` is NULL or may be written to during the call.
-    pub(super) unsafe fn new(target: *mut T, name: &str) -> Result<Self, Failure> {
-        if target.is_null() { Err(Failure::invalid(&format!("{name}: is NULL"))) } else { Ok(Out(target)) }
+    pub(crate) unsafe fn new(target: *mut T) -> Result<Self, Failure> {
+        if target.is_null() { Err(Failure::invalid("")) } else { Ok(Out(target)) }
     }
 
-    pub(super) fn set(&self, value: T) {
+    pub(crate) fn set(&self, value: T) {
         // SAFETY: not NULL, and the promise given to `new`. What was there before is plain data that needs no drop.
         unsafe { self.0.write(value) };
     }
@@ -55,7 +55,7 @@ impl<T> Out<T> {
 
 impl Out<*mut c_char> {
     /// Puts a copy of the text.
-    pub(super) fn set_text(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn set_text(&self, text: &str) -> Result<(), Failure> {
         let copy = copy(text);
         if copy.is_null() {
             return Err(Failure { errno: errno::ENOMEM, text: "no memory for the answer".to_owned() });

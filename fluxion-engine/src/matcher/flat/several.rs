@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::super::Policy;
 use super::{Pick, Request, walk};
 use crate::bits::Bits;
 use crate::pools::Moment;
+use crate::traverser::Policy;
 
 impl Request<'_> {
     pub(super) fn place_several(&self, moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {

@@ -1,0 +1,296 @@
+//! Finding vertices by what is said of them.
+//!
+//! Criteria are terms `key=value`, joined by `and` (also by nothing) and `or`, strictly from left to right, with
+//! parentheses. What is allocated, reserved or down is so for everything below it.
+
+use std::collections::HashMap;
+
+use super::{Engine, Job, JobMode};
+use crate::graph::VertexId;
+use crate::writer::{self, About, Emitted, MatchFormat};
+use crate::{Error, Reason, hostlist};
+
+/// Parentheses may be nested this deep.
+const DEPTH_MAX: usize = 64;
+
+#[derive(Debug)]
+enum Expr {
+    Term(Term),
+    And(Box<Expr>, Box<Expr>),
+    Or(Box<Expr>, Box<Expr>),
+}
+
+#[derive(Debug)]
+enum Term {
+    Status { up: bool },
+    Now { allocated: bool },
+    Future { reserved: bool },
+    Filter(bool),
+    Allocation(u64),
+    Reservation(u64),
+    Span(u64),
+    Tag(u64),
+    Names(Vec<String>),
+    Property(String),
+}
+
+/// What holds of a vertex, its own or because of what holds it.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    down: bool,
+    allocated: bool,
+    reserved: bool,
+}
+
+impl Engine {
+    /// The vertices of which an expression holds, with all that leads to them. `None`: there are none. `compact`: JSON
+    /// without blanks, and text as a JSON string.
+    pub fn find(&mut self, criteria: &str, format: MatchFormat, compact: bool) -> Result<Option<String>, Error> {
+        let expr = parse(criteria)?;
+        let mut search = Search { engine: self, touched: HashMap::new(), filter: false, job: None };
+        search.prepare(&expr)?;
+        let mut emitted = Vec::new();
+        search.visit(self.graph.root(), 1, State::default(), &expr, &mut emitted)?;
+        let style = if compact { writer::COMPACT } else { writer::WIDE };
+        if emitted.is_empty() && format != MatchFormat::Rlite {
+            return Ok(None);
+        }
+        let about = About { starttime: 0, expiration: 0 };
+        let text = self.writer.write_all(format, &self.graph, &emitted, about, style)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        if compact && matches!(format, MatchFormat::Simple | MatchFormat::PrettySimple) {
+            return Ok(Some(serde_json::Value::from(text).to_string()));
+        }
+        Ok(Some(text))
+    }
+}
+
+struct Search<'a> {
+    engine: &'a Engine,
+    /// Per job of the expression, the vertices that it has anything of; whether for itself.
+    touched: HashMap<u64, HashMap<VertexId, (bool, usize)>>,
+    /// Vertices are written with what they count, and left out if they count nothing.
+    filter: bool,
+    /// Only what this job takes is counted.
+    job: Option<u64>,
+}
+
+impl Search<'_> {
+    fn prepare(&mut self, expr: &Expr) -> Result<(), Error> {
+        match expr {
+            Expr::And(left, right) | Expr::Or(left, right) => {
+                self.prepare(left)?;
+                self.prepare(right)?;
+            }
+            Expr::Term(Term::Filter(true)) => self.filter = true,
+            Expr::Term(Term::Allocation(id) | Term::Reservation(id) | Term::Span(id) | Term::Tag(id)) => {
+                self.job = Some(*id);
+                let mut all = HashMap::new();
+                if let Some(job) = self.engine.jobs.get(id) {
+                    all.extend(job.touches.iter().enumerate().map(|(at, touch)| (touch.vertex, (touch.exclusive, at))));
+                }
+                self.touched.insert(*id, all);
+            }
+            Expr::Term(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Adds what is to be written of a subtree. Returns whether that is anything.
+    fn visit(
+        &self,
+        vertex: VertexId,
+        depth: usize,
+        above: State,
+        expr: &Expr,
+        emitted: &mut Vec<Emitted>,
+    ) -> Result<bool, Error> {
+        let graph = &self.engine.graph;
+        let holds = self.engine.schedule.holds(vertex);
+        let state = State {
+            down: above.down || !graph.is_marked_up(vertex),
+            allocated: above.allocated || holds.iter().any(|hold| !hold.reserved),
+            reserved: above.reserved || holds.iter().any(|hold| hold.reserved),
+        };
+        let mut any = false;
+        for child in graph.children(vertex) {
+            any |= self.visit(*child, depth + 1, state, expr, emitted)?;
+        }
+        if !any && !self.holds(expr, vertex, state) {
+            return Ok(false);
+        }
+        let filter = if self.filter {
+            match self.counts(vertex)? {
+                Some(filter) => Some(filter),
+                None => return Ok(any),
+            }
+        } else {
+            None
+        };
+        emitted.push(Emitted {
+            vertex,
+            depth,
+            exclusive: true,
+            needs: graph.size(vertex),
+            label: Box::default(),
+            filter,
+        });
+        Ok(true)
+    }
+
+    fn holds(&self, expr: &Expr, vertex: VertexId, state: State) -> bool {
+        match expr {
+            Expr::And(left, right) => self.holds(left, vertex, state) && self.holds(right, vertex, state),
+            Expr::Or(left, right) => self.holds(left, vertex, state) || self.holds(right, vertex, state),
+            Expr::Term(term) => self.term(term, vertex, state),
+        }
+    }
+
+    fn term(&self, term: &Term, vertex: VertexId, state: State) -> bool {
+        let graph = &self.engine.graph;
+        match term {
+            Term::Status { up } => *up != state.down,
+            Term::Now { allocated } => *allocated == state.allocated,
+            Term::Future { reserved } => *reserved == state.reserved,
+            Term::Filter(wanted) => *wanted,
+            Term::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
+            Term::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
+            Term::Tag(id) => self.touched[id].contains_key(&vertex),
+            Term::Span(id) => {
+                self.touched[id].get(&vertex).is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty())
+            }
+            Term::Names(names) => names.iter().any(|name| *name == graph.name(vertex)),
+            Term::Property(name) => graph.property(vertex, name).is_some(),
+        }
+    }
+
+    /// Whether a job in this mode has a vertex for itself.
+    fn has(&self, id: u64, vertex: VertexId, mode: JobMode) -> bool {
+        self.engine.jobs.get(&id).is_some_and(|job| job.info.mode == mode)
+            && self.touched[&id].get(&vertex).is_some_and(|(exclusive, _)| *exclusive)
+    }
+
+    /// Used and total of each tracked type; `None`: the vertex tracks none.
+    #[expect(clippy::type_complexity, reason = "the form in which a writer takes it")]
+    fn counts(&self, vertex: VertexId) -> Result<Option<Vec<(Box<str>, i64, u64)>>, Error> {
+        let Engine { graph, schedule, jobs, now, .. } = self.engine;
+        let (tracked, totals) = (schedule.filters.tracked(graph, vertex), schedule.filters.totals(graph, vertex));
+        if tracked.is_empty() {
+            return Ok(None);
+        }
+        let touch = match self.job {
+            None => None,
+            Some(id) => {
+                let missing = || Error { reason: Reason::NotFound, text: format!("find: job {id}: has no such span") };
+                let job: &Job = jobs.get(&id).ok_or_else(missing)?;
+                let (_, at) = self.touched[&id].get(&vertex).ok_or_else(missing)?;
+                Some(&job.touches[*at])
+            }
+        };
+        let count = |(column, (kind, total)): (usize, (&crate::graph::TypeId, &u64))| {
+            let used = match touch {
+                Some(touch) => touch.below.get(column).copied().unwrap_or(0),
+                None => schedule.planner(vertex).map_or(0, |planner| planner.peak(*now, now + 1, column + 1)),
+            };
+            (graph.types().name(*kind).into(), used, *total)
+        };
+        let mut counts: Vec<_> = tracked.iter().zip(totals).enumerate().map(count).collect();
+        counts.sort_unstable();
+        Ok(Some(counts))
+    }
+}
+
+fn parse(criteria: &str) -> Result<Expr, Error> {
+    let wrong = || Error::invalid(format!("find: invalid criteria: {criteria}."));
+    let words: Vec<&str> = criteria.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
+    let mut tokens = Vec::new();
+    for word in words {
+        // Parentheses may touch what they enclose.
+        let mut rest = word;
+        while let Some(inner) = rest.strip_prefix('(') {
+            tokens.push("(");
+            rest = inner;
+        }
+        let body = rest.trim_end_matches(')');
+        if !body.is_empty() {
+            tokens.push(body);
+        }
+        tokens.extend(std::iter::repeat_n(")", rest.len() - body.len()));
+    }
+    let mut at = 0;
+    let expr = expression(&tokens, &mut at, 0).ok_or_else(wrong)?;
+    if at == tokens.len() { Ok(expr) } else { Err(wrong()) }
+}
+
+fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Option<Expr> {
+    let mut left = operand(tokens, at, depth)?;
+    loop {
+        match tokens.get(*at).copied() {
+            None | Some(")") => return Some(left),
+            Some("or") => {
+                *at += 1;
+                left = Expr::Or(Box::new(left), Box::new(operand(tokens, at, depth)?));
+            }
+            Some("and") => {
+                *at += 1;
+                left = Expr::And(Box::new(left), Box::new(operand(tokens, at, depth)?));
+            }
+            Some(_) => left = Expr::And(Box::new(left), Box::new(operand(tokens, at, depth)?)),
+        }
+    }
+}
+
+fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Option<Expr> {
+    let token = *tokens.get(*at)?;
+    *at += 1;
+    if token != "(" {
+        return term(token).map(Expr::Term);
+    }
+    if depth == DEPTH_MAX {
+        return None;
+    }
+    let inner = expression(tokens, at, depth + 1)?;
+    if tokens.get(*at).copied() == Some(")") {
+        *at += 1;
+        Some(inner)
+    } else {
+        None
+    }
+}
+
+fn term(text: &str) -> Option<Term> {
+    let (key, value) = text.split_once('=')?;
+    let value = value.to_ascii_lowercase();
+    let one_of = |yes: &str, no: &str| match &*value {
+        word if word == yes => Some(true),
+        word if word == no => Some(false),
+        _ => None,
+    };
+    Some(match key {
+        "status" => Term::Status { up: one_of("up", "down")? },
+        "sched-now" => Term::Now { allocated: one_of("allocated", "free")? },
+        "sched-future" => Term::Future { reserved: one_of("reserved", "free")? },
+        "agfilter" => Term::Filter(match &*value {
+            "true" | "t" => true,
+            "false" | "f" => false,
+            _ => return None,
+        }),
+        "jobid-alloc" => Term::Allocation(job_id(&value)?),
+        "jobid-reserved" => Term::Reservation(job_id(&value)?),
+        "jobid-span" => Term::Span(job_id(&value)?),
+        "jobid-tag" => Term::Tag(job_id(&value)?),
+        "names" => Term::Names(hostlist::expand(&value).ok()?),
+        "property" => Term::Property(value),
+        _ => return None,
+    })
+}
+
+/// An id in decimal or hexadecimal form.
+fn job_id(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

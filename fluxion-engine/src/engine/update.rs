@@ -1,0 +1,263 @@
+//! Taking up what was granted before: an R document says what a job holds.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Engine, Grant, Job, JobInfo, JobMode};
+use crate::graph::{Graph, TypeId, VertexId};
+use crate::readers::jgf;
+use crate::schedule::Term;
+use crate::time::WINDOW_SECONDS;
+use crate::traverser::select;
+use crate::writer::{self, About, Emitted};
+use crate::{Error, Reason, hostlist, idset};
+
+/// In which format something says what a job holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UpdateReader {
+    /// The granted part of the graph.
+    Jgf,
+    /// The same without what lies below exclusive vertices.
+    JgfShorthand,
+    /// R without the scheduler's own part.
+    Rv1exec,
+}
+
+impl UpdateReader {
+    /// The reader of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "jgf" => UpdateReader::Jgf,
+            "jgf_shorthand" => UpdateReader::JgfShorthand,
+            "rv1exec" | "rv1exec_force" => UpdateReader::Rv1exec,
+            _ => return None,
+        })
+    }
+
+    /// The reader that the scheduler's part of an R names.
+    pub(super) fn of(scheduling: &Value) -> Result<Self, Error> {
+        match scheduling.get("writer").map(Value::as_str) {
+            None | Some(Some("fluxion" | "fluxion:" | "fluxion:jgf")) => Ok(UpdateReader::Jgf),
+            Some(Some("fluxion:jgf_shorthand")) => Ok(UpdateReader::JgfShorthand),
+            Some(_) => Err(Error::invalid("R: scheduling.writer: unknown")),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct R<'a> {
+    version: u64,
+    #[serde(borrow)]
+    execution: Execution<'a>,
+}
+
+#[derive(Deserialize)]
+struct Execution<'a> {
+    #[serde(borrow, rename = "R_lite")]
+    r_lite: Vec<Entry<'a>>,
+    #[serde(borrow)]
+    nodelist: Vec<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Entry<'a> {
+    #[serde(borrow)]
+    rank: Cow<'a, str>,
+    #[serde(borrow)]
+    children: std::collections::BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+}
+
+impl Engine {
+    /// Makes a job of what an R document says, as the C interface has it: R of RFC 20, or JGF alone.
+    pub fn update_allocate(&mut self, id: u64, r: &str) -> Result<Grant, Error> {
+        let document: Value = serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
+        if document.get("version").and_then(Value::as_u64) != Some(1) {
+            let reader = match self.options.load_format {
+                crate::readers::Format::JgfShorthand => UpdateReader::JgfShorthand,
+                crate::readers::Format::Jgf => UpdateReader::Jgf,
+                crate::readers::Format::Rv1exec => UpdateReader::Rv1exec,
+                other => {
+                    let text = format!("update: the reader of {other:?} cannot");
+                    return Err(Error { reason: Reason::NotSupported, text });
+                }
+            };
+            return self.update(id, r, reader, 0, WINDOW_SECONDS, JobMode::Allocated);
+        }
+        let times = document.get("execution");
+        let time = |name: &str| times.and_then(|times| times.get(name)).and_then(Value::as_f64);
+        let (start, end) = (time("starttime").unwrap_or(0.0), time("expiration").unwrap_or(0.0));
+        #[expect(clippy::cast_possible_truncation, reason = "a float is cut to what fits")]
+        let (at, mut duration) = (start as i64, (end - start) as i64);
+        if duration <= 0 {
+            duration = WINDOW_SECONDS;
+        }
+        match document.get("scheduling") {
+            None => self.update(id, r, UpdateReader::Rv1exec, at, duration, JobMode::Allocated),
+            Some(scheduling) => {
+                let reader = UpdateReader::of(scheduling)?;
+                self.update(id, &scheduling.to_string(), reader, at, duration, JobMode::Allocated)
+            }
+        }
+    }
+
+    /// Makes a job of what a document says: all of it must be there, and free.
+    pub fn update(
+        &mut self,
+        id: u64,
+        text: &str,
+        reader: UpdateReader,
+        at: i64,
+        duration: i64,
+        mode: JobMode,
+    ) -> Result<Grant, Error> {
+        if self.jobs.contains_key(&id) {
+            return Err(Error { reason: Reason::Exists, text: format!("job {id}: exists already") });
+        }
+        let vertices = match reader {
+            UpdateReader::Jgf => named(&self.graph, text, false)?,
+            UpdateReader::JgfShorthand => named(&self.graph, text, true)?,
+            UpdateReader::Rv1exec => executed(&self.graph, text)?,
+        };
+        let to = at.saturating_add(duration);
+        let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
+        for (vertex, exclusive) in &vertices {
+            if !self.schedule.is_free(*vertex, at, to) {
+                let name = self.graph.name(*vertex);
+                if *exclusive {
+                    return Err(Error { reason: Reason::Busy, text: format!("can't add span into {name}.") });
+                }
+                return Err(Error::invalid(format!("update_vertex: {name} is unavailable.")));
+            }
+            if *exclusive && self.graph.is_pool(*vertex) {
+                return Err(Error::invalid(format!("{}: is a pool", self.graph.path(*vertex))));
+            }
+        }
+        let selection = select::exactly(&self.graph, &self.schedule, &vertices);
+        let reserved = mode == JobMode::Reserved;
+        let info = JobInfo { mode, at, overhead: 0.0 };
+        let term = Term { job: id, from: at, to, reserved };
+        self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
+        self.touch(id, &selection);
+        if self.options.policy.stops_early() {
+            for marked in selection.marked.iter().filter(|marked| !self.graph.children(marked.vertex).is_empty()) {
+                // As upstream, whose present is another one here: nothing is left.
+                self.weights.set(&self.graph, marked.vertex, 0);
+            }
+        }
+        let emit = |marked: &select::Marked| Emitted {
+            vertex: marked.vertex,
+            depth: marked.depth,
+            exclusive: marked.exclusive,
+            needs: marked.needs,
+            label: Box::default(),
+            filter: None,
+        };
+        let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
+        let about = About { starttime: at, expiration: to };
+        let r = self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE)?;
+        Ok(Grant { job: Some(id), at, reserved, r })
+    }
+}
+
+/// The vertices of a JGF document; whether the job has each for itself.
+fn named(graph: &Graph, text: &str, short: bool) -> Result<Vec<(VertexId, bool)>, Error> {
+    let document = jgf::parse(text)?;
+    let free = match &document.free_ranks {
+        None => Vec::new(),
+        Some(ranks) => idset::parse(ranks)?,
+    };
+    let mut all = Vec::with_capacity(document.nodes.len());
+    for node in &document.nodes {
+        if u32::try_from(node.rank).is_ok_and(|rank| free.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+        {
+            continue;
+        }
+        let vertex = graph.find(&node.path, node.rank).ok_or_else(|| Error {
+            reason: Reason::NotFound,
+            text: format!("update: vertex {}: there is no such vertex", node.path),
+        })?;
+        let same = graph.kind_name(vertex) == node.kind
+            && graph.basename(vertex) == node.basename
+            && graph.name(vertex) == node.name
+            && graph.id(vertex) == node.id
+            && graph.size(vertex) == node.size;
+        if !same {
+            return Err(Error::invalid(format!("update: vertex {}: is another one here", node.path)));
+        }
+        all.push((vertex, node.exclusive));
+        if short && node.exclusive {
+            all.extend(graph.subtree(vertex).into_iter().skip(1).map(|below| (below, true)));
+        }
+    }
+    Ok(all)
+}
+
+/// The vertices of R: what it lists below each rank, and nodes of which it lists everything.
+fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
+    let r: R<'_> = serde_json::from_str(text).map_err(|error| Error::invalid(format!("R: {error}")))?;
+    if r.version != 1 {
+        return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
+    }
+    let mut ranks: Vec<u32> = Vec::new();
+    for entry in &r.execution.r_lite {
+        for (first, last) in idset::parse(&entry.rank)? {
+            ranks.extend(first..=last);
+        }
+    }
+    ranks.sort_unstable();
+    ranks.dedup();
+    let mut hosts = Vec::new();
+    for list in &r.execution.nodelist {
+        hosts.extend(hostlist::expand(list)?);
+    }
+    if hosts.len() != ranks.len() {
+        return Err(Error::invalid("R: nodelist: not as many hosts as there are ranks"));
+    }
+    let mut all = Vec::new();
+    for entry in &r.execution.r_lite {
+        for (first, last) in idset::parse(&entry.rank)? {
+            for rank in first..=last {
+                let host = &hosts[ranks.partition_point(|known| *known < rank)];
+                of_rank(graph, rank, host, entry, &mut all)?;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn of_rank(
+    graph: &Graph,
+    rank: u32,
+    host: &str,
+    entry: &Entry<'_>,
+    all: &mut Vec<(VertexId, bool)>,
+) -> Result<(), Error> {
+    let missing = |what: String| Error { reason: Reason::NotFound, text: format!("R: rank {rank}: {what}") };
+    let rank = i32::try_from(rank).map_err(|_| Error::invalid("R: rank: more than 2^31-1"))?;
+    let vertices = graph.of_rank(rank);
+    let is_node = |vertex: &&VertexId| graph.kind(**vertex) == TypeId::NODE && graph.name(**vertex) == *host;
+    let node = *vertices.iter().find(is_node).ok_or_else(|| missing(format!("no node {host}")))?;
+    let mut found = 0;
+    for (kind, ids) in &entry.children {
+        if graph.types().get(kind).is_none() {
+            return Err(Error::invalid(format!("R: rank {rank}: there is no type {kind}")));
+        }
+        for (first, last) in idset::parse(ids)? {
+            for id in first..=last {
+                let is_it = |vertex: &&VertexId| {
+                    graph.id(**vertex) == i64::from(id)
+                        && graph.kind_name(**vertex) == *kind
+                        && graph.parent(**vertex) == Some(node)
+                };
+                let vertex = vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;
+                all.push((*vertex, true));
+                found += 1;
+            }
+        }
+    }
+    // Observed of upstream: half of what lies below a node is enough to take the node itself.
+    all.push((node, 2 * found + 1 >= vertices.len()));
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! From what a reader finds to a graph: vertices one by one, then edges, then the root.
+
+use std::collections::HashMap;
+
+use super::index::Index;
+use super::text::{PropertySet, TextId, Texts};
+use super::types::TypeId;
+use super::{Cold, Graph, Hot, PoolTypes, Types, VertexId, flag};
+use crate::Error;
+use crate::pools::Pools;
+
+/// A vertex to be added. Strings are interned before ([`Builder::kind`], [`Builder::text`]), so that adding a million of
+/// them copies none.
+#[derive(Debug, Clone, Copy)]
+pub struct NewVertex {
+    /// Its type.
+    pub kind: TypeId,
+    /// The name without number.
+    pub basename: TextId,
+    /// The name; `None`: basename and id, or the basename alone if the id is -1.
+    pub name: Option<TextId>,
+    /// The number of its kind; -1 if it has none.
+    pub id: i64,
+    /// The number in the document.
+    pub uniq_id: i64,
+    /// The broker rank; -1 if it has none.
+    pub rank: i32,
+    /// How many units it stands for.
+    pub size: u64,
+    /// What the units are; decoration.
+    pub unit: TextId,
+    /// Its properties.
+    pub properties: PropertySet,
+    /// Not marked as down.
+    pub up: bool,
+}
+
+/// A graph in the making.
+#[derive(Debug)]
+pub struct Builder {
+    graph: Graph,
+    /// The edges, as parent and child, in the order in which they came.
+    edges: Vec<(VertexId, VertexId)>,
+    paths: GivenPaths,
+}
+
+/// Paths as the document has them, where it has them; one text, so that a large document costs one allocation.
+#[derive(Debug, Default)]
+struct GivenPaths {
+    text: String,
+    /// Where the path of a vertex begins and ends; nothing: it has none.
+    spans: Vec<(usize, usize)>,
+}
+
+impl GivenPaths {
+    fn set(&mut self, vertex: VertexId, path: &str) {
+        if self.spans.len() <= vertex.index() {
+            self.spans.resize(vertex.index() + 1, (0, 0));
+        }
+        let from = self.text.len();
+        self.text.push_str(path);
+        self.spans[vertex.index()] = (from, self.text.len());
+    }
+
+    fn get(&self, vertex: VertexId) -> Option<&str> {
+        let (from, to) = *self.spans.get(vertex.index())?;
+        (from < to).then(|| &self.text[from..to])
+    }
+}
+
+impl Builder {
+    /// An empty graph. Vertices of the pool types hand out parts.
+    pub fn new(pool_types: PoolTypes) -> Self {
+        Builder::with_capacity(pool_types, 0)
+    }
+
+    /// An empty graph that is going to have so many vertices.
+    pub fn with_capacity(pool_types: PoolTypes, vertices: usize) -> Self {
+        let types = Types::with_builtin();
+        let graph = Graph {
+            types,
+            texts: Texts::default(),
+            hot: Vec::with_capacity(vertices),
+            cold: Vec::with_capacity(vertices),
+            children: Vec::new(),
+            odd_paths: HashMap::new(),
+            associations: HashMap::new(),
+            index: Index::default(),
+            root: VertexId::NONE,
+            ascending: true,
+            edge_count: 0,
+            pool_types,
+            pools: Pools::default(),
+        };
+        Builder { graph, edges: Vec::with_capacity(vertices), paths: GivenPaths::default() }
+    }
+
+    /// The number of a type, new or known.
+    pub fn kind(&mut self, name: &str) -> Result<TypeId, Error> {
+        self.graph.types.intern(name)
+    }
+
+    /// The number of a string, new or known.
+    pub fn text(&mut self, text: &str) -> TextId {
+        self.graph.texts.intern(text)
+    }
+
+    /// The number of a set of properties, new or known.
+    pub fn properties<'a>(&mut self, properties: impl IntoIterator<Item = (&'a str, &'a str)>) -> PropertySet {
+        self.graph.texts.intern_set(properties)
+    }
+
+    /// Adds a vertex.
+    pub fn add(&mut self, vertex: NewVertex) -> Result<VertexId, Error> {
+        self.graph.push(vertex)
+    }
+
+    /// Number of vertices so far.
+    pub fn len(&self) -> usize {
+        self.graph.hot.len()
+    }
+
+    /// No vertices so far.
+    pub fn is_empty(&self) -> bool {
+        self.graph.hot.is_empty()
+    }
+
+    /// The vertices of a type so far, in the order in which they were added.
+    pub fn of_kind(&self, kind: TypeId) -> Vec<VertexId> {
+        self.graph.vertices().filter(|vertex| self.graph.kind(*vertex) == kind).collect()
+    }
+
+    /// What holds a vertex, so many levels up; 0 is the vertex itself.
+    pub fn ancestor(&self, vertex: VertexId, levels: usize) -> Option<VertexId> {
+        (0..levels).try_fold(vertex, |at, _| self.graph.parent(at))
+    }
+
+    /// Adds a containment edge. The order of a vertex's edges is the order in which its children are visited. The first edge to
+    /// a vertex makes it a child; others associate it.
+    pub fn edge(&mut self, parent: VertexId, child: VertexId) -> Result<(), Error> {
+        let below = &mut self.graph.hot[child.index()];
+        if below.parent != VertexId::NONE {
+            self.graph.associate(parent, child);
+            return Ok(());
+        }
+        below.parent = parent;
+        self.graph.hot[parent.index()].child_count += 1;
+        self.edges.push((parent, child));
+        Ok(())
+    }
+
+    /// Says what the document gives as the path of a vertex. Not needed where it is the parent's path and the name.
+    pub fn given_path(&mut self, vertex: VertexId, path: &str) {
+        self.paths.set(vertex, path);
+    }
+
+    /// The graph, or why it cannot be one.
+    pub fn finish(self) -> Result<Graph, Error> {
+        let Builder { mut graph, edges, paths } = self;
+        if graph.hot.is_empty() {
+            return Err(Error::invalid("graph: no vertices"));
+        }
+        graph.root = root(&graph, &paths)?;
+        graph.lay_children(&edges);
+        graph.edge_count += edges.len();
+        drop(edges);
+        // A document with paths may have vertices that nothing leads to, but none that lie below themselves.
+        if graph.reach() < graph.hot.len() && has_circle(&graph) {
+            return Err(Error::invalid("graph: edges form a circle"));
+        }
+        graph.check_associations()?;
+        graph.keep_odd_paths(&paths);
+        graph.index_ranks();
+        graph.fill_pools()?;
+        Ok(graph)
+    }
+}
+
+/// The vertex that holds all others: the one whose path has one component, else the one without a parent.
+fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
+    let is_root = |vertex: &VertexId| match paths.get(*vertex) {
+        Some(path) => path.matches('/').count() == 1,
+        None => graph.parent(*vertex).is_none(),
+    };
+    let mut roots = graph.vertices().filter(is_root);
+    match (roots.next(), roots.next()) {
+        (Some(root), None) if graph.parent(root).is_none() => Ok(root),
+        (Some(_), None) => Err(Error::invalid("graph: edges form a circle")),
+        (None, _) => Err(Error::invalid("graph: no root")),
+        (Some(_), Some(_)) => Err(Error::invalid("graph: more than one root")),
+    }
+}
+
+/// Whether some vertex lies below itself.
+fn has_circle(graph: &Graph) -> bool {
+    let mut seen_from = vec![VertexId::NONE; graph.hot.len()];
+    for start in graph.vertices() {
+        let mut at = Some(start);
+        while let Some(vertex) = at {
+            let seen = std::mem::replace(&mut seen_from[vertex.index()], start);
+            if seen == start {
+                return true;
+            }
+            // The way up from here was followed before.
+            at = if seen == VertexId::NONE { graph.parent(vertex) } else { None };
+        }
+    }
+    false
+}
+
+impl Graph {
+    /// Stores a vertex without edges.
+    pub(super) fn push(&mut self, vertex: NewVertex) -> Result<VertexId, Error> {
+        let id = u32::try_from(self.hot.len()).ok().filter(|id| *id < VertexId::NONE.0).map(VertexId);
+        let id = id.ok_or_else(|| Error::invalid("graph: more than 2^32-2 vertices"))?;
+        self.hot.push(Hot {
+            id: vertex.id,
+            size: vertex.size,
+            parent: VertexId::NONE,
+            child_from: 0,
+            child_count: 0,
+            child_room: 0,
+            kind: vertex.kind,
+            flags: if vertex.up { 0 } else { flag::DOWN },
+        });
+        self.cold.push(Cold {
+            uniq_id: vertex.uniq_id,
+            basename: vertex.basename,
+            name: vertex.name,
+            unit: vertex.unit,
+            properties: vertex.properties,
+            rank: vertex.rank,
+        });
+        Ok(id)
+    }
+
+    /// Lays the children of each vertex side by side. Counts and parents are set already.
+    fn lay_children(&mut self, edges: &[(VertexId, VertexId)]) {
+        let mut from = 0;
+        for vertex in &mut self.hot {
+            vertex.child_from = from;
+            vertex.child_room = vertex.child_count;
+            from += vertex.child_count;
+            vertex.child_count = 0;
+        }
+        self.children = vec![VertexId::NONE; edges.len()];
+        for (parent, child) in edges {
+            let above = &mut self.hot[parent.index()];
+            self.children[(above.child_from + above.child_count) as usize] = *child;
+            above.child_count += 1;
+        }
+        self.ascending = self.vertices().all(|vertex| self.children(vertex).is_sorted());
+    }
+
+    /// Remembers the paths that do not follow from names.
+    fn keep_odd_paths(&mut self, given: &GivenPaths) {
+        for vertex in self.vertices() {
+            if let Some(path) = given.get(vertex)
+                && !self.follows(vertex, path, given)
+            {
+                self.odd_paths.insert(vertex, path.into());
+            }
+        }
+    }
+
+    fn follows(&self, vertex: VertexId, path: &str, given: &GivenPaths) -> bool {
+        let Some(front) = path.strip_suffix(&*self.name(vertex)).and_then(|rest| rest.strip_suffix('/')) else {
+            return false;
+        };
+        match self.parent(vertex) {
+            None => front.is_empty(),
+            Some(above) => match given.get(above) {
+                Some(above) => front == above,
+                None => *front == *self.path(above),
+            },
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! JSON to a tree, in one pass over the text.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::{Content, Node};
+use crate::Error;
+
+pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
+    serde_json::from_str(text).map_err(|error| Error::invalid(format!("jobspec: {error}")))
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Node<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Values)
+    }
+}
+
+/// serde_json bounds how deep it follows brackets.
+struct Values;
+
+impl<'de> Visitor<'de> for Values {
+    type Value = Node<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node<'de>, E> {
+        Ok(of(Content::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node<'de>, E> {
+        Ok(of(Content::Bool(value)))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node<'de>, E> {
+        Ok(of(Content::Unsigned(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node<'de>, E> {
+        #[expect(clippy::cast_precision_loss, reason = "negative: only its sign matters")]
+        Ok(of(Content::Float(value as f64)))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node<'de>, E> {
+        Ok(of(Content::Float(value)))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Node<'de>, E> {
+        Ok(of(Content::Text { text: Cow::Borrowed(value), quoted: true }))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node<'de>, E> {
+        Ok(of(Content::Text { text: Cow::Owned(value.to_owned()), quoted: true }))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node<'de>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(of(Content::List(list)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Node<'de>, A::Error> {
+        let mut map: Vec<(Cow<'de, str>, Node<'de>)> = Vec::new();
+        while let Some(Key(key)) = fields.next_key()? {
+            // Mappings of a jobspec have a handful of keys.
+            if map.iter().any(|(known, _)| *known == key) {
+                return Err(A::Error::custom(format_args!("{key:?} is there twice")));
+            }
+            map.push((key, fields.next_value()?));
+        }
+        Ok(of(Content::Map(map)))
+    }
+}
+
+fn of(content: Content<'_>) -> Node<'_> {
+    Node { line: 0, content }
+}
+
+/// A key, borrowed where it has no escapes.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(value))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(value.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(Text).map(Key)
+    }
+}

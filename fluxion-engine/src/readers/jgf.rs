@@ -1,0 +1,396 @@
+//! The JSON Graph Format of Fluxion: vertices and edges go where they belong while the text is read, so that a large
+//! document never exists a second time in memory.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::Error;
+use crate::graph::{Builder, Graph, NewVertex, PoolTypes, TextId, VertexId};
+
+/// The subsystem that is read; edges and paths of others are passed over.
+const CONTAINMENT: &str = "containment";
+/// Stands for a vertex that is in other subsystems only, and is left out.
+const ELSEWHERE: usize = u32::MAX as usize;
+
+/// A vertex as the document has it, defaults filled in.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeText<'a> {
+    pub(crate) kind: Cow<'a, str>,
+    pub(crate) basename: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) path: Cow<'a, str>,
+    pub(crate) id: i64,
+    pub(crate) uniq_id: i64,
+    pub(crate) rank: i32,
+    pub(crate) size: u64,
+    pub(crate) properties: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    pub(crate) up: bool,
+    pub(crate) exclusive: bool,
+}
+
+/// A document: vertices, and edges as pairs of indices into them.
+#[derive(Debug, Default)]
+pub(crate) struct Document<'a> {
+    pub(crate) nodes: Vec<NodeText<'a>>,
+    pub(crate) edges: Vec<(usize, usize)>,
+    /// `free_ranks`: what lies there is not meant.
+    pub(crate) free_ranks: Option<String>,
+    ids: Ids<'a>,
+}
+
+/// The outer ids of a document; they are numbers nearly always.
+#[derive(Debug, Default)]
+struct Ids<'a> {
+    numbers: HashMap<u64, u32>,
+    others: HashMap<Cow<'a, str>, u32>,
+}
+
+/// Where the parts of a document go.
+trait Sink<'a> {
+    fn node(&mut self, id: Cow<'a, str>, node: NodeText<'a>) -> Result<(), Error>;
+    fn edge(&mut self, source: &str, target: &str) -> Result<(), Error>;
+    fn free_ranks(&mut self, ranks: String);
+}
+
+/// Reads a whole graph.
+pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
+    let mut sink = Load { builder: Builder::new(pool_types), ids: Ids::default() };
+    run(text, &mut sink)?;
+    sink.builder.finish()
+}
+
+/// Reads a document that says something about a graph.
+pub(crate) fn parse(text: &str) -> Result<Document<'_>, Error> {
+    let mut document = Document::default();
+    run(text, &mut document)?;
+    Ok(document)
+}
+
+fn run<'a>(text: &'a str, sink: &mut impl Sink<'a>) -> Result<(), Error> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = TopSeed(sink).deserialize(&mut reader).and_then(|()| reader.end());
+    read.map_err(|error| Error::invalid(format!("graph: {error}")))
+}
+
+struct Load<'a> {
+    builder: Builder,
+    ids: Ids<'a>,
+}
+
+impl<'a> Sink<'a> for Load<'a> {
+    fn node(&mut self, id: Cow<'a, str>, node: NodeText<'a>) -> Result<(), Error> {
+        if node.path.is_empty() {
+            return self.ids.add(id, ELSEWHERE);
+        }
+        self.ids.add(id, self.builder.len())?;
+        let builder = &mut self.builder;
+        let plain = node.id != -1 && is_plain(&node.name, &node.basename, node.id);
+        let vertex = NewVertex {
+            kind: builder.kind(&node.kind)?,
+            basename: builder.text(&node.basename),
+            name: if plain { None } else { Some(builder.text(&node.name)) },
+            id: node.id,
+            uniq_id: node.uniq_id,
+            rank: node.rank,
+            size: node.size,
+            // As upstream, which reads the unit and forgets it.
+            unit: TextId::EMPTY,
+            properties: builder.properties(node.properties.iter().map(|(name, value)| (&**name, &**value))),
+            up: node.up,
+        };
+        let added = builder.add(vertex)?;
+        builder.given_path(added, &node.path);
+        Ok(())
+    }
+
+    fn edge(&mut self, source: &str, target: &str) -> Result<(), Error> {
+        let (source, target) = (self.ids.find(source)?, self.ids.find(target)?);
+        if source == ELSEWHERE || target == ELSEWHERE {
+            return Err(Error::invalid("edge: containment of a vertex without a containment path"));
+        }
+        self.builder.edge(VertexId::at(source), VertexId::at(target))
+    }
+
+    fn free_ranks(&mut self, _ranks: String) {}
+}
+
+impl<'a> Sink<'a> for Document<'a> {
+    fn node(&mut self, id: Cow<'a, str>, node: NodeText<'a>) -> Result<(), Error> {
+        self.ids.add(id, self.nodes.len())?;
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    fn edge(&mut self, source: &str, target: &str) -> Result<(), Error> {
+        self.edges.push((self.ids.find(source)?, self.ids.find(target)?));
+        Ok(())
+    }
+
+    fn free_ranks(&mut self, ranks: String) {
+        self.free_ranks = Some(ranks);
+    }
+}
+
+impl<'a> Ids<'a> {
+    fn add(&mut self, id: Cow<'a, str>, at: usize) -> Result<(), Error> {
+        let at = u32::try_from(at).map_err(|_| Error::invalid("graph: more than 2^32-1 vertices"))?;
+        let before = match number(&id) {
+            Some(number) => self.numbers.insert(number, at),
+            None => self.others.insert(id.clone(), at),
+        };
+        match before {
+            Some(_) => Err(Error::invalid(format!("vertex {id:?}: its id is used twice"))),
+            None => Ok(()),
+        }
+    }
+
+    fn find(&self, id: &str) -> Result<usize, Error> {
+        let found = match number(id) {
+            Some(number) => self.numbers.get(&number),
+            None => self.others.get(id),
+        };
+        found.map(|at| *at as usize).ok_or_else(|| Error::invalid(format!("edge: no vertex {id:?}")))
+    }
+}
+
+/// An id that is written as a number is, so that none is mistaken for another ("07").
+fn number(id: &str) -> Option<u64> {
+    let plain = id == "0" || !id.starts_with(['0', '+']);
+    if plain { id.parse().ok() } else { None }
+}
+
+/// Whether a name is the basename and the number.
+fn is_plain(name: &str, basename: &str, id: i64) -> bool {
+    name.strip_prefix(basename).is_some_and(|rest| {
+        rest.parse() == Ok(id) && (rest == "0" || !rest.starts_with(['0', '+']) && !rest.starts_with("-0"))
+    })
+}
+
+#[derive(Deserialize)]
+struct Node<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    paths: Paths<'a>,
+    #[serde(borrow, default)]
+    basename: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    id: Option<i64>,
+    uniq_id: Option<i64>,
+    rank: Option<i64>,
+    status: Option<i64>,
+    exclusive: Option<bool>,
+    size: Option<i64>,
+    #[serde(rename = "unit")]
+    _unit: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    properties: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+}
+
+#[derive(Deserialize)]
+struct Paths<'a> {
+    #[serde(borrow, default)]
+    containment: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Edge<'a> {
+    #[serde(borrow)]
+    source: Cow<'a, str>,
+    #[serde(borrow)]
+    target: Cow<'a, str>,
+    #[serde(borrow, default)]
+    metadata: Option<EdgeMetadata<'a>>,
+}
+
+#[derive(Deserialize)]
+struct EdgeMetadata<'a> {
+    #[serde(borrow, default)]
+    subsystem: Option<Cow<'a, str>>,
+}
+
+impl Edge<'_> {
+    fn is_containment(&self) -> bool {
+        let subsystem = self.metadata.as_ref().and_then(|metadata| metadata.subsystem.as_deref());
+        subsystem.is_none_or(|subsystem| subsystem == CONTAINMENT)
+    }
+}
+
+fn vertex<'a>(outer_id: &str, metadata: Metadata<'a>) -> Result<NodeText<'a>, Error> {
+    let wrong = |what: &str| Error::invalid(format!("vertex {outer_id:?}: {what}"));
+    let uniq_id = match metadata.uniq_id {
+        Some(id) => id,
+        None => outer_id.parse().map_err(|_| wrong("no uniq_id, and the id is no number"))?,
+    };
+    let path = metadata.paths.containment.unwrap_or_default();
+    if !path.is_empty() && !path.starts_with('/') {
+        return Err(wrong("paths: containment: does not start with /"));
+    }
+    let id = metadata.id.unwrap_or_else(|| match &metadata.name {
+        Some(name) if metadata.kind == "node" => trailing_number(name),
+        _ => uniq_id,
+    });
+    let basename = metadata.basename.unwrap_or_else(|| metadata.kind.clone());
+    let name = metadata.name.unwrap_or_else(|| Cow::Owned(format!("{basename}{id}")));
+    let rank = match metadata.rank {
+        None | Some(..0) => -1,
+        Some(rank) => i32::try_from(rank).map_err(|_| wrong("rank: more than 2^31-1"))?,
+    };
+    let size = u64::try_from(metadata.size.unwrap_or(1)).map_err(|_| wrong("size: negative"))?;
+    let up = match metadata.status {
+        None | Some(0) => true,
+        Some(1) => false,
+        Some(_) => return Err(wrong("status: neither 0 nor 1")),
+    };
+    Ok(NodeText {
+        kind: metadata.kind,
+        basename,
+        name,
+        path,
+        id,
+        uniq_id,
+        rank,
+        size,
+        properties: metadata.properties.unwrap_or_default(),
+        up,
+        exclusive: metadata.exclusive.unwrap_or(false),
+    })
+}
+
+/// The number a name ends in; -1 if there is none.
+fn trailing_number(name: &str) -> i64 {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    name[stem.len()..].parse().unwrap_or(-1)
+}
+
+struct TopSeed<'s, S>(&'s mut S);
+struct BodySeed<'s, S>(&'s mut S);
+struct NodesSeed<'s, S>(&'s mut S);
+struct EdgesSeed<'s, S>(&'s mut S);
+
+impl<'a, S: Sink<'a>> DeserializeSeed<'a> for TopSeed<'_, S> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'a, S: Sink<'a>> Visitor<'a> for TopSeed<'_, S> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with key graph")
+    }
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = false;
+        while let Some(key) = map.next_key::<Cow<'a, str>>()? {
+            match &*key {
+                "graph" => {
+                    seen = true;
+                    map.next_value_seed(BodySeed(self.0))?;
+                }
+                "free_ranks" => self.0.free_ranks(map.next_value()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        if seen { Ok(()) } else { Err(de::Error::missing_field("graph")) }
+    }
+}
+
+impl<'a, S: Sink<'a>> DeserializeSeed<'a> for BodySeed<'_, S> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'a, S: Sink<'a>> Visitor<'a> for BodySeed<'_, S> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with keys nodes and edges")
+    }
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut nodes, mut edges, mut early) = (false, false, Vec::new());
+        while let Some(key) = map.next_key::<Cow<'a, str>>()? {
+            match &*key {
+                "nodes" => {
+                    nodes = true;
+                    map.next_value_seed(NodesSeed(self.0))?;
+                }
+                "edges" => {
+                    edges = true;
+                    // Edges name vertices: those that come first have to wait.
+                    if nodes {
+                        map.next_value_seed(EdgesSeed(self.0))?;
+                    } else {
+                        early = map.next_value::<Vec<Edge<'a>>>()?;
+                    }
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        for edge in early.iter().filter(|edge| edge.is_containment()) {
+            self.0.edge(&edge.source, &edge.target).map_err(de::Error::custom)?;
+        }
+        match (nodes, edges) {
+            (false, _) => Err(de::Error::missing_field("nodes")),
+            (true, false) => Err(de::Error::missing_field("edges")),
+            (true, true) => Ok(()),
+        }
+    }
+}
+
+impl<'a, S: Sink<'a>> DeserializeSeed<'a> for NodesSeed<'_, S> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_seq(self)
+    }
+}
+
+impl<'a, S: Sink<'a>> Visitor<'a> for NodesSeed<'_, S> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of vertices")
+    }
+    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(node) = list.next_element::<Node<'a>>()? {
+            let text = vertex(&node.id, node.metadata).map_err(de::Error::custom)?;
+            self.0.node(node.id, text).map_err(de::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a, S: Sink<'a>> DeserializeSeed<'a> for EdgesSeed<'_, S> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_seq(self)
+    }
+}
+
+impl<'a, S: Sink<'a>> Visitor<'a> for EdgesSeed<'_, S> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of edges")
+    }
+    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(edge) = list.next_element::<Edge<'a>>()? {
+            if edge.is_containment() {
+                self.0.edge(&edge.source, &edge.target).map_err(de::Error::custom)?;
+            }
+        }
+        Ok(())
+    }
+}

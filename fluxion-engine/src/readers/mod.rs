@@ -1,0 +1,51 @@
+//! Documents to graphs: one module per format.
+
+mod grug;
+pub(crate) mod jgf;
+pub(crate) mod rv1exec;
+
+use crate::graph::{Graph, PoolTypes};
+use crate::{Error, Reason};
+
+/// A format of graphs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Format {
+    /// Recipes in GraphML.
+    #[default]
+    Grug,
+    /// The JSON Graph Format.
+    Jgf,
+    /// The JSON Graph Format without what follows from an exclusive vertex.
+    JgfShorthand,
+    /// R (RFC 20) without the scheduler's own part.
+    Rv1exec,
+    /// Topologies of hwloc. Not offered.
+    Hwloc,
+}
+
+impl Format {
+    /// The format of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "grug" => Format::Grug,
+            "jgf" => Format::Jgf,
+            "jgf_shorthand" => Format::JgfShorthand,
+            "rv1exec" | "rv1exec_force" => Format::Rv1exec,
+            "hwloc" => Format::Hwloc,
+            _ => return None,
+        })
+    }
+}
+
+/// Reads a document.
+pub fn read(format: Format, text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
+    match format {
+        // A shorthand leaves out what follows from a graph that is there already: the first graph is whole.
+        Format::Jgf | Format::JgfShorthand => jgf::read(text, pool_types),
+        Format::Grug => grug::read(text, pool_types),
+        Format::Rv1exec => rv1exec::read(text, pool_types),
+        Format::Hwloc => {
+            Err(Error { reason: Reason::NotOffered, text: "load_format: hwloc is not offered".to_owned() })
+        }
+    }
+}

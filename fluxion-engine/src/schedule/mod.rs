@@ -1,0 +1,231 @@
+//! Who holds which vertex, and from when to when.
+//!
+//! Only vertices that somebody holds, or passes through on the way to what he holds, have an entry; the column that finds it
+//! is one 32-bit number per vertex. An entry lists the jobs that have the vertex for themselves, and, where something lies
+//! below it, a [`Planner`] with what is used of the subtree: the jobs that pass through, and units per tracked type, so that a
+//! walk need not enter where there is too little.
+
+mod filters;
+mod planner;
+
+use smallvec::SmallVec;
+
+pub(crate) use filters::Filters;
+pub(crate) use planner::{Planner, Row};
+
+use crate::graph::{Graph, VertexId};
+
+/// A job that has, or will have, a vertex for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) job: u64,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    /// It is planned, and not there yet.
+    pub(crate) reserved: bool,
+}
+
+/// What a job does to one vertex.
+#[derive(Debug, Clone)]
+pub(crate) struct Touch {
+    pub(crate) vertex: VertexId,
+    /// It has the vertex for itself.
+    pub(crate) exclusive: bool,
+    /// Units of the subtree, one per type that the vertex tracks; empty where it tracks none, or nothing is counted.
+    pub(crate) below: Row,
+}
+
+/// Times of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Term {
+    pub(crate) job: u64,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) reserved: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Entry {
+    holds: SmallVec<[Hold; 1]>,
+    planner: Option<Box<Planner>>,
+}
+
+/// The state of all vertices.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Schedule {
+    /// Per vertex, one more than the place of its entry; 0: it has none.
+    places: Vec<u32>,
+    entries: Vec<Entry>,
+    vacant: Vec<u32>,
+    pub(crate) filters: Filters,
+}
+
+impl Schedule {
+    /// Nobody holds anything.
+    pub(crate) fn new(filters: Filters) -> Self {
+        Schedule { filters, ..Schedule::default() }
+    }
+
+    /// Counts anew what there is, and makes room for new vertices.
+    pub(crate) fn prime(&mut self, graph: &Graph) {
+        self.filters.prime(graph);
+        self.places.resize(graph.len(), 0);
+    }
+
+    /// Makes room for new vertices.
+    pub(crate) fn make_room(&mut self, graph: &Graph) {
+        self.places.resize(graph.len(), 0);
+    }
+
+    /// Counts the vertices from index `from` on, which are new. `false`: that is not enough, all must be counted anew.
+    pub(crate) fn grow(&mut self, graph: &Graph, from: usize) -> bool {
+        self.make_room(graph);
+        self.filters.grow(graph, from)
+    }
+
+    /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted anew.
+    pub(crate) fn shrink(&mut self, graph: &Graph, top: VertexId, parent: Option<VertexId>) -> bool {
+        self.filters.shrink(graph, top, parent)
+    }
+
+    /// What is left, at an instant, of the last type that a vertex tracks; `None` if it tracks none, or there is none of it.
+    pub(crate) fn last_free(&self, graph: &Graph, vertex: VertexId, at: i64) -> Option<i64> {
+        let totals = self.filters.totals(graph, vertex);
+        let total = totals.last().filter(|total| **total > 0)?;
+        let used = self.planner(vertex).map_or(0, |planner| planner.peak(at, at.saturating_add(1), totals.len()));
+        Some(i64::try_from(*total).unwrap_or(i64::MAX) - used)
+    }
+
+    #[inline]
+    fn entry(&self, vertex: VertexId) -> Option<&Entry> {
+        match self.places.get(vertex.index()) {
+            None | Some(0) => None,
+            Some(place) => Some(&self.entries[*place as usize - 1]),
+        }
+    }
+
+    /// Who has a vertex for himself, now or later.
+    #[inline]
+    pub(crate) fn holds(&self, vertex: VertexId) -> &[Hold] {
+        self.entry(vertex).map_or(&[], |entry| &entry.holds)
+    }
+
+    /// What is used below a vertex.
+    #[inline]
+    pub(crate) fn planner(&self, vertex: VertexId) -> Option<&Planner> {
+        self.entry(vertex)?.planner.as_deref()
+    }
+
+    /// Nobody has the vertex for himself at any instant of a window.
+    #[inline]
+    pub(crate) fn is_free(&self, vertex: VertexId, from: i64, to: i64) -> bool {
+        self.entry(vertex).is_none_or(|entry| !entry.holds.iter().any(|hold| hold.from < to && from < hold.to))
+    }
+
+    /// No job has anything of the vertex, or of what lies below, at any instant of a window.
+    pub(crate) fn is_untouched(&self, vertex: VertexId, from: i64, to: i64) -> bool {
+        let Some(entry) = self.entry(vertex) else { return true };
+        match &entry.planner {
+            Some(planner) => planner.peak(from, to, 0) == 0,
+            None => !entry.holds.iter().any(|hold| hold.from < to && from < hold.to),
+        }
+    }
+
+    /// A job has the vertex for itself now, be it past its end or not.
+    pub(crate) fn is_allocated(&self, vertex: VertexId) -> bool {
+        self.holds(vertex).iter().any(|hold| !hold.reserved)
+    }
+
+    /// Whether there is as much of the tracked types below a vertex as is needed, throughout a window.
+    pub(crate) fn has_below(
+        &self,
+        graph: &Graph,
+        vertex: VertexId,
+        from: i64,
+        to: i64,
+        needs: &[(crate::graph::TypeId, u64)],
+    ) -> bool {
+        let tracked = self.filters.tracked(graph, vertex);
+        if tracked.is_empty() || needs.is_empty() {
+            return true;
+        }
+        let totals = self.filters.totals(graph, vertex);
+        let planner = self.planner(vertex);
+        tracked.iter().zip(totals).enumerate().all(|(column, (kind, total))| {
+            let Some((_, need)) = needs.iter().find(|(needed, _)| needed == kind) else { return true };
+            if need > total {
+                return false;
+            }
+            planner.is_none_or(|planner| {
+                let used = u64::try_from(planner.peak(from, to, column + 1)).unwrap_or(0);
+                total.saturating_sub(used) >= *need
+            })
+        })
+    }
+
+    /// What a job does to a vertex begins to count.
+    pub(crate) fn add(&mut self, graph: &Graph, term: Term, touch: &Touch) {
+        let width = self.filters.tracked(graph, touch.vertex).len() + 1;
+        let has_children = !graph.children(touch.vertex).is_empty();
+        let entry = self.entry_mut(touch.vertex);
+        if touch.exclusive {
+            entry.holds.push(Hold { job: term.job, from: term.from, to: term.to, reserved: term.reserved });
+        }
+        if has_children {
+            let planner = entry.planner.get_or_insert_with(|| Box::new(Planner::new(width)));
+            planner.add(term.from, term.to, &row(&touch.below));
+        }
+    }
+
+    /// What a job does to a vertex counts no more.
+    pub(crate) fn remove(&mut self, term: Term, touch: &Touch) {
+        let at = touch.vertex.index();
+        let Some(place) = self.places.get(at).copied().filter(|place| *place > 0) else { return };
+        let entry = &mut self.entries[place as usize - 1];
+        if touch.exclusive
+            && let Some(at) = entry.holds.iter().position(|hold| hold.job == term.job && hold.from == term.from)
+        {
+            entry.holds.remove(at);
+        }
+        if let Some(planner) = &mut entry.planner {
+            planner.remove(term.from, term.to, &row(&touch.below));
+        }
+        if entry.holds.is_empty() && entry.planner.as_ref().is_none_or(|planner| planner.is_idle()) {
+            *entry = Entry::default();
+            self.places[at] = 0;
+            self.vacant.push(place);
+        }
+    }
+
+    /// A job uses less below a vertex than it did.
+    pub(crate) fn reduce(&mut self, term: Term, vertex: VertexId, less: &[i64]) {
+        let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { return };
+        if let Some(planner) = &mut self.entries[place as usize - 1].planner {
+            let mut amounts: Row = SmallVec::from_elem(0, 1);
+            amounts.extend_from_slice(less);
+            planner.reduce(term.from, term.to, &amounts);
+        }
+    }
+
+    fn entry_mut(&mut self, vertex: VertexId) -> &mut Entry {
+        let at = vertex.index();
+        if at >= self.places.len() {
+            self.places.resize(at + 1, 0);
+        }
+        if self.places[at] == 0 {
+            self.places[at] = self.vacant.pop().unwrap_or_else(|| {
+                self.entries.push(Entry::default());
+                u32::try_from(self.entries.len()).expect("no more entries than vertices")
+            });
+        }
+        &mut self.entries[self.places[at] as usize - 1]
+    }
+}
+
+/// A row of a planner: one job passes through, and uses this much.
+fn row(below: &[i64]) -> Row {
+    let mut row: Row = SmallVec::with_capacity(below.len() + 1);
+    row.push(1);
+    row.extend_from_slice(below);
+    row
+}

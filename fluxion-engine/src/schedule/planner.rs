@@ -1,0 +1,167 @@
+//! What is used of a vertex's subtree over time: a step function with a column per tracked type.
+//!
+//! Column 0 counts the jobs that pass through the vertex; the others count units of the types that its pruning filter
+//! tracks. A point exists where a span begins or ends, also if nothing changes there: reservations are tried at points.
+//! Points are sorted and their rows dense, so that a window is read front to back; before the first point nothing is used.
+
+use smallvec::SmallVec;
+
+/// One amount per column.
+pub(crate) type Row = SmallVec<[i64; 4]>;
+
+/// A step function over `[0, ∞)`.
+#[derive(Debug, Clone)]
+pub(crate) struct Planner {
+    width: usize,
+    points: Vec<Point>,
+    /// `width` numbers per point: what is used from there to the next point.
+    used: Vec<i64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    at: i64,
+    /// How many spans begin or end here.
+    spans: u32,
+    /// How many of them use something besides passing through.
+    using: u32,
+}
+
+impl Planner {
+    /// Nothing used, ever.
+    pub(crate) fn new(width: usize) -> Self {
+        Planner { width, points: Vec::new(), used: Vec::new() }
+    }
+
+    /// Nothing begins or ends any more.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Uses `amounts` in `[from, to)`.
+    pub(crate) fn add(&mut self, from: i64, to: i64, amounts: &[i64]) {
+        let using = u32::from(amounts.len() > 1);
+        self.touch(from, using);
+        let last = self.touch(to, using);
+        let first = self.find(from).unwrap_or(last);
+        self.change(first, last, amounts, 1);
+    }
+
+    /// Takes back a span that was added with the same ends.
+    pub(crate) fn remove(&mut self, from: i64, to: i64, amounts: &[i64]) {
+        let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) else { return };
+        self.change(first, last, amounts, -1);
+        // The later one first, so that the other keeps its place.
+        let using = u32::from(amounts.len() > 1);
+        self.release(last, using);
+        self.release(first, using);
+    }
+
+    /// Uses less in `[from, to)` of a span that stays.
+    pub(crate) fn reduce(&mut self, from: i64, to: i64, amounts: &[i64]) {
+        if let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) {
+            self.change(first, last, amounts, -1);
+        }
+    }
+
+    /// The most that is used of a column at any instant of `[from, to)`.
+    pub(crate) fn peak(&self, from: i64, to: i64, column: usize) -> i64 {
+        let start = self.points.partition_point(|point| point.at <= from);
+        let mut peak = if start == 0 { 0 } else { self.used[(start - 1) * self.width + column] };
+        for (at, point) in self.points.iter().enumerate().skip(start) {
+            if point.at >= to {
+                break;
+            }
+            peak = peak.max(self.used[at * self.width + column]);
+        }
+        peak
+    }
+
+    /// Points after an instant, ascending; those where nobody uses more than the way through are none.
+    pub(crate) fn points_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
+        let start = self.points.partition_point(|point| point.at <= at);
+        self.points[start..].iter().filter(|point| point.using > 0).map(|point| point.at)
+    }
+
+    fn find(&self, at: i64) -> Result<usize, usize> {
+        self.points.binary_search_by_key(&at, |point| point.at)
+    }
+
+    /// The place of a point, which is made if there is none; one more span begins or ends there.
+    fn touch(&mut self, at: i64, using: u32) -> usize {
+        match self.find(at) {
+            Ok(place) => {
+                self.points[place].spans += 1;
+                self.points[place].using += using;
+                place
+            }
+            Err(place) => {
+                self.points.insert(place, Point { at, spans: 1, using });
+                let row: Row = if place == 0 {
+                    SmallVec::from_elem(0, self.width)
+                } else {
+                    self.used[(place - 1) * self.width..place * self.width].into()
+                };
+                let start = place * self.width;
+                self.used.splice(start..start, row);
+                place
+            }
+        }
+    }
+
+    fn release(&mut self, place: usize, using: u32) {
+        self.points[place].using -= using;
+        self.points[place].spans -= 1;
+        if self.points[place].spans == 0 {
+            self.points.remove(place);
+            let start = place * self.width;
+            self.used.drain(start..start + self.width);
+        }
+    }
+
+    fn change(&mut self, first: usize, last: usize, amounts: &[i64], sign: i64) {
+        for row in self.used[first * self.width..last * self.width].chunks_exact_mut(self.width) {
+            for (used, amount) in row.iter_mut().zip(amounts) {
+                *used += sign * amount;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a function that looks at every second.
+        #[test]
+        fn peaks_are_those_of_the_spans(
+            spans in prop::collection::vec((0_i64..20, 1_i64..10, 0_i64..5, any::<bool>()), 0..12),
+            windows in prop::collection::vec((0_i64..25, 1_i64..10), 1..6),
+        ) {
+            let mut planner = Planner::new(2);
+            let mut kept = Vec::new();
+            for (from, length, amount, keep) in &spans {
+                planner.add(*from, from + length, &[1, *amount]);
+                if *keep {
+                    kept.push((*from, from + length, *amount));
+                }
+            }
+            for (from, length, amount, _) in spans.iter().filter(|(_, _, _, keep)| !keep) {
+                planner.remove(*from, from + length, &[1, *amount]);
+            }
+            for (from, length) in windows {
+                let used = |at: i64| kept.iter().filter(|(from, to, _)| (*from..*to).contains(&at)).map(|span| span.2).sum::<i64>();
+                let peak = (from..from + length).map(used).max().unwrap_or(0);
+                prop_assert_eq!(planner.peak(from, from + length, 1), peak);
+            }
+            let mut ends: Vec<i64> = kept.iter().flat_map(|span| [span.0, span.1]).filter(|at| *at > 3).collect();
+            ends.sort_unstable();
+            ends.dedup();
+            prop_assert_eq!(planner.points_after(3).collect::<Vec<_>>(), ends);
+            prop_assert_eq!(planner.is_idle(), kept.is_empty());
+        }
+    }
+}

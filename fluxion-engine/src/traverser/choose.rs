@@ -1,0 +1,79 @@
+//! What a walk has gathered, and the order in which it is taken.
+
+use smallvec::SmallVec;
+
+use super::policy::Order;
+use super::sort;
+use super::walk::Group;
+use crate::graph::TypeId;
+
+/// Candidates by type, in the order in which they were found.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered(SmallVec<[(TypeId, Vec<Group>); 2]>);
+
+impl Gathered {
+    pub(crate) fn push(&mut self, kind: TypeId, group: Group) {
+        self.get(kind).push(group);
+    }
+
+    pub(crate) fn get(&mut self, kind: TypeId) -> &mut Vec<Group> {
+        let at = self.0.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+            self.0.push((kind, Vec::new()));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+
+    /// Candidates of a type.
+    pub(crate) fn of(&self, kind: TypeId) -> &[Group] {
+        self.0.iter().find(|(known, _)| *known == kind).map_or(&[], |(_, groups)| groups)
+    }
+
+    pub(crate) fn take(&mut self, kind: TypeId) -> Vec<Group> {
+        std::mem::take(self.get(kind))
+    }
+
+    /// Adds what was found elsewhere behind what is there.
+    pub(crate) fn merge(&mut self, other: Gathered) {
+        for (kind, groups) in other.0 {
+            let own = self.get(kind);
+            if own.is_empty() {
+                *own = groups;
+            } else {
+                own.extend_from_slice(&groups);
+            }
+        }
+    }
+}
+
+/// How much the candidates count together.
+pub(crate) fn qualified(groups: &[Group]) -> u64 {
+    groups.iter().filter(|group| group.score > 0).fold(0, |sum, group| sum.saturating_add(group.count))
+}
+
+/// Sorts candidates, best first. `descending`: whatever the order is, high scores first.
+pub(crate) fn sort(groups: &mut [Group], order: Order, descending: bool) {
+    match order {
+        _ if descending => sort::sort(groups, |a, b| a.score > b.score),
+        Order::Descending => sort::sort(groups, |a, b| a.score > b.score),
+        Order::Ascending | Order::Variation => sort::sort(groups, |a, b| a.score < b.score),
+        Order::Locality => by_runs(groups),
+    }
+}
+
+/// Scores that follow one upon another form a run; runs with high scores come first.
+fn by_runs(groups: &mut [Group]) {
+    let mut scores: Vec<i64> = groups.iter().map(|group| group.score).collect();
+    scores.sort_unstable();
+    scores.dedup();
+    let mut starts: Vec<i64> = Vec::new();
+    let mut before = None;
+    for score in scores {
+        if before.is_none_or(|before: i64| before.checked_add(1) != Some(score)) {
+            starts.push(score);
+        }
+        before = Some(score);
+    }
+    let run = |group: &Group| starts.partition_point(|start| *start <= group.score);
+    sort::sort(groups, |a, b| run(a) > run(b));
+}

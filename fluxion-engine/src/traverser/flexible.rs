@@ -1,0 +1,149 @@
+//! The flexible traverser: sibling slots are alternatives, of which as many as possible are formed together.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::choose::{self, Gathered};
+use super::policy::Order;
+use super::request::Levels;
+use super::walk::{Edge, Group, Walk, index, inner, most};
+use crate::graph::{TypeId, VertexId};
+
+/// How many intermediate states the search for the most slots remembers. Beyond it goes on with the first that fits.
+const STATES_MAX: usize = 100_000;
+
+/// Units per type, in the order of the union of what all slots are made of.
+type Counts = SmallVec<[u64; 4]>;
+
+/// Which slot comes next, and how many can be formed with it: by what is left.
+type Known = HashMap<Counts, (u64, Option<usize>)>;
+
+impl Walk<'_> {
+    /// All slots beside one.
+    pub(super) fn slot_options(&self, levels: &Levels, slot: usize) -> SmallVec<[usize; 4]> {
+        let is_slot = |at: &usize| self.request.levels[*at].kind == TypeId::SLOT;
+        if levels.contains(&slot) {
+            return levels.clone().filter(is_slot).collect();
+        }
+        let above = self.request.levels.iter().find(|level| level.with.contains(&slot));
+        above.map_or_else(SmallVec::new, |level| level.with.clone().filter(is_slot).collect())
+    }
+
+    /// Whether any of some slots takes units of pools: those are formed the simple way.
+    pub(super) fn takes_units(&self, options: &[usize]) -> bool {
+        let is_pool = |kind: TypeId| self.pools.iter().any(|(known, _)| *known == kind);
+        options
+            .iter()
+            .any(|at| self.request.of_range(&self.request.levels[*at].with).iter().any(|part| is_pool(part.kind)))
+    }
+
+    /// Forms slots of several shapes from what lies directly below a vertex. How many is counted in units: `false` if whole
+    /// vertices do not add up to that.
+    pub(super) fn flexible_slots(
+        &mut self,
+        vertex: VertexId,
+        options: &[usize],
+        prefix: i64,
+        found: &mut Gathered,
+    ) -> bool {
+        let request = self.request;
+        let Some(union) =
+            request.unions.iter().find(|(first, _)| *first == options[0]).map(|(_, levels)| levels.clone())
+        else {
+            return true;
+        };
+        let slots = options.iter().map(|at| most(request.levels[*at].count)).max().unwrap_or(0);
+        let mut inside = Gathered::default();
+        self.explore(vertex, &union, false, true, prefix, slots, &mut inside);
+        let kinds: SmallVec<[TypeId; 4]> = request.of_range(&union).iter().map(|level| level.kind).collect();
+        let mut lanes: SmallVec<[(Vec<Group>, usize); 4]> = SmallVec::new();
+        let mut have = Counts::new();
+        for kind in &kinds {
+            let mut groups = inside.take(*kind);
+            choose::sort(&mut groups, inner(self.policy.order()), self.policy.order() == Order::Variation);
+            have.push(choose::qualified(&groups));
+            lanes.push((groups, 0));
+        }
+        let needs: SmallVec<[Counts; 4]> = options
+            .iter()
+            .map(|at| {
+                let parts = request.of_range(&request.levels[*at].with);
+                let of = |(column, kind): (usize, &TypeId)| {
+                    let part = parts.iter().find(|part| part.kind == *kind);
+                    // What cannot be had makes the whole slot impossible.
+                    part.map_or(0, |part| match part.count.choose(have[column]) {
+                        0 => u64::MAX,
+                        count => count,
+                    })
+                };
+                kinds.iter().enumerate().map(of).collect()
+            })
+            .collect();
+        let mut known = Known::new();
+        let mut left = have;
+        let mut formed = vec![0_u64; options.len()];
+        while let (_, Some(next)) = best(&needs, &left, &mut known) {
+            take(&mut left, &needs[next]);
+            formed[next] += 1;
+        }
+        for (option, count) in formed.into_iter().enumerate() {
+            for _ in 0..count {
+                if !self.form(&needs[option], &mut lanes, found) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Forms one slot from the next candidates of each type.
+    fn form(&mut self, needs: &Counts, lanes: &mut [(Vec<Group>, usize)], found: &mut Gathered) -> bool {
+        let from = self.edges.len();
+        let mut score = 1_i64;
+        for ((groups, next), wanted) in lanes.iter_mut().zip(needs) {
+            let mut have = 0;
+            while have < *wanted {
+                let Some(group) = groups.get(*next) else {
+                    self.edges.truncate(from);
+                    return false;
+                };
+                *next += 1;
+                have += group.count;
+                score = score.saturating_add(group.score);
+                let edge = self.edges[group.from as usize];
+                self.edges.push(Edge { exclusive: true, ..edge });
+            }
+        }
+        let group = Group { score, count: 1, from: index(from), to: index(self.edges.len()) };
+        found.push(TypeId::SLOT, group);
+        true
+    }
+}
+
+/// How many slots can be formed from what is left, and which comes first; of equals, the one that was named first.
+fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usize>) {
+    if let Some(answer) = known.get(left) {
+        return *answer;
+    }
+    let mut answer = (0, None);
+    for (at, need) in needs.iter().enumerate() {
+        if need.iter().all(|units| *units == 0) || need.iter().zip(left).any(|(need, left)| need > left) {
+            continue;
+        }
+        let mut rest = left.clone();
+        take(&mut rest, need);
+        let count = if known.len() < STATES_MAX { best(needs, &rest, known).0 } else { 0 };
+        if count + 1 > answer.0 {
+            answer = (count + 1, Some(at));
+        }
+    }
+    known.insert(left.clone(), answer);
+    answer
+}
+
+fn take(left: &mut Counts, need: &Counts) {
+    for (left, need) in left.iter_mut().zip(need) {
+        *left -= need;
+    }
+}

@@ -1,0 +1,175 @@
+//! The depth-first traverser: where a request fits, now, later, or ever. Pure search, nothing is taken.
+//!
+//! [`walk`] is the walk of upstream, [`policy`] and [`choose`] its match policies, [`explore`] and [`weights`] what lets `first`
+//! end early, [`flexible`] the traverser of that name, [`select`] what comes out.
+
+mod choose;
+mod explore;
+mod flexible;
+mod policy;
+pub(crate) mod request;
+pub(crate) mod select;
+mod sort;
+mod walk;
+pub(crate) mod weights;
+
+pub use policy::Policy;
+pub(crate) use request::Request;
+pub(crate) use select::Selection;
+pub(crate) use walk::Window;
+use weights::Weights;
+
+use crate::graph::{Graph, TypeId};
+use crate::pools::Moment;
+use crate::schedule::Schedule;
+use crate::time::{FAR, WINDOW_SECONDS, When};
+
+/// Which traverser walks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Traverser {
+    /// One slot shape on a level.
+    #[default]
+    Simple,
+    /// Sibling slots are alternatives.
+    Flexible,
+}
+
+/// A machine, with all that a walk needs to know.
+pub(crate) struct Traversal<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) weights: &'a Weights,
+    pub(crate) policy: Policy,
+    pub(crate) traverser: Traverser,
+    pub(crate) now: i64,
+    /// Nodes that are up, as upstream counts them.
+    pub(crate) nodes_up: i64,
+    /// Types that are taken with all that lies below them, besides those of the request.
+    pub(crate) exclusive_kinds: &'a [TypeId],
+    /// Set when a vertex is refused because it is taken or too small.
+    pub(crate) busy: &'a std::cell::Cell<bool>,
+}
+
+/// Why nothing was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Miss {
+    /// It does not fit.
+    Busy,
+    /// The request contradicts itself.
+    Invalid,
+    /// Siblings ask for this type twice.
+    Siblings(TypeId),
+}
+
+impl Traversal<'_> {
+    /// Where a request fits from `from` on for so many seconds.
+    pub(crate) fn at(&self, request: &Request, from: i64, seconds: i64) -> Result<Selection, Miss> {
+        let window = Window { from, to: from.saturating_add(seconds), is_now: from == self.now, status_ignored: false };
+        self.find(request, window)
+    }
+
+    /// Whether a request fits on the idle machine with all of it up.
+    pub(crate) fn satisfiable(&self, request: &Request, seconds: i64) -> Result<Selection, Miss> {
+        let from = FAR - seconds - 1;
+        self.find(request, Window { from, to: FAR - 1, is_now: false, status_ignored: true })
+    }
+
+    /// The earliest instant after now at which a request fits.
+    pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<(Selection, i64), Miss> {
+        let (graph, root) = (self.graph, self.graph.root());
+        let Some(planner) = self.schedule.planner(root) else { return Err(Miss::Busy) };
+        let mut last = Miss::Busy;
+        for at in planner.points_after(self.now) {
+            if !self.schedule.has_below(graph, root, at, at.saturating_add(seconds), &request.needs) {
+                continue;
+            }
+            match self.at(request, at, seconds) {
+                Ok(selection) => return Ok((selection, at)),
+                Err(miss) => last = miss,
+            }
+        }
+        Err(last)
+    }
+
+    /// Whether there are nodes enough to be worth a walk. `far`: at the end of the
+    /// window, not now; `status_ignored`: also those
+    /// that are down.
+    pub(crate) fn feasible(&self, request: &Request, far: bool, status_ignored: bool) -> bool {
+        let target = i64::try_from(request.nodes()).unwrap_or(i64::MAX);
+        let Some(constraint) = &request.constraint else { return target <= self.nodes_up };
+        if target > self.nodes_up {
+            return false;
+        }
+        let graph = self.graph;
+        let (from, to) = if far { (WINDOW_SECONDS - 1, WINDOW_SECONDS) } else { (self.now, self.now + 1) };
+        let mut missing = target;
+        for node in graph.vertices().filter(|vertex| graph.is_node(*vertex) && graph.is_linked(*vertex)) {
+            if missing <= 0 {
+                break;
+            }
+            if (status_ignored || graph.is_marked_up(node))
+                && self.schedule.is_free(node, from, to)
+                && constraint.admits(&graph.subject(node))
+            {
+                missing -= 1;
+            }
+        }
+        missing <= 0
+    }
+
+    fn find(&self, request: &Request, window: Window) -> Result<Selection, Miss> {
+        let when = if window.status_ignored { When::Idle } else { When::Window { from: window.from, to: window.to } };
+        let pools = self.pools(request, when);
+        let mut walk = walk::Walk {
+            graph: self.graph,
+            schedule: self.schedule,
+            request,
+            policy: self.policy,
+            weights: self.weights,
+            window,
+            flexible: self.traverser == Traverser::Flexible,
+            pools: &pools,
+            edges: Vec::new(),
+            chosen: Vec::new(),
+            invalid: false,
+            refused: false,
+            siblings: None,
+            visits: (0, 0),
+        };
+        let chosen = walk.run();
+        if walk.refused {
+            self.busy.set(true);
+        }
+        let Some(chosen) = chosen else {
+            return Err(match (walk.siblings, walk.invalid) {
+                (Some(kind), _) => Miss::Siblings(kind),
+                (None, true) => Miss::Invalid,
+                (None, false) => Miss::Busy,
+            });
+        };
+        let mut kinds = request.exclusive_kinds.clone();
+        kinds.extend_from_slice(self.exclusive_kinds);
+        if self.policy.takes_whole_nodes() {
+            kinds.push(TypeId::NODE);
+        }
+        Ok(select::select(self.graph, self.schedule, request, &kinds, window, &walk.chosen, chosen))
+    }
+
+    /// Free units of the pool types that a request names.
+    fn pools(&self, request: &Request, when: When) -> Vec<(TypeId, Moment<'_>)> {
+        if !self.graph.has_pool_types() {
+            return Vec::new();
+        }
+        let mut pools: Vec<(TypeId, Moment<'_>)> = Vec::new();
+        for level in &request.levels {
+            let known = pools.iter().any(|(kind, _)| *kind == level.kind);
+            if !known && self.graph.is_pool_type(self.graph.types().name(level.kind)) {
+                pools.push((level.kind, self.graph.pools.moment(&[level.kind], when)));
+            }
+        }
+        pools
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Match policies: a score for each vertex, and an order of scores.
+
+use crate::graph::{Graph, TypeId, VertexId};
+
+/// In which order vertices are taken, and how.
+///
+/// For pools: `low` and whatever prefers low scores fills the lowest ranks first, `high` and its like the highest. `first`
+/// promises no more than to be the cheapest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Policy {
+    order: Order,
+    /// What lies in a node goes together: a node's number counts more than any number below it.
+    node_centric: bool,
+    /// Nodes are taken with all that lies below them.
+    node_exclusive: bool,
+    /// The walk ends as soon as there is enough.
+    stop_early: bool,
+    /// `first` and `firstnodex`, as they are named; they fill pools from the lowest rank.
+    first: bool,
+}
+
+/// How candidates are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Order {
+    /// High scores first.
+    Descending,
+    /// Low scores first.
+    Ascending,
+    /// High scores first; of the outermost level, runs of neighbours first.
+    Locality,
+    /// Well performing vertices first: low `perf_class`.
+    Variation,
+}
+
+/// What a node adds to the scores below it, times its number.
+const NODE_FACTOR: i64 = 10_000;
+/// Performance classes end here.
+const PERF_CLASS_MAX: i64 = 9_999;
+
+impl Policy {
+    /// Whatever is found first.
+    pub const FIRST: Policy =
+        Policy { order: Order::Descending, node_centric: true, node_exclusive: false, stop_early: true, first: true };
+    /// Low ids first.
+    pub const LOW: Policy = Policy::plain(Order::Ascending, false, false);
+    /// High ids first.
+    pub const HIGH: Policy = Policy::plain(Order::Descending, false, false);
+    /// Low nodes first, and within a node low ids.
+    pub const LONODE: Policy = Policy::plain(Order::Ascending, true, false);
+    /// High nodes first, and within a node high ids.
+    pub const HINODE: Policy = Policy::plain(Order::Descending, true, false);
+
+    const fn plain(order: Order, node_centric: bool, node_exclusive: bool) -> Self {
+        Policy { order, node_centric, node_exclusive, stop_early: false, first: false }
+    }
+
+    /// The policy of this name, or of a list such as `policy=high node_centric=true`.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "first" => Policy::FIRST,
+            "firstnodex" => Policy { node_exclusive: true, ..Policy::FIRST },
+            "low" => Policy::LOW,
+            "high" => Policy::HIGH,
+            "lonode" => Policy::LONODE,
+            "hinode" => Policy::HINODE,
+            "lonodex" => Policy::plain(Order::Ascending, true, true),
+            "hinodex" => Policy::plain(Order::Descending, true, true),
+            "locality" => Policy::plain(Order::Locality, false, false),
+            "variation" => Policy::plain(Order::Variation, false, false),
+            custom => return Policy::custom(custom),
+        })
+    }
+
+    /// `key=value` with blanks between; an unknown key ends the list, as upstream has it.
+    fn custom(text: &str) -> Option<Self> {
+        let (mut order, mut flags) = (None, [false; 3]);
+        for part in text.split(' ').filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=')?;
+            match key {
+                "policy" => {
+                    order = match value {
+                        "high" => Some(Order::Descending),
+                        "low" => Some(Order::Ascending),
+                        _ => return None,
+                    }
+                }
+                "node_centric" => flags[0] = value == "true",
+                "node_exclusive" => flags[1] = value == "true",
+                "stop_on_1_matches" => flags[2] = value == "true",
+                _ => break,
+            }
+        }
+        let [node_centric, node_exclusive, stop_early] = flags;
+        order.map(|order| Policy { order, node_centric, node_exclusive, stop_early, first: false })
+    }
+
+    /// For pools: highest ranks first.
+    pub(crate) fn descends(self) -> bool {
+        !self.first && matches!(self.order, Order::Descending | Order::Locality)
+    }
+
+    pub(crate) fn order(self) -> Order {
+        self.order
+    }
+
+    pub(crate) fn takes_whole_nodes(self) -> bool {
+        self.node_exclusive
+    }
+
+    pub(crate) fn stops_early(self) -> bool {
+        self.stop_early
+    }
+
+    /// What a vertex adds to the scores of all below it; `None` where that cannot be counted.
+    pub(crate) fn factor(self, graph: &Graph, vertex: VertexId) -> Option<i64> {
+        if !self.node_centric || graph.kind(vertex) != TypeId::NODE {
+            return Some(0);
+        }
+        let id = graph.id(vertex);
+        if id < -1 {
+            return None;
+        }
+        let number = id.checked_add(2)?.checked_mul(NODE_FACTOR)?;
+        number.checked_add((graph.uniq_id(vertex) % NODE_FACTOR - 1).abs())
+    }
+
+    /// The score of a vertex whose requirements are met, given the factors above it. 0 or less: not qualified.
+    pub(crate) fn score(self, graph: &Graph, vertex: VertexId, prefix: i64) -> i64 {
+        if self.order == Order::Variation {
+            let class = graph.property(vertex, "perf_class").and_then(|value| value.parse::<i64>().ok());
+            return 1 + class.filter(|class| (0..=PERF_CLASS_MAX).contains(class)).unwrap_or(PERF_CLASS_MAX);
+        }
+        prefix.saturating_add(graph.id(vertex)).saturating_add(2)
+    }
+}

@@ -1,0 +1,265 @@
+//! From what a walk has chosen to the vertices of a grant, in the order in which they are written.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::request::Request;
+use super::walk::{Edge, Window};
+use crate::graph::{Graph, TypeId, VertexId};
+use crate::schedule::{Row, Schedule};
+
+/// A vertex of a grant. It is granted, or holds something that is.
+#[derive(Debug, Clone)]
+pub(crate) struct Marked {
+    pub(crate) vertex: VertexId,
+    /// The root has 1.
+    pub(crate) depth: usize,
+    pub(crate) exclusive: bool,
+    /// Units that are granted of it.
+    pub(crate) needs: u64,
+    /// The level of the request that it serves.
+    pub(crate) level: Option<usize>,
+    /// Units that are taken below it, one per type that it tracks; empty if it tracks none or nothing is counted.
+    pub(crate) below: Row,
+}
+
+/// Slots of pool units on a node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Units {
+    pub(crate) node: VertexId,
+    pub(crate) slot: usize,
+    pub(crate) count: u64,
+}
+
+/// What a request gets: vertices, children before parents and the root last.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    pub(crate) marked: Vec<Marked>,
+    pub(crate) units: Vec<Units>,
+}
+
+#[derive(Debug, Default)]
+struct Mark {
+    exclusive: bool,
+    needs: Option<u64>,
+    level: Option<usize>,
+    children: SmallVec<[VertexId; 2]>,
+}
+
+type Marks = HashMap<VertexId, Mark>;
+
+/// Everything that `chosen`, a range of the walk's choices, stands for.
+pub(crate) fn select(
+    graph: &Graph,
+    schedule: &Schedule,
+    request: &Request,
+    exclusive_kinds: &[TypeId],
+    window: Window,
+    choices: &[Edge],
+    chosen: std::ops::Range<usize>,
+) -> Selection {
+    let (mut marks, mut units) = (Marks::new(), Vec::<Units>::new());
+    let mut open = vec![(chosen, None)];
+    while let Some((range, above)) = open.pop() {
+        for edge in &choices[range] {
+            let level = edge.level as usize;
+            // As upstream: the way to what was chosen is only kept for what is chosen on top. What a vertex chose among what
+            // does not lie directly below it is lost.
+            let by = above.filter(|above| !edge.units && graph.parent(edge.vertex) != Some(*above));
+            if by.is_some_and(|above| !graph.associates(above).contains(&edge.vertex)) {
+                continue;
+            }
+            if edge.units {
+                mark(graph, &mut marks, edge.vertex);
+                match units.iter_mut().find(|known| known.node == edge.vertex && known.slot == level) {
+                    Some(known) => known.count += 1,
+                    None => units.push(Units { node: edge.vertex, slot: level, count: 1 }),
+                }
+                continue;
+            }
+            let mark = match by {
+                Some(above) => mark_below(&mut marks, edge.vertex, above),
+                None => mark(graph, &mut marks, edge.vertex),
+            };
+            mark.exclusive |= edge.exclusive;
+            mark.level = Some(level);
+            open.push((edge.from as usize..edge.to as usize, Some(edge.vertex)));
+        }
+    }
+    for one in &units {
+        mark_units(graph, request, &mut marks, *one);
+    }
+    shadow(graph, schedule, &mut marks, exclusive_kinds, window);
+    let mut selection = Selection { marked: Vec::with_capacity(marks.len()), units };
+    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
+    order.visit(graph.root(), 1);
+    selection
+}
+
+/// Grants exactly these vertices, with all that leads to them.
+pub(crate) fn exactly(graph: &Graph, schedule: &Schedule, vertices: &[(VertexId, bool)]) -> Selection {
+    let mut marks = Marks::new();
+    for (vertex, exclusive) in vertices {
+        mark(graph, &mut marks, *vertex).exclusive |= *exclusive;
+    }
+    let mut selection = Selection::default();
+    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
+    order.visit(graph.root(), 1);
+    selection
+}
+
+/// Grants units of the pools of nodes.
+pub(crate) fn units_of(graph: &Graph, schedule: &Schedule, units: &[(VertexId, TypeId, u64)]) -> Selection {
+    let mut marks = Marks::new();
+    for (node, kind, amount) in units {
+        mark(graph, &mut marks, *node);
+        mark_pools(graph, &mut marks, *node, *kind, *amount);
+    }
+    let mut selection = Selection::default();
+    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
+    order.visit(graph.root(), 1);
+    selection
+}
+
+/// The mark of a vertex, which is made, with those of all that hold it, if there is none.
+fn mark<'a>(graph: &Graph, marks: &'a mut Marks, vertex: VertexId) -> &'a mut Mark {
+    let is_new = !marks.contains_key(&vertex);
+    marks.entry(vertex).or_default();
+    if is_new {
+        let mut child = vertex;
+        while let Some(parent) = graph.parent(child) {
+            let known = marks.contains_key(&parent);
+            marks.entry(parent).or_default().children.push(child);
+            if known {
+                break;
+            }
+            child = parent;
+        }
+    }
+    marks.entry(vertex).or_default()
+}
+
+/// The mark of a vertex that was come to by an association.
+fn mark_below(marks: &mut Marks, vertex: VertexId, above: VertexId) -> &mut Mark {
+    if !marks.contains_key(&vertex) {
+        marks.entry(above).or_default().children.push(vertex);
+    }
+    marks.entry(vertex).or_default()
+}
+
+/// Marks the pools of a node that a slot takes units of.
+fn mark_units(graph: &Graph, request: &Request, marks: &mut Marks, units: Units) {
+    for part in request.of_range(&request.levels[units.slot].with) {
+        mark_pools(graph, marks, units.node, part.kind, part.count.min.saturating_mul(units.count));
+    }
+}
+
+/// Marks the pools of a type on a node; several are filled in order.
+fn mark_pools(graph: &Graph, marks: &mut Marks, node: VertexId, kind: TypeId, mut left: u64) {
+    for pool in graph.children(node) {
+        if graph.kind(*pool) != kind || !graph.is_pool(*pool) {
+            continue;
+        }
+        let given = marks.get(pool).and_then(|mark| mark.needs).unwrap_or(0);
+        let more = left.min(graph.size(*pool) - given);
+        if more > 0 {
+            let mark = mark(graph, marks, *pool);
+            mark.exclusive = true;
+            mark.needs = Some(given + more);
+            left -= more;
+        }
+    }
+}
+
+/// Takes vertices of exclusive types with everything below them. What somebody else has of it is left out, as upstream does.
+fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId], window: Window) {
+    if kinds.is_empty() {
+        return;
+    }
+    let tops: Vec<VertexId> = marks.keys().copied().filter(|vertex| kinds.contains(&graph.kind(*vertex))).collect();
+    for top in tops {
+        for vertex in graph.subtree(top) {
+            if schedule.is_free(vertex, window.from, window.to) {
+                mark(graph, marks, vertex).exclusive = true;
+            }
+        }
+    }
+}
+
+struct Order<'a> {
+    graph: &'a Graph,
+    schedule: &'a Schedule,
+    marks: Marks,
+    out: &'a mut Vec<Marked>,
+}
+
+/// What a subtree takes, by type.
+type Sums = SmallVec<[(TypeId, i64); 4]>;
+
+impl Order<'_> {
+    /// Writes a subtree, children in the order of their edges. Returns what it takes; `None`: nothing, and it is left out.
+    fn visit(&mut self, vertex: VertexId, depth: usize) -> Option<Sums> {
+        let mark = self.marks.remove(&vertex)?;
+        let (graph, mut sums, mut holds) = (self.graph, Sums::new(), mark.exclusive);
+        for child in in_order(graph, vertex, mark.children) {
+            if let Some(below) = self.visit(child, depth + 1) {
+                holds = true;
+                for (kind, count) in below {
+                    add(&mut sums, kind, count);
+                }
+            }
+        }
+        if !holds {
+            return None;
+        }
+        let mut below = Row::new();
+        if !sums.is_empty() {
+            let tracked = self.schedule.filters.tracked(graph, vertex);
+            below
+                .extend(tracked.iter().map(|kind| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1)));
+            if below.iter().all(|count| *count == 0) {
+                below.clear();
+            }
+        }
+        let size = graph.size(vertex);
+        self.out.push(Marked {
+            vertex,
+            depth,
+            exclusive: mark.exclusive,
+            needs: mark.needs.unwrap_or(size),
+            level: mark.level,
+            below,
+        });
+        let own = if mark.exclusive && mark.needs.is_none() { i64::try_from(size).unwrap_or(i64::MAX) } else { 0 };
+        add(&mut sums, graph.kind(vertex), own);
+        Some(sums)
+    }
+}
+
+/// Children in the order of their edges.
+fn in_order(graph: &Graph, vertex: VertexId, mut some: SmallVec<[VertexId; 2]>) -> SmallVec<[VertexId; 2]> {
+    if some.len() < 2 {
+        return some;
+    }
+    if graph.has_ascending_children() && graph.associates(vertex).is_empty() {
+        some.sort_unstable();
+        return some;
+    }
+    let places: HashMap<VertexId, usize> = graph
+        .children(vertex)
+        .iter()
+        .chain(graph.associates(vertex))
+        .enumerate()
+        .map(|(at, child)| (*child, at))
+        .collect();
+    some.sort_unstable_by_key(|child| places.get(child));
+    some
+}
+
+fn add(sums: &mut Sums, kind: TypeId, count: i64) {
+    match sums.iter_mut().find(|(known, _)| *known == kind) {
+        Some((_, sum)) => *sum = sum.saturating_add(count),
+        None => sums.push((kind, count)),
+    }
+}

@@ -1,0 +1,430 @@
+//! The walk: depth first from the root, children before parents, levels of the request against vertex types.
+//!
+//! At a vertex there are the levels that are looked for. One of its type makes it a match: what that level holds is looked
+//! for among its children. A slot whose parts lie directly below it is formed here. A vertex of another type is passed
+//! through, as long as nothing has matched on the way to it; below the first match no level of the graph may be skipped.
+//! On the way back each vertex chooses, by the policy, from what its subtree has to offer; what a vertex that was passed
+//! through found is offered one level higher.
+//!
+//! Nothing is written to the graph: candidates and choices live in two arrays, and what is chosen in the end is read
+//! off them.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::choose::{self, Gathered};
+use super::explore::Sieve;
+use super::policy::{Order, Policy};
+use super::request::{Level, Levels, Request};
+use super::weights::Weights;
+use crate::graph::{Graph, TypeId, VertexId};
+use crate::jobspec::Count;
+use crate::pools::{Amounts, Moment};
+use crate::schedule::Schedule;
+
+/// When the request is to be served.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    /// It begins now, so that what is past its end and still there is in the way.
+    pub(crate) is_now: bool,
+    /// Vertices that are down count: what could ever be.
+    pub(crate) status_ignored: bool,
+}
+
+/// Something that could serve a level: a vertex, or the parts of a slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group {
+    pub(crate) score: i64,
+    /// How much it counts toward what is wanted.
+    pub(crate) count: u64,
+    /// Its vertices: a range of [`Walk::edges`].
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+/// A vertex of a group, with what was chosen below it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge {
+    pub(crate) vertex: VertexId,
+    pub(crate) exclusive: bool,
+    /// The level that it serves; of a slot that takes units of the pools of a node, the slot.
+    pub(crate) level: u32,
+    /// It stands for units of the pools of a node.
+    pub(crate) units: bool,
+    /// What was chosen below it: a range of [`Walk::chosen`].
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+/// How a vertex stands to the levels that are looked for.
+enum Match {
+    Slot(usize),
+    Resource(usize),
+    Pass,
+    None,
+}
+
+/// Why a vertex cannot serve.
+pub(crate) enum Refusal {
+    /// Not free, not enough, not admitted.
+    Busy,
+    /// The request contradicts itself.
+    Invalid,
+}
+
+/// One walk over the graph.
+pub(crate) struct Walk<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) request: &'a Request,
+    pub(crate) policy: Policy,
+    pub(crate) weights: &'a Weights,
+    pub(crate) window: Window,
+    pub(crate) flexible: bool,
+    /// Free units of pools, by type; for requests that name them.
+    pub(crate) pools: &'a [(TypeId, Moment<'a>)],
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) chosen: Vec<Edge>,
+    /// A vertex was refused because it is taken, too small or not admitted.
+    pub(crate) refused: bool,
+    /// The request contradicted itself somewhere.
+    pub(crate) invalid: bool,
+    /// Levels that ask twice for one type were met: the type.
+    pub(crate) siblings: Option<TypeId>,
+    /// Vertices entered, and left with an answer.
+    pub(crate) visits: (u64, u64),
+}
+
+impl Walk<'_> {
+    /// Serves the request: what is chosen at the top, as a range of `chosen`.
+    pub(crate) fn run(&mut self) -> Option<Range<usize>> {
+        let top = self.request.top.clone();
+        let mut found = Gathered::default();
+        self.offer(self.graph.root(), &top, true, false, 0, &mut found)?;
+        let policy = self.policy;
+        self.choose(&top, &mut found, policy.order())
+    }
+
+    /// Visits a vertex and adds what it and its subtree have to offer to `found`. `None`: nothing.
+    pub(crate) fn offer(
+        &mut self,
+        vertex: VertexId,
+        levels: &Levels,
+        pristine: bool,
+        exclusive: bool,
+        prefix: i64,
+        found: &mut Gathered,
+    ) -> Option<()> {
+        let kind = self.graph.kind(vertex);
+        let matched = self.classify(vertex, kind, levels, pristine);
+        if matches!(matched, Match::None) {
+            self.refused = true;
+            return None;
+        }
+        self.visits.0 += 1;
+        let siblings = self.request.of_range(levels);
+        let level = siblings.iter().position(|level| level.kind == kind).map(|at| levels.start + at);
+        let exclusive = exclusive || level.is_some_and(|at| self.request.levels[at].exclusive == Some(true));
+        match self.prune(vertex, kind, siblings, exclusive) {
+            Ok(()) => {}
+            Err(Refusal::Busy) => {
+                self.refused = true;
+                return None;
+            }
+            Err(Refusal::Invalid) => {
+                self.invalid = true;
+                return None;
+            }
+        }
+        let below = prefix.checked_add(self.policy.factor(self.graph, vertex)?)?;
+        let mut inside = Gathered::default();
+        let start = self.edges.len();
+        match matched {
+            Match::Slot(slot) => {
+                if !self.slots(vertex, slot, levels, below, &mut inside) {
+                    self.refused = true;
+                    return None;
+                }
+            }
+            Match::Resource(at) => {
+                let with = self.request.levels[at].with.clone();
+                self.explore(vertex, &with, false, exclusive, below, 1, &mut inside);
+            }
+            Match::Pass | Match::None => {
+                self.explore(vertex, levels, pristine, exclusive, below, 1, &mut inside);
+            }
+        }
+        // What the level holds is chosen; what was found for others is offered higher up.
+        let mut chosen = self.chosen.len()..self.chosen.len();
+        if let Some(at) = level {
+            let with = self.request.levels[at].with.clone();
+            if !with.is_empty() {
+                chosen = self.choose(&with, &mut inside, inner(self.policy.order()))?;
+                // Candidates below that were not chosen are of no use any more.
+                self.edges.truncate(start);
+                inside = Gathered::default();
+            }
+        }
+        self.visits.1 += 1;
+        found.merge(inside);
+        if let Some(level) = level {
+            let score = self.policy.score(self.graph, vertex, prefix);
+            let at = index(self.edges.len());
+            let (from, to) = (index(chosen.start), index(chosen.end));
+            self.edges.push(Edge { vertex, exclusive, level: index(level), units: false, from, to });
+            found.push(kind, Group { score, count: self.graph.size(vertex), from: at, to: at + 1 });
+        }
+        Some(())
+    }
+
+    /// Visits the children of a vertex.
+    #[expect(clippy::too_many_arguments, reason = "each is a fact of the walk at this vertex")]
+    pub(crate) fn explore(
+        &mut self,
+        vertex: VertexId,
+        levels: &Levels,
+        pristine: bool,
+        exclusive: bool,
+        prefix: i64,
+        slots: u64,
+        found: &mut Gathered,
+    ) {
+        let graph = self.graph;
+        if levels.is_empty() {
+            return;
+        }
+        if !self.policy.stops_early() {
+            for child in graph.children(vertex).iter().chain(graph.associates(vertex)) {
+                // A failure of a child is no failure of the vertex.
+                let _ = self.offer(*child, levels, pristine, exclusive, prefix, found);
+            }
+            return;
+        }
+        let mut sieve = Sieve::new(self.request.of_range(levels), slots);
+        let weights = self.weights;
+        for child in weights.order(graph, vertex).chain(graph.associates(vertex).iter().copied()) {
+            if sieve.is_satisfied_for(graph.kind(child)) {
+                continue;
+            }
+            let offered = self.offer(child, levels, pristine, exclusive, prefix, found);
+            if offered.is_some() && sieve.count(found) {
+                break;
+            }
+        }
+    }
+
+    /// Forms slots from what lies directly below a vertex. `false`: that went wrong.
+    fn slots(&mut self, vertex: VertexId, slot: usize, levels: &Levels, prefix: i64, found: &mut Gathered) -> bool {
+        if self.flexible {
+            let options = self.slot_options(levels, slot);
+            if options.len() > 1 && !self.takes_units(&options) {
+                return self.flexible_slots(vertex, &options, prefix, found);
+            }
+        }
+        let level = &self.request.levels[slot];
+        let parts = level.with.clone();
+        let wanted = most(level.count);
+        let mut inside = Gathered::default();
+        self.explore(vertex, &parts, false, true, prefix, wanted, &mut inside);
+        self.pack(vertex, slot, prefix, inside, found);
+        true
+    }
+
+    /// Candidates of the parts of a slot, in order, packed slot by slot.
+    fn pack(&mut self, vertex: VertexId, slot: usize, prefix: i64, mut inside: Gathered, found: &mut Gathered) {
+        let request = self.request;
+        let parts = request.of_range(&request.levels[slot].with);
+        let mut room = u64::MAX;
+        let mut lanes: SmallVec<[(Vec<Group>, usize, u64); 4]> = SmallVec::new();
+        let mut units = Amounts::new();
+        for part in parts {
+            if let Some(free) = self.free_units(vertex, part.kind) {
+                let amount = part.count.min;
+                room = room.min(free.checked_div(amount).unwrap_or(0)).min(request.levels[slot].count.max);
+                units.push((part.kind, amount));
+                continue;
+            }
+            let mut groups = inside.take(part.kind);
+            choose::sort(&mut groups, inner(self.policy.order()), self.policy.order() == Order::Variation);
+            let count = part.count.choose(choose::qualified(&groups));
+            if count == 0 {
+                return;
+            }
+            lanes.push((groups, 0, count));
+        }
+        if lanes.is_empty() && units.is_empty() {
+            return;
+        }
+        while room > 0 {
+            room -= 1;
+            let from = self.edges.len();
+            let mut score = 1_i64;
+            for (groups, next, wanted) in &mut lanes {
+                let mut have = 0;
+                while have < *wanted {
+                    let Some(group) = groups.get(*next) else {
+                        self.edges.truncate(from);
+                        return;
+                    };
+                    *next += 1;
+                    have += group.count;
+                    score = score.saturating_add(group.score);
+                    let edge = self.edges[group.from as usize];
+                    self.edges.push(Edge { exclusive: true, ..edge });
+                }
+            }
+            if !units.is_empty() {
+                score = score.saturating_add(prefix);
+                self.edges.push(Edge { vertex, exclusive: false, level: index(slot), units: true, from: 0, to: 0 });
+            }
+            let group = Group { score, count: 1, from: index(from), to: index(self.edges.len()) };
+            found.push(TypeId::SLOT, group);
+        }
+    }
+
+    /// Free units of a pool type on a node; `None` where the type is no pool there.
+    fn free_units(&self, vertex: VertexId, kind: TypeId) -> Option<u64> {
+        let (_, moment) = self.pools.iter().find(|(known, _)| *known == kind)?;
+        let row = self.graph.position_of(vertex)?;
+        Some(moment.columns.first().and_then(Option::as_deref).map_or(0, |column| column[row]))
+    }
+
+    /// Chooses for each level the best of what was found, all levels or nothing.
+    fn choose(&mut self, levels: &Levels, found: &mut Gathered, order: Order) -> Option<Range<usize>> {
+        let request = self.request;
+        // Of siblings of one type, such as alternative slots, the last one says how many: as upstream.
+        let mut picked: SmallVec<[(TypeId, SmallVec<[Edge; 4]>); 2]> = SmallVec::new();
+        for level in request.of_range(levels) {
+            let groups = found.get(level.kind);
+            let count = level.count.choose(choose::qualified(groups));
+            if count == 0 {
+                self.refused = true;
+                return None;
+            }
+            choose::sort(groups, order, false);
+            let (mut have, mut edges) = (0_u64, SmallVec::new());
+            for group in groups.iter() {
+                if have >= count {
+                    break;
+                }
+                have = have.saturating_add(group.count);
+                edges.extend_from_slice(&self.edges[group.from as usize..group.to as usize]);
+            }
+            match picked.iter_mut().find(|(kind, _)| *kind == level.kind) {
+                Some(before) => before.1 = edges,
+                None => picked.push((level.kind, edges)),
+            }
+        }
+        let start = self.chosen.len();
+        for (_, edges) in &picked {
+            self.chosen.extend_from_slice(edges);
+        }
+        Some(start..self.chosen.len())
+    }
+
+    fn classify(&mut self, vertex: VertexId, kind: TypeId, levels: &Levels, pristine: bool) -> Match {
+        let request = self.request;
+        let (mut matched, mut slot) = (None, None);
+        for (at, level) in levels.clone().zip(request.of_range(levels)) {
+            if level.kind == kind {
+                if matched.is_some() {
+                    self.siblings = Some(kind);
+                    return Match::None;
+                }
+                matched = Some(at);
+                let inner = level.with.clone().find(|at| request.levels[*at].kind == TypeId::SLOT);
+                slot = inner.or(slot);
+            } else if level.kind == TypeId::SLOT && slot.is_none() {
+                slot = Some(at);
+            }
+        }
+        if let Some(slot) = slot {
+            let formed = if self.flexible {
+                self.slot_options(levels, slot).into_iter().any(|slot| self.has_parts(vertex, slot))
+            } else {
+                self.has_parts(vertex, slot)
+            };
+            if formed {
+                return Match::Slot(slot);
+            }
+        }
+        match matched {
+            Some(at) => Match::Resource(at),
+            None if pristine => Match::Pass,
+            None => Match::None,
+        }
+    }
+
+    /// Whether each part of a slot has its type among the children of a vertex.
+    fn has_parts(&self, vertex: VertexId, slot: usize) -> bool {
+        let parts = self.request.of_range(&self.request.levels[slot].with);
+        let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex));
+        parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
+    }
+
+    /// Whether there is any use in entering a vertex.
+    fn prune(&self, vertex: VertexId, kind: TypeId, levels: &[Level], exclusive: bool) -> Result<(), Refusal> {
+        let (graph, schedule, window) = (self.graph, self.schedule, self.window);
+        if !window.status_ignored && !graph.is_marked_up(vertex) {
+            return Err(Refusal::Busy);
+        }
+        if let Some(constraint) = &self.request.constraint
+            && (kind == TypeId::NODE || kind == TypeId::STORAGE_NODE)
+            && !constraint.admits(&graph.subject(vertex))
+        {
+            return Err(Refusal::Busy);
+        }
+        if graph.size(vertex) == 0 || graph.is_pool(vertex) || !schedule.is_free(vertex, window.from, window.to) {
+            return Err(Refusal::Busy);
+        }
+        // Of alternative slots one has to fit.
+        let (mut slots, mut fitting) = (0, 0);
+        for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT) {
+            if exclusive && level.exclusive == Some(false) {
+                return Err(Refusal::Invalid);
+            }
+            // A slot is exclusive in any case, and the vertices that are passed on the way to it are not.
+            if exclusive {
+                let overdue = window.is_now && schedule.is_allocated(vertex);
+                if overdue || !schedule.is_untouched(vertex, window.from, window.to) || !self.has_idle_pools(vertex) {
+                    return Err(Refusal::Busy);
+                }
+            }
+            let fits = schedule.has_below(graph, vertex, window.from, window.to, &level.needs);
+            if self.flexible && level.kind == TypeId::SLOT {
+                slots += 1;
+                fitting += u32::from(fits);
+            } else if !fits {
+                return Err(Refusal::Busy);
+            }
+        }
+        if slots > 0 && fitting == 0 { Err(Refusal::Busy) } else { Ok(()) }
+    }
+
+    /// Nobody has units of the pools of a node.
+    fn has_idle_pools(&self, vertex: VertexId) -> bool {
+        !self.graph.has_pool_types()
+            || !self.graph.is_node(vertex)
+            || self.graph.position_of(vertex).is_none_or(|row| {
+                let claims = self.graph.pools.claims(row);
+                !claims.iter().any(|claim| claim.overlaps(self.window.from, self.window.to))
+            })
+    }
+}
+
+/// The order of levels below the top: runs of neighbours are looked at on top only.
+pub(crate) fn inner(order: Order) -> Order {
+    if order == Order::Locality { Order::Descending } else { order }
+}
+
+/// The largest number that a count can come to.
+pub(crate) fn most(count: Count) -> u64 {
+    count.choose(u64::from(u32::MAX))
+}
+
+pub(crate) fn index(at: usize) -> u32 {
+    u32::try_from(at).expect("a walk meets fewer than 2^32 candidates")
+}

@@ -1,0 +1,92 @@
+//! The order in which `first` and its like visit the children of a vertex.
+//!
+//! Children that no grant ever passed through come first, the highest `uniq_id` first; the others follow by what was left of
+//! the last type that they track when a grant passed through last, most first. That is not corrected when a job ends:
+//! so upstream orders them, and a walk sees the emptiest parts of the machine early without looking at the others.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use crate::bits::Bits;
+use crate::graph::{Graph, VertexId};
+
+/// What is known of edges that grants passed through.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Weights {
+    parents: HashMap<VertexId, Parent>,
+    /// Children by `uniq_id`, ascending, where their own order is another.
+    sorted: HashMap<VertexId, Box<[VertexId]>>,
+}
+
+#[derive(Debug, Clone)]
+struct Parent {
+    /// Positions of children, by `uniq_id`, that no grant passed through.
+    fresh: Bits,
+    used: BTreeSet<(Reverse<i64>, Reverse<i64>, VertexId)>,
+    weights: HashMap<VertexId, i64>,
+}
+
+impl Weights {
+    /// Looks at the graph anew, when it has changed.
+    pub(crate) fn prime(&mut self, graph: &Graph) {
+        self.sorted.clear();
+        for vertex in graph.vertices() {
+            let children = graph.children(vertex);
+            if !children.is_sorted_by_key(|child| graph.uniq_id(*child)) {
+                let mut sorted: Box<[VertexId]> = children.into();
+                sorted.sort_by_key(|child| graph.uniq_id(*child));
+                self.sorted.insert(vertex, sorted);
+            }
+        }
+        let parents = std::mem::take(&mut self.parents);
+        for (parent, old) in parents {
+            for (child, weight) in old.weights {
+                if graph.parent(child) == Some(parent) {
+                    self.set(graph, child, weight);
+                }
+            }
+        }
+    }
+
+    /// Children in the order in which they are to be visited.
+    pub(crate) fn order<'a>(&'a self, graph: &'a Graph, vertex: VertexId) -> impl Iterator<Item = VertexId> + use<'a> {
+        let children = self.by_uniq_id(graph, vertex);
+        let parent = self.parents.get(&vertex);
+        let all = if parent.is_none() { children } else { &[] };
+        let fresh = parent.into_iter().flat_map(|parent| parent.fresh.iter().rev()).map(move |at| children[at]);
+        let used = parent.into_iter().flat_map(|parent| parent.used.iter()).map(|(_, _, child)| *child);
+        all.iter().rev().copied().chain(fresh).chain(used)
+    }
+
+    /// A grant passed through the edge to `child`, and this much was left below it.
+    pub(crate) fn set(&mut self, graph: &Graph, child: VertexId, weight: i64) {
+        let Some(vertex) = graph.parent(child) else { return };
+        let children = match self.sorted.get(&vertex) {
+            Some(sorted) => sorted,
+            None => graph.children(vertex),
+        };
+        let uniq_id = graph.uniq_id(child);
+        let parent = self.parents.entry(vertex).or_insert_with(|| Parent {
+            fresh: Bits::full(children.len()),
+            used: BTreeSet::new(),
+            weights: HashMap::new(),
+        });
+        match parent.weights.insert(child, weight) {
+            Some(before) => {
+                parent.used.remove(&(Reverse(before), Reverse(uniq_id), child));
+            }
+            None => {
+                let from = children.partition_point(|other| graph.uniq_id(*other) < uniq_id);
+                let place = children[from..].iter().position(|other| *other == child);
+                if let Some(place) = place {
+                    parent.fresh.remove(from + place);
+                }
+            }
+        }
+        parent.used.insert((Reverse(weight), Reverse(uniq_id), child));
+    }
+
+    fn by_uniq_id<'a>(&'a self, graph: &'a Graph, vertex: VertexId) -> &'a [VertexId] {
+        self.sorted.get(&vertex).map_or(graph.children(vertex), |sorted| sorted)
+    }
+}

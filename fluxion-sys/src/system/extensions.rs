@@ -1,0 +1,156 @@
+//! The extensions, where a system library has them: our own, built as a shared library.
+
+use std::ffi::c_int;
+
+use super::barrier::{self, Ctx, Text, TextOut};
+use super::context::{Context, Effect, Owned, with_graph};
+use super::jobs::absent;
+use crate::builtin::Failure;
+use crate::builtin::text::{self, Out};
+use crate::errno;
+use crate::table::Extensions;
+
+/// All of them, behind the barrier.
+pub(super) const TABLE: Extensions =
+    Extensions { set_time, charge, release, resize, remove_rank, eligible, explain, usage };
+
+fn raw(context: &Context) -> Result<&'static Extensions, Failure> {
+    context.raw().extensions.as_ref().ok_or_else(absent)
+}
+
+unsafe extern "C" fn set_time(ctx: Ctx, now: i64) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.set_time;
+        // SAFETY: numbers only.
+        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_set_time(function, o, inner, now)) }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_set_time", work) }
+}
+
+unsafe extern "C" fn charge(ctx: Ctx, jobid: u64, charge: Text) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.charge;
+        // SAFETY: a string by the header.
+        unsafe {
+            text::read(charge, "charge")?;
+            context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_charge(function, o, inner, jobid, charge))
+        }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_charge", work) }
+}
+
+unsafe extern "C" fn release(ctx: Ctx, jobid: u64, rank: u32, label: Text, count: u64) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.release;
+        // SAFETY: a string by the header.
+        unsafe {
+            text::read(label, "label")?;
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_release(function, o, inner, jobid, rank, label, count);
+            })
+        }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_release", work) }
+}
+
+unsafe extern "C" fn resize(ctx: Ctx, rank: u32, kind: Text, size: u64) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.resize;
+        // SAFETY: a string by the header.
+        unsafe {
+            text::read(kind, "type")?;
+            context
+                .ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_resize(function, o, inner, rank, kind, size))
+        }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_resize", work) }
+}
+
+unsafe extern "C" fn remove_rank(ctx: Ctx, rank: u32) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.remove_rank;
+        // SAFETY: numbers only.
+        unsafe {
+            context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_remove_rank(function, o, inner, rank))
+        }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_remove_rank", work) }
+}
+
+unsafe extern "C" fn eligible(ctx: Ctx, jobspec: Text, ranks: TextOut) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.eligible;
+        // SAFETY: pointers by the header.
+        unsafe { ask(context, function, jobspec, ranks) }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_eligible", work) }
+}
+
+unsafe extern "C" fn explain(ctx: Ctx, jobspec: Text, json: TextOut) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.explain;
+        // SAFETY: pointers by the header.
+        unsafe { ask(context, function, jobspec, json) }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_explain", work) }
+}
+
+unsafe extern "C" fn usage(ctx: Ctx, rank: u32, json: TextOut) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.usage;
+        // SAFETY: a pointer by the header.
+        let json = unsafe { Out::new(json)? };
+        let mut answer = Owned::empty();
+        // SAFETY: a place of our own.
+        let result = unsafe {
+            context.ask(Effect::Reads, |o, inner| {
+                barrier::fluxion_barrier_usage(function, o, inner, rank, answer.slot());
+            })
+        };
+        give(result, answer, &json)
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_usage", work) }
+}
+
+/// # Safety
+/// `jobspec` and `into` as the header says.
+unsafe fn ask(
+    context: &mut Context,
+    function: unsafe extern "C" fn(Ctx, Text, TextOut) -> c_int,
+    jobspec: Text,
+    into: TextOut,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let into = unsafe {
+        text::read(jobspec, "jobspec")?;
+        Out::new(into)?
+    };
+    let mut answer = Owned::empty();
+    // SAFETY: a place of our own, a string by the caller's promise.
+    let result = unsafe {
+        context.ask(Effect::Reads, |o, inner| {
+            barrier::fluxion_barrier_ask(function, o, inner, jobspec, answer.slot());
+        })
+    };
+    give(result, answer, &into)
+}
+
+fn give(result: Result<(), Failure>, answer: Owned, into: &Out<*mut std::ffi::c_char>) -> Result<(), Failure> {
+    if let Err(failure) = result {
+        answer.forget();
+        return Err(failure);
+    }
+    if answer.is_null() || std::str::from_utf8(answer.bytes()).is_err() {
+        return Err(Failure { errno: errno::EFAULT, text: "the library succeeded without an answer".to_owned() });
+    }
+    into.set(answer.hand_over());
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! `cancel` and `partial-cancel`.
+
+use std::io;
+
+use fluxion_engine::UpdateReader;
+
+use super::matching::RULE;
+use super::{MALFORMED, number, read};
+use crate::session::Session;
+
+pub(super) fn cancel(session: &mut Session, words: &[&str]) -> io::Result<()> {
+    let (id, stats) = match words {
+        [id] => (id, false),
+        [id, "stats"] => (id, true),
+        _ => return session.wrong(format_args!("{MALFORMED}")),
+    };
+    let Some(id) = number(session, id)? else { return Ok(()) };
+    match session.engine.cancel(id) {
+        Ok(()) if stats => counts(session, ""),
+        Ok(()) => Ok(()),
+        Err(error) => session.wrong(format_args!("cancel: {error}")),
+    }
+}
+
+pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Result<()> {
+    let (id, reader, file, stats) = match words {
+        [id, reader, file] => (id, reader, file, false),
+        [id, reader, file, "stats"] => (id, reader, file, true),
+        _ => return session.wrong(format_args!("{MALFORMED}")),
+    };
+    let Some(reader) = UpdateReader::parse(reader).filter(|reader| *reader != UpdateReader::JgfShorthand) else {
+        return session.wrong(format_args!("unsupported reader {reader}"));
+    };
+    let Some(text) = read(session, file)? else { return Ok(()) };
+    let Some(id) = number(session, id)? else { return Ok(()) };
+    match session.engine.partial_cancel_with(id, &text, reader) {
+        Ok(_) if stats => counts(session, "PARTIAL "),
+        Ok(_) => Ok(()),
+        Err(error) => session.wrong(format_args!("partial-cancel: {error}")),
+    }
+}
+
+/// The engine does not walk as upstream does, and does not count its steps.
+fn counts(session: &mut Session, what: &str) -> io::Result<()> {
+    session.granted(format_args!("{RULE}INFO: {what}CANCEL PREORDER COUNT=\"0\"\n"))?;
+    session.granted(format_args!("INFO: {what}CANCEL POSTORDER COUNT=\"0\"\n{RULE}"))
+}

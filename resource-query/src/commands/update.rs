@@ -1,0 +1,50 @@
+//! `update`: a job is made of what a file says that it has.
+
+use std::io;
+use std::time::Instant;
+
+use fluxion_engine::{JobMode, UpdateReader};
+
+use super::matching::{elapsed, print, refused};
+use super::{MALFORMED, number, read};
+use crate::session::Session;
+
+pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
+    let [subcommand, reader, file, id, start, duration] = words else {
+        return session.wrong(format_args!("{MALFORMED}"));
+    };
+    let mode = match *subcommand {
+        "allocate" => JobMode::Allocated,
+        "reserve" => JobMode::Reserved,
+        _ => return session.wrong(format_args!("unknown subcmd {subcommand}")),
+    };
+    let Some(reader) = UpdateReader::parse(reader) else {
+        return session.wrong(format_args!("unsupported reader {reader}"));
+    };
+    let Some(text) = read(session, file)? else { return Ok(()) };
+    let (Some(id), Some(start), Some(seconds)) =
+        (number(session, id)?, number(session, start)?, number(session, duration)?)
+    else {
+        return Ok(());
+    };
+    // Also a job that has ended keeps its id.
+    if session.asked.contains_key(&id) {
+        return session.wrong(format_args!("job {id} exists already"));
+    }
+    let started = Instant::now();
+    let answer = session.engine.update(id, &text, reader, start, seconds, mode);
+    let took = started.elapsed();
+    session.took_id(id);
+    match answer {
+        Ok(grant) => {
+            session.asked.insert(id, ((*file).to_owned(), took.as_secs_f64()));
+            session.engine.set_overhead(id, took.as_secs_f64());
+            print(session, id, &grant, None)?;
+            elapsed(session, took)
+        }
+        Err(error) => {
+            session.wrong(format_args!("{file}: {error}"))?;
+            refused(session, id, &error, took)
+        }
+    }
+}

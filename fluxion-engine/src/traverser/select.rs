@@ -246,8 +246,13 @@ fn in_order(graph: &Graph, vertex: VertexId, mut some: SmallVec<[VertexId; 2]>) 
         some.sort_unstable();
         return some;
     }
-    let places: HashMap<VertexId, usize> =
-        graph.children(vertex).iter().chain(graph.associates(vertex)).enumerate().map(|(at, child)| (*child, at)).collect();
+    let places: HashMap<VertexId, usize> = graph
+        .children(vertex)
+        .iter()
+        .chain(graph.associates(vertex))
+        .enumerate()
+        .map(|(at, child)| (*child, at))
+        .collect();
     some.sort_unstable_by_key(|child| places.get(child));
     some
 }

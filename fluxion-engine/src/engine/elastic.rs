@@ -10,7 +10,9 @@ impl Engine {
     pub fn add_subgraph(&mut self, text: &str) -> Result<(), Error> {
         let before = self.graph.len();
         self.graph.grow(text)?;
-        if !self.schedule.grow(&self.graph, before) {
+        if self.schedule.grow(&self.graph, before) {
+            self.weights.grow(&self.graph, before);
+        } else {
             self.reprime();
         }
         Ok(())

@@ -360,7 +360,7 @@ impl Engine {
         if let Found::Walk(selection, _) = found
             && ask.policy.stops_early()
         {
-            self.weigh(selection);
+            self.weigh(selection, op.takes());
         }
         let r = match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
@@ -470,9 +470,10 @@ impl Engine {
     }
 
     /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
-    fn weigh(&mut self, selection: &Selection) {
+    fn weigh(&mut self, selection: &Selection, taken: bool) {
         for marked in &selection.marked {
-            if let Some(left) = self.schedule.last_free(&self.graph, marked.vertex, self.now) {
+            let left = self.schedule.last_free(&self.graph, marked.vertex, self.now);
+            if let Some(left) = left.filter(|left| taken || *left > 0) {
                 self.weights.set(&self.graph, marked.vertex, left);
             }
         }

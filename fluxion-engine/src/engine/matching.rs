@@ -141,6 +141,7 @@ impl Engine {
         if op == MatchOp::Satisfiability {
             return self.ever(&ask).map(|()| Grant { job: None, at: 0, reserved: false, r: String::new() });
         }
+        self.last_was_busy.set(false);
         self.precheck(op, &ask)?;
         let (found, at) = match op {
             MatchOp::Allocate | MatchOp::WithoutAllocating => (self.now_for(&ask)?, self.now),
@@ -350,7 +351,13 @@ impl Engine {
             && selection.marked.is_empty()
         {
             // As upstream, whose errno then still says what happened last.
-            let reason = if self.last_was_busy.get() { Reason::Busy } else { Reason::Nothing };
+            let reason = if self.last_was_busy.get() {
+                Reason::Busy
+            } else if at > self.now {
+                Reason::NotFound
+            } else {
+                Reason::Nothing
+            };
             return Err(Error { reason, text: String::new() });
         }
         let format = self.options.format;
@@ -360,7 +367,7 @@ impl Engine {
         if let Found::Walk(selection, _) = found
             && ask.policy.stops_early()
         {
-            self.weigh(selection);
+            self.weigh(selection, op.takes());
         }
         let r = match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
@@ -470,9 +477,10 @@ impl Engine {
     }
 
     /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
-    fn weigh(&mut self, selection: &Selection) {
+    pub(super) fn weigh(&mut self, selection: &Selection, taken: bool) {
         for marked in &selection.marked {
-            if let Some(left) = self.schedule.last_free(&self.graph, marked.vertex, self.now) {
+            let left = self.schedule.last_free(&self.graph, marked.vertex, self.now);
+            if let Some(left) = left.filter(|left| taken || *left > 0) {
                 self.weights.set(&self.graph, marked.vertex, left);
             }
         }

@@ -220,7 +220,7 @@ impl Walk<'_> {
     fn slots(&mut self, vertex: VertexId, slot: usize, levels: &Levels, prefix: i64, found: &mut Gathered) -> bool {
         if self.flexible {
             let options = self.slot_options(levels, slot);
-            if options.len() > 1 && !self.takes_units(&options) {
+            if !options.is_empty() && !self.takes_units(&options) {
                 return self.flexible_slots(vertex, &options, prefix, found);
             }
         }

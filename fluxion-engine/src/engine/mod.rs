@@ -6,6 +6,7 @@
 mod elastic;
 mod extensions;
 mod find;
+mod granting;
 mod matching;
 mod options;
 mod partial;

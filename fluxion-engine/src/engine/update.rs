@@ -141,10 +141,7 @@ impl Engine {
         self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
         self.touch(id, &selection);
         if self.options.policy.stops_early() {
-            for marked in selection.marked.iter().filter(|marked| !self.graph.children(marked.vertex).is_empty()) {
-                // As upstream, whose present is another one here: nothing is left.
-                self.weights.set(&self.graph, marked.vertex, 0);
-            }
+            self.weigh(&selection, true);
         }
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,

@@ -83,6 +83,7 @@ impl Traversal<'_> {
             if !self.schedule.has_below(graph, root, at, at.saturating_add(seconds), &request.needs) {
                 continue;
             }
+            self.busy.set(false);
             match self.at(request, at, seconds) {
                 Ok(selection) => return Ok((selection, at)),
                 Err(miss) => last = miss,
@@ -170,3 +171,6 @@ impl Traversal<'_> {
         pools
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,8 +41,7 @@ impl Weights {
 
     /// Takes up vertices that were added, from an index on.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize) {
-        let mut joints: Vec<VertexId> =
-            (from..graph.len()).filter_map(|at| graph.parent(VertexId::at(at))).collect();
+        let mut joints: Vec<VertexId> = (from..graph.len()).filter_map(|at| graph.parent(VertexId::at(at))).collect();
         joints.sort_unstable();
         joints.dedup();
         for parent in joints {

@@ -224,7 +224,7 @@ impl History {
             }
             Ok(_) => {}
             Err(error) => {
-                assert!(matches!(error.reason, Reason::Busy | Reason::Unsatisfiable | Reason::Nothing), "{error:?}")
+                assert!(matches!(error.reason, Reason::Busy | Reason::Unsatisfiable | Reason::Nothing), "{error:?}");
             }
         }
     }

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use super::read;
 use crate::Reason;
 use crate::graph::{Graph, PoolTypes};
@@ -25,7 +27,11 @@ fn vertex(id: &str, data: &str) -> String {
 }
 
 fn edge(source: &str, target: &str, data: &[(&str, i64)]) -> String {
-    let data: String = data.iter().map(|(key, value)| format!(r#"<data key="{key}"> {value} </data>"#)).collect();
+    let mut all = String::new();
+    for (key, value) in data {
+        write!(all, r#"<data key="{key}"> {value} </data>"#).expect("a String takes everything");
+    }
+    let data = all;
     format!(r#"<edge source="{source}" target="{target}">{data}</edge>"#)
 }
 

@@ -104,11 +104,6 @@ impl Graph {
         self.pools.position(rank).ok_or_else(|| Error::not_found(format!("rank {rank}: there is no such node")))
     }
 
-    /// The vertex of this path and rank.
-    pub(crate) fn find(&self, path: &str, rank: i32) -> Option<VertexId> {
-        self.at_path(path).into_iter().find(|id| self.rank(*id) == rank)
-    }
-
     /// Rows and columns of the pools, for a graph that was just built.
     pub(super) fn fill_pools(&mut self) -> Result<(), Error> {
         for vertex in self.vertices() {

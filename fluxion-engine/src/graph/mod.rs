@@ -4,13 +4,13 @@
 //!
 //! A machine of 16,384 nodes has 1.65 million vertices, almost all of them cores that differ in two numbers. So:
 //!
-//! - A vertex is a 32-bit index. What a walk looks at ([`Hot`], 40 bytes) lies apart from what only a writer needs
-//!   ([`Cold`], 40 bytes); a walk over the cores of a node reads consecutive cache lines.
+//! - A vertex is a 32-bit index. What a walk looks at (`Hot`, 40 bytes) lies apart from what only a writer needs
+//!   (`Cold`, 32 bytes); a walk over the cores of a node reads consecutive cache lines.
 //! - The children of a vertex lie side by side in one array, in the order of its out-edges.
 //! - Strings and property sets are kept once, and a name that is basename and id is not kept at all. Paths are put together
 //!   from names when somebody wants to read one; only those that do not follow from names are kept.
 //! - A rank is found by the topmost of its vertices; the others lie below it.
-//! - Nothing here says who holds what. That is in [`crate::schedule`], which has an entry only for vertices that somebody
+//! - Nothing here says who holds what. That is in `crate::schedule`, which has an entry only for vertices that somebody
 //!   holds, or will hold; an idle machine costs nothing but its vertices.
 //!
 //! An index is never used again: a vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs
@@ -65,6 +65,8 @@ struct Cold {
     properties: PropertySet,
     rank: i32,
 }
+
+const _: () = assert!(size_of::<Hot>() == 40 && size_of::<Cold>() == 32);
 
 /// Bits of [`Hot`].
 mod flag {

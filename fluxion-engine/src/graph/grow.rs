@@ -192,12 +192,19 @@ impl Graph {
         placed: &HashMap<usize, VertexId>,
     ) -> Result<(), Error> {
         let mut node_ranks = HashMap::new();
+        let mut levels: HashMap<usize, usize> = placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
         for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
             let node = &document.nodes[*at];
             let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
             let Some(parent) = parent else {
                 return Err(Error::invalid("graph: more than one root"));
             };
+            // Parents come first in this order.
+            let level = levels.get(parent).map_or(1, |above| above + 1);
+            if level > super::LEVELS_MAX {
+                return Err(wrong(&format!("lies deeper than {} levels", super::LEVELS_MAX)));
+            }
+            levels.insert(*at, level);
             if !self.has_pool_types() {
                 continue;
             }

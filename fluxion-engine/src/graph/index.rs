@@ -189,4 +189,25 @@ mod tests {
         assert_eq!(graph.top_of_rank(0), graph.find("/cluster0/node1", 0));
         assert_eq!(graph.ranks(), [0, 1, 2, 3]);
     }
+
+    #[test]
+    fn a_graph_has_a_bottom() {
+        let chain = |length: usize| {
+            let (mut nodes, mut edges, mut path) = (Vec::new(), Vec::new(), String::new());
+            for at in 0..length {
+                path = format!("{path}/group{at}");
+                nodes.push(format!(
+                    r#"{{"id":"{at}","metadata":{{"type":"group","id":{at},"paths":{{"containment":"{path}"}}}}}}"#
+                ));
+                if at > 0 {
+                    edges.push(format!(r#"{{"source":"{}","target":"{at}"}}"#, at - 1));
+                }
+            }
+            format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","))
+        };
+        let mut graph = jgf::read(&chain(256), PoolTypes::default()).unwrap();
+        assert!(jgf::read(&chain(257), PoolTypes::default()).unwrap_err().text.contains("levels"));
+        assert!(graph.grow(&chain(257)).unwrap_err().text.contains("levels"));
+        assert_eq!(graph.len(), 256);
+    }
 }

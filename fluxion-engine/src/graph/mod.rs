@@ -35,6 +35,9 @@ use crate::pools::Pools;
 use index::Index;
 use text::Texts;
 
+/// A graph has at most so many levels: walks go down by recursion, and a stack ends without a word.
+const LEVELS_MAX: usize = 256;
+
 /// Index of a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VertexId(u32);
@@ -350,14 +353,20 @@ impl Graph {
         all
     }
 
-    /// How many vertices can be reached from the root.
-    fn reach(&self) -> usize {
-        let (mut open, mut count) = (vec![self.root], 0);
-        while let Some(vertex) = open.pop() {
-            count += 1;
-            open.extend_from_slice(self.children(vertex));
+    /// How many vertices can be reached from the root, and how many levels there are (no more than one too many).
+    fn reach(&self) -> (usize, usize) {
+        let (mut open, mut count, mut levels) = (vec![self.root], 0, 0);
+        while !open.is_empty() && levels <= LEVELS_MAX {
+            levels += 1;
+            count += open.len();
+            open = open.iter().flat_map(|vertex| self.children(*vertex)).copied().collect();
         }
-        count
+        (count, levels)
+    }
+
+    /// How many levels down a vertex lies; the root has 1.
+    fn level(&self, vertex: VertexId) -> usize {
+        std::iter::successors(Some(vertex), |at| self.parent(*at)).count()
     }
 
     fn refresh_up(&mut self, node: VertexId) {

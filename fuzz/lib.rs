@@ -4,8 +4,14 @@ use fluxion_engine::{Engine, MatchOp};
 
 /// Two racks of two nodes with cores, a GPU and memory; one job runs, one waits.
 pub fn engine(format: &str) -> Engine {
+    engine_with(format, "lonode", "simple")
+}
+
+/// The same under another policy and traverser.
+pub fn engine_with(format: &str, policy: &str, traverser: &str) -> Engine {
     let options = format!(
-        r#"{{"load_format":"grug","matcher_policy":"lonode","match_format":"{format}","prune_filters":"ALL:core,ALL:node,ALL:gpu"}}"#
+        r#"{{"load_format":"grug","matcher_policy":"{policy}","traverser_policy":"{traverser}","match_format":"{format}",
+        "prune_filters":"ALL:core,ALL:node,ALL:gpu"}}"#
     );
     let mut engine = Engine::new(GRAPH, &options).expect("the graph is good");
     for spec in [spec("node", 1, 60), spec("core", 3, 100), spec("node", 4, 10)] {

@@ -6,6 +6,7 @@
 mod elastic;
 mod extensions;
 mod find;
+mod granting;
 mod matching;
 mod options;
 mod partial;
@@ -342,5 +343,5 @@ fn expand(siblings: &[Resource]) -> Result<Vec<Vec<Resource>>, Error> {
 }
 
 fn no_job(id: u64) -> Error {
-    Error::not_found(format!("job {id}: there is no such job"))
+    Error::not_found(format!("nonexistent job {id}"))
 }

@@ -164,8 +164,12 @@ impl Builder {
         graph.lay_children(&edges);
         graph.edge_count += edges.len();
         drop(edges);
+        let (reached, levels) = graph.reach();
+        if levels > super::LEVELS_MAX {
+            return Err(Error::invalid(format!("graph: more than {} levels", super::LEVELS_MAX)));
+        }
         // A document with paths may have vertices that nothing leads to, but none that lie below themselves.
-        if graph.reach() < graph.hot.len() && has_circle(&graph) {
+        if reached < graph.hot.len() && has_circle(&graph) {
             return Err(Error::invalid("graph: edges form a circle"));
         }
         graph.check_associations()?;

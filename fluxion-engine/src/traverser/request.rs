@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::walk::most;
 use crate::Error;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, TypeId};
@@ -131,9 +132,12 @@ impl Request {
         let start = self.levels.len();
         for slot in &slots {
             for part in self.levels[*slot].with.clone() {
-                if !self.levels[start..].iter().any(|known| known.kind == self.levels[part].kind) {
-                    let level = self.levels[part].clone();
-                    self.levels.push(level);
+                let level = self.levels[part].clone();
+                match self.levels[start..].iter_mut().find(|known| known.kind == level.kind) {
+                    // As much is looked for as the most demanding slot has.
+                    Some(known) if most(level.count) > most(known.count) => known.count = level.count,
+                    Some(_) => {}
+                    None => self.levels.push(level),
                 }
             }
         }

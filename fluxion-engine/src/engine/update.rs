@@ -197,20 +197,25 @@ fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
     if r.version != 1 {
         return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
     }
+    let mut hosts = Vec::new();
+    for list in &r.execution.nodelist {
+        hosts.extend(hostlist::expand(list)?);
+    }
+    let uneven = || Error::invalid("R: nodelist: not as many hosts as there are ranks");
     let mut ranks: Vec<u32> = Vec::new();
     for entry in &r.execution.r_lite {
         for (first, last) in idset::parse(&entry.rank)? {
+            // A short text can name billions.
+            if (last - first) as usize >= hosts.len() {
+                return Err(uneven());
+            }
             ranks.extend(first..=last);
         }
     }
     ranks.sort_unstable();
     ranks.dedup();
-    let mut hosts = Vec::new();
-    for list in &r.execution.nodelist {
-        hosts.extend(hostlist::expand(list)?);
-    }
     if hosts.len() != ranks.len() {
-        return Err(Error::invalid("R: nodelist: not as many hosts as there are ranks"));
+        return Err(uneven());
     }
     let mut all = Vec::new();
     for entry in &r.execution.r_lite {

@@ -35,7 +35,8 @@
  *
  * THREADS
  *   A context must not be used by two threads at once; it may move between threads. Different contexts of the
- *   built-in library are independent; upstream's share an error text, so calls to it must be serialised process-wide.
+ *   built-in library are independent, except that, like errno, there is one error text per thread. Upstream has one per
+ *   process, so calls to it must be serialised process-wide.
  *
  * TEXT
  *   All strings are UTF-8 (anything else is EINVAL) and end in NUL.
@@ -181,7 +182,8 @@ int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, reapi_cli
  * Texts of failures
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* What was noted since the last clear, oldest first, bounded: "" if nothing was. The caller frees it. */
+/* What was noted since the last clear on this thread, by any context, oldest first, bounded: "" if nothing was. The
+ * caller frees it. */
 char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
 void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
 

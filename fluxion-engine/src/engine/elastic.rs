@@ -34,17 +34,16 @@ impl Engine {
     /// Removes the vertices of ranks, and takes from jobs what they hold of them.
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
         let ranges = idset::parse(ranks)?;
-        // A short text can name billions: only those that there are.
-        let is_meant = |rank: &i32| {
-            u32::try_from(*rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+        let within = |rank: i32| {
+            u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
         };
-        let known = self.graph.ranks();
-        for rank in known.into_iter().filter(is_meant) {
-            let ids: Vec<u64> = self.jobs.keys().copied().collect();
-            for id in ids {
-                self.release_ranks(id, &|held| held == rank);
-                self.drop_if_empty(id);
-            }
+        let ids: Vec<u64> = self.jobs.keys().copied().collect();
+        for id in ids {
+            self.release_ranks(id, &within);
+            self.drop_if_empty(id);
+        }
+        // The set may name billions of ranks that are not there.
+        for rank in self.graph.ranks().into_iter().filter(|rank| within(*rank)) {
             while let Some(top) = self.graph.top_of_rank(rank) {
                 self.cut(top)?;
             }

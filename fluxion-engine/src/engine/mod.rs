@@ -343,5 +343,5 @@ fn expand(siblings: &[Resource]) -> Result<Vec<Vec<Resource>>, Error> {
 }
 
 fn no_job(id: u64) -> Error {
-    Error::not_found(format!("job {id}: there is no such job"))
+    Error::not_found(format!("nonexistent job {id}"))
 }

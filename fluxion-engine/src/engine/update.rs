@@ -115,6 +115,9 @@ impl Engine {
         if self.jobs.contains_key(&id) {
             return Err(Error { reason: Reason::Exists, text: format!("job {id}: exists already") });
         }
+        if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
+            return Err(Error::invalid(format!("update: from {at} for {duration} seconds")));
+        }
         let vertices = match reader {
             UpdateReader::Jgf => named(&self.graph, text, false)?,
             UpdateReader::JgfShorthand => named(&self.graph, text, true)?,
@@ -197,17 +200,21 @@ fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
     if r.version != 1 {
         return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
     }
+    let unequal = || Error::invalid("R: nodelist: not as many hosts as there are ranks");
     let mut hosts = Vec::new();
     for list in &r.execution.nodelist {
         hosts.extend(hostlist::expand(list)?);
+        // More hosts than vertices are not all there.
+        if hosts.len() > graph.len() {
+            return Err(Error::invalid("R: nodelist: more hosts than the graph has vertices"));
+        }
     }
-    let uneven = || Error::invalid("R: nodelist: not as many hosts as there are ranks");
     let mut ranks: Vec<u32> = Vec::new();
     for entry in &r.execution.r_lite {
         for (first, last) in idset::parse(&entry.rank)? {
-            // A short text can name billions.
+            // A set of a few bytes may name billions of ranks.
             if (last - first) as usize >= hosts.len() {
-                return Err(uneven());
+                return Err(unequal());
             }
             ranks.extend(first..=last);
         }
@@ -215,7 +222,7 @@ fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
     ranks.sort_unstable();
     ranks.dedup();
     if hosts.len() != ranks.len() {
-        return Err(uneven());
+        return Err(unequal());
     }
     let mut all = Vec::new();
     for entry in &r.execution.r_lite {

@@ -11,6 +11,9 @@ use crate::cluster::{Cluster, Node, NodeChange};
 use crate::fluxion::{End, Explanation, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape};
 use crate::workload::{Lifetime, NodeName, Pod, Shape, Time};
 
+/// So many removed nodes are nothing to speak of, however small the cluster is.
+const REMOVED_MAX: usize = 10_000;
+
 /// A part of a node that is taken.
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -38,6 +41,8 @@ pub(super) struct Ledger {
     pub hardened: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,
+    /// Nodes that were removed since the graph was made: it keeps a little of each.
+    removed: usize,
 }
 
 /// Pods of one shape that are wanted.
@@ -60,7 +65,7 @@ pub(super) struct Party {
 
 impl Ledger {
     pub(super) fn new(graph: Graph) -> Self {
-        Ledger { graph, next_gid: 1, now: 0, freed: 0, hardened: 0, errors: 0 }
+        Ledger { graph, next_gid: 1, now: 0, freed: 0, hardened: 0, errors: 0, removed: 0 }
     }
 
     pub(super) fn set_time(&mut self, now: Time) {
@@ -93,8 +98,7 @@ impl Ledger {
         match &change {
             NodeChange::Added(rank) => self.add_node(*rank, node),
             NodeChange::Replaced { old, new } => {
-                let removed = self.graph.remove_node(*old);
-                self.check("removing a node", removed);
+                self.cut_node(*old);
                 self.add_node(*new, node);
             }
             NodeChange::Changed { rank, resized } => {
@@ -118,10 +122,20 @@ impl Ledger {
     /// Removes a node with all that was claimed of it.
     pub(super) fn remove_node(&mut self, cluster: &mut Cluster, name: &NodeName) -> Option<Rank> {
         let rank = cluster.remove(name)?;
-        let removed = self.graph.remove_node(rank);
-        self.check("removing a node", removed);
+        self.cut_node(rank);
         self.freed += 1;
         Some(rank)
+    }
+
+    fn cut_node(&mut self, rank: Rank) {
+        let removed = self.graph.remove_node(rank);
+        self.check("removing a node", removed);
+        self.removed += 1;
+    }
+
+    /// The graph remembers many more nodes that are gone than there are, and had better be made anew.
+    pub(super) fn is_worn(&self, cluster: &Cluster) -> bool {
+        self.removed > REMOVED_MAX.max(cluster.len())
     }
 
     // --- claims ---
@@ -283,6 +297,7 @@ impl Ledger {
         claims: impl Iterator<Item = &'a mut Claim>,
     ) {
         self.graph = graph;
+        self.removed = 0;
         self.set_time(now);
         for (_, rank) in cluster.iter() {
             if let Some(node) = cluster.node(rank) {

@@ -335,7 +335,8 @@ impl Core {
         }
     }
 
-    /// Compares what the graph says is used with what pods and slots use; where they differ, the graph is made anew.
+    /// Compares what the graph says is used with what pods and slots use; where they differ, the graph is made anew. So it
+    /// is when it has seen too many nodes come and go.
     fn audit(&mut self) {
         let ranks: Vec<_> = self.cluster.iter().map(|(name, rank)| (Arc::clone(name), rank)).collect();
         let before = self.gauges.audit_differences;
@@ -345,7 +346,7 @@ impl Core {
                 self.gauges.audit_differences += 1;
             }
         }
-        if self.gauges.audit_differences > before {
+        if self.gauges.audit_differences > before || self.ledger.is_worn(&self.cluster) {
             self.rebuild_graph();
         }
         self.wake(Timer::Audit, self.now.plus_millis(AUDIT_MILLIS));

@@ -594,3 +594,25 @@ fn everything_is_free_again_when_everything_is_gone() {
     assert_eq!(world.bound(), 2);
     assert_eq!(world.core.gauges().graph_errors, 0);
 }
+
+#[test]
+fn a_graph_that_has_seen_many_nodes_go_is_made_anew() {
+    let mut world = World::new(&[("stays", 4)]);
+    world.submit(pod("p", 3));
+    world.settle();
+    for at in 0..=10_000 {
+        let passing = node(&format!("passing-{at}"), 4);
+        world.tell(Event::Node(Arc::clone(&passing)));
+        world.tell(Event::NodeGone(Arc::clone(&passing.name), Arc::clone(&passing.uid)));
+    }
+    assert!(world.core.ledger.is_worn(&world.core.cluster));
+    world.pass_seconds(11);
+    world.settle();
+    assert!(!world.core.ledger.is_worn(&world.core.cluster));
+    // What was taken still is.
+    world.submit(pod("fits", 1));
+    world.settle();
+    world.submit(pod("too-much", 1));
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}

@@ -77,6 +77,12 @@ impl Planner {
         peak
     }
 
+    /// The first instant after `at` at which nobody passes through; `None`: never.
+    pub(crate) fn next_gap(&self, at: i64) -> Option<i64> {
+        let start = self.points.partition_point(|point| point.at <= at);
+        (start..self.points.len()).find(|point| self.used[point * self.width] == 0).map(|point| self.points[point].at)
+    }
+
     /// Points after an instant, ascending; those where nobody uses more than the way through are none.
     pub(crate) fn points_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
         let start = self.points.partition_point(|point| point.at <= at);

@@ -6,6 +6,7 @@
 mod choose;
 mod explore;
 mod flexible;
+pub(crate) mod nodes;
 mod policy;
 pub(crate) mod request;
 pub(crate) mod select;
@@ -13,6 +14,7 @@ mod sort;
 mod walk;
 pub(crate) mod weights;
 
+use nodes::{Answer, NodeIndex, Plan};
 pub use policy::Policy;
 pub(crate) use request::Request;
 pub(crate) use select::Selection;
@@ -39,6 +41,10 @@ pub(crate) struct Traversal<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) schedule: &'a Schedule,
     pub(crate) weights: &'a Weights,
+    /// What spares a walk over all nodes; `None`: walk.
+    pub(crate) index: Option<&'a NodeIndex>,
+    /// It knows what is free now, and not only what there is.
+    pub(crate) index_is_fresh: bool,
     pub(crate) policy: Policy,
     pub(crate) traverser: Traverser,
     pub(crate) now: i64,
@@ -103,14 +109,17 @@ impl Traversal<'_> {
         let graph = self.graph;
         let (from, to) = if far { (WINDOW_SECONDS - 1, WINDOW_SECONDS) } else { (self.now, self.now + 1) };
         let mut missing = target;
+        let is_free = |node| (status_ignored || graph.is_marked_up(node)) && self.schedule.is_free(node, from, to);
+        if let Some(index) = self.index {
+            let admitted = index.admitted(graph, constraint);
+            let missing = usize::try_from(target).unwrap_or(0);
+            return admitted.iter().filter(|place| is_free(index.node(*place))).take(missing).count() == missing;
+        }
         for node in graph.vertices().filter(|vertex| graph.is_node(*vertex) && graph.is_linked(*vertex)) {
             if missing <= 0 {
                 break;
             }
-            if (status_ignored || graph.is_marked_up(node))
-                && self.schedule.is_free(node, from, to)
-                && constraint.admits(&graph.subject(node))
-            {
+            if is_free(node) && constraint.admits(&graph.subject(node)) {
                 missing -= 1;
             }
         }
@@ -120,7 +129,7 @@ impl Traversal<'_> {
     fn find(&self, request: &Request, window: Window) -> Result<Selection, Miss> {
         let when = if window.status_ignored { When::Idle } else { When::Window { from: window.from, to: window.to } };
         let pools = self.pools(request, when);
-        let mut walk = walk::Walk {
+        let new = || walk::Walk {
             graph: self.graph,
             schedule: self.schedule,
             request,
@@ -135,8 +144,34 @@ impl Traversal<'_> {
             refused: false,
             siblings: None,
             visits: (0, 0),
+            few: None,
+            barren: None,
         };
-        let chosen = walk.run();
+        let mut walk = new();
+        let is_known = pools.is_empty()
+            && (window.status_ignored
+                || self.index_is_fresh && self.index.is_some_and(|index| index.now() == self.now));
+        let plan = self.index.filter(|_| is_known).and_then(|index| Some((index, Plan::of(index, request)?)));
+        let chosen = match &plan {
+            Some((index, plan)) if walk.is_hopeless(index, plan) => {
+                walk.refused = true;
+                None
+            }
+            Some((index, plan)) if plan.is_ordered(self.policy) => match walk.run_by_nodes(index, plan) {
+                Answer::Chosen(chosen) => Some(chosen),
+                Answer::Nothing => None,
+                Answer::Unsure => {
+                    walk = new();
+                    walk.run()
+                }
+            },
+            Some((index, plan)) if self.policy.stops_early() => {
+                walk.few = walk.few(index, plan);
+                walk.barren = index.barren(plan);
+                walk.run()
+            }
+            _ => walk.run(),
+        };
         if walk.refused {
             self.busy.set(true);
         }

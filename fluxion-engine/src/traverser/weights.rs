@@ -58,6 +58,19 @@ impl Weights {
         all.iter().rev().copied().chain(fresh).chain(used)
     }
 
+    /// Puts some children of a vertex in the order in which they are to be visited. Children must be in order of their
+    /// indices everywhere.
+    pub(crate) fn sort(&self, graph: &Graph, vertex: VertexId, some: &mut [VertexId]) {
+        let parent = self.parents.get(&vertex);
+        some.sort_by_cached_key(|child| {
+            let uniq_id = Reverse(graph.uniq_id(*child));
+            match parent.and_then(|parent| parent.weights.get(child)) {
+                None => (false, Reverse(0), uniq_id, Err(Reverse(*child))),
+                Some(weight) => (true, Reverse(*weight), uniq_id, Ok(*child)),
+            }
+        });
+    }
+
     /// A grant passed through the edge to `child`, and this much was left below it.
     pub(crate) fn set(&mut self, graph: &Graph, child: VertexId, weight: i64) {
         let Some(vertex) = graph.parent(child) else { return };

@@ -160,17 +160,15 @@ impl Traversal<'_> {
             Some((index, plan)) if plan.is_ordered(self.policy) => match walk.run_by_nodes(index, plan) {
                 Answer::Chosen(chosen) => Some(chosen),
                 Answer::Nothing => None,
-                Answer::Unsure => {
-                    walk = new();
-                    walk.run()
-                }
+                Answer::Unsure => self.by_lists(&mut walk, &new, index, plan),
             },
             Some((index, plan)) if self.policy.stops_early() => {
                 walk.few = walk.few(index, plan);
                 walk.barren = index.barren(plan);
                 walk.run()
             }
-            _ => walk.run(),
+            Some((index, plan)) => self.by_lists(&mut walk, &new, index, plan),
+            None => walk.run(),
         };
         if walk.refused {
             self.busy.set(true);
@@ -188,6 +186,25 @@ impl Traversal<'_> {
             kinds.push(TypeId::NODE);
         }
         Ok(select::select(self.graph, self.schedule, request, &kinds, window, &walk.chosen, chosen))
+    }
+
+    /// From candidates that are kept, where that is possible; else by a walk.
+    fn by_lists<'a>(
+        &self,
+        walk: &mut walk::Walk<'a>,
+        new: &impl Fn() -> walk::Walk<'a>,
+        index: &NodeIndex,
+        plan: &Plan,
+    ) -> Option<std::ops::Range<usize>> {
+        *walk = new();
+        match walk.run_by_lists(index, plan) {
+            Answer::Chosen(chosen) => Some(chosen),
+            Answer::Nothing => None,
+            Answer::Unsure => {
+                *walk = new();
+                walk.run()
+            }
+        }
     }
 
     /// Free units of the pool types that a request names.

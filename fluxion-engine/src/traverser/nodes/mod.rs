@@ -14,6 +14,7 @@
 //! Rows are brought up to date when a match begins: for nodes on which a vertex was taken, given back or marked since, and
 //! for those on which a job was to end by now.
 
+mod lists;
 mod plan;
 mod search;
 mod tree;
@@ -22,6 +23,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use lists::{Journal, Lists};
 pub(crate) use plan::Plan;
 pub(crate) use search::Answer;
 use tree::Tree;
@@ -64,6 +66,14 @@ pub(crate) struct NodeIndex {
     places: HashMap<VertexId, u32>,
     /// In which order the walk comes to them.
     walked: Vec<u32>,
+    /// The same the other way round.
+    by_walk: Vec<u32>,
+    /// What nodes lie directly below.
+    parents: Vec<VertexId>,
+    /// Nodes on which something is going to be taken.
+    planned: Bits,
+    lists: Lists,
+    journal: Journal,
     /// By type: its column, counted from [`FIRST_TYPE`].
     columns: Vec<u8>,
     types: Vec<Column>,
@@ -103,6 +113,11 @@ impl NodeIndex {
             nodes: Vec::new(),
             places: HashMap::new(),
             walked: Vec::new(),
+            by_walk: Vec::new(),
+            parents: Vec::new(),
+            planned: Bits::default(),
+            lists: Lists::default(),
+            journal: Journal::default(),
             columns: vec![NO_COLUMN; graph.types().len()],
             types: Vec::new(),
             parent: None,
@@ -124,8 +139,10 @@ impl NodeIndex {
         for column in &mut index.types {
             column.inside = !outside[column.kind.index()];
         }
-        let parent = index.nodes.first().and_then(|node| graph.parent(*node));
-        index.parent = parent.filter(|parent| index.nodes.iter().all(|node| graph.parent(*node) == Some(*parent)));
+        index.parents = index.nodes.iter().filter_map(|node| graph.parent(*node)).collect();
+        index.parents.sort_unstable();
+        index.parents.dedup();
+        index.parent = if let [parent] = index.parents[..] { Some(parent) } else { None };
         index.sort(graph);
         index.fill(graph, schedule);
         Some(index)
@@ -139,6 +156,7 @@ impl NodeIndex {
     /// Forgets which nodes constraints admit: properties have changed.
     pub(crate) fn forget_constraints(&mut self) {
         self.admitted.get_mut().clear();
+        self.lists.clear();
     }
 
     /// Brings the rows of the nodes up to date that hold these vertices.
@@ -251,6 +269,10 @@ impl NodeIndex {
         order.sort_by_key(|(_, node)| key(*node));
         self.nodes = order.iter().map(|(_, node)| *node).collect();
         self.walked = order.iter().map(|(walked, _)| *walked).collect();
+        self.by_walk = vec![0; order.len()];
+        for (place, (walked, _)) in (0..).zip(&order) {
+            self.by_walk[*walked as usize] = place;
+        }
         self.places = (0..).zip(&self.nodes).map(|(place, node)| (*node, place)).collect();
     }
 
@@ -272,6 +294,9 @@ impl NodeIndex {
         for place in 0..self.nodes.len() {
             self.row(graph, schedule, place, &mut row);
             self.in_use += usize::from(self.is_in_use(place, &row));
+            if self.is_planned(graph, schedule, place) {
+                self.planned.insert(place);
+            }
             rows.extend_from_slice(&row);
         }
         self.rows = Tree::new(FIRST_TYPE + count, rows);
@@ -280,9 +305,28 @@ impl NodeIndex {
     fn refresh_row(&mut self, graph: &Graph, schedule: &Schedule, place: usize) {
         let mut row = Vec::with_capacity(FIRST_TYPE + self.types.len());
         self.row(graph, schedule, place, &mut row);
+        if self.is_planned(graph, schedule, place) {
+            self.planned.insert(place);
+        } else {
+            self.planned.remove(place);
+        }
+        self.journal.note(place);
+        if self.journal.is_long(self.nodes.len()) {
+            self.journal = Journal::default();
+            self.lists.clear();
+        }
         self.in_use -= usize::from(self.is_in_use(place, self.rows.row(place)));
         self.in_use += usize::from(self.is_in_use(place, &row));
         self.rows.set(place, &row);
+    }
+
+    /// Whether more of a node is going to be taken than is taken now.
+    fn is_planned(&self, graph: &Graph, schedule: &Schedule, place: usize) -> bool {
+        let node = self.nodes[place];
+        let begins = |vertex: VertexId| schedule.holds(vertex).iter().any(|hold| hold.from > self.now);
+        schedule.has_entry(node)
+            && (schedule.planner(node).is_some_and(|planner| planner.grows_after(self.now))
+                || graph.subtree(node).into_iter().any(begins))
     }
 
     fn is_in_use(&self, place: usize, row: &[i64]) -> bool {

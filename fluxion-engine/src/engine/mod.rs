@@ -136,7 +136,7 @@ impl Engine {
         // As upstream: a node that the document has down is counted off twice.
         let nodes = graph.vertices().filter(|vertex| graph.is_node(*vertex));
         let nodes_up = nodes.map(|node| if graph.is_marked_up(node) { 1 } else { -1 }).sum();
-        Ok(Engine {
+        let mut engine = Engine {
             graph,
             schedule,
             weights,
@@ -155,7 +155,10 @@ impl Engine {
             exclusive_kinds: Vec::new(),
             last_was_busy: Cell::new(false),
             charged: None,
-        })
+        };
+        // Now, so that the first match does not take longer than others.
+        engine.refresh_index();
+        Ok(engine)
     }
 
     /// The graph.

@@ -17,6 +17,7 @@
 //! still hold of it can be given back.
 
 mod builder;
+mod by_vertex;
 mod grow;
 mod index;
 mod text;
@@ -24,6 +25,8 @@ mod types;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+pub(crate) use by_vertex::ByVertex;
 
 pub use builder::{Builder, NewVertex};
 pub use text::{Properties, PropertySet, TextId};

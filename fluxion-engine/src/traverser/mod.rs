@@ -160,14 +160,14 @@ impl Traversal<'_> {
             Some((index, plan)) if plan.is_ordered(self.policy) => match walk.run_by_nodes(index, plan) {
                 Answer::Chosen(chosen) => Some(chosen),
                 Answer::Nothing => None,
-                Answer::Unsure => self.by_lists(&mut walk, &new, index, plan),
+                Answer::Unsure => by_lists(&mut walk, &new, index, plan),
             },
             Some((index, plan)) if self.policy.stops_early() => {
                 walk.few = walk.few(index, plan);
                 walk.barren = index.barren(plan);
                 walk.run()
             }
-            Some((index, plan)) => self.by_lists(&mut walk, &new, index, plan),
+            Some((index, plan)) => by_lists(&mut walk, &new, index, plan),
             None => walk.run(),
         };
         if walk.refused {
@@ -188,25 +188,6 @@ impl Traversal<'_> {
         Ok(select::select(self.graph, self.schedule, request, &kinds, window, &walk.chosen, chosen))
     }
 
-    /// From candidates that are kept, where that is possible; else by a walk.
-    fn by_lists<'a>(
-        &self,
-        walk: &mut walk::Walk<'a>,
-        new: &impl Fn() -> walk::Walk<'a>,
-        index: &NodeIndex,
-        plan: &Plan,
-    ) -> Option<std::ops::Range<usize>> {
-        *walk = new();
-        match walk.run_by_lists(index, plan) {
-            Answer::Chosen(chosen) => Some(chosen),
-            Answer::Nothing => None,
-            Answer::Unsure => {
-                *walk = new();
-                walk.run()
-            }
-        }
-    }
-
     /// Free units of the pool types that a request names.
     fn pools(&self, request: &Request, when: When) -> Vec<(TypeId, Moment<'_>)> {
         if !self.graph.has_pool_types() {
@@ -220,5 +201,23 @@ impl Traversal<'_> {
             }
         }
         pools
+    }
+}
+
+/// From candidates that are kept, where that is possible; else by a walk.
+fn by_lists<'a>(
+    walk: &mut walk::Walk<'a>,
+    new: &impl Fn() -> walk::Walk<'a>,
+    index: &NodeIndex,
+    plan: &Plan,
+) -> Option<std::ops::Range<usize>> {
+    *walk = new();
+    match walk.run_by_lists(index, plan) {
+        Answer::Chosen(chosen) => Some(chosen),
+        Answer::Nothing => None,
+        Answer::Unsure => {
+            *walk = new();
+            walk.run()
+        }
     }
 }

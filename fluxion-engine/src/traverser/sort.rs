@@ -90,7 +90,7 @@ fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
             lower.push(item(origin(first)));
             first += 1;
         }
-        last -= 1;
+        last = skip_above(keys, first, last, middle, pivot) - 1;
         while last >= first && pivot < keys[origin(last)] {
             last -= 1;
         }
@@ -100,6 +100,19 @@ fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
         lower.push(item(origin(last)));
         first += 1;
     }
+}
+
+/// Goes down from `last`, many keys at a time, as long as all of them are above the pivot.
+fn skip_above(keys: &[i32], first: usize, mut last: usize, middle: usize, pivot: i32) -> usize {
+    const STEP: usize = 64;
+    while last >= first + STEP && !(last - STEP..last).contains(&middle) {
+        let lowest = keys[last - STEP..last].iter().fold(i32::MAX, |lowest, key| lowest.min(*key));
+        if lowest <= pivot {
+            break;
+        }
+        last -= STEP;
+    }
+    last
 }
 
 /// Does of [`introsort`] what matters for the first `count`. Returns up to where it was done.

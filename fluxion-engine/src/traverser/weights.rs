@@ -5,17 +5,17 @@
 //! so upstream orders them, and a walk sees the emptiest parts of the machine early without looking at the others.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use crate::bits::Bits;
-use crate::graph::{Graph, VertexId};
+use crate::graph::{ByVertex, Graph, VertexId};
 
 /// What is known of edges that grants passed through.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Weights {
-    parents: HashMap<VertexId, Parent>,
+    parents: ByVertex<Parent>,
     /// Children by `uniq_id`, ascending, where their own order is another.
-    sorted: HashMap<VertexId, Box<[VertexId]>>,
+    sorted: ByVertex<Box<[VertexId]>>,
 }
 
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ struct Parent {
     /// Positions of children, by `uniq_id`, that no grant passed through.
     fresh: Bits,
     used: BTreeSet<(Reverse<i64>, Reverse<i64>, VertexId)>,
-    weights: HashMap<VertexId, i64>,
+    weights: ByVertex<i64>,
 }
 
 impl Weights {
@@ -82,7 +82,7 @@ impl Weights {
         let parent = self.parents.entry(vertex).or_insert_with(|| Parent {
             fresh: Bits::full(children.len()),
             used: BTreeSet::new(),
-            weights: HashMap::new(),
+            weights: ByVertex::default(),
         });
         match parent.weights.insert(child, weight) {
             Some(before) => {

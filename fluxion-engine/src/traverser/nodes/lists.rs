@@ -6,6 +6,7 @@
 //! walk would; then only what the sort brings to the front is followed ([`sort::front`]).
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -37,6 +38,8 @@ pub(super) struct List {
     costs: Vec<i32>,
     /// Where those of each node begin, in the order of the walk; and the end.
     starts: Vec<u32>,
+    /// How many candidates have each cost, where runs of them matter.
+    counts: BTreeMap<i32, u32>,
     /// How many changes of the index it has seen.
     seen: usize,
     /// A vertex was refused.
@@ -81,12 +84,39 @@ impl List {
         if self.costs[range.clone()] == *costs {
             return Some(());
         }
+        if self.policy.order() == Order::Locality {
+            for cost in &self.costs[range.clone()] {
+                uncount(&mut self.counts, *cost);
+            }
+            for cost in costs {
+                *self.counts.entry(*cost).or_default() += 1;
+            }
+        }
         let (before, after) = (u32::try_from(range.len()).ok()?, u32::try_from(costs.len()).ok()?);
         self.costs.splice(range, costs.iter().copied());
         for start in &mut self.starts[walked + 1..] {
             *start = *start - before + after;
         }
         Some(())
+    }
+
+    /// The best where runs of neighbours go together: runs of high scores, which is to say low costs, first.
+    fn by_runs(&self, count: usize) -> Vec<u32> {
+        // The first cost of each run, ascending.
+        let mut starts: Vec<i32> = Vec::new();
+        let mut before = None;
+        for cost in self.counts.keys() {
+            if before.is_none_or(|before: i32| before.checked_add(1) != Some(*cost)) {
+                starts.push(*cost);
+            }
+            before = Some(*cost);
+        }
+        if starts.len() == 1 {
+            return sort::front_of_equals(self.costs.len(), count);
+        }
+        let run = |cost: &i32| i32::try_from(starts.partition_point(|start| start <= cost)).unwrap_or(i32::MAX);
+        let runs: Vec<i32> = self.costs.iter().map(run).collect();
+        sort::front(&runs, count)
     }
 
     /// Gives many nodes other candidates; `changed` is in the order of the walk.
@@ -103,6 +133,12 @@ impl List {
         }
         starts.push(u32::try_from(costs.len()).ok()?);
         (self.costs, self.starts) = (costs, starts);
+        if self.policy.order() == Order::Locality {
+            self.counts.clear();
+            for cost in &self.costs {
+                *self.counts.entry(*cost).or_default() += 1;
+            }
+        }
         Some(())
     }
 }
@@ -125,6 +161,7 @@ impl Walk<'_> {
                 flexible: self.flexible,
                 costs: Vec::new(),
                 starts: vec![0; index.nodes.len() + 1],
+                counts: BTreeMap::new(),
                 seen: usize::MAX,
                 refused: false,
             },
@@ -212,7 +249,7 @@ impl Walk<'_> {
         }
         let count = usize::try_from(count).ok()?;
         let best = match self.policy.order() {
-            Order::Locality => by_runs(&list.costs, count),
+            Order::Locality => list.by_runs(count),
             _ => sort::front(&list.costs, count),
         };
         let mut of_nodes: Vec<(usize, Vec<Group>)> = Vec::new();
@@ -249,46 +286,13 @@ impl Walk<'_> {
     }
 }
 
-/// The best where runs of neighbours go together: runs of high scores, which is to say low costs, first.
-fn by_runs(costs: &[i32], count: usize) -> Vec<u32> {
-    let (lowest, highest) =
-        costs.iter().fold((i32::MAX, i32::MIN), |(low, high), cost| (low.min(*cost), high.max(*cost)));
-    let span = usize::try_from(i64::from(highest) - i64::from(lowest) + 1).unwrap_or(0);
-    if span > 16 * costs.len() + 1_024 {
-        // Far apart: sorted instead of counted.
-        let mut known: Vec<i32> = costs.to_vec();
-        known.sort_unstable();
-        known.dedup();
-        let starts: Vec<i32> = known
-            .iter()
-            .copied()
-            .zip(std::iter::once(None).chain(known.iter().copied().map(Some)))
-            .filter(|(cost, before)| before.is_none_or(|before| before + 1 != *cost))
-            .map(|(cost, _)| cost)
-            .collect();
-        let runs: Vec<i32> = costs.iter().map(|cost| run(starts.partition_point(|start| start <= cost))).collect();
-        return sort::front(&runs, count);
+fn uncount(counts: &mut BTreeMap<i32, u32>, cost: i32) {
+    if let Some(count) = counts.get_mut(&cost) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&cost);
+        }
     }
-    let offset = |cost: i32| usize::try_from(i64::from(cost) - i64::from(lowest)).unwrap_or(0);
-    let mut there = vec![false; span];
-    for cost in costs {
-        there[offset(*cost)] = true;
-    }
-    let mut of_cost = vec![0; span];
-    let mut runs = 0;
-    for at in 0..span {
-        runs += usize::from(there[at] && (at == 0 || !there[at - 1]));
-        of_cost[at] = run(runs);
-    }
-    if runs == 1 {
-        return sort::front_of_equals(costs.len(), count);
-    }
-    let runs: Vec<i32> = costs.iter().map(|cost| of_cost[offset(*cost)]).collect();
-    sort::front(&runs, count)
-}
-
-fn run(at: usize) -> i32 {
-    i32::try_from(at).unwrap_or(i32::MAX)
 }
 
 /// Lists that are taken out while one is in use.

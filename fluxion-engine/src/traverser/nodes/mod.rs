@@ -20,7 +20,6 @@ mod search;
 mod tree;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use lists::{Journal, Lists};
@@ -30,7 +29,7 @@ use tree::Tree;
 
 use crate::bits::Bits;
 use crate::constraint::Constraint;
-use crate::graph::{Graph, TypeId, VertexId};
+use crate::graph::{ByVertex, Graph, TypeId, VertexId};
 use crate::schedule::Schedule;
 use crate::traverser::Policy;
 
@@ -63,7 +62,7 @@ pub(crate) struct NodeIndex {
     revision: u64,
     /// By id, then by the factor of node-centric policies.
     nodes: Vec<VertexId>,
-    places: HashMap<VertexId, u32>,
+    places: ByVertex<u32>,
     /// In which order the walk comes to them.
     walked: Vec<u32>,
     /// The same the other way round.
@@ -111,7 +110,7 @@ impl NodeIndex {
         let mut index = NodeIndex {
             revision: graph.revision(),
             nodes: Vec::new(),
-            places: HashMap::new(),
+            places: ByVertex::default(),
             walked: Vec::new(),
             by_walk: Vec::new(),
             parents: Vec::new(),

@@ -2,7 +2,7 @@
 TESTBED := tests/testbed/bin/testbed
 FLUXQUEUE := target/release/fluxqueue
 
-.PHONY: help build testbed demo test bench bench-cluster lint docs crds
+.PHONY: help build testbed demo test bench bench-cluster fuzz lint docs crds
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ bench-cluster: build testbed ## measure bindings per second against kube-schedul
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(TESTBED) bench --dir "$$dir" --nodes tests/testbed/nodes/bench.yaml \
 		--fluxqueue $(FLUXQUEUE) --namespace fluxqueue-system --serviceaccount fluxqueue \
 		$(foreach file,crds/fluxjobs base/namespace base/rbac,--install manifests/$(file).yaml)
+
+fuzz: ## run each fuzz target for SECONDS (60); needs cargo-fuzz and a nightly compiler
+	for target in fuzz/fuzz_targets/*.rs; do target=$$(basename $$target .rs); mkdir -p fuzz/corpus/$$target; \
+		cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(or $(SECONDS),60) -timeout=10 || exit; done
 
 lint: ## formatting and clippy, warnings are errors
 	cargo fmt --all --check

@@ -5,8 +5,18 @@
 //!
 //! Two kinds of vertices hold resources. A *whole* vertex (a core, a GPU, a node) is handed out entirely or not at all, as
 //! upstream does it. A *pool* (`pool_types` in the options) hands out any number of its units; pools live in columns, one per
-//! type, ordered by rank, so that a request is matched by walking a few dense arrays ([`pools`]). [`Engine`] ties graph,
-//! pools, jobs and time together; [`jobspec`] is what is asked.
+//! type, ordered by rank, so that a request is matched by walking a few dense arrays ([`pools`]).
+//!
+//! | place | what it is for |
+//! |---|---|
+//! | [`readers`] | documents to graphs, one module per format |
+//! | [`graph`] | what there is: vertices in an arena, found by path and by rank |
+//! | [`jobspec`] | what is asked |
+//! | `schedule` | who holds which vertex and when: holds, planners, pruning filters |
+//! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser |
+//! | [`pools`], `matcher` | units of pools, and where slots of them fit, without a walk |
+//! | `writer` | grants as text |
+//! | `engine` | graph, jobs and time together: the operations that the C ABI offers |
 
 mod bits;
 mod constraint;

@@ -15,13 +15,15 @@
  *     reapi_cli_destroy (ctx);
  *
  * ERRORS
- *   Functions that return int return 0, or -1 with errno set. Every failure of the built-in library leaves a text that
- *   reapi_cli_get_err_msg returns, except EBUSY and ENODEV, which are answers. A call that fails changes nothing.
+ *   Functions that return int return 0, or -1 with errno set. Failures of the built-in library leave a text that
+ *   reapi_cli_get_err_msg returns, except EBUSY and ENODEV, which are answers, and those that upstream is silent about
+ *   (arguments that are NULL, a context without a graph). A call that fails changes nothing.
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
  *     EBUSY      it does not fit now
  *     ENODEV     it would not fit on the idle machine either
  *     ENOENT     there is no such job, path, rank or slot
  *     EEXIST     there already is a job of this id (upstream does not notice, and loses the first one's resources)
+ *     ENOTSUP    not possible with this kind of graph
  *     EPROTO     the graph or the options cannot be used (initialize only)
  *     EOVERFLOW  a job id is larger than INT64_MAX
  *     ENOSYS     not offered by this library
@@ -33,7 +35,8 @@
  *
  * THREADS
  *   A context must not be used by two threads at once; it may move between threads. Different contexts of the
- *   built-in library are independent; upstream's share an error text, so calls to it must be serialised process-wide.
+ *   built-in library are independent, except that, like errno, there is one error text per thread. Upstream has one per
+ *   process, so calls to it must be serialised process-wide.
  *
  * TEXT
  *   All strings are UTF-8 (anything else is EINVAL) and end in NUL.
@@ -84,10 +87,15 @@ void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
 /* Gives the context its graph. A second call is EINVAL.
  *   rgraph   text of the document in the format that option load_format names
  *   options  JSON object; always set load_format, matcher_policy and match_format, since the defaults surprise:
- *              load_format     "jgf"; default "grug" (not offered: EPROTO, as hwloc, rv1exec, jgf_shorthand)
- *              matcher_policy  "first" (default), "low", "high", "lonode", "hinode"; others: EPROTO
- *              match_format    "jgf" (default), "rv1_nosched", "simple", and ours: "placement"; others: EPROTO
- *              matcher_name    "CA"
+ *              load_format       "grug" (default), "jgf", "jgf_shorthand", "rv1exec"; "hwloc" is not offered: EPROTO
+ *              matcher_policy    "first" (default), "firstnodex", "low", "high", "lonode", "hinode", "lonodex", "hinodex",
+ *                                "locality", "variation", or "policy=high|low [node_centric=true] [node_exclusive=true]
+ *                                [stop_on_1_matches=true]"
+ *              traverser_policy  "simple" (default) or "flexible": sibling slots are alternatives, and xor_slot is known
+ *              match_format      "jgf" (default), "jgf_shorthand", "rlite", "rv1", "rv1_nosched", "rv1_shorthand", "simple",
+ *                                "pretty_simple", and ours: "placement"; an unknown name means "simple"
+ *              prune_filters     "ALL:core,ALL:node" (default): types that vertices count in their subtrees
+ *              matcher_name      "CA"; others: EPROTO
  *              pool_types      ours: list of vertex types, or text with commas, that are pools (see fluxion_ext below);
  *                              "*" stands for every type directly below a node
  *            other keys are passed over. */
@@ -97,16 +105,19 @@ int reapi_cli_initialize (reapi_cli_ctx_t *ctx, const char *rgraph, const char *
  * Jobs
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* Matches a jobspec (RFC 14 and 25, JSON) under an id that the library chooses.
+/* Matches a jobspec (RFC 14 and 25, JSON or YAML) under an id that the library chooses.
  *   jobid     its id; UINT64_MAX where nothing was taken
  *   reserved  it starts later than now, and its place is kept
- *   R         what was granted, in match_format; "" for MATCH_SATISFIABILITY. Set on success only
+ *   R         what was granted, in match_format; "" for MATCH_SATISFIABILITY, and where the format has no words for what
+ *             was granted (rv1 without cores and GPUs). Set on success only. A grant that cannot be written (rv1 of a
+ *             node without a rank) is EINVAL, and is taken all the same, as upstream does
  *   at        second at which it starts; see FLUXION_EXT_EVENTUALLY
  *   ov        seconds that the match took */
 int reapi_cli_match (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t *jobid, bool *reserved,
                      char **R, int64_t *at, double *ov);
 
-/* The same under an id that the caller chooses: EEXIST if a job of that id holds or will hold something. */
+/* The same under an id that the caller chooses. On a graph with pools EEXIST if a job of that id holds or will hold
+ * something; without pools it is not noticed, as upstream, but reapi_cli_cancel frees both. */
 int reapi_cli_match_with_jobid (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t jobid,
                                 bool *reserved, char **R, int64_t *at, double *ov);
 
@@ -117,22 +128,31 @@ int reapi_cli_match_allocate (reapi_cli_ctx_t *ctx, bool orelse_reserve, const c
 /* MATCH_SATISFIABILITY: 0 and *sat true, or -1 (ENODEV) and *sat false. */
 int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sat, double *ov);
 
-/* Not offered by the built-in library yet: -1, ENOSYS. See fluxion_ext_charge. */
+/* Makes a job of what R says: RFC 20 with or without "scheduling", or JGF alone (from 0 on, without end). All of it must
+ * be there (else ENOENT or EINVAL) and free (EBUSY). EEXIST if there is a job of this id. EINVAL where R is "".
+ *   at     second at which it starts
+ *   R_out  what is held, in match_format; the caller frees it */
 int reapi_cli_update_allocate (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, int64_t *at, double *ov,
                                const char **R_out);
 
 /* Gives back everything of a job. ENOENT if there is none, unless noent_ok. */
 int reapi_cli_cancel (reapi_cli_ctx_t *ctx, uint64_t jobid, bool noent_ok);
 
-/* Gives back what an allocated job has on the ranks that R (RFC 20, key execution.R_lite) names. *full_removal: nothing is
- * left, the job has ended. EINVAL if it has nothing on them. R with a key "scheduling" is EINVAL. */
+/* Gives back what an allocated job has on the ranks that R (RFC 20, key execution.R_lite) names, or of the vertices that R
+ * names where it has a key "scheduling". *full_removal: nothing is left, the job has ended. EINVAL if it has nothing of
+ * this. ENOENT if the job is none, or a reservation, unless noent_ok. */
 int reapi_cli_partial_cancel (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, bool noent_ok,
                               bool *full_removal);
 
-/* mode: "ALLOCATED" or "RESERVED". A cancelled job is forgotten: ENOENT (upstream answers "CANCELED"). */
+/* mode: "ALLOCATED", "RESERVED" or "CANCELED". Of jobs that have ended the last 65,536 are remembered; then ENOENT. */
 int reapi_cli_info (reapi_cli_ctx_t *ctx, uint64_t jobid, char **mode, bool *reserved, int64_t *at, double *ov);
 
-/* Not offered by the built-in library yet: -1, ENOSYS. */
+/* The vertices of which an expression holds, with all that leads to them. *R: compact JSON, NULL if there are none.
+ *   criteria  terms key=value, joined by "and" (also by nothing) and "or" from left to right, with parentheses:
+ *             status=up|down, sched-now=allocated|free, sched-future=reserved|free, names=HOSTLIST, property=KEY,
+ *             jobid-alloc=ID, jobid-reserved=ID, jobid-span=ID, jobid-tag=ID, agfilter=true|false (what vertices count)
+ *   format    as match_format, NULL for that of the context; "simple" and "pretty_simple" are no JSON: ENOMEM on a hit
+ * EINVAL: criteria or format. */
 int reapi_cli_find (reapi_cli_ctx_t *ctx, const char *criteria, const char *format, char **R);
 
 /* Not offered, as upstream: -1, ENOSYS. */
@@ -146,7 +166,8 @@ int reapi_cli_stat (reapi_cli_ctx_t *ctx, int64_t *V, int64_t *E, int64_t *J, do
 /* Adds the vertices of a JGF document that are not there yet; one is there if its path and rank are. */
 int reapi_cli_add_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph);
 
-/* Removes what lies at a path and below; what jobs hold there vanishes from them (upstream keeps it). */
+/* Removes what lies at a path and below. Jobs keep what they hold of whole vertices until they end, as upstream; units
+ * of pools vanish from them. */
 int reapi_cli_remove_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph_path);
 
 /* Up or down; a vertex that is down takes everything below it out of matches, except MATCH_SATISFIABILITY. */
@@ -161,7 +182,8 @@ int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, reapi_cli
  * Texts of failures
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* What was noted since the last clear, oldest first, bounded: "" if nothing was. The caller frees it. */
+/* What was noted since the last clear on this thread, by any context, oldest first, bounded: "" if nothing was. The
+ * caller frees it. */
 char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
 void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
 
@@ -175,8 +197,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get
  *   their place, or none. One shape is placed exactly; so are two of which one has at most 32 slots. Others are placed
  *   greedily, the scarcest first, in up to four orders: a packing that only a search would find is EBUSY. Counts are
- *   numbers here, at most 2^32-1 slots, not ranges. Other requests are for whole vertices: several slots on one level,
- *   prefer and max_per_node are EINVAL there, and units of a pool are asked for directly in a slot.
+ *   numbers here, at most 2^32-1 slots, not ranges. Other requests walk the graph as upstream does;
+ *   prefer and max_per_node are EINVAL there, and units of a pool are asked for directly in a slot, on the level of a node.
  *
  * REQUEST: attributes.system.fluxion in the jobspec (upstream ignores it)
  *   "policy": "lonode"            the order of nodes for this request

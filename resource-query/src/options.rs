@@ -75,8 +75,8 @@ where the resources of a jobspec (RFC 14, YAML or JSON) can be had.
     -F, --match-format=FORMAT      simple (default), pretty_simple, jgf, jgf_shorthand, rlite, rv1,
                                    rv1_nosched, rv1_shorthand
     -T, --traverser-policy=NAME    simple (default), flexible
-    -p, --prune-filters=HL:LL,...  which types (LL) are counted at which (HL, or ALL), besides
-                                   ALL:core,ALL:node
+    -p, --prune-filters=HL:LL,...  which types (LL) are counted at which (HL, or ALL);
+                                   default ALL:core,ALL:node
     -g, --graph-format=FORMAT      of -o: dot (default), graphml
     -o, --graph-output=BASENAME    draw the graph at the end
     -r, --reserve-vtx-vec=COUNT    taken for compatibility, without effect
@@ -99,7 +99,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
         graph_output: None,
         test_output: None,
     };
-    let (mut basename, mut picture) = (None, GraphFormat::Dot);
+    let (mut basename, mut picture, mut filters) = (None, GraphFormat::Dot, Vec::new());
     for (option, value) in split(arguments)? {
         match option {
             'h' => return Ok(Wanted::Help),
@@ -116,10 +116,9 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
                     _ => return Err(unknown("traverser-policy", &value)),
                 }
             }
-
+            // Several times: all of them count, instead of the default.
             'p' if value.trim().is_empty() => {}
-            'p' => all.prune_filters = value,
-
+            'p' => filters.push(value),
             'g' => {
                 picture = match &*value {
                     "dot" => GraphFormat::Dot,
@@ -135,6 +134,9 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Wanted
             // The allowlist is for hwloc alone.
             _ => {}
         }
+    }
+    if !filters.is_empty() {
+        all.prune_filters = filters.join(",");
     }
     let extension = if picture == GraphFormat::Dot { "dot" } else { "graphml" };
     all.graph_output = basename.map(|name| (PathBuf::from(format!("{name}.{extension}")), picture));
@@ -239,11 +241,12 @@ mod tests {
     #[test]
     fn reads_as_getopt_does() {
         let options =
-            of(&["-Plonode", "-edFrv1", "--traverser=flexible", "--test-output", "out", "-p", "ALL:gpu"]).unwrap();
+            of(&["-Plonode", "-edFrv1", "--traverser=flexible", "--test-output", "out", "-p", "ALL:gpu", "-pnode:x"])
+                .unwrap();
         assert_eq!((&*options.policy, options.match_format), ("lonode", MatchFormat::Rv1));
         assert_eq!((options.elapse_time, options.disable_prompt, options.traverser), (true, true, Traverser::Flexible));
         assert_eq!(options.test_output.as_deref(), Some(Path::new("out")));
-        assert_eq!(options.prune_filters, "ALL:gpu");
+        assert_eq!(options.prune_filters, "ALL:gpu,node:x");
         assert_eq!(of(&["-h"]).unwrap_err(), "help");
     }
 

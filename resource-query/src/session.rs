@@ -58,7 +58,7 @@ impl Session {
             traverser: options.traverser,
             format: options.match_format,
             prune_filters: options.prune_filters,
-            pool_types: PoolTypes::default(),
+            ..fluxion_engine::Options::default()
         };
         let engine = Engine::with_graph(graph, settings).map_err(io::Error::other)?;
         let took = started.elapsed();

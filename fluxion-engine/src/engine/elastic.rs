@@ -10,7 +10,9 @@ impl Engine {
     pub fn add_subgraph(&mut self, text: &str) -> Result<(), Error> {
         let before = self.graph.len();
         self.graph.grow(text)?;
-        if !self.schedule.grow(&self.graph, before) {
+        if self.schedule.grow(&self.graph, before) {
+            self.weights.grow(&self.graph, before);
+        } else {
             self.reprime();
         }
         Ok(())
@@ -31,17 +33,19 @@ impl Engine {
 
     /// Removes the vertices of ranks, and takes from jobs what they hold of them.
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
-        for (first, last) in idset::parse(ranks)? {
-            for rank in first..=last {
-                let Ok(rank) = i32::try_from(rank) else { continue };
-                let ids: Vec<u64> = self.jobs.keys().copied().collect();
-                for id in ids {
-                    self.release_ranks(id, &|held| held == rank);
-                    self.drop_if_empty(id);
-                }
-                while let Some(top) = self.graph.top_of_rank(rank) {
-                    self.cut(top)?;
-                }
+        let ranges = idset::parse(ranks)?;
+        let within = |rank: i32| {
+            u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
+        };
+        let ids: Vec<u64> = self.jobs.keys().copied().collect();
+        for id in ids {
+            self.release_ranks(id, &within);
+            self.drop_if_empty(id);
+        }
+        // The set may name billions of ranks that are not there.
+        for rank in self.graph.ranks().into_iter().filter(|rank| within(*rank)) {
+            while let Some(top) = self.graph.top_of_rank(rank) {
+                self.cut(top)?;
             }
         }
         Ok(())

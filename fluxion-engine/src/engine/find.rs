@@ -10,6 +10,9 @@ use crate::graph::VertexId;
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason, hostlist};
 
+/// Longer expressions are refused: one is taken apart by recursion.
+const CRITERIA_BYTES_MAX: usize = 16 * 1024;
+
 /// Parentheses may be nested this deep.
 const DEPTH_MAX: usize = 64;
 
@@ -204,6 +207,9 @@ impl Search<'_> {
 
 fn parse(criteria: &str) -> Result<Expr, Error> {
     let wrong = || Error::invalid(format!("find: invalid criteria: {criteria}."));
+    if criteria.len() > CRITERIA_BYTES_MAX {
+        return Err(Error::invalid(format!("find: criteria of more than {CRITERIA_BYTES_MAX} bytes")));
+    }
     let words: Vec<&str> = criteria.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
     let mut tokens = Vec::new();
     for word in words {

@@ -1,18 +1,12 @@
-//! The match operations: find a place, now or later, and take it.
+//! The match operations: whether, when and where a request fits. What is found is taken by [`super::granting`].
 
-use super::{Engine, Job, JobInfo, JobMode};
+use super::Engine;
 use crate::bits::Bits;
-use crate::graph::VertexId;
 use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
-use crate::pools::Claim;
-use crate::schedule::{Term, Touch};
-use crate::time::{EVENTUALLY, End, WINDOW_SECONDS, When};
-use crate::traverser::request::Level;
-use crate::traverser::select::{self, Marked, Units};
+use crate::time::{EVENTUALLY, WINDOW_SECONDS, When};
 use crate::traverser::{Policy, Request, Selection};
-use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason};
 
 /// What is wanted of a match.
@@ -33,10 +27,13 @@ pub enum MatchOp {
 }
 
 impl MatchOp {
-    fn takes(self) -> bool {
+    pub(super) fn takes(self) -> bool {
         matches!(self, MatchOp::Allocate | MatchOp::AllocateWithSatisfiability | MatchOp::AllocateOrElseReserve)
     }
 }
+
+/// Says that a request would only fit when the window of the graph ends.
+const END_OF_WINDOW: &str = "fits at the end of the window only";
 
 /// The answer to a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +52,7 @@ pub struct Grant {
 pub(super) struct Ask<'a> {
     pub(super) spec: &'a Jobspec,
     pub(super) form: Form<'a>,
-    policy: Policy,
+    pub(super) policy: Policy,
 }
 
 pub(super) enum Form<'a> {
@@ -66,7 +63,7 @@ pub(super) enum Form<'a> {
 }
 
 /// A place for all of a request.
-enum Found {
+pub(super) enum Found {
     Flat(Vec<flat::Pick>),
     /// Vertices, and which alternative of the request they serve.
     Walk(Selection, usize),
@@ -96,7 +93,7 @@ impl Engine {
             grant.job = Some(self.next_job);
         }
         // As upstream, failed matches use up an id, and malformed ones do not.
-        if answer.as_ref().is_ok_and(|grant| grant.job.is_some())
+        if answer.as_ref().is_ok_and(|grant| grant.job.is_some() && op.takes())
             || answer.as_ref().is_err_and(|error| matches!(error.reason, Reason::Busy | Reason::Unsatisfiable))
         {
             self.next_job += 1;
@@ -124,7 +121,7 @@ impl Engine {
     }
 
     fn try_match(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
-        if op.takes() && self.jobs.contains_key(&job) {
+        if op.takes() && self.jobs.contains_key(&job) && self.graph.has_pool_types() {
             return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
         }
         let ask = self.ask(spec)?;
@@ -139,6 +136,7 @@ impl Engine {
         if op == MatchOp::Satisfiability {
             return self.ever(&ask).map(|()| Grant { job: None, at: 0, reserved: false, r: String::new() });
         }
+        self.last_was_busy.set(false);
         self.precheck(op, &ask)?;
         let (found, at) = match op {
             MatchOp::Allocate | MatchOp::WithoutAllocating => (self.now_for(&ask)?, self.now),
@@ -147,8 +145,6 @@ impl Engine {
                 Err(error) => return Err(self.refusal(&ask, error)),
             },
             _ => match self.soonest(&ask) {
-                // As upstream: not at the very end of its window.
-                Ok((Found::Walk(..), WINDOW_SECONDS)) => return Err(Error::busy()),
                 Ok(place) => place,
                 Err(_) if op == MatchOp::WithoutAllocatingFuture && self.fits_eventually(&ask) => {
                     return Ok(Grant { job: None, at: EVENTUALLY, reserved: false, r: String::new() });
@@ -200,6 +196,9 @@ impl Engine {
         if error.reason != Reason::Busy {
             return error;
         }
+        if error.text == END_OF_WINDOW {
+            return Error::busy();
+        }
         match self.ever(ask) {
             Ok(()) => error,
             Err(never) => never,
@@ -242,27 +241,32 @@ impl Engine {
 
     /// The earliest instant at which it fits, by the ends that are known.
     fn soonest(&self, ask: &Ask<'_>) -> Result<(Found, i64), Error> {
-        match self.now_for(ask) {
-            Ok(found) => return Ok((found, self.now)),
-            Err(error) if error.reason != Reason::Busy => return Err(error),
-            Err(_) => {}
-        }
-        match &ask.form {
-            Form::Flat(request) => {
-                self.soonest_flat(ask, request).map(|(picks, at)| (Found::Flat(picks), at)).ok_or_else(Error::busy)
+        let Form::Walk(requests) = &ask.form else {
+            return match self.now_for(ask) {
+                Ok(found) => Ok((found, self.now)),
+                Err(error) if error.reason != Reason::Busy => Err(error),
+                Err(_) => self.soonest_flat(ask).map(|(picks, at)| (Found::Flat(picks), at)).ok_or_else(Error::busy),
+            };
+        };
+        let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+        let mut last = Error::busy();
+        for (which, request) in requests.iter().enumerate() {
+            let miss = match traversal.at(request, self.now, seconds) {
+                Ok(selection) => return Ok((Found::Walk(selection, which), self.now)),
+                Err(miss) => miss,
+            };
+            last = self.missed(miss, Reason::Busy);
+            if last.reason != Reason::Busy {
+                continue;
             }
-            Form::Walk(requests) => {
-                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
-                let mut last = Error::busy();
-                for (which, request) in requests.iter().enumerate() {
-                    match traversal.later(request, seconds) {
-                        Ok((selection, at)) => return Ok((Found::Walk(selection, which), at)),
-                        Err(miss) => last = self.missed(miss, Reason::Busy),
-                    }
-                }
-                Err(last)
+            match traversal.later(request, seconds) {
+                // As upstream: not at the very end of its window.
+                Ok((_, WINDOW_SECONDS)) => last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() },
+                Ok((selection, at)) => return Ok((Found::Walk(selection, which), at)),
+                Err(miss) => last = self.missed(miss, Reason::Busy),
             }
         }
+        Err(last)
     }
 
     /// As upstream: types that a refused request wants exclusively stay exclusive for all that come later.
@@ -305,7 +309,8 @@ impl Engine {
         candidates::tiers(&self.graph, ask.spec, candidates::rows(&self.graph, ask.spec, status))
     }
 
-    fn soonest_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>) -> Option<(Vec<flat::Pick>, i64)> {
+    fn soonest_flat(&self, ask: &Ask<'_>) -> Option<(Vec<flat::Pick>, i64)> {
+        let Form::Flat(request) = &ask.form else { return None };
         let attempt = |at: i64| self.find_flat(ask, window(ask.spec, at), Status::Heeded).map(|found| (found, at));
         if request.shapes.len() == 1 && !self.graph.pools.has_planned() {
             let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);
@@ -332,153 +337,6 @@ impl Engine {
             }
         }
         Some(best)
-    }
-
-    /// Takes what was found, if the operation takes anything, and writes it.
-    fn grant(&mut self, op: MatchOp, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Result<Grant, Error> {
-        let reserved = op.takes() && at > self.now;
-        if let Found::Walk(selection, _) = found
-            && selection.marked.is_empty()
-        {
-            let text = "resources: nothing that was found is exclusive: nothing would be taken".to_owned();
-            // As upstream, whose errno then still says what happened last.
-            let reason = if self.last_was_busy.get() { Reason::Busy } else { Reason::Nothing };
-            return Err(Error { reason, text });
-        }
-        let format = self.options.format;
-        if op.takes() {
-            self.take(id, ask, found, at);
-        }
-        if let Found::Walk(selection, _) = found
-            && ask.policy.stops_early()
-        {
-            self.weigh(selection);
-        }
-        let r = match (found, &ask.form) {
-            (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
-                Ok(writer::placement(&self.graph, request, picks))
-            }
-            _ => self.write(format, ask, found, at),
-        };
-        match r {
-            Ok(r) => Ok(Grant { job: op.takes().then_some(id), at, reserved, r }),
-            Err(error) => {
-                // As upstream: what was taken stays taken, and no job has it.
-                if let Some(job) = self.jobs.remove(&id).filter(|_| op.takes()) {
-                    if error.reason == Reason::NotOffered {
-                        self.give_back(id, &job);
-                    } else {
-                        self.lost.push((id, job));
-                    }
-                }
-                Err(error)
-            }
-        }
-    }
-
-    fn write(&mut self, format: MatchFormat, ask: &Ask<'_>, found: &Found, at: i64) -> Result<String, Error> {
-        let label = |levels: &[Level], at: Option<usize>| at.map_or_else(Box::default, |at| levels[at].label.clone());
-        let flat;
-        let (selection, levels): (&Selection, &[Level]) = match (found, &ask.form) {
-            (Found::Walk(selection, which), Form::Walk(requests)) => (selection, &requests[*which].levels),
-            (Found::Flat(picks), Form::Flat(request)) => {
-                flat = self.selection_of(request, picks);
-                (&flat, &[])
-            }
-            _ => unreachable!("a place has the form of its request"),
-        };
-        let emit = |marked: &Marked| Emitted {
-            vertex: marked.vertex,
-            depth: marked.depth,
-            exclusive: marked.exclusive,
-            needs: marked.needs,
-            label: label(levels, marked.level.filter(|at| *at < levels.len())),
-            filter: None,
-        };
-        let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
-        let expiration = match ask.spec.hold {
-            Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
-            _ => at.saturating_add(WINDOW_SECONDS),
-        };
-        let expiration = if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
-        let about = About { starttime: at, expiration };
-        self.writer.write(format, &self.graph, &emitted, about, writer::WIDE)
-    }
-
-    /// What slots of pool units are as vertices.
-    fn selection_of(&self, request: &flat::Request<'_>, picks: &[flat::Pick]) -> Selection {
-        let mut units: Vec<(VertexId, crate::graph::TypeId, u64)> = Vec::new();
-        for pick in picks {
-            let node = self.graph.pools.vertices()[pick.row];
-            for (kind, amount) in &request.slot(pick.shape).needs {
-                units.push((node, *kind, amount.saturating_mul(pick.count)));
-            }
-        }
-        select::units_of(&self.graph, &self.schedule, &units)
-    }
-
-    /// Takes a place that was found.
-    fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) {
-        let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
-        let end = Engine::end_of(ask.spec.hold, at);
-        let to = at.saturating_add(seconds(ask.spec.hold));
-        let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
-        let term = Term { job: id, from: at, to, reserved: mode == JobMode::Reserved };
-        let info = JobInfo { mode, at, overhead: 0.0 };
-        self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
-        match (found, &ask.form) {
-            (Found::Flat(picks), Form::Flat(request)) => {
-                for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
-                    let slot = request.slot(of_shape[0].shape);
-                    for pick in of_shape {
-                        let slot = std::sync::Arc::clone(&slot);
-                        self.claim(pick.row, Claim { job: id, slot, count: pick.count, start: at, end });
-                    }
-                }
-            }
-            (Found::Walk(selection, which), Form::Walk(requests)) => {
-                self.touch(id, selection);
-                for units in &selection.units {
-                    self.claim_units(id, &requests[*which], *units, at, end);
-                }
-            }
-            _ => unreachable!("a place has the form of its request"),
-        }
-    }
-
-    /// Makes a job hold the vertices of a selection.
-    pub(super) fn touch(&mut self, id: u64, selection: &Selection) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        let term = job.term;
-        for marked in &selection.marked {
-            let exclusive = marked.exclusive && !self.graph.is_pool(marked.vertex);
-            let touch = Touch { vertex: marked.vertex, exclusive, below: marked.below.clone() };
-            self.schedule.add(&self.graph, term, &touch);
-            job.touches.push(touch);
-        }
-    }
-
-    /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
-    fn weigh(&mut self, selection: &Selection) {
-        for marked in &selection.marked {
-            if let Some(left) = self.schedule.last_free(&self.graph, marked.vertex, self.now) {
-                self.weights.set(&self.graph, marked.vertex, left);
-            }
-        }
-    }
-
-    fn claim_units(&mut self, id: u64, request: &Request, units: Units, start: i64, end: End) {
-        let Some(row) = self.graph.position_of(units.node) else { return };
-        let level = &request.levels[units.slot];
-        let mut needs: crate::pools::Amounts = request
-            .of_range(&level.with)
-            .iter()
-            .filter(|part| self.graph.is_pool_type(self.graph.types().name(part.kind)))
-            .map(|part| (part.kind, part.count.min))
-            .collect();
-        needs.sort_unstable();
-        let slot = std::sync::Arc::new(crate::pools::SlotShape { label: level.label.clone(), needs });
-        self.claim(row, Claim { job: id, slot, count: units.count, start, end });
     }
 }
 

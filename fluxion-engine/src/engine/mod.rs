@@ -6,6 +6,7 @@
 mod elastic;
 mod extensions;
 mod find;
+mod granting;
 mod matching;
 mod options;
 mod partial;
@@ -218,6 +219,13 @@ impl Engine {
     pub fn cancel(&mut self, id: u64) -> Result<(), Error> {
         let job = self.jobs.remove(&id).ok_or_else(|| no_job(id))?;
         self.give_back(id, &job);
+        // What an earlier job of the same id held would otherwise be held for ever.
+        let (same, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.lost).into_iter().partition(|(lost, _)| *lost == id);
+        self.lost = others;
+        for (_, older) in same {
+            self.give_back(id, &older);
+        }
         self.end(id, job.info);
         Ok(())
     }
@@ -376,5 +384,5 @@ fn expand(siblings: &[Resource]) -> Result<Vec<Vec<Resource>>, Error> {
 }
 
 fn no_job(id: u64) -> Error {
-    Error::not_found(format!("job {id}: there is no such job"))
+    Error::not_found(format!("nonexistent job {id}"))
 }

@@ -21,6 +21,8 @@ pub struct Options {
     pub format: MatchFormat,
     /// `prune_filters`: what vertices count in their subtrees.
     pub prune_filters: String,
+    /// `load_allowlist` was given; no reader that is offered heeds it.
+    pub has_allowlist: bool,
     /// `pool_types`: which vertices hand out parts.
     pub pool_types: PoolTypes,
 }
@@ -33,6 +35,7 @@ impl Default for Options {
             traverser: Traverser::Simple,
             format: MatchFormat::Jgf,
             prune_filters: "ALL:core,ALL:node".to_owned(),
+            has_allowlist: false,
             pool_types: PoolTypes::default(),
         }
     }
@@ -75,10 +78,9 @@ fn read(fields: &Map<String, Value>) -> Result<Options, String> {
     let format =
         text("match_format")?.map_or(defaults.format, |name| MatchFormat::parse(name).unwrap_or(MatchFormat::Simple));
     let prune_filters = text("prune_filters")?.map_or(defaults.prune_filters, str::to_owned);
-    // Read for its type only: what it tunes does not exist here.
-    text("load_allowlist")?;
+    let has_allowlist = text("load_allowlist")?.is_some_and(|list| !list.is_empty());
     let pool_types = fields.get("pool_types").map_or(Ok(PoolTypes::default()), pool_types)?;
-    Ok(Options { load_format, policy, traverser, format, prune_filters, pool_types })
+    Ok(Options { load_format, policy, traverser, format, prune_filters, has_allowlist, pool_types })
 }
 
 fn pool_types(value: &Value) -> Result<PoolTypes, String> {

@@ -104,11 +104,15 @@ impl Engine {
         }
         let document = jgf::parse(text)?;
         let mut some = Vec::new();
-        for node in document.nodes.iter().filter(|node| node.exclusive) {
+        for node in &document.nodes {
             let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
             some.push(self.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
         }
-        some.sort_unstable();
+        // What only leads to what it holds stays as long as that does.
+        let held: std::collections::HashSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
+            job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
+        });
+        some.retain(|vertex| held.contains(vertex));
         Ok((self.release_vertices(id, &some), false))
     }
 

@@ -115,6 +115,9 @@ impl Engine {
         if self.jobs.contains_key(&id) {
             return Err(Error { reason: Reason::Exists, text: format!("job {id}: exists already") });
         }
+        if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
+            return Err(Error::invalid(format!("update: from {at} for {duration} seconds")));
+        }
         let vertices = match reader {
             UpdateReader::Jgf => named(&self.graph, text, false)?,
             UpdateReader::JgfShorthand => named(&self.graph, text, true)?,
@@ -141,10 +144,7 @@ impl Engine {
         self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
         self.touch(id, &selection);
         if self.options.policy.stops_early() {
-            for marked in selection.marked.iter().filter(|marked| !self.graph.children(marked.vertex).is_empty()) {
-                // As upstream, whose present is another one here: nothing is left.
-                self.weights.set(&self.graph, marked.vertex, 0);
-            }
+            self.weigh(&selection, true);
         }
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,
@@ -200,20 +200,29 @@ fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
     if r.version != 1 {
         return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
     }
+    let unequal = || Error::invalid("R: nodelist: not as many hosts as there are ranks");
+    let mut hosts = Vec::new();
+    for list in &r.execution.nodelist {
+        hosts.extend(hostlist::expand(list)?);
+        // More hosts than vertices are not all there.
+        if hosts.len() > graph.len() {
+            return Err(Error::invalid("R: nodelist: more hosts than the graph has vertices"));
+        }
+    }
     let mut ranks: Vec<u32> = Vec::new();
     for entry in &r.execution.r_lite {
         for (first, last) in idset::parse(&entry.rank)? {
+            // A set of a few bytes may name billions of ranks.
+            if (last - first) as usize >= hosts.len() {
+                return Err(unequal());
+            }
             ranks.extend(first..=last);
         }
     }
     ranks.sort_unstable();
     ranks.dedup();
-    let mut hosts = Vec::new();
-    for list in &r.execution.nodelist {
-        hosts.extend(hostlist::expand(list)?);
-    }
     if hosts.len() != ranks.len() {
-        return Err(Error::invalid("R: nodelist: not as many hosts as there are ranks"));
+        return Err(unequal());
     }
     let mut all = Vec::new();
     for entry in &r.execution.r_lite {
@@ -241,6 +250,9 @@ fn of_rank(
     let node = *vertices.iter().find(is_node).ok_or_else(|| missing(format!("no node {host}")))?;
     let mut found = 0;
     for (kind, ids) in &entry.children {
+        if graph.types().get(kind).is_none() {
+            return Err(Error::invalid(format!("R: rank {rank}: there is no type {kind}")));
+        }
         for (first, last) in idset::parse(ids)? {
             for id in first..=last {
                 let is_it = |vertex: &&VertexId| {
@@ -254,6 +266,7 @@ fn of_rank(
             }
         }
     }
-    all.push((node, found + 1 == vertices.len()));
+    // Observed of upstream: half of what lies below a node is enough to take the node itself.
+    all.push((node, 2 * found + 1 >= vertices.len()));
     Ok(())
 }

@@ -66,10 +66,6 @@ impl GivenPaths {
         let (from, to) = *self.spans.get(vertex.index())?;
         (from < to).then(|| &self.text[from..to])
     }
-
-    fn is_empty(&self) -> bool {
-        self.text.is_empty()
-    }
 }
 
 impl Builder {
@@ -88,6 +84,7 @@ impl Builder {
             cold: Vec::with_capacity(vertices),
             children: Vec::new(),
             odd_paths: HashMap::new(),
+            associations: HashMap::new(),
             index: Index::default(),
             root: VertexId::NONE,
             ascending: true,
@@ -139,12 +136,13 @@ impl Builder {
         (0..levels).try_fold(vertex, |at, _| self.graph.parent(at))
     }
 
-    /// Adds a containment edge. The order of a vertex's edges is the order in which its children are visited.
+    /// Adds a containment edge. The order of a vertex's edges is the order in which its children are visited. The first edge to
+    /// a vertex makes it a child; others associate it.
     pub fn edge(&mut self, parent: VertexId, child: VertexId) -> Result<(), Error> {
         let below = &mut self.graph.hot[child.index()];
         if below.parent != VertexId::NONE {
-            let name = self.graph.name(child);
-            return Err(Error::invalid(format!("graph: vertex {name}: has two parents")));
+            self.graph.associate(parent, child);
+            return Ok(());
         }
         below.parent = parent;
         self.graph.hot[parent.index()].child_count += 1;
@@ -165,12 +163,18 @@ impl Builder {
         }
         graph.root = root(&graph, &paths)?;
         graph.lay_children(&edges);
-        graph.edge_count = edges.len();
+        graph.edge_count += edges.len();
         drop(edges);
-        graph.keep_odd_paths(&paths);
-        if graph.reach() < graph.hot.len() && paths.is_empty() {
+        let (reached, levels) = graph.reach();
+        if levels > super::LEVELS_MAX {
+            return Err(Error::invalid(format!("graph: more than {} levels", super::LEVELS_MAX)));
+        }
+        // A document with paths may have vertices that nothing leads to, but none that lie below themselves.
+        if reached < graph.hot.len() && has_circle(&graph) {
             return Err(Error::invalid("graph: edges form a circle"));
         }
+        graph.check_associations()?;
+        graph.keep_odd_paths(&paths);
         graph.index_ranks();
         graph.fill_pools()?;
         Ok(graph)
@@ -190,6 +194,23 @@ fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
         (None, _) => Err(Error::invalid("graph: no root")),
         (Some(_), Some(_)) => Err(Error::invalid("graph: more than one root")),
     }
+}
+
+/// Whether some vertex lies below itself.
+fn has_circle(graph: &Graph) -> bool {
+    let mut seen_from = vec![VertexId::NONE; graph.hot.len()];
+    for start in graph.vertices() {
+        let mut at = Some(start);
+        while let Some(vertex) = at {
+            let seen = std::mem::replace(&mut seen_from[vertex.index()], start);
+            if seen == start {
+                return true;
+            }
+            // The way up from here was followed before.
+            at = if seen == VertexId::NONE { graph.parent(vertex) } else { None };
+        }
+    }
+    false
 }
 
 impl Graph {

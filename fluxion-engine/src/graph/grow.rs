@@ -46,6 +46,7 @@ impl Graph {
                 losers.extend(self.pools.remove_row(row).iter().map(|claim: &Claim| claim.job));
             }
             self.unindex_rank(id);
+            self.dissociate(id);
             self.hot[id.index()].flags |= flag::GONE;
             self.edge_count -= 1;
         }
@@ -103,11 +104,6 @@ impl Graph {
     /// The row of a rank, or that there is none.
     pub(crate) fn row(&self, rank: u32) -> Result<usize, Error> {
         self.pools.position(rank).ok_or_else(|| Error::not_found(format!("rank {rank}: there is no such node")))
-    }
-
-    /// The vertex of this path and rank.
-    pub(crate) fn find(&self, path: &str, rank: i32) -> Option<VertexId> {
-        self.at_path(path).into_iter().find(|id| self.rank(*id) == rank)
     }
 
     /// Rows and columns of the pools, for a graph that was just built.
@@ -198,12 +194,19 @@ impl Graph {
         placed: &HashMap<usize, VertexId>,
     ) -> Result<(), Error> {
         let mut node_ranks = HashMap::new();
+        let mut levels: HashMap<usize, usize> = placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
         for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
             let node = &document.nodes[*at];
             let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
             let Some(parent) = parent else {
                 return Err(Error::invalid("graph: more than one root"));
             };
+            // Parents come first in this order.
+            let level = levels.get(parent).map_or(1, |above| above + 1);
+            if level > super::LEVELS_MAX {
+                return Err(wrong(&format!("lies deeper than {} levels", super::LEVELS_MAX)));
+            }
+            levels.insert(*at, level);
             if !self.has_pool_types() {
                 continue;
             }

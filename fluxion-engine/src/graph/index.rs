@@ -30,8 +30,7 @@ impl Graph {
 
     /// Vertices at or below `at` whose names, joined, are `rest`. Names may hold slashes.
     fn descend(&self, at: VertexId, rest: &str, found: &mut Vec<VertexId>) {
-        let name = self.name(at);
-        let Some(rest) = rest.strip_prefix(&*name) else { return };
+        let Some(rest) = self.strip_name(at, rest) else { return };
         if rest.is_empty() {
             found.push(at);
         } else if let Some(rest) = rest.strip_prefix('/') {
@@ -39,6 +38,40 @@ impl Graph {
                 self.descend(*child, rest, found);
             }
         }
+    }
+
+    /// The vertex of this path and rank.
+    pub(crate) fn find(&self, path: &str, rank: i32) -> Option<VertexId> {
+        if rank < 0 || !self.odd_paths.is_empty() {
+            return self.at_path(path).into_iter().find(|id| self.rank(*id) == rank);
+        }
+        // Only what lies below the tops of the rank is looked at: a machine that grows node by node is not searched each time.
+        let mut found = Vec::new();
+        for top in self.rank_tops(rank) {
+            let above = self.parent(*top).map_or_else(String::new, |above| self.path(above));
+            if let Some(rest) = path.strip_prefix(&*above).and_then(|rest| rest.strip_prefix('/')) {
+                self.descend(*top, rest, &mut found);
+            }
+        }
+        found.into_iter().filter(|id| self.rank(*id) == rank).min()
+    }
+
+    /// What follows in a text after the name of a vertex, if it begins with that.
+    fn strip_name<'t>(&self, vertex: VertexId, text: &'t str) -> Option<&'t str> {
+        let cold = &self.cold[vertex.index()];
+        let (name, id) = match cold.name {
+            Some(name) => return text.strip_prefix(self.texts.get(name)),
+            None => (self.texts.get(cold.basename), self.id(vertex)),
+        };
+        let rest = text.strip_prefix(name)?;
+        if id < 0 {
+            return if id == -1 { Some(rest) } else { rest.strip_prefix(&*id.to_string()) };
+        }
+        // The digits of a number, without a string of its own: this runs once for each vertex that is not meant.
+        let digits = id.checked_ilog10().unwrap_or(0) as usize + 1;
+        let (number, rest) = rest.split_at_checked(digits)?;
+        let plain = number.bytes().all(|byte| byte.is_ascii_digit()) && (digits == 1 || !number.starts_with('0'));
+        (plain && number.parse() == Ok(id)).then_some(rest)
     }
 
     /// All vertices of a rank, in the order in which they were added.
@@ -112,5 +145,69 @@ impl Graph {
             *counts.entry(self.types.name(self.kind(vertex))).or_default() += 1;
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::{Graph, PoolTypes};
+    use crate::readers::jgf;
+
+    fn graph() -> Graph {
+        let vertex = |id: usize, kind: &str, name: &str, rank: i64, path: &str| {
+            format!(
+                r#"{{"id":"{id}","metadata":{{"type":"{kind}","name":"{name}","id":{id},"rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
+            )
+        };
+        let nodes = [
+            vertex(0, "cluster", "cluster0", -1, "/cluster0"),
+            vertex(1, "node", "node1", 0, "/cluster0/node1"),
+            vertex(12, "node", "node12", 1, "/cluster0/node12"),
+            vertex(3, "core", "core3", 0, "/cluster0/node1/core3"),
+            vertex(4, "node", "twin", 2, "/cluster0/twin"),
+            vertex(5, "node", "twin", 3, "/cluster0/twin"),
+        ];
+        let edges = [(0, 1), (0, 12), (1, 3), (0, 4), (0, 5)]
+            .map(|(source, target)| format!(r#"{{"source":"{source}","target":"{target}"}}"#));
+        let text = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+        jgf::read(&text, PoolTypes::default()).unwrap()
+    }
+
+    #[test]
+    fn finds_by_path_and_by_rank() {
+        let graph = graph();
+        for vertex in graph.vertices() {
+            assert!(graph.at_path(&graph.path(vertex)).contains(&vertex));
+            assert_eq!(graph.find(&graph.path(vertex), graph.rank(vertex)), Some(vertex));
+        }
+        assert_eq!(graph.at_path("/cluster0/twin").len(), 2);
+        for path in ["", "/", "cluster0", "/cluster0/", "/cluster0/node", "/cluster0/node01", "/cluster0/node1/core"] {
+            assert_eq!(graph.at_path(path), [], "{path}");
+        }
+        assert_eq!(graph.find("/cluster0/node1", 1), None);
+        assert_eq!(graph.of_rank(0).len(), 2);
+        assert_eq!(graph.top_of_rank(0), graph.find("/cluster0/node1", 0));
+        assert_eq!(graph.ranks(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_graph_has_a_bottom() {
+        let chain = |length: usize| {
+            let (mut nodes, mut edges, mut path) = (Vec::new(), Vec::new(), String::new());
+            for at in 0..length {
+                path = format!("{path}/group{at}");
+                nodes.push(format!(
+                    r#"{{"id":"{at}","metadata":{{"type":"group","id":{at},"paths":{{"containment":"{path}"}}}}}}"#
+                ));
+                if at > 0 {
+                    edges.push(format!(r#"{{"source":"{}","target":"{at}"}}"#, at - 1));
+                }
+            }
+            format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","))
+        };
+        let mut graph = jgf::read(&chain(256), PoolTypes::default()).unwrap();
+        assert!(jgf::read(&chain(257), PoolTypes::default()).unwrap_err().text.contains("levels"));
+        assert!(graph.grow(&chain(257)).unwrap_err().text.contains("levels"));
+        assert_eq!(graph.len(), 256);
     }
 }

@@ -4,18 +4,19 @@
 //!
 //! A machine of 16,384 nodes has 1.65 million vertices, almost all of them cores that differ in two numbers. So:
 //!
-//! - A vertex is a 32-bit index. What a walk looks at ([`Hot`], 40 bytes) lies apart from what only a writer needs
-//!   ([`Cold`], 40 bytes); a walk over the cores of a node reads consecutive cache lines.
+//! - A vertex is a 32-bit index. What a walk looks at (`Hot`, 40 bytes) lies apart from what only a writer needs
+//!   (`Cold`, 32 bytes); a walk over the cores of a node reads consecutive cache lines.
 //! - The children of a vertex lie side by side in one array, in the order of its out-edges.
 //! - Strings and property sets are kept once, and a name that is basename and id is not kept at all. Paths are put together
 //!   from names when somebody wants to read one; only those that do not follow from names are kept.
 //! - A rank is found by the topmost of its vertices; the others lie below it.
-//! - Nothing here says who holds what. That is in [`crate::schedule`], which has an entry only for vertices that somebody
+//! - Nothing here says who holds what. That is in `crate::schedule`, which has an entry only for vertices that somebody
 //!   holds, or will hold; an idle machine costs nothing but its vertices.
 //!
 //! An index is never used again: a vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs
 //! still hold of it can be given back.
 
+mod associations;
 mod builder;
 mod by_vertex;
 mod grow;
@@ -36,6 +37,9 @@ use crate::constraint::Subject;
 use crate::pools::Pools;
 use index::Index;
 use text::Texts;
+
+/// A graph has at most so many levels: walks go down by recursion, and a stack ends without a word.
+const LEVELS_MAX: usize = 256;
 
 /// Index of a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +72,8 @@ struct Cold {
     rank: i32,
 }
 
+const _: () = assert!(size_of::<Hot>() == 40 && size_of::<Cold>() == 32);
+
 /// Bits of [`Hot`].
 mod flag {
     /// Marked as down.
@@ -97,6 +103,7 @@ pub struct Graph {
     children: Vec<VertexId>,
     /// Paths that are not the parent's path and the name.
     odd_paths: HashMap<VertexId, Box<str>>,
+    associations: associations::Associations,
     index: Index,
     root: VertexId,
     /// Children are in the order in which they were added, everywhere.
@@ -391,14 +398,20 @@ impl Graph {
         all
     }
 
-    /// How many vertices can be reached from the root.
-    fn reach(&self) -> usize {
-        let (mut open, mut count) = (vec![self.root], 0);
-        while let Some(vertex) = open.pop() {
-            count += 1;
-            open.extend_from_slice(self.children(vertex));
+    /// How many vertices can be reached from the root, and how many levels there are (no more than one too many).
+    fn reach(&self) -> (usize, usize) {
+        let (mut open, mut count, mut levels) = (vec![self.root], 0, 0);
+        while !open.is_empty() && levels <= LEVELS_MAX {
+            levels += 1;
+            count += open.len();
+            open = open.iter().flat_map(|vertex| self.children(*vertex)).copied().collect();
         }
-        count
+        (count, levels)
+    }
+
+    /// How many levels down a vertex lies; the root has 1.
+    fn level(&self, vertex: VertexId) -> usize {
+        std::iter::successors(Some(vertex), |at| self.parent(*at)).count()
     }
 
     fn refresh_up(&mut self, node: VertexId) {

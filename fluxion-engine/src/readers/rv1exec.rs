@@ -262,3 +262,68 @@ fn ranges(text: &str, at: &str) -> Result<Ranges, Error> {
 fn wrong(what: String) -> Error {
     Error::invalid(format!("rv1exec: {what}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reason;
+
+    fn document(r_lite: &str, nodelist: &str) -> String {
+        format!(r#"{{"version":1,"execution":{{"R_lite":{r_lite},"nodelist":{nodelist},"properties":{{"arm":"4"}}}}}}"#)
+    }
+
+    #[test]
+    fn makes_a_flat_graph() {
+        let text = document(
+            r#"[{"rank":"4","children":{"gpu":"0","core":"0-1"}},{"rank":"3","children":{"core":"7"}}]"#,
+            r#"["login","node[07]"]"#,
+        );
+        let graph = read(&text, PoolTypes::default()).unwrap();
+        let paths: Vec<_> = graph.vertices().map(|vertex| graph.path(vertex)).collect();
+        assert_eq!(
+            paths,
+            [
+                "/cluster0",
+                "/cluster0/node07",
+                "/cluster0/node07/gpu0",
+                "/cluster0/node07/core0",
+                "/cluster0/node07/core1",
+                "/cluster0/login",
+                "/cluster0/login/core7",
+            ]
+        );
+        let found = |path: &str| graph.at_path(path)[0];
+        let (node, login) = (found("/cluster0/node07"), found("/cluster0/login"));
+        assert_eq!((graph.rank(node), graph.id(node), graph.basename(node)), (4, 7, "node"));
+        assert_eq!((graph.rank(login), graph.id(login), graph.basename(login)), (3, -1, "login"));
+        assert_eq!((graph.property(node, "arm"), graph.property(login, "arm")), (Some(""), None));
+        assert_eq!(graph.rank(found("/cluster0/login/core7")), 3);
+    }
+
+    #[test]
+    fn a_rank_may_stand_in_several_entries() {
+        let entries = r#"[{"rank":"0","children":{"core":"0"}},{"rank":"0","children":{"gpu":"0"}}]"#;
+        let graph = read(&document(entries, r#"["a"]"#), PoolTypes::default()).unwrap();
+        assert_eq!(graph.len(), 4);
+    }
+
+    #[test]
+    fn refuses_and_says_where() {
+        let entry = r#"[{"rank":"0-1","children":{"core":"0"}}]"#;
+        for (text, says) in [
+            (document(entry, r#"["a"]"#), "fewer hosts than ranks"),
+            (document(entry, r#"["a","b","c"]"#), "more hosts than ranks"),
+            (document(entry, r#"["a["]"#), "nodelist"),
+            (document(r#"[{"rank":"x"}]"#, "[]"), "R_lite[0].rank"),
+            (document(r#"[{"rank":"0","children":{"core":"3-1"}}]"#, r#"["a"]"#), "R_lite[0].children.core"),
+            (document(r#"[{"rank":"0","children":{"core":0}}]"#, r#"["a"]"#), "line 1"),
+            (document(r#"[{"rank":"0","children":{"core":"0-4294967295"}}]"#, r#"["a"]"#), "more than"),
+            (document(entry, r#"["a","b"]"#).replace(":1,", ":2,"), "version: 2, not 1"),
+            ("{}".to_owned(), "version"),
+        ] {
+            let error = read(&text, PoolTypes::default()).unwrap_err();
+            assert_eq!(error.reason, Reason::Invalid);
+            assert!(error.text.contains(says), "{error}");
+        }
+    }
+}

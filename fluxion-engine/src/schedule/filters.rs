@@ -133,7 +133,7 @@ impl Filters {
     fn track(&mut self, graph: &Graph) {
         let mut leaves = vec![false; graph.types().len()];
         for vertex in graph.vertices().filter(|vertex| graph.is_linked(*vertex)) {
-            if graph.children(vertex).is_empty() {
+            if graph.children(vertex).is_empty() && graph.associates(vertex).is_empty() {
                 leaves[graph.kind(vertex).index()] = true;
             }
         }

@@ -121,7 +121,7 @@ impl Schedule {
     /// What is left, at an instant, of the last type that a vertex tracks; `None` if it tracks none, or there is none of it.
     pub(crate) fn last_free(&self, graph: &Graph, vertex: VertexId, at: i64) -> Option<i64> {
         let totals = self.filters.totals(graph, vertex);
-        let total = totals.last().filter(|total| **total > 0)?;
+        let total = totals.last()?;
         let used = self.planner(vertex).map_or(0, |planner| planner.peak(at, at.saturating_add(1), totals.len()));
         Some(i64::try_from(*total).unwrap_or(i64::MAX) - used)
     }

@@ -28,9 +28,16 @@ struct Want {
 
 impl Sieve {
     pub(crate) fn new(levels: &[Level], slots: u64) -> Self {
-        let want =
-            |level: &Level| Want { kind: level.kind, share: most(level.count), missing: slots, have: 0, seen: 0 };
-        Sieve { wants: levels.iter().map(want).collect() }
+        let mut wants: SmallVec<[Want; 4]> = SmallVec::new();
+        for level in levels {
+            let share = most(level.count);
+            // Alternatives are of one type: enough is what would do for all of them.
+            match wants.iter_mut().find(|known| known.kind == level.kind) {
+                Some(known) => known.share = known.share.saturating_add(share),
+                None => wants.push(Want { kind: level.kind, share, missing: slots, have: 0, seen: 0 }),
+            }
+        }
+        Sieve { wants }
     }
 
     /// Nothing more is wanted of a type.

@@ -12,6 +12,9 @@ use crate::graph::{TypeId, VertexId};
 
 /// How many intermediate states the search for the most slots remembers. Beyond it goes on with the first that fits.
 const STATES_MAX: usize = 100_000;
+/// Where a slot can be formed more often than this from what is counted, the first that fits is taken: the search goes as deep as
+/// there are slots.
+const DEPTH_MAX: u64 = 2_000;
 
 /// Units per type, in the order of the union of what all slots are made of.
 type Counts = SmallVec<[u64; 4]>;
@@ -28,6 +31,14 @@ impl Walk<'_> {
         }
         let above = self.request.levels.iter().find(|level| level.with.contains(&slot));
         above.map_or_else(SmallVec::new, |level| level.with.clone().filter(is_slot).collect())
+    }
+
+    /// Whether any of some slots takes units of pools: those are formed the simple way.
+    pub(super) fn takes_units(&self, options: &[usize]) -> bool {
+        let is_pool = |kind: TypeId| self.pools.iter().any(|(known, _)| *known == kind);
+        options
+            .iter()
+            .any(|at| self.request.of_range(&self.request.levels[*at].with).iter().any(|part| is_pool(part.kind)))
     }
 
     /// Forms slots of several shapes from what lies directly below a vertex. How many is counted in units: `false` if whole
@@ -75,9 +86,17 @@ impl Walk<'_> {
         let mut known = Known::new();
         let mut left = have;
         let mut formed = vec![0_u64; options.len()];
-        while let (_, Some(next)) = best(&needs, &left, &mut known) {
+        // As upstream: alternatives are all formed, and one shape alone only as often as it is wanted.
+        let mut missing = if options.len() == 1 { slots } else { u64::MAX };
+        // A slot takes a whole vertex at least, so one more than there are vertices is already one too many.
+        missing = missing.min(lanes.iter().map(|(groups, _)| groups.len() as u64).sum::<u64>() + 1);
+        let shallow = needs.iter().all(|need| room(need, &left) <= DEPTH_MAX);
+        while missing > 0
+            && let Some(next) = if shallow { best(&needs, &left, &mut known).1 } else { first(&needs, &left) }
+        {
             take(&mut left, &needs[next]);
             formed[next] += 1;
+            missing -= 1;
         }
         for (option, count) in formed.into_iter().enumerate() {
             for _ in 0..count {
@@ -113,6 +132,16 @@ impl Walk<'_> {
     }
 }
 
+/// How often a slot can be formed from what is left.
+fn room(need: &Counts, left: &Counts) -> u64 {
+    need.iter().zip(left).filter_map(|(need, left)| left.checked_div(*need)).min().unwrap_or(0)
+}
+
+/// The first slot that can be formed from what is left.
+fn first(needs: &[Counts], left: &Counts) -> Option<usize> {
+    needs.iter().position(|need| room(need, left) > 0)
+}
+
 /// How many slots can be formed from what is left, and which comes first; of equals, the one that was named first.
 fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usize>) {
     if let Some(answer) = known.get(left) {
@@ -120,7 +149,7 @@ fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usiz
     }
     let mut answer = (0, None);
     for (at, need) in needs.iter().enumerate() {
-        if need.iter().all(|units| *units == 0) || need.iter().zip(left).any(|(need, left)| need > left) {
+        if room(need, left) == 0 {
             continue;
         }
         let mut rest = left.clone();

@@ -89,6 +89,7 @@ impl Traversal<'_> {
             if !self.schedule.has_below(graph, root, at, at.saturating_add(seconds), &request.needs) {
                 continue;
             }
+            self.busy.set(false);
             match self.at(request, at, seconds) {
                 Ok(selection) => return Ok((selection, at)),
                 Err(miss) => last = miss,
@@ -147,28 +148,63 @@ impl Traversal<'_> {
             few: None,
             barren: None,
         };
-        let mut walk = new();
         let is_known = pools.is_empty()
             && (window.status_ignored
                 || self.index_is_fresh && self.index.is_some_and(|index| index.now() == self.now));
         let plan = self.index.filter(|_| is_known).and_then(|index| Some((index, Plan::of(index, request)?)));
-        let chosen = match &plan {
-            Some((index, plan)) if walk.is_hopeless(index, plan) => {
-                walk.refused = true;
-                None
+        let Some((index, plan)) = plan else { return self.settle(|| (new(), None)) };
+        let was_busy = self.busy.get();
+        let answer = self.settle(|| {
+            let (walk, answer) = self.search(&new, index, &plan);
+            (walk, Some(answer))
+        });
+        if answer.as_ref().is_ok_and(|selection| selection.marked.is_empty()) {
+            // Nothing would be taken. Why that is refused follows from everything that a walk meets.
+            self.busy.set(was_busy);
+            return self.settle(|| (new(), None));
+        }
+        answer
+    }
+
+    /// Searches with the index.
+    fn search<'a>(
+        &self,
+        new: &impl Fn() -> walk::Walk<'a>,
+        index: &NodeIndex,
+        plan: &Plan,
+    ) -> (walk::Walk<'a>, Answer) {
+        let mut walk = new();
+        if walk.is_hopeless(index, plan) {
+            walk.refused = true;
+            return (walk, Answer::Nothing);
+        }
+        if self.policy.stops_early() {
+            walk.few = walk.few(index, plan);
+            walk.barren = index.barren(plan);
+            return (walk, Answer::Unsure);
+        }
+        // Of what could ever be it only matters whether there is anything.
+        let any = walk.window.status_ignored;
+        if any || plan.is_ordered(self.policy) {
+            let answer = walk.run_by_nodes(index, plan, any);
+            if !matches!(answer, Answer::Unsure) {
+                return (walk, answer);
             }
-            Some((index, plan)) if plan.is_ordered(self.policy) => match walk.run_by_nodes(index, plan) {
-                Answer::Chosen(chosen) => Some(chosen),
-                Answer::Nothing => None,
-                Answer::Unsure => by_lists(&mut walk, &new, index, plan),
-            },
-            Some((index, plan)) if self.policy.stops_early() => {
-                walk.few = walk.few(index, plan);
-                walk.barren = index.barren(plan);
-                walk.run()
-            }
-            Some((index, plan)) => by_lists(&mut walk, &new, index, plan),
-            None => walk.run(),
+            walk = new();
+        }
+        match walk.run_by_lists(index, plan) {
+            Answer::Unsure => (new(), Answer::Unsure),
+            answer => (walk, answer),
+        }
+    }
+
+    /// What a search comes to; where it could not tell, or there was none, what the walk that it left comes to.
+    fn settle<'a>(&self, search: impl FnOnce() -> (walk::Walk<'a>, Option<Answer>)) -> Result<Selection, Miss> {
+        let (mut walk, answer) = search();
+        let chosen = match answer {
+            Some(Answer::Chosen(chosen)) => Some(chosen),
+            Some(Answer::Nothing) => None,
+            Some(Answer::Unsure) | None => walk.run(),
         };
         if walk.refused {
             self.busy.set(true);
@@ -180,12 +216,13 @@ impl Traversal<'_> {
                 (None, false) => Miss::Busy,
             });
         };
+        let request = walk.request;
         let mut kinds = request.exclusive_kinds.clone();
         kinds.extend_from_slice(self.exclusive_kinds);
         if self.policy.takes_whole_nodes() {
             kinds.push(TypeId::NODE);
         }
-        Ok(select::select(self.graph, self.schedule, request, &kinds, window, &walk.chosen, chosen))
+        Ok(select::select(self.graph, self.schedule, request, &kinds, walk.window, &walk.chosen, chosen))
     }
 
     /// Free units of the pool types that a request names.
@@ -204,20 +241,5 @@ impl Traversal<'_> {
     }
 }
 
-/// From candidates that are kept, where that is possible; else by a walk.
-fn by_lists<'a>(
-    walk: &mut walk::Walk<'a>,
-    new: &impl Fn() -> walk::Walk<'a>,
-    index: &NodeIndex,
-    plan: &Plan,
-) -> Option<std::ops::Range<usize>> {
-    *walk = new();
-    match walk.run_by_lists(index, plan) {
-        Answer::Chosen(chosen) => Some(chosen),
-        Answer::Nothing => None,
-        Answer::Unsure => {
-            *walk = new();
-            walk.run()
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::walk::most;
 use crate::Error;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, TypeId};
@@ -38,7 +39,7 @@ pub(crate) struct Request {
     /// Types of which a vertex is taken with everything below it.
     pub(crate) exclusive_kinds: SmallVec<[TypeId; 2]>,
     pub(crate) constraint: Option<Constraint>,
-    /// Where several slots are siblings: the first of them, and what all of them are made of, each type once.
+    /// For the flexible traverser, where there are slots: the first of the siblings, and what all of them are made of, each type once.
     pub(crate) unions: Vec<(usize, Levels)>,
     /// Sibling slots are alternatives.
     flexible: bool,
@@ -122,18 +123,21 @@ impl Request {
         Ok((range, all))
     }
 
-    /// Lays out what sibling slots are made of together, if there are several.
+    /// Lays out what sibling slots are made of together.
     fn unite(&mut self, siblings: &Levels) {
         let slots: SmallVec<[usize; 4]> = siblings.clone().filter(|at| self.levels[*at].kind == TypeId::SLOT).collect();
-        if slots.len() < 2 {
+        if slots.is_empty() || !self.flexible {
             return;
         }
         let start = self.levels.len();
         for slot in &slots {
             for part in self.levels[*slot].with.clone() {
-                if !self.levels[start..].iter().any(|known| known.kind == self.levels[part].kind) {
-                    let level = self.levels[part].clone();
-                    self.levels.push(level);
+                let level = self.levels[part].clone();
+                match self.levels[start..].iter_mut().find(|known| known.kind == level.kind) {
+                    // As much is looked for as the most demanding slot has.
+                    Some(known) if most(level.count) > most(known.count) => known.count = level.count,
+                    Some(_) => {}
+                    None => self.levels.push(level),
                 }
             }
         }

@@ -66,7 +66,8 @@ pub(crate) fn select(
             let level = edge.level as usize;
             // As upstream: the way to what was chosen is only kept for what is chosen on top. What a vertex chose among what
             // does not lie directly below it is lost.
-            if above.is_some() && !edge.units && graph.parent(edge.vertex) != above {
+            let by = above.filter(|above| !edge.units && graph.parent(edge.vertex) != Some(*above));
+            if by.is_some_and(|above| !graph.associates(above).contains(&edge.vertex)) {
                 continue;
             }
             if edge.units {
@@ -77,7 +78,10 @@ pub(crate) fn select(
                 }
                 continue;
             }
-            let mark = mark(graph, &mut marks, edge.vertex);
+            let mark = match by {
+                Some(above) => mark_below(&mut marks, edge.vertex, above),
+                None => mark(graph, &mut marks, edge.vertex),
+            };
             mark.exclusive |= edge.exclusive;
             mark.level = Some(level);
             open.push((edge.from as usize..edge.to as usize, Some(edge.vertex)));
@@ -132,6 +136,14 @@ fn mark<'a>(graph: &Graph, marks: &'a mut Marks, vertex: VertexId) -> &'a mut Ma
             }
             child = parent;
         }
+    }
+    marks.entry(vertex).or_default()
+}
+
+/// The mark of a vertex that was come to by an association.
+fn mark_below(marks: &mut Marks, vertex: VertexId, above: VertexId) -> &mut Mark {
+    if !marks.contains_key(&vertex) {
+        marks.entry(above).or_default().children.push(vertex);
     }
     marks.entry(vertex).or_default()
 }
@@ -230,12 +242,17 @@ fn in_order(graph: &Graph, vertex: VertexId, mut some: SmallVec<[VertexId; 2]>) 
     if some.len() < 2 {
         return some;
     }
-    if graph.has_ascending_children() {
+    if graph.has_ascending_children() && graph.associates(vertex).is_empty() {
         some.sort_unstable();
         return some;
     }
-    let places: HashMap<VertexId, usize> =
-        graph.children(vertex).iter().enumerate().map(|(at, child)| (*child, at)).collect();
+    let places: HashMap<VertexId, usize> = graph
+        .children(vertex)
+        .iter()
+        .chain(graph.associates(vertex))
+        .enumerate()
+        .map(|(at, child)| (*child, at))
+        .collect();
     some.sort_unstable_by_key(|child| places.get(child));
     some
 }

@@ -201,7 +201,7 @@ impl Walk<'_> {
             return;
         }
         if !self.policy.stops_early() {
-            for child in graph.children(vertex) {
+            for child in graph.children(vertex).iter().chain(graph.associates(vertex)) {
                 // A failure of a child is no failure of the vertex.
                 let _ = self.offer(*child, levels, pristine, exclusive, prefix, found);
             }
@@ -210,7 +210,8 @@ impl Walk<'_> {
         let mut sieve = Sieve::new(self.request.of_range(levels), slots);
         let weights = self.weights;
         let few = self.few.as_ref().filter(|(above, _)| *above == vertex).map(|(_, few)| few.clone());
-        let all = few.is_none().then(|| weights.order(graph, vertex));
+        let all = || weights.order(graph, vertex).chain(graph.associates(vertex).iter().copied());
+        let all = few.is_none().then(all);
         self.refused |= few.is_some();
         for child in few.into_iter().flatten().chain(all.into_iter().flatten()) {
             if sieve.is_satisfied_for(graph.kind(child)) {
@@ -226,8 +227,8 @@ impl Walk<'_> {
     /// Forms slots from what lies directly below a vertex. `false`: that went wrong.
     fn slots(&mut self, vertex: VertexId, slot: usize, levels: &Levels, prefix: i64, found: &mut Gathered) -> bool {
         if self.flexible {
-            let options: SmallVec<[usize; 4]> = self.slot_options(levels, slot);
-            if options.len() > 1 {
+            let options = self.slot_options(levels, slot);
+            if !options.is_empty() && !self.takes_units(&options) {
                 return self.flexible_slots(vertex, &options, prefix, found);
             }
         }
@@ -378,8 +379,8 @@ impl Walk<'_> {
             return false;
         }
         let parts = self.request.of_range(&self.request.levels[slot].with);
-        let children = self.graph.children(vertex);
-        parts.iter().all(|part| children.iter().any(|child| self.graph.kind(*child) == part.kind))
+        let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex));
+        parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
     }
 
     /// Whether there is any use in entering a vertex.

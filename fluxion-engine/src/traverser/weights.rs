@@ -31,19 +31,41 @@ impl Weights {
     pub(crate) fn prime(&mut self, graph: &Graph) {
         self.sorted.clear();
         for vertex in graph.vertices() {
-            let children = graph.children(vertex);
-            if !children.is_sorted_by_key(|child| graph.uniq_id(*child)) {
-                let mut sorted: Box<[VertexId]> = children.into();
-                sorted.sort_by_key(|child| graph.uniq_id(*child));
-                self.sorted.insert(vertex, sorted);
-            }
+            self.sort(graph, vertex);
         }
         let parents = std::mem::take(&mut self.parents);
         for (parent, old) in parents {
-            for (child, weight) in old.weights {
-                if graph.parent(child) == Some(parent) {
-                    self.set(graph, child, weight);
-                }
+            self.renew(graph, parent, old);
+        }
+    }
+
+    /// Takes up vertices that were added, from an index on.
+    pub(crate) fn grow(&mut self, graph: &Graph, from: usize) {
+        let mut joints: Vec<VertexId> = (from..graph.len()).filter_map(|at| graph.parent(VertexId::at(at))).collect();
+        joints.sort_unstable();
+        joints.dedup();
+        for parent in joints {
+            self.sorted.remove(&parent);
+            self.sort(graph, parent);
+            if let Some(old) = self.parents.remove(&parent) {
+                self.renew(graph, parent, old);
+            }
+        }
+    }
+
+    fn sort(&mut self, graph: &Graph, vertex: VertexId) {
+        let children = graph.children(vertex);
+        if !children.is_sorted_by_key(|child| graph.uniq_id(*child)) {
+            let mut sorted: Box<[VertexId]> = children.into();
+            sorted.sort_by_key(|child| graph.uniq_id(*child));
+            self.sorted.insert(vertex, sorted);
+        }
+    }
+
+    fn renew(&mut self, graph: &Graph, parent: VertexId, old: Parent) {
+        for (child, weight) in old.weights {
+            if graph.parent(child) == Some(parent) {
+                self.set(graph, child, weight);
             }
         }
     }
@@ -60,7 +82,7 @@ impl Weights {
 
     /// Puts some children of a vertex in the order in which they are to be visited. Children must be in order of their
     /// indices everywhere.
-    pub(crate) fn sort(&self, graph: &Graph, vertex: VertexId, some: &mut [VertexId]) {
+    pub(crate) fn put_in_order(&self, graph: &Graph, vertex: VertexId, some: &mut [VertexId]) {
         let parent = self.parents.get(&vertex);
         some.sort_by_cached_key(|child| {
             let uniq_id = Reverse(graph.uniq_id(*child));

@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_eligible(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (jobspec, ranks) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(ranks, "ranks")?) };
+        let (jobspec, ranks) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(ranks)?) };
         ranks.set_text(&context.engine()?.eligible(jobspec)?)
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_explain(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (jobspec, json) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(json, "json")?) };
+        let (jobspec, json) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(json)?) };
         json.set_text(&context.engine()?.explain(jobspec)?.to_json())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_usage(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: a pointer by the header.
-        let json = unsafe { Out::new(json, "json")? };
+        let json = unsafe { Out::new(json)? };
         json.set_text(&context.engine()?.usage(rank)?.to_json())
     };
     // SAFETY: the header's rules for ctx are those of `call`.

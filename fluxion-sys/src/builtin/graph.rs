@@ -2,22 +2,44 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::jobs::not_offered;
 use super::text::Out;
 use super::{Context, Failure, call, text};
 use crate::bindings::{reapi_cli_ctx_t, reapi_cli_status_t};
-use crate::status;
+use crate::{errno, status};
+use fluxion_engine::MatchFormat;
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_find(
     ctx: *mut reapi_cli_ctx_t,
-    _criteria: *const c_char,
-    _format: *const c_char,
-    _r: *mut *mut c_char,
+    criteria: *const c_char,
+    format: *const c_char,
+    r: *mut *mut c_char,
 ) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (criteria, r) = unsafe { (text::read(criteria, "criteria")?, Out::new(r)?) };
+        let engine = context.engine()?;
+        let format = if format.is_null() {
+            engine.options().format
+        } else {
+            // SAFETY: a string by the header.
+            let name = unsafe { text::read(format, "format")? };
+            MatchFormat::parse(name).ok_or_else(|| Failure::invalid(&format!("find: unknown match format {name:?}")))?
+        };
+        match engine.find(criteria, format, true)? {
+            None => r.set(std::ptr::null_mut()),
+            Some(_) if matches!(format, MatchFormat::Simple | MatchFormat::PrettySimple) => {
+                // As upstream, whose answer has to be a JSON document.
+                let text = "find: names alone are no JSON".to_owned();
+                return Err(Failure { errno: errno::ENOMEM, text });
+            }
+            Some(found) => r.set_text(&found)?,
+        }
+        Ok(())
+    };
     // SAFETY: the header's rules for ctx are those of `call`.
-    unsafe { call(ctx, "reapi_cli_find", |context| not_offered(context, "find")) }
+    unsafe { call(ctx, "reapi_cli_find", work) }
 }
 
 /// See the header.
@@ -33,7 +55,12 @@ pub(crate) unsafe extern "C" fn reapi_cli_stat(
     _avg: *mut f64,
 ) -> c_int {
     // SAFETY: the header's rules for ctx are those of `call`.
-    unsafe { call(ctx, "reapi_cli_stat", |context| not_offered(context, "stat")) }
+    unsafe {
+        call(ctx, "reapi_cli_stat", |context| {
+            context.engine()?;
+            Err(Failure { errno: errno::ENOSYS, text: String::new() })
+        })
+    }
 }
 
 /// See the header.
@@ -88,7 +115,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_status(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (path, status) = unsafe { (text::read(resource_path, "resource_path")?, Out::new(status, "status")?) };
+        let (path, status) = unsafe { (text::read(resource_path, "resource_path")?, Out::new(status)?) };
         status.set(of_up(context.engine()?.status(path)?));
         Ok(())
     };
@@ -121,7 +148,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_rank_status(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (rank, status) = unsafe { (text::read(rank, "rank")?, Out::new(status, "status")?) };
+        let (rank, status) = unsafe { (text::read(rank, "rank")?, Out::new(status)?) };
         status.set(of_up(context.engine()?.rank_status(rank)?));
         Ok(())
     };

@@ -37,7 +37,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_match(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         unsafe {
-            let jobid = Out::new(jobid, "jobid")?;
+            let jobid = Out::new(jobid)?;
             jobid.set(do_match(context, match_op, jobspec, None, &answer)?.unwrap_or(u64::MAX));
         }
         Ok(())
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_with_jobid(
     let answer = Answer { reserved, r, at, ov };
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        unsafe { do_match(context, match_op, jobspec, Some(valid(jobid)?), &answer) }.map(|_| ())
+        unsafe { do_match(context, match_op, jobspec, Some(jobid), &answer) }.map(|_| ())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "reapi_cli_match_with_jobid", work) }
@@ -95,11 +95,11 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_satisfy(
     let work = |context: &mut Context| {
         let started = Instant::now();
         // SAFETY: pointers by the header.
-        let (sat, ov, jobspec) =
-            unsafe { (Out::new(sat, "sat")?, Out::new(ov, "ov")?, text::read(jobspec, "jobspec")?) };
+        let (sat, ov, jobspec) = unsafe { (Out::new(sat)?, Out::new(ov)?, text::read(jobspec, "jobspec")?) };
         sat.set(false);
+        let engine = context.engine()?;
         ov.set(0.0);
-        let answer = context.engine()?.satisfy(jobspec);
+        let answer = engine.satisfy(jobspec);
         ov.set(started.elapsed().as_secs_f64());
         sat.set(answer.is_ok());
         answer.map_err(Failure::from)
@@ -112,14 +112,35 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_satisfy(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
     ctx: *mut reapi_cli_ctx_t,
-    _jobid: u64,
-    _r: *const c_char,
-    _at: *mut i64,
-    _ov: *mut f64,
-    _r_out: *mut *const c_char,
+    jobid: u64,
+    r: *const c_char,
+    at: *mut i64,
+    ov: *mut f64,
+    r_out: *mut *const c_char,
 ) -> c_int {
+    let work = |context: &mut Context| {
+        let started = Instant::now();
+        let jobid = valid(jobid)?;
+        // SAFETY: pointers by the header; the caller frees what it gets, whatever the type says.
+        let (r, at, ov, r_out) =
+            unsafe { (text::read(r, "R")?, Out::new(at)?, Out::new(ov)?, Out::new(r_out.cast::<*mut c_char>())?) };
+        let engine = context.engine()?;
+        if r.is_empty() {
+            return Err(Failure::invalid(""));
+        }
+        let grant = engine.update_allocate(jobid, r)?;
+        let seconds = started.elapsed().as_secs_f64();
+        if let Err(failure) = r_out.set_text(&grant.r) {
+            engine.cancel(jobid)?;
+            return Err(failure);
+        }
+        engine.set_overhead(jobid, seconds);
+        at.set(grant.at);
+        ov.set(seconds);
+        Ok(())
+    };
     // SAFETY: the header's rules for ctx are those of `call`.
-    unsafe { call(ctx, "reapi_cli_update_allocate", |context| not_offered(context, "update_allocate")) }
+    unsafe { call(ctx, "reapi_cli_update_allocate", work) }
 }
 
 /// See the header.
@@ -127,7 +148,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
 pub(crate) unsafe extern "C" fn reapi_cli_cancel(ctx: *mut reapi_cli_ctx_t, jobid: u64, noent_ok: bool) -> c_int {
     let work = |context: &mut Context| {
         let jobid = valid(jobid)?;
-        tolerate(context.engine()?.cancel(jobid).map_err(Failure::from), noent_ok)
+        let cancelled = context.engine()?.cancel(jobid).map_err(Failure::from);
+        tolerate(context, "reapi_cli_cancel", cancelled, noent_ok)
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "reapi_cli_cancel", work) }
@@ -145,9 +167,10 @@ pub(crate) unsafe extern "C" fn reapi_cli_partial_cancel(
     let work = |context: &mut Context| {
         let jobid = valid(jobid)?;
         // SAFETY: pointers by the header.
-        let (r, full_removal) = unsafe { (text::read(r, "R")?, Out::new(full_removal, "full_removal")?) };
+        let (r, full_removal) = unsafe { (text::read(r, "R")?, Out::new(full_removal)?) };
         let cancelled = context.engine()?.partial_cancel(jobid, r).map_err(Failure::from);
-        tolerate(cancelled.map(|all| full_removal.set(all)), noent_ok)
+        let cancelled = cancelled.map(|all| full_removal.set(all));
+        tolerate(context, "reapi_cli_partial_cancel", cancelled, noent_ok)
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "reapi_cli_partial_cancel", work) }
@@ -165,9 +188,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (mode, reserved, at, ov) = unsafe {
-            (Out::new(mode, "mode")?, Out::new(reserved, "reserved")?, Out::new(at, "at")?, Out::new(ov, "ov")?)
-        };
+        let (mode, reserved, at, ov) = unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
         let info = context.engine()?.info(jobid)?;
         mode.set_text(info.mode.as_str())?;
         reserved.set(info.mode == JobMode::Reserved);
@@ -194,17 +215,17 @@ unsafe fn do_match(
     // SAFETY: the caller's promise.
     let (reserved, r, at, ov, jobspec) = unsafe {
         (
-            Out::new(answer.reserved, "reserved")?,
-            Out::new(answer.r, "R")?,
-            Out::new(answer.at, "at")?,
-            Out::new(answer.ov, "ov")?,
+            Out::new(answer.reserved)?,
+            Out::new(answer.r)?,
+            Out::new(answer.at)?,
+            Out::new(answer.ov)?,
             text::read(jobspec, "jobspec")?,
         )
     };
+    let engine = context.engine()?;
     at.set(0);
     ov.set(0.0);
     let op = operation(op)?;
-    let engine = context.engine()?;
     let result = match jobid {
         Some(jobid) => engine.match_job(op, jobspec, jobid),
         None => engine.match_next(op, jobspec),
@@ -249,13 +270,13 @@ pub(crate) fn valid(jobid: u64) -> Result<u64, Failure> {
     Ok(jobid)
 }
 
-/// A job that is not there is no failure where the caller says so.
-fn tolerate(result: Result<(), Failure>, noent_ok: bool) -> Result<(), Failure> {
-    result.or_else(|failure| if noent_ok && failure.errno == errno::ENOENT { Ok(()) } else { Err(failure) })
-}
-
-/// A function that is known, and not offered.
-pub(super) fn not_offered(context: &mut Context, what: &str) -> Result<(), Failure> {
-    context.engine()?;
-    Err(Failure { errno: errno::ENOSYS, text: format!("{what}: not offered by this library") })
+/// A job that is not there is no failure where the caller says so; it is noted all the same.
+fn tolerate(context: &mut Context, function: &str, result: Result<(), Failure>, noent_ok: bool) -> Result<(), Failure> {
+    match result {
+        Err(failure) if noent_ok && failure.errno == errno::ENOENT => {
+            context.note(function, &failure.text);
+            Ok(())
+        }
+        other => other,
+    }
 }

@@ -6,7 +6,7 @@ use std::ptr;
 
 use fluxion_engine::{Engine, Reason};
 
-use super::{Context, Failure, call, text};
+use super::{Context, Failure, call, messages, text};
 use crate::bindings::reapi_cli_ctx_t;
 use crate::errno;
 
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_clone(ctx: *mut reapi_cli_ctx_t) -> *m
     let mut copy = ptr::null_mut();
     let work = |context: &mut Context| {
         let engine = Some(context.engine()?.clone());
-        copy = Box::into_raw(Box::new(Context { engine, messages: String::new() })).cast();
+        copy = Box::into_raw(Box::new(Context { engine })).cast();
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -58,6 +58,9 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
             return Err(Failure::invalid("the context has a graph already"));
         }
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
+        if engine.options().has_allowlist {
+            messages::note("WARN: allowlist unsupported\n");
+        }
         context.engine = Some(engine);
         Ok(())
     };
@@ -68,20 +71,17 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t) -> *mut c_char {
-    // SAFETY: the header's rules for ctx.
-    if let Some(context) = unsafe { ctx.cast::<Context>().as_ref() } {
-        text::copy(&context.messages)
-    } else {
+    if ctx.is_null() {
         errno::set(errno::EINVAL);
-        text::copy("ERROR: reapi_cli context is null\n")
+        return text::copy("ERROR: reapi_cli context is null\n");
     }
+    messages::read(text::copy)
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_clear_err_msg(ctx: *mut reapi_cli_ctx_t) {
-    // SAFETY: the header's rules for ctx.
-    if let Some(context) = unsafe { ctx.cast::<Context>().as_mut() } {
-        context.messages.clear();
+    if !ctx.is_null() {
+        messages::clear();
     }
 }

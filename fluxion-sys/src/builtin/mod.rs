@@ -24,7 +24,6 @@ const MESSAGES_BYTES_MAX: usize = 64 * 1024;
 #[derive(Default)]
 struct Context {
     engine: Option<Engine>,
-    messages: String,
 }
 
 /// Why a call fails: errno, and a text for people ("" if the errno says it all).
@@ -58,18 +57,48 @@ impl Failure {
 
 impl Context {
     fn engine(&mut self) -> Result<&mut Engine, Failure> {
-        self.engine.as_mut().ok_or_else(|| Failure::invalid("the context has no graph"))
+        self.engine.as_mut().ok_or_else(|| Failure::invalid(""))
     }
 
+    #[expect(clippy::unused_self, reason = "upstream's texts are said to belong to a context")]
     fn note(&mut self, function: &str, text: &str) {
-        if text.is_empty() {
-            return;
+        if !text.is_empty() {
+            // As upstream names them: most texts come from within.
+            let function = match function {
+                "reapi_cli_initialize" | "reapi_cli_find" => function,
+                other => other.strip_prefix("reapi_cli_").unwrap_or(other),
+            };
+            messages::note(&format!("{function}: ERROR: {text}\n"));
         }
-        let line = format!("{function}: ERROR: {text}\n");
-        if self.messages.len() + line.len() > MESSAGES_BYTES_MAX {
-            self.messages.clear();
-        }
-        self.messages.extend(line.chars().take(MESSAGES_BYTES_MAX / 4));
+    }
+}
+
+/// What went wrong, in words: like errno one text per thread. Upstream has one per process, so that a program finds it
+/// whichever of its contexts it asks; here threads do not get into each other's way.
+mod messages {
+    use std::cell::RefCell;
+
+    use super::MESSAGES_BYTES_MAX;
+
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+
+    pub(super) fn note(line: &str) {
+        TEXT.with_borrow_mut(|text| {
+            if text.len() + line.len() > MESSAGES_BYTES_MAX {
+                text.clear();
+            }
+            text.extend(line.chars().take(MESSAGES_BYTES_MAX / 4));
+        });
+    }
+
+    pub(super) fn read<T>(read: impl FnOnce(&str) -> T) -> T {
+        TEXT.with_borrow(|text| read(text))
+    }
+
+    pub(super) fn clear() {
+        TEXT.with_borrow_mut(String::clear);
     }
 }
 

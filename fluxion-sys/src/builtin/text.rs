@@ -15,7 +15,7 @@ unsafe extern "C" {
 /// `text` is NULL or ends in NUL, and stays unchanged for `'a`.
 pub(crate) unsafe fn read<'a>(text: *const c_char, name: &str) -> Result<&'a str, Failure> {
     if text.is_null() {
-        return Err(Failure::invalid(&format!("{name}: is NULL")));
+        return Err(Failure::invalid(""));
     }
     // SAFETY: not NULL, and the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
@@ -43,8 +43,8 @@ pub(crate) struct Out<T>(*mut T);
 impl<T> Out<T> {
     /// # Safety
     /// `target` is NULL or may be written to during the call.
-    pub(crate) unsafe fn new(target: *mut T, name: &str) -> Result<Self, Failure> {
-        if target.is_null() { Err(Failure::invalid(&format!("{name}: is NULL"))) } else { Ok(Out(target)) }
+    pub(crate) unsafe fn new(target: *mut T) -> Result<Self, Failure> {
+        if target.is_null() { Err(Failure::invalid("")) } else { Ok(Out(target)) }
     }
 
     pub(crate) fn set(&self, value: T) {

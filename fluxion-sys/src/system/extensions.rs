@@ -106,7 +106,7 @@ unsafe extern "C" fn usage(ctx: Ctx, rank: u32, json: TextOut) -> c_int {
     let work = |context: &mut Context| {
         let function = raw(context)?.usage;
         // SAFETY: a pointer by the header.
-        let json = unsafe { Out::new(json, "json")? };
+        let json = unsafe { Out::new(json)? };
         let mut answer = Owned::empty();
         // SAFETY: a place of our own.
         let result = unsafe {
@@ -131,7 +131,7 @@ unsafe fn ask(
     // SAFETY: the caller's promise.
     let into = unsafe {
         text::read(jobspec, "jobspec")?;
-        Out::new(into, "answer")?
+        Out::new(into)?
     };
     let mut answer = Owned::empty();
     // SAFETY: a place of our own, a string by the caller's promise.

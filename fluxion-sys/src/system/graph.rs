@@ -19,7 +19,7 @@ pub(super) unsafe extern "C" fn find(ctx: Ctx, criteria: Text, format: Text, r: 
             if !format.is_null() {
                 text::read(format, "format")?;
             }
-            Out::new(r, "R")?
+            Out::new(r)?
         };
         let function = context.raw().find.ok_or_else(absent)?;
         let mut found = Owned::empty();
@@ -58,8 +58,8 @@ pub(super) unsafe extern "C" fn stat(
         // SAFETY: pointers by the header.
         let (counts, times) = unsafe {
             (
-                [Out::new(v, "V")?, Out::new(e, "E")?, Out::new(j, "J")?],
-                [Out::new(load, "load")?, Out::new(min, "min")?, Out::new(max, "max")?, Out::new(avg, "avg")?],
+                [Out::new(v)?, Out::new(e)?, Out::new(j)?],
+                [Out::new(load)?, Out::new(min)?, Out::new(max)?, Out::new(avg)?],
             )
         };
         let function = context.raw().stat;
@@ -180,7 +180,7 @@ unsafe fn get(
     // SAFETY: the caller's promise.
     let into = unsafe {
         text::read(place, name)?;
-        Out::new(into, "status")?
+        Out::new(into)?
     };
     let function = function.ok_or_else(absent)?;
     let mut found = status::UP;

@@ -40,12 +40,8 @@ impl Answer {
     unsafe fn of(reserved: *mut bool, r: TextOut, at: *mut i64, ov: *mut f64, jobspec: Text) -> Result<Self, Failure> {
         // SAFETY: the caller's promise.
         unsafe {
-            let answer = Answer {
-                reserved: Out::new(reserved, "reserved")?,
-                r: Out::new(r, "R")?,
-                at: Out::new(at, "at")?,
-                ov: Out::new(ov, "ov")?,
-            };
+            let answer =
+                Answer { reserved: Out::new(reserved)?, r: Out::new(r)?, at: Out::new(at)?, ov: Out::new(ov)? };
             text::read(jobspec, "jobspec")?;
             answer.at.set(0);
             answer.ov.set(0.0);
@@ -103,7 +99,7 @@ pub(super) unsafe extern "C" fn match_allocate(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (jobid, answer) = unsafe { (Out::new(jobid, "jobid")?, Answer::of(reserved, r, at, ov, jobspec)?) };
+        let (jobid, answer) = unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
         let function = context.raw().match_allocate;
         let mut raw = Raw::new(0);
         // SAFETY: places of our own, a string by the header.
@@ -144,7 +140,7 @@ pub(super) unsafe extern "C" fn match_op(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let (jobid, answer) = unsafe { (Out::new(jobid, "jobid")?, Answer::of(reserved, r, at, ov, jobspec)?) };
+        let (jobid, answer) = unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
         let function = context.raw().match_op.ok_or_else(absent)?;
         let effect = known(match_op)?;
         let mut raw = Raw::new(0);
@@ -222,7 +218,7 @@ pub(super) unsafe extern "C" fn match_satisfy(ctx: Ctx, jobspec: Text, sat: *mut
         // SAFETY: pointers by the header.
         let (sat, ov) = unsafe {
             text::read(jobspec, "jobspec")?;
-            (Out::new(sat, "sat")?, Out::new(ov, "ov")?)
+            (Out::new(sat)?, Out::new(ov)?)
         };
         sat.set(false);
         let function = context.raw().match_satisfy.ok_or_else(absent)?;
@@ -255,7 +251,7 @@ pub(super) unsafe extern "C" fn update_allocate(
         // SAFETY: pointers by the header.
         let (at, ov, r_out) = unsafe {
             text::read(r, "R")?;
-            (Out::new(at, "at")?, Out::new(ov, "ov")?, Out::new(r_out, "R_out")?)
+            (Out::new(at)?, Out::new(ov)?, Out::new(r_out)?)
         };
         let function = context.raw().update_allocate;
         let (mut start, mut seconds, mut granted) = (0, 0.0, std::ptr::null());
@@ -315,7 +311,7 @@ pub(super) unsafe extern "C" fn partial_cancel(
         // SAFETY: pointers by the header.
         let full_removal = unsafe {
             only_exclusive(text::read(r, "R")?)?;
-            Out::new(full_removal, "full_removal")?
+            Out::new(full_removal)?
         };
         let function = context.raw().partial_cancel.ok_or_else(absent)?;
         let mut all = false;
@@ -343,9 +339,7 @@ pub(super) unsafe extern "C" fn info(
     let work = |context: &mut Context| {
         let jobid = jobs::valid(jobid)?;
         // SAFETY: pointers by the header.
-        let (mode, reserved, at, ov) = unsafe {
-            (Out::new(mode, "mode")?, Out::new(reserved, "reserved")?, Out::new(at, "at")?, Out::new(ov, "ov")?)
-        };
+        let (mode, reserved, at, ov) = unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
         let (state, raw) = ask_info(context, jobid)?;
         if std::str::from_utf8(state.bytes()).is_err() || state.is_null() {
             return Err(Failure { errno: errno::EFAULT, text: "the library succeeded without a mode".to_owned() });

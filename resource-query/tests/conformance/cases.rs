@@ -54,7 +54,7 @@ impl Corpus {
             let case: Value = serde_json::from_str(line).expect("a case is JSON");
             let expected = case["expected_output_file"].as_str().map_or_else(Vec::new, |file| {
                 let bytes = std::fs::read(folder.join(file)).expect("an expectation can be read");
-                if file.ends_with(".gz") { unzipped(&bytes) } else { bytes }
+                if Path::new(file).extension().is_some_and(|end| end == "gz") { unzipped(&bytes) } else { bytes }
             });
             Case::of(&case, case["expected_exit"].as_i64(), expected)
         });

@@ -11,6 +11,8 @@
 //! Only the containment subsystem is generated. Recipe edges of others, and what hangs on them, are passed over.
 
 mod recipe;
+#[cfg(test)]
+mod tests;
 
 use self::recipe::{EdgeRecipe, Method, Recipe, VertexRecipe};
 use crate::Error;

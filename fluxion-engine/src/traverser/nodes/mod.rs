@@ -105,8 +105,11 @@ struct Column {
 }
 
 impl NodeIndex {
-    /// The index of a graph, or `None` if nodes lie below nodes, or hold too many types.
+    /// The index of a graph, or `None` if it is no tree, if nodes lie below nodes, or if they hold too many types.
     pub(crate) fn new(graph: &Graph, schedule: &Schedule, now: i64) -> Option<Self> {
+        if graph.has_associations() {
+            return None;
+        }
         let mut index = NodeIndex {
             revision: graph.revision(),
             nodes: Vec::new(),

@@ -36,7 +36,7 @@ impl Plan {
     /// inside of slots, vertices of one type that count for different numbers.
     pub(crate) fn of(index: &NodeIndex, request: &Request) -> Option<Self> {
         let [top] = request.of_range(&request.top) else { return None };
-        if !request.unions.is_empty() || request.levels.iter().any(|level| level.exclusive == Some(false)) {
+        if request.levels.iter().any(|level| level.exclusive == Some(false)) {
             return None;
         }
         for level in &request.levels {
@@ -54,7 +54,8 @@ impl Plan {
             }
             TypeId::SLOT => match request.of_range(&top.with) {
                 [node] if node.kind == TypeId::NODE => {
-                    index.parent?;
+                    // The flexible traverser has its own way to form slots.
+                    index.parent.filter(|_| request.unions.is_empty())?;
                     let per_slot = fixed(node)?;
                     plan.of_node(index, request, node, true)?;
                     plan.target = top.count.max.checked_mul(per_slot)?;

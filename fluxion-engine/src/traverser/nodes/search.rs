@@ -95,12 +95,13 @@ impl Walk<'_> {
             }
             few.push(index.node(place));
         }
-        self.weights.sort(self.graph, parent, &mut few);
+        self.weights.put_in_order(self.graph, parent, &mut few);
         Some((parent, few))
     }
 
-    /// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen.
-    pub(crate) fn run_by_nodes(&mut self, index: &NodeIndex, plan: &Plan) -> Answer {
+    /// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen. `any`: whatever it is, if only there is
+    /// something wherever the walk finds something.
+    pub(crate) fn run_by_nodes(&mut self, index: &NodeIndex, plan: &Plan, any: bool) -> Answer {
         let down = self.policy.order() == Order::Descending;
         let request = self.request;
         let top = request.top.clone();
@@ -118,7 +119,7 @@ impl Walk<'_> {
         let mut complete = true;
         while let Some(place) = self.advance(&mut cursor) {
             let Some(bound) = self.bound(index, plan, place) else { continue };
-            if best.worst().is_some_and(|worst| bound > i128::from(worst)) {
+            if best.worst().is_some_and(|worst| any || bound > i128::from(worst)) {
                 complete = false;
                 break;
             }
@@ -149,7 +150,7 @@ impl Walk<'_> {
         self.refused |= cursor.skipped || !complete && (index.in_use > 0 || constrained);
         if complete {
             restore(gathered.get(kind), &mut looked);
-        } else if best.worst().zip(best.next).is_some_and(|(worst, next)| next <= worst) {
+        } else if !any && best.worst().zip(best.next).is_some_and(|(worst, next)| next <= worst) {
             return Answer::Unsure;
         }
         let mut found = gathered;

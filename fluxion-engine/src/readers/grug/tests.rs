@@ -1,0 +1,129 @@
+use std::fmt::Write as _;
+
+use super::read;
+use crate::Reason;
+use crate::graph::{Graph, PoolTypes};
+
+const KEYS: &str = r#"
+    <key id="root" for="node" attr.name="root" attr.type="int"><default>0</default></key>
+    <key id="d0" for="node" attr.name="type" attr.type="string"/>
+    <key id="basename" for="node" attr.name="basename" attr.type="string"/>
+    <key id="size" for="node" attr.name="size" attr.type="long"><default>1</default></key>
+    <key id="subsystem" for="node" attr.name="subsystem" attr.type="string"/>
+    <key id="e_subsystem" for="edge" attr.name="e_subsystem" attr.type="string"/>
+    <key id="scope" for="edge" attr.name="id_scope" attr.type="int"><default>0</default></key>
+    <key id="start" for="edge" attr.name="id_start" attr.type="int"/>
+    <key id="stride" for="edge" attr.name="id_stride" attr.type="int"/>
+    <key id="method" for="edge" attr.name="gen_method" attr.type="string"/>
+    <key id="scale" for="edge" attr.name="multi_scale" attr.type="int"><default>1</default></key>"#;
+
+fn recipe(body: &str) -> String {
+    format!(r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{KEYS}<graph id="g">{body}</graph></graphml>"#)
+}
+
+fn vertex(id: &str, data: &str) -> String {
+    let kind = if data.contains("\"d0\"") { String::new() } else { format!(r#"<data key="d0">{id}</data>"#) };
+    format!(r#"<node id="{id}">{kind}{data}</node>"#)
+}
+
+fn edge(source: &str, target: &str, data: &[(&str, i64)]) -> String {
+    let mut all = String::new();
+    for (key, value) in data {
+        write!(all, r#"<data key="{key}"> {value} </data>"#).expect("a String takes everything");
+    }
+    let data = all;
+    format!(r#"<edge source="{source}" target="{target}">{data}</edge>"#)
+}
+
+fn paths(graph: &Graph) -> Vec<String> {
+    graph.vertices().map(|vertex| graph.path(vertex)).collect()
+}
+
+#[test]
+fn generates_level_by_level_with_shared_and_own_numbers() {
+    let body = [
+        vertex("cluster", r#"<data key="root">1</data><data key="basename">tiny</data>"#),
+        vertex("rack", ""),
+        vertex("node", ""),
+        vertex("core", r#"<data key="size">4</data>"#),
+        edge("cluster", "rack", &[("scale", 2)]),
+        edge("rack", "node", &[("scale", 2), ("scope", 1)]),
+        edge("node", "core", &[("scale", 2), ("start", 5)]),
+    ]
+    .concat();
+    let graph = read(&recipe(&body), PoolTypes::default()).unwrap();
+    assert_eq!(
+        paths(&graph)[..8],
+        [
+            "/tiny0",
+            "/tiny0/rack0",
+            "/tiny0/rack1",
+            "/tiny0/rack0/node0",
+            "/tiny0/rack0/node1",
+            "/tiny0/rack1/node2",
+            "/tiny0/rack1/node3",
+            "/tiny0/rack0/node0/core5",
+        ]
+    );
+    let ranks: Vec<i32> = graph.vertices().map(|vertex| graph.rank(vertex)).collect();
+    assert_eq!(ranks[..8], [-1, -1, -1, 0, 1, 2, 3, -1]);
+    let last = graph.vertices().last().unwrap();
+    assert_eq!((graph.uniq_id(last), graph.size(last)), (14, 4));
+}
+
+#[test]
+fn strides_spread_shared_numbers_and_no_number_leaves_the_name_alone() {
+    let body = [
+        vertex("cluster", r#"<data key="root">1</data>"#),
+        vertex("node", ""),
+        vertex("core", ""),
+        vertex("disk", ""),
+        edge("cluster", "node", &[("scale", 2)]),
+        edge("node", "core", &[("scale", 2), ("scope", 1), ("stride", 10), ("start", 1)]),
+        edge("cluster", "disk", &[("start", -1)]),
+    ]
+    .concat();
+    let graph = read(&recipe(&body), PoolTypes::default()).unwrap();
+    let names: Vec<_> = graph.vertices().map(|vertex| graph.name(vertex).into_owned()).collect();
+    assert_eq!(names, ["cluster0", "node0", "node1", "core1", "core11", "core21", "core31", "disk"]);
+}
+
+#[test]
+fn other_subsystems_are_passed_over() {
+    let power = r#"<data key="subsystem">power</data><data key="root">1</data>"#;
+    let body = [
+        vertex("cluster", r#"<data key="root">1</data>"#),
+        vertex("node", ""),
+        vertex("panel", power),
+        edge("cluster", "node", &[]),
+        edge("panel", "node", &[]).replace("</edge>", r#"<data key="e_subsystem">power</data></edge>"#),
+    ]
+    .concat();
+    assert_eq!(paths(&read(&recipe(&body), PoolTypes::default()).unwrap()), ["/cluster0", "/cluster0/node0"]);
+}
+
+#[test]
+fn refuses_and_says_where() {
+    let cluster = vertex("cluster", r#"<data key="root">1</data>"#);
+    let node = vertex("node", "");
+    for (body, says) in [
+        (format!("{cluster}{}", edge("cluster", "gone", &[])), "target: there is no node \"gone\""),
+        (format!("{cluster}{cluster}"), "line 12: <node>: id: \"cluster\" is used twice"),
+        (format!("{cluster}{node}{}", edge("cluster", "node", &[("colour", 1)])), "key: unknown \"colour\""),
+        (format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", -1)])), "multi_scale: \"-1\" is no number"),
+        (format!("{cluster}{node}{}", edge("cluster", "node", &[("method", 1)])), "gen_method: unknown \"1\""),
+        (
+            format!("{cluster}{node}{}", edge("cluster", "node", &[("scale", i64::MAX)])),
+            "<edge>: makes more than 268435456 vertices",
+        ),
+        (vertex("cluster", r#"<data key="size">many</data>"#), "size: \"many\""),
+        (node, "no vertices"),
+    ] {
+        let error = read(&recipe(&body), PoolTypes::default()).unwrap_err();
+        assert_eq!(error.reason, Reason::Invalid);
+        assert!(error.text.contains(says), "{error}");
+    }
+    for text in ["", "<", "{}", "<a/>", "<graphml/>"] {
+        assert!(read(text, PoolTypes::default()).is_err(), "{text}");
+    }
+}

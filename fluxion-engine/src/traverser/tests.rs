@@ -1,0 +1,122 @@
+//! Small machines, of whole vertices and of pools.
+
+use crate::{Engine, MatchOp, Reason};
+
+/// Two nodes of two sockets with two cores each, and a GPU; memory is a pool.
+fn machine(policy: &str, format: &str) -> Engine {
+    let mut nodes =
+        vec![r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}}"#.to_owned()];
+    let mut edges = Vec::new();
+    let mut add = |parent: usize, kind: &str, id: usize, rank: usize, size: u64, path: &str| {
+        let uniq = nodes.len();
+        nodes.push(format!(
+            r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{id},"rank":{rank},"size":{size},"paths":{{"containment":"{path}"}}}}}}"#
+        ));
+        edges.push(format!(r#"{{"source":"{parent}","target":"{uniq}"}}"#));
+        uniq
+    };
+    for rank in 0..2 {
+        let node_path = format!("/cluster0/node{rank}");
+        let node = add(0, "node", rank, rank, 1, &node_path);
+        for socket in 0..2 {
+            let path = format!("{node_path}/socket{socket}");
+            let parent = add(node, "socket", socket, rank, 1, &path);
+            for core in 2 * socket..2 * socket + 2 {
+                add(parent, "core", core, rank, 1, &format!("{path}/core{core}"));
+            }
+        }
+        add(node, "gpu", 0, rank, 1, &format!("{node_path}/gpu0"));
+        add(node, "memory", 0, rank, 100, &format!("{node_path}/memory0"));
+    }
+    let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+    let options = format!(
+        r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","pool_types":["memory"]}}"#
+    );
+    Engine::new(&graph, &options).unwrap()
+}
+
+fn spec(resources: &str, duration: u64) -> String {
+    format!(
+        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{duration}}}}}}}"#
+    )
+}
+
+fn slot(count: u64, with: &str) -> String {
+    format!(r#"{{"type":"slot","label":"s","count":{count},"with":[{with}]}}"#)
+}
+
+fn of(kind: &str, count: u64) -> String {
+    format!(r#"{{"type":"{kind}","count":{count}}}"#)
+}
+
+fn node_of(count: u64, inner: &str) -> String {
+    format!(r#"{{"type":"node","count":{count},"with":[{inner}]}}"#)
+}
+
+#[test]
+fn units_of_a_pool_and_whole_vertices_go_together() {
+    let mut engine = machine("lonode", "jgf");
+    let ask = |slots, memory| spec(&node_of(1, &slot(slots, &format!("{},{}", of("gpu", 1), of("memory", memory)))), 0);
+    let granted = engine.match_job(MatchOp::Allocate, &ask(1, 60), 5).unwrap();
+    assert!(
+        granted.r.contains(r#""type": "memory", "id": 0, "rank": 0, "exclusive": true, "size": 60"#),
+        "{}",
+        granted.r
+    );
+    assert_eq!(engine.usage(0).unwrap().pools[0].used, 60);
+    engine.match_job(MatchOp::Allocate, &ask(1, 100), 6).unwrap();
+    assert_eq!(engine.match_job(MatchOp::Allocate, &ask(1, 1), 7).unwrap_err().reason, Reason::Busy);
+    engine.cancel(5).unwrap();
+    assert_eq!(engine.usage(0).unwrap().pools[0].used, 0);
+    assert_eq!(engine.match_job(MatchOp::Allocate, &ask(1, 101), 7).unwrap_err().reason, Reason::Busy);
+    assert_eq!(
+        engine.match_job(MatchOp::AllocateWithSatisfiability, &ask(1, 101), 7).unwrap_err().reason,
+        Reason::Unsatisfiable
+    );
+    engine.match_job(MatchOp::Allocate, &ask(1, 100), 7).unwrap();
+}
+
+#[test]
+fn a_node_whose_units_are_in_use_is_not_had_alone() {
+    let mut engine = machine("lonode", "simple");
+    let units = spec(&slot(1, &of("memory", 1)), 60);
+    let node = spec(&slot(1, &of("node", 1)), 60);
+    engine.match_job(MatchOp::Allocate, &units, 1).unwrap();
+    let granted = engine.match_job(MatchOp::Allocate, &node, 2).unwrap();
+    assert_eq!(granted.r, "      ------node1[1:x]\n      ---cluster0[1:s]\n");
+    assert_eq!(engine.match_job(MatchOp::Allocate, &node, 3).unwrap_err().reason, Reason::Busy);
+    let later = engine.match_job(MatchOp::AllocateOrElseReserve, &node, 3).unwrap();
+    assert_eq!((later.at, later.reserved), (60, true));
+}
+
+#[test]
+fn what_a_vertex_chose_far_below_it_is_lost_as_upstream_loses_it() {
+    let mut engine = machine("lonode", "simple");
+    // The slot is formed at a socket, and chosen by the node: nothing marks the way between them.
+    let far = spec(&node_of(1, &slot(1, &of("core", 1))), 60);
+    let reason = engine.match_next(MatchOp::Allocate, &far).unwrap_err().reason;
+    assert!(matches!(reason, Reason::Nothing | Reason::Busy), "{reason:?}");
+    let near = spec(&slot(1, &of("core", 1)), 60);
+    let granted = engine.match_next(MatchOp::Allocate, &near).unwrap();
+    assert!(granted.r.contains("core0[1:x]") && granted.r.contains("socket0[1:s]"), "{}", granted.r);
+}
+
+#[test]
+fn the_clock_does_not_free_what_is_overdue() {
+    let mut engine = machine("lonode", "simple");
+    let both = spec(&slot(2, &of("node", 1)), 60);
+    engine.match_job(MatchOp::Allocate, &both, 1).unwrap();
+    engine.set_time(100);
+    assert_eq!(engine.match_job(MatchOp::Allocate, &both, 2).unwrap_err().reason, Reason::Busy);
+    engine.cancel(1).unwrap();
+    assert_eq!(engine.match_job(MatchOp::Allocate, &both, 2).unwrap().at, 100);
+}
+
+#[test]
+fn siblings_of_one_type_are_named() {
+    let mut engine = machine("lonode", "simple");
+    let twice = node_of(1, &format!("{},{}", of("gpu", 1), of("gpu", 1)));
+    let error = engine.match_next(MatchOp::Allocate, &spec(&slot(1, &twice), 60)).unwrap_err();
+    assert_eq!(error.reason, Reason::Busy);
+    assert!(error.text.contains("gpu"), "{error}");
+}

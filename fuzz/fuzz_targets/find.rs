@@ -1,0 +1,19 @@
+//! Criteria of find, paths, and sets of ranks.
+#![no_main]
+
+use fluxion_engine::MatchFormat;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut engine = fluxion_fuzz::engine("jgf");
+    for format in [MatchFormat::Jgf, MatchFormat::Simple, MatchFormat::Rv1, MatchFormat::JgfShorthand] {
+        let _ = engine.find(text, format, true);
+    }
+    let _ = engine.status(text);
+    let _ = engine.rank_status(text);
+    let _ = engine.set_property(text, text, text);
+    let _ = engine.set_status(text, false);
+    let _ = engine.set_rank_status(text, false);
+    let _ = engine.find("status=down", MatchFormat::Rlite, false);
+});

@@ -1,0 +1,19 @@
+//! R, in every form: what a job has, and what it gives back.
+#![no_main]
+
+use fluxion_engine::{JobMode, UpdateReader};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut engine = fluxion_fuzz::engine("rv1_nosched");
+    let _ = engine.partial_cancel(1, text);
+    let _ = engine.update_allocate(50, text);
+    for (id, reader) in [(51, UpdateReader::Jgf), (52, UpdateReader::JgfShorthand), (53, UpdateReader::Rv1exec)] {
+        let _ = engine.update(id, text, reader, 0, 60, JobMode::Allocated);
+        let _ = engine.partial_cancel_with(2, text, reader);
+    }
+    for (job, _) in engine.jobs() {
+        let _ = engine.cancel(job);
+    }
+});

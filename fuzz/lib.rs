@@ -1,0 +1,64 @@
+//! What the targets share: small graphs with jobs on them.
+
+use fluxion_engine::{Engine, MatchOp};
+
+/// Two racks of two nodes with cores, a GPU and memory; one job runs, one waits.
+pub fn engine(format: &str) -> Engine {
+    engine_with(format, "lonode", "simple")
+}
+
+/// The same under another policy and traverser.
+pub fn engine_with(format: &str, policy: &str, traverser: &str) -> Engine {
+    let options = format!(
+        r#"{{"load_format":"grug","matcher_policy":"{policy}","traverser_policy":"{traverser}","match_format":"{format}",
+        "prune_filters":"ALL:core,ALL:node,ALL:gpu"}}"#
+    );
+    let mut engine = Engine::new(GRAPH, &options).expect("the graph is good");
+    for spec in [spec("node", 1, 60), spec("core", 3, 100), spec("node", 4, 10)] {
+        let _ = engine.match_next(MatchOp::AllocateOrElseReserve, &spec);
+    }
+    engine
+}
+
+/// Nodes whose cpu and memory are divisible.
+pub fn pools() -> Engine {
+    let options = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"placement","pool_types":["*"]}"#;
+    Engine::new(POOLS, options).expect("the graph is good")
+}
+
+/// A jobspec that asks for slots of one thing.
+pub fn spec(kind: &str, count: u32, seconds: u32) -> String {
+    format!(
+        r#"{{"version":1,"resources":[{{"type":"slot","count":{count},"label":"s","with":[{{"type":"{kind}","count":1}}]}}],
+        "tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{seconds}}}}}}}"#
+    )
+}
+
+/// Whether the numbers in a text are small enough together, so that a few lines do not ask for billions of vertices.
+pub fn is_modest(text: &str) -> bool {
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let product = numbers.map(|digits| digits.parse::<f64>().unwrap_or(f64::INFINITY).max(1.0)).product::<f64>();
+    product < 1e6
+}
+
+const GRAPH: &str = r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="root" for="node" attr.name="root" attr.type="int"><default>0</default></key>
+<key id="type" for="node" attr.name="type" attr.type="string"/>
+<key id="size" for="node" attr.name="size" attr.type="long"><default>1</default></key>
+<key id="id_scope" for="edge" attr.name="id_scope" attr.type="int"><default>1</default></key>
+<key id="multi_scale" for="edge" attr.name="multi_scale" attr.type="int"><default>2</default></key>
+<graph id="g"><node id="c"><data key="root">1</data><data key="type">cluster</data></node>
+<node id="r"><data key="type">rack</data></node><node id="n"><data key="type">node</data></node>
+<node id="k"><data key="type">core</data></node><node id="g"><data key="type">gpu</data></node>
+<node id="m"><data key="type">memory</data><data key="size">4</data></node>
+<edge source="c" target="r"/><edge source="r" target="n"/><edge source="n" target="k"/>
+<edge source="n" target="g"><data key="multi_scale">1</data></edge><edge source="n" target="m"/>
+</graph></graphml>"#;
+
+const POOLS: &str = r#"{"graph":{"nodes":[
+{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/cluster0"}}},
+{"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/cluster0/node0"}}},
+{"id":"2","metadata":{"type":"cpu","id":0,"rank":0,"size":4000,"paths":{"containment":"/cluster0/node0/cpu0"}}},
+{"id":"3","metadata":{"type":"node","id":1,"rank":1,"paths":{"containment":"/cluster0/node1"}}},
+{"id":"4","metadata":{"type":"cpu","id":1,"rank":1,"size":2000,"paths":{"containment":"/cluster0/node1/cpu1"}}}],
+"edges":[{"source":"0","target":"1"},{"source":"1","target":"2"},{"source":"0","target":"3"},{"source":"3","target":"4"}]}}"#;

@@ -119,24 +119,24 @@ fn one_core_in_a_node() -> CString {
 fn cores(table: &mut Table, nodes: u64) {
     let graph = jgf(nodes, CORES);
     let name = |what: &str| format!("{what}, {nodes} nodes of cores");
-    let (at, first) = if nodes > 1_000 { (40.0, 20.0) } else { (30.0, 15.0) };
+    let large = nodes > 1_000;
     for policy in ["lonode", "hinode", "high", "low", "locality", "first"] {
-        let target = if policy == "first" { first } else { at };
+        let target = match policy {
+            "first" => Some(if large { 20.0 } else { 15.0 }),
+            "lonode" => Some(if large { 40.0 } else { 30.0 }),
+            _ => Some(30.0).filter(|_| !large),
+        };
         let mut context = Context::new("jgf", policy, &graph, "");
-        table.matching(&name(&format!("1 core, {policy}")), Some(target), &mut context, &one_core());
-        table.matching(
-            &name(&format!("1 core in 1 node, {policy}")),
-            Some(target),
-            &mut context,
-            &one_core_in_a_node(),
-        );
+        table.matching(&name(&format!("1 core, {policy}")), target, &mut context, &one_core());
+        table.matching(&name(&format!("1 core in 1 node, {policy}")), target, &mut context, &one_core_in_a_node());
         if ["lonode", "high"].contains(&policy) {
             let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
             table.matching(&name(&format!("4 whole nodes, {policy}")), Some(150.0), &mut context, &spec);
             let spec = jobspec(&slots(4, &[("node", 1)]), HOUR, "");
             table.matching(&name(&format!("4 slots of a node, {policy}")), Some(150.0), &mut context, &spec);
             let spec = jobspec(&slots(1, &[("core", 4), ("gpu", 1), ("memory", 1)]), HOUR, "");
-            table.matching(&name(&format!("4 cores, 1 GPU, memory, {policy}")), Some(30.0), &mut context, &spec);
+            let target = Some(30.0).filter(|_| policy == "lonode");
+            table.matching(&name(&format!("4 cores, 1 GPU, memory, {policy}")), target, &mut context, &spec);
             let spec = jobspec(&slots(1, &[("core", 1)]), HOUR, r#"{"properties":["arm"]}"#);
             table.matching(&name(&format!("1 core with a property, {policy}")), None, &mut context, &spec);
             let rank = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-35"}}],"nodelist":["node0"],"starttime":0,"expiration":3600}}"#;
@@ -248,7 +248,12 @@ fn pools(table: &mut Table, nodes: u64) {
     let mut context = Context::new("jgf", "lonode", &graph, POOLS);
     let arm = r#"{"properties":["arm"]}"#;
     let gang = |count: u64| slots(count, &[("cpu", 8_000), ("memory", 1 << 30), ("pods", 1)]);
-    table.matching(&name("gang of 8 with a property"), Some(100.0), &mut context, &jobspec(&gang(8), HOUR, arm));
+    table.matching(
+        &name("gang of 8 with a property"),
+        Some(100.0).filter(|_| nodes == 1_000),
+        &mut context,
+        &jobspec(&gang(8), HOUR, arm),
+    );
     if nodes >= 5_000 {
         table.matching(&name("gang of 5000"), Some(10_000.0), &mut context, &jobspec(&gang(5_000), HOUR, ""));
     }

@@ -263,6 +263,7 @@ impl Graph {
     /// Gives a vertex a property, or the property another value.
     pub fn set_property(&mut self, vertex: VertexId, name: &str, value: &str) {
         self.changes.properties = true;
+        self.pools.admitted.forget();
         let mut all = self.properties(vertex).clone();
         all.push((name.into(), value.into()));
         let set = self.texts.intern_set(all.iter().map(|(name, value)| (&**name, &**value)));

@@ -102,14 +102,12 @@ fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
     }
 }
 
-/// Goes down from `last`, many keys at a time, as long as all of them are above the pivot.
+/// Goes down from `last`, some keys at a time, as long as all of them are above the pivot. Does not come to `middle`, whose key
+/// was swapped.
 fn skip_above(keys: &[i32], first: usize, mut last: usize, middle: usize, pivot: i32) -> usize {
-    const STEP: usize = 64;
-    while last >= first + STEP && !(last - STEP..last).contains(&middle) {
-        let lowest = keys[last - STEP..last].iter().fold(i32::MAX, |lowest, key| lowest.min(*key));
-        if lowest <= pivot {
-            break;
-        }
+    const STEP: usize = 8;
+    let floor = if last > middle { first.max(middle + 1) } else { first };
+    while last >= floor + STEP && keys[last - STEP..last].iter().map(|key| i32::from(*key <= pivot)).sum::<i32>() == 0 {
         last -= STEP;
     }
     last

@@ -19,7 +19,6 @@ mod plan;
 mod search;
 mod tree;
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use lists::{Journal, Lists};
@@ -27,14 +26,12 @@ pub(crate) use plan::Plan;
 pub(crate) use search::Answer;
 use tree::Tree;
 
+use crate::admitted::Admitted;
 use crate::bits::Bits;
 use crate::constraint::Constraint;
 use crate::graph::{ByVertex, Graph, TypeId, VertexId};
 use crate::schedule::Schedule;
 use crate::traverser::Policy;
-
-/// Constraints of which is remembered which nodes they admit.
-const CONSTRAINTS_MAX: usize = 16;
 
 /// Stands for a type that no node has.
 const NO_COLUMN: u8 = u8::MAX;
@@ -89,7 +86,7 @@ pub(crate) struct NodeIndex {
     in_use: usize,
     now: i64,
     /// Which nodes a constraint admits, for those asked last.
-    admitted: RefCell<Vec<(Constraint, Arc<Bits>)>>,
+    admitted: Admitted,
 }
 
 /// What is known of the vertices of a type below nodes.
@@ -129,7 +126,7 @@ impl NodeIndex {
             rows: Tree::default(),
             in_use: 0,
             now,
-            admitted: RefCell::default(),
+            admitted: Admitted::default(),
         };
         let mut outside = vec![false; graph.types().len()];
         index.find_nodes(graph, graph.root(), &mut outside);
@@ -157,7 +154,7 @@ impl NodeIndex {
 
     /// Forgets which nodes constraints admit: properties have changed.
     pub(crate) fn forget_constraints(&mut self) {
-        self.admitted.get_mut().clear();
+        self.admitted.forget();
         self.lists.clear();
     }
 
@@ -193,21 +190,15 @@ impl NodeIndex {
 
     /// The nodes that a constraint admits.
     pub(crate) fn admitted(&self, graph: &Graph, constraint: &Constraint) -> Arc<Bits> {
-        let mut known = self.admitted.borrow_mut();
-        if let Some(at) = known.iter().position(|(other, _)| other == constraint) {
-            known[..=at].rotate_right(1);
-            return Arc::clone(&known[0].1);
-        }
-        let mut bits = Bits::empty(self.nodes.len());
-        for (place, node) in self.nodes.iter().enumerate() {
-            if constraint.admits(&graph.subject(*node)) {
-                bits.insert(place);
+        self.admitted.get(constraint, || {
+            let mut bits = Bits::empty(self.nodes.len());
+            for (place, node) in self.nodes.iter().enumerate() {
+                if constraint.admits(&graph.subject(*node)) {
+                    bits.insert(place);
+                }
             }
-        }
-        let bits = Arc::new(bits);
-        known.truncate(CONSTRAINTS_MAX - 1);
-        known.insert(0, (constraint.clone(), Arc::clone(&bits)));
-        bits
+            bits
+        })
     }
 
     /// When its rows were brought up to date.

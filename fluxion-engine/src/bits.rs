@@ -59,6 +59,27 @@ impl Bits {
         }
     }
 
+    pub(crate) fn contains(&self, at: usize) -> bool {
+        self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    /// The first position from `at` on.
+    pub(crate) fn first_from(&self, at: usize) -> Option<usize> {
+        let first = *self.0.get(at / 64)? & (u64::MAX << (at % 64));
+        let rest = self.0[at / 64 + 1..].iter().copied();
+        let (word, bits) = (at / 64..).zip(std::iter::once(first).chain(rest)).find(|(_, bits)| *bits != 0)?;
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
+
+    /// The last position up to `at`.
+    pub(crate) fn last_to(&self, at: usize) -> Option<usize> {
+        let end = self.0.len().min(at / 64 + 1);
+        (0..end).rev().find_map(|word| {
+            let bits = if word == at / 64 { self.0[word] & (u64::MAX >> (63 - at % 64)) } else { self.0[word] };
+            (bits != 0).then(|| word * 64 + 63 - bits.leading_zeros() as usize)
+        })
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -134,6 +155,9 @@ mod tests {
             }
         }
         assert_eq!(bits.iter().collect::<Vec<_>>(), [0, 43, 86, 129]);
+        assert_eq!([bits.first_from(0), bits.first_from(1), bits.first_from(130)], [Some(0), Some(43), None]);
+        assert_eq!([bits.last_to(129), bits.last_to(128), bits.last_to(42)], [Some(129), Some(86), Some(0)]);
+        assert_eq!([bits.contains(86), bits.contains(87), bits.contains(1_000)], [true, false, false]);
         assert_eq!(bits.iter().rev().collect::<Vec<_>>(), [129, 86, 43, 0]);
     }
 }

@@ -18,6 +18,7 @@
 //! | `writer` | grants as text |
 //! | `engine` | graph, jobs and time together: the operations that the C ABI offers |
 
+mod admitted;
 mod bits;
 mod constraint;
 mod engine;

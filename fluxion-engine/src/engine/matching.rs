@@ -125,6 +125,7 @@ impl Engine {
             return Err(Error { reason: Reason::Exists, text: format!("job {job}: exists already") });
         }
         let ask = self.ask(spec)?;
+        self.refresh_index();
         if let Some(queue) = &spec.queue {
             self.writer.set_queue(queue);
         }

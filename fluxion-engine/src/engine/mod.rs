@@ -13,6 +13,8 @@ mod partial;
 mod report;
 mod status;
 mod update;
+#[cfg(test)]
+mod walks;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +30,7 @@ use crate::jobspec::{Jobspec, Resource};
 use crate::pools::{Claim, SlotShape};
 use crate::schedule::{Filters, Schedule, Term, Touch};
 use crate::time::End;
+use crate::traverser::nodes::NodeIndex;
 use crate::traverser::weights::Weights;
 use crate::traverser::{Policy, Request, Traversal, Traverser};
 use crate::writer::Writer;
@@ -45,6 +48,12 @@ pub struct Engine {
     graph: Graph,
     schedule: Schedule,
     weights: Weights,
+    /// What spares walks over all nodes; made when it is needed.
+    index: Option<Box<NodeIndex>>,
+    /// The revision of the graph that cannot have one.
+    unindexed: Option<u64>,
+    /// Walk in any case: for tests.
+    walks_always: bool,
     writer: Writer,
     options: Options,
     jobs: BTreeMap<u64, Job>,
@@ -128,10 +137,13 @@ impl Engine {
         // As upstream: a node that the document has down is counted off twice.
         let nodes = graph.vertices().filter(|vertex| graph.is_node(*vertex));
         let nodes_up = nodes.map(|node| if graph.is_marked_up(node) { 1 } else { -1 }).sum();
-        Ok(Engine {
+        let mut engine = Engine {
             graph,
             schedule,
             weights,
+            index: None,
+            unindexed: None,
+            walks_always: false,
             writer: Writer::default(),
             options,
             jobs: BTreeMap::new(),
@@ -144,7 +156,10 @@ impl Engine {
             exclusive_kinds: Vec::new(),
             last_was_busy: Cell::new(false),
             charged: None,
-        })
+        };
+        // Now, so that the first match does not take longer than others.
+        engine.refresh_index();
+        Ok(engine)
     }
 
     /// The graph.
@@ -273,12 +288,38 @@ impl Engine {
             graph: &self.graph,
             schedule: &self.schedule,
             weights: &self.weights,
+            index: self.index.as_deref().filter(|index| index.is_of(&self.graph) && !self.graph.has_other_properties()),
+            index_is_fresh: !self.schedule.is_touched() && !self.graph.is_marked(),
             policy,
             traverser: self.options.traverser,
             now: self.now,
             nodes_up: self.nodes_up,
             exclusive_kinds: &self.exclusive_kinds,
             busy: &self.last_was_busy,
+        }
+    }
+
+    /// Brings the index up to date, so that a search may use it.
+    fn refresh_index(&mut self) {
+        if self.walks_always || self.graph.has_pool_types() {
+            return;
+        }
+        let (touched, (properties, marked)) = (self.schedule.take_touched(), self.graph.take_changes());
+        let (graph, schedule) = (&self.graph, &self.schedule);
+        match (self.index.as_deref_mut().filter(|index| index.is_of(graph)), touched) {
+            (Some(index), Some(touched)) => {
+                index.refresh(graph, schedule, &touched);
+                index.refresh(graph, schedule, &marked);
+                index.advance(graph, schedule, self.now);
+                if properties {
+                    index.forget_constraints();
+                }
+            }
+            _ if self.unindexed == Some(graph.revision()) => {}
+            _ => {
+                self.index = NodeIndex::new(graph, schedule, self.now).map(Box::new);
+                self.unindexed = Some(graph.revision()).filter(|_| self.index.is_none());
+            }
         }
     }
 

@@ -21,6 +21,11 @@ impl Graph {
         if self.associations.is_empty() { &[] } else { self.associations.get(&vertex).map_or(&[], Vec::as_slice) }
     }
 
+    /// Whether any vertex is led to by more than its parent.
+    pub(crate) fn has_associations(&self) -> bool {
+        !self.associations.is_empty()
+    }
+
     pub(super) fn associate(&mut self, from: VertexId, to: VertexId) {
         self.associations.entry(from).or_default().push(to);
         self.edge_count += 1;

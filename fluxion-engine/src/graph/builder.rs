@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::index::Index;
 use super::text::{PropertySet, TextId, Texts};
 use super::types::TypeId;
-use super::{Cold, Graph, Hot, PoolTypes, Types, VertexId, flag};
+use super::{Changes, Cold, Graph, Hot, PoolTypes, Types, VertexId, flag};
 use crate::Error;
 use crate::pools::Pools;
 
@@ -91,6 +91,7 @@ impl Builder {
             edge_count: 0,
             pool_types,
             pools: Pools::default(),
+            changes: Changes::default(),
         };
         Builder { graph, edges: Vec::with_capacity(vertices), paths: GivenPaths::default() }
     }
@@ -217,6 +218,7 @@ impl Graph {
     pub(super) fn push(&mut self, vertex: NewVertex) -> Result<VertexId, Error> {
         let id = u32::try_from(self.hot.len()).ok().filter(|id| *id < VertexId::NONE.0).map(VertexId);
         let id = id.ok_or_else(|| Error::invalid("graph: more than 2^32-2 vertices"))?;
+        self.changes.revision += 1;
         self.hot.push(Hot {
             id: vertex.id,
             size: vertex.size,

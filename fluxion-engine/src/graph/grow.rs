@@ -37,6 +37,7 @@ impl Graph {
             return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.path(top))));
         };
         let mut losers = Vec::new();
+        self.changes.revision += 1;
         // Children first, so that a pool still finds its node's row.
         for id in self.subtree(top).into_iter().rev() {
             if self.is_pool(id) {
@@ -85,6 +86,7 @@ impl Graph {
             self.hot[id.index()].flags |= flag::POOL;
             self.link(node, id);
         } else {
+            self.changes.revision += 1;
             // Several pools of a type on one node count as one; the first then stands for all of them.
             for (at, id) in pools.iter().enumerate() {
                 self.hot[id.index()].size = if at == 0 { size } else { 0 };

@@ -18,6 +18,7 @@
 
 mod associations;
 mod builder;
+mod by_vertex;
 mod grow;
 mod index;
 mod text;
@@ -25,6 +26,8 @@ mod types;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+pub(crate) use by_vertex::ByVertex;
 
 pub use builder::{Builder, NewVertex};
 pub use text::{Properties, PropertySet, TextId};
@@ -108,6 +111,21 @@ pub struct Graph {
     edge_count: usize,
     pool_types: PoolTypes,
     pub(crate) pools: Pools,
+    changes: Changes,
+}
+
+/// So many marks are remembered one by one.
+const MARKED_MAX: usize = 65_536;
+
+/// What has changed, for those who keep something that follows from the graph.
+#[derive(Debug, Clone, Default)]
+struct Changes {
+    /// Goes up whenever there are other vertices than before.
+    revision: u64,
+    /// Properties have changed since somebody asked last.
+    properties: bool,
+    /// Vertices that were marked up or down since somebody asked last.
+    marked: Vec<VertexId>,
 }
 
 impl VertexId {
@@ -244,6 +262,8 @@ impl Graph {
 
     /// Gives a vertex a property, or the property another value.
     pub fn set_property(&mut self, vertex: VertexId, name: &str, value: &str) {
+        self.changes.properties = true;
+        self.pools.admitted.forget();
         let mut all = self.properties(vertex).clone();
         all.push((name.into(), value.into()));
         let set = self.texts.intern_set(all.iter().map(|(name, value)| (&**name, &**value)));
@@ -289,6 +309,26 @@ impl Graph {
         out.push_str(&self.name(vertex));
     }
 
+    /// Goes up whenever there are other vertices than before.
+    pub(crate) fn revision(&self) -> u64 {
+        self.changes.revision
+    }
+
+    /// Whether vertices were marked since the last call of [`Graph::take_changes`].
+    pub(crate) fn is_marked(&self) -> bool {
+        !self.changes.marked.is_empty()
+    }
+
+    /// Whether properties have changed since the last call of [`Graph::take_changes`].
+    pub(crate) fn has_other_properties(&self) -> bool {
+        self.changes.properties
+    }
+
+    /// Whether properties have changed since the last call, and which vertices were marked up or down.
+    pub(crate) fn take_changes(&mut self) -> (bool, Vec<VertexId>) {
+        (std::mem::take(&mut self.changes.properties), std::mem::take(&mut self.changes.marked))
+    }
+
     /// Whether it is a node.
     pub fn is_node(&self, vertex: VertexId) -> bool {
         self.kind(vertex) == TypeId::NODE
@@ -318,6 +358,12 @@ impl Graph {
 
     /// Marks a vertex up or down.
     pub fn set_up(&mut self, vertex: VertexId, up: bool) {
+        if self.changes.marked.len() == MARKED_MAX {
+            // Nobody asks. Should somebody later: all may be different.
+            self.changes.marked.clear();
+            self.changes.revision += 1;
+        }
+        self.changes.marked.push(vertex);
         let flags = &mut self.hot[vertex.index()].flags;
         *flags = if up { *flags & !flag::DOWN } else { *flags | flag::DOWN };
         if self.is_node(vertex) {

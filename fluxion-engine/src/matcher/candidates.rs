@@ -62,13 +62,16 @@ fn admitted(graph: &Graph, constraint: &Constraint) -> Bits {
             others
         }
         Constraint::Properties(_) | Constraint::Hosts(_) => {
-            let mut rows = Bits::empty(count);
-            for (row, node) in graph.pools.vertices().iter().enumerate() {
-                if constraint.admits(&graph.subject(*node)) {
-                    rows.insert(row);
+            let find = || {
+                let mut rows = Bits::empty(count);
+                for (row, node) in graph.pools.vertices().iter().enumerate() {
+                    if constraint.admits(&graph.subject(*node)) {
+                        rows.insert(row);
+                    }
                 }
-            }
-            rows
+                rows
+            };
+            Bits::clone(&graph.pools.admitted.get(constraint, find))
         }
     }
 }

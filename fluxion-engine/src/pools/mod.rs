@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 pub(crate) use moment::Moment;
 
+use crate::admitted::Admitted;
 use crate::bits::Bits;
 use crate::graph::{TypeId, VertexId};
 use crate::time::End;
@@ -56,6 +57,8 @@ pub struct Pools {
     /// By type; `None` where no node ever had such a pool or claim.
     columns: Vec<Option<Column>>,
     now: i64,
+    /// Rows that constraints admit.
+    pub(crate) admitted: Admitted,
 }
 
 /// The pools of one type. `free` is `size - used`, or 0 where more is used than there is.
@@ -157,6 +160,7 @@ impl Pools {
     }
 
     pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) {
+        self.admitted.forget();
         let row = self.ranks.partition_point(|other| *other < rank);
         self.ranks.insert(row, rank);
         self.vertices.insert(row, vertex);
@@ -172,6 +176,7 @@ impl Pools {
 
     /// Removes a node; what was claimed there is returned, and nobody's any more.
     pub(crate) fn remove_row(&mut self, row: usize) -> Vec<Claim> {
+        self.admitted.forget();
         self.ranks.remove(row);
         self.vertices.remove(row);
         self.planned_total -= u64::from(self.planned.remove(row));

@@ -44,6 +44,9 @@ pub(crate) struct Term {
     pub(crate) reserved: bool,
 }
 
+/// So many touched vertices are remembered one by one.
+const TOUCHED_MAX: usize = 1 << 20;
+
 #[derive(Debug, Clone, Default)]
 struct Entry {
     holds: SmallVec<[Hold; 1]>,
@@ -58,9 +61,36 @@ pub(crate) struct Schedule {
     entries: Vec<Entry>,
     vacant: Vec<u32>,
     pub(crate) filters: Filters,
+    /// Vertices that were taken or given back since somebody asked for them last; `None`: too many to tell.
+    touched: Option<Vec<VertexId>>,
 }
 
 impl Schedule {
+    /// Vertices that were taken or given back since the last call; `None`: it may be any.
+    pub(crate) fn take_touched(&mut self) -> Option<Vec<VertexId>> {
+        self.touched.replace(Vec::new())
+    }
+
+    /// Whether there may be something to be taken by [`Schedule::take_touched`].
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched.as_ref().is_none_or(|touched| !touched.is_empty())
+    }
+
+    fn note(&mut self, vertex: VertexId) {
+        if let Some(touched) = &mut self.touched {
+            touched.push(vertex);
+            if touched.len() == TOUCHED_MAX {
+                self.touched = None;
+            }
+        }
+    }
+
+    /// Whether anybody has, or passes through, a vertex, now or later.
+    #[inline]
+    pub(crate) fn has_entry(&self, vertex: VertexId) -> bool {
+        self.entry(vertex).is_some()
+    }
+
     /// Nobody holds anything.
     pub(crate) fn new(filters: Filters) -> Self {
         Schedule { filters, ..Schedule::default() }
@@ -167,6 +197,7 @@ impl Schedule {
     pub(crate) fn add(&mut self, graph: &Graph, term: Term, touch: &Touch) {
         let width = self.filters.tracked(graph, touch.vertex).len() + 1;
         let has_children = !graph.children(touch.vertex).is_empty();
+        self.note(touch.vertex);
         let entry = self.entry_mut(touch.vertex);
         if touch.exclusive {
             entry.holds.push(Hold { job: term.job, from: term.from, to: term.to, reserved: term.reserved });
@@ -181,6 +212,7 @@ impl Schedule {
     pub(crate) fn remove(&mut self, term: Term, touch: &Touch) {
         let at = touch.vertex.index();
         let Some(place) = self.places.get(at).copied().filter(|place| *place > 0) else { return };
+        self.note(touch.vertex);
         let entry = &mut self.entries[place as usize - 1];
         if touch.exclusive
             && let Some(at) = entry.holds.iter().position(|hold| hold.job == term.job && hold.from == term.from)
@@ -199,6 +231,7 @@ impl Schedule {
 
     /// A job uses less below a vertex than it did.
     pub(crate) fn reduce(&mut self, term: Term, vertex: VertexId, less: &[i64]) {
+        self.note(vertex);
         let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { return };
         if let Some(planner) = &mut self.entries[place as usize - 1].planner {
             let mut amounts: Row = SmallVec::from_elem(0, 1);

@@ -77,6 +77,22 @@ impl Planner {
         peak
     }
 
+    /// The first instant after `at` at which nobody passes through; `None`: never.
+    pub(crate) fn next_gap(&self, at: i64) -> Option<i64> {
+        let start = self.points.partition_point(|point| point.at <= at);
+        (start..self.points.len()).find(|point| self.used[point * self.width] == 0).map(|point| self.points[point].at)
+    }
+
+    /// Whether more is used at any instant after `at` than just before it.
+    pub(crate) fn grows_after(&self, at: i64) -> bool {
+        let start = self.points.partition_point(|point| point.at <= at);
+        (start..self.points.len()).any(|point| {
+            let (before, here) = self.used[..(point + 1) * self.width].split_at(point * self.width);
+            let before = before.rchunks_exact(self.width).next();
+            here.iter().enumerate().any(|(column, used)| before.map_or(0, |before| before[column]) < *used)
+        })
+    }
+
     /// Points after an instant, ascending; those where nobody uses more than the way through are none.
     pub(crate) fn points_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
         let start = self.points.partition_point(|point| point.at <= at);

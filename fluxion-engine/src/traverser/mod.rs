@@ -6,6 +6,7 @@
 mod choose;
 mod explore;
 mod flexible;
+pub(crate) mod nodes;
 mod policy;
 pub(crate) mod request;
 pub(crate) mod select;
@@ -13,6 +14,7 @@ mod sort;
 mod walk;
 pub(crate) mod weights;
 
+use nodes::{Answer, NodeIndex, Plan};
 pub use policy::Policy;
 pub(crate) use request::Request;
 pub(crate) use select::Selection;
@@ -39,6 +41,10 @@ pub(crate) struct Traversal<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) schedule: &'a Schedule,
     pub(crate) weights: &'a Weights,
+    /// What spares a walk over all nodes; `None`: walk.
+    pub(crate) index: Option<&'a NodeIndex>,
+    /// It knows what is free now, and not only what there is.
+    pub(crate) index_is_fresh: bool,
     pub(crate) policy: Policy,
     pub(crate) traverser: Traverser,
     pub(crate) now: i64,
@@ -104,14 +110,17 @@ impl Traversal<'_> {
         let graph = self.graph;
         let (from, to) = if far { (WINDOW_SECONDS - 1, WINDOW_SECONDS) } else { (self.now, self.now + 1) };
         let mut missing = target;
+        let is_free = |node| (status_ignored || graph.is_marked_up(node)) && self.schedule.is_free(node, from, to);
+        if let Some(index) = self.index {
+            let admitted = index.admitted(graph, constraint);
+            let missing = usize::try_from(target).unwrap_or(0);
+            return admitted.iter().filter(|place| is_free(index.node(*place))).take(missing).count() == missing;
+        }
         for node in graph.vertices().filter(|vertex| graph.is_node(*vertex) && graph.is_linked(*vertex)) {
             if missing <= 0 {
                 break;
             }
-            if (status_ignored || graph.is_marked_up(node))
-                && self.schedule.is_free(node, from, to)
-                && constraint.admits(&graph.subject(node))
-            {
+            if is_free(node) && constraint.admits(&graph.subject(node)) {
                 missing -= 1;
             }
         }
@@ -121,7 +130,7 @@ impl Traversal<'_> {
     fn find(&self, request: &Request, window: Window) -> Result<Selection, Miss> {
         let when = if window.status_ignored { When::Idle } else { When::Window { from: window.from, to: window.to } };
         let pools = self.pools(request, when);
-        let mut walk = walk::Walk {
+        let new = || walk::Walk {
             graph: self.graph,
             schedule: self.schedule,
             request,
@@ -136,8 +145,67 @@ impl Traversal<'_> {
             refused: false,
             siblings: None,
             visits: (0, 0),
+            few: None,
+            barren: None,
         };
-        let chosen = walk.run();
+        let is_known = pools.is_empty()
+            && (window.status_ignored
+                || self.index_is_fresh && self.index.is_some_and(|index| index.now() == self.now));
+        let plan = self.index.filter(|_| is_known).and_then(|index| Some((index, Plan::of(index, request)?)));
+        let Some((index, plan)) = plan else { return self.settle(|| (new(), None)) };
+        let was_busy = self.busy.get();
+        let answer = self.settle(|| {
+            let (walk, answer) = self.search(&new, index, &plan);
+            (walk, Some(answer))
+        });
+        if answer.as_ref().is_ok_and(|selection| selection.marked.is_empty()) {
+            // Nothing would be taken. Why that is refused follows from everything that a walk meets.
+            self.busy.set(was_busy);
+            return self.settle(|| (new(), None));
+        }
+        answer
+    }
+
+    /// Searches with the index.
+    fn search<'a>(
+        &self,
+        new: &impl Fn() -> walk::Walk<'a>,
+        index: &NodeIndex,
+        plan: &Plan,
+    ) -> (walk::Walk<'a>, Answer) {
+        let mut walk = new();
+        if walk.is_hopeless(index, plan) {
+            walk.refused = true;
+            return (walk, Answer::Nothing);
+        }
+        if self.policy.stops_early() {
+            walk.few = walk.few(index, plan);
+            walk.barren = index.barren(plan);
+            return (walk, Answer::Unsure);
+        }
+        // Of what could ever be it only matters whether there is anything.
+        let any = walk.window.status_ignored;
+        if any || plan.is_ordered(self.policy) {
+            let answer = walk.run_by_nodes(index, plan, any);
+            if !matches!(answer, Answer::Unsure) {
+                return (walk, answer);
+            }
+            walk = new();
+        }
+        match walk.run_by_lists(index, plan) {
+            Answer::Unsure => (new(), Answer::Unsure),
+            answer => (walk, answer),
+        }
+    }
+
+    /// What a search comes to; where it could not tell, or there was none, what the walk that it left comes to.
+    fn settle<'a>(&self, search: impl FnOnce() -> (walk::Walk<'a>, Option<Answer>)) -> Result<Selection, Miss> {
+        let (mut walk, answer) = search();
+        let chosen = match answer {
+            Some(Answer::Chosen(chosen)) => Some(chosen),
+            Some(Answer::Nothing) => None,
+            Some(Answer::Unsure) | None => walk.run(),
+        };
         if walk.refused {
             self.busy.set(true);
         }
@@ -148,12 +216,13 @@ impl Traversal<'_> {
                 (None, false) => Miss::Busy,
             });
         };
+        let request = walk.request;
         let mut kinds = request.exclusive_kinds.clone();
         kinds.extend_from_slice(self.exclusive_kinds);
         if self.policy.takes_whole_nodes() {
             kinds.push(TypeId::NODE);
         }
-        Ok(select::select(self.graph, self.schedule, request, &kinds, window, &walk.chosen, chosen))
+        Ok(select::select(self.graph, self.schedule, request, &kinds, walk.window, &walk.chosen, chosen))
     }
 
     /// Free units of the pool types that a request names.

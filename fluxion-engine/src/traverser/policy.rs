@@ -103,6 +103,11 @@ impl Policy {
         self.order
     }
 
+    /// What lies in a node goes together.
+    pub(crate) fn is_node_centric(self) -> bool {
+        self.node_centric
+    }
+
     pub(crate) fn takes_whole_nodes(self) -> bool {
         self.node_exclusive
     }

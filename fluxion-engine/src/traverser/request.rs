@@ -18,7 +18,7 @@ pub(crate) type Needs = SmallVec<[(TypeId, u64); 4]>;
 pub(crate) type Levels = Range<usize>;
 
 /// A level of the request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
     pub(crate) kind: TypeId,
     pub(crate) count: Count,

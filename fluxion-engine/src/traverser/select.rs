@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::request::Request;
 use super::walk::{Edge, Window};
-use crate::graph::{Graph, TypeId, VertexId};
+use crate::graph::{ByVertex, Graph, TypeId, VertexId};
 use crate::schedule::{Row, Schedule};
 
 /// A vertex of a grant. It is granted, or holds something that is.
@@ -47,7 +47,7 @@ struct Mark {
     children: SmallVec<[VertexId; 2]>,
 }
 
-type Marks = HashMap<VertexId, Mark>;
+type Marks = ByVertex<Mark>;
 
 /// Everything that `chosen`, a range of the walk's choices, stands for.
 pub(crate) fn select(
@@ -59,7 +59,7 @@ pub(crate) fn select(
     choices: &[Edge],
     chosen: std::ops::Range<usize>,
 ) -> Selection {
-    let (mut marks, mut units) = (Marks::new(), Vec::<Units>::new());
+    let (mut marks, mut units) = (Marks::default(), Vec::<Units>::new());
     let mut open = vec![(chosen, None)];
     while let Some((range, above)) = open.pop() {
         for edge in &choices[range] {
@@ -99,7 +99,7 @@ pub(crate) fn select(
 
 /// Grants exactly these vertices, with all that leads to them.
 pub(crate) fn exactly(graph: &Graph, schedule: &Schedule, vertices: &[(VertexId, bool)]) -> Selection {
-    let mut marks = Marks::new();
+    let mut marks = Marks::default();
     for (vertex, exclusive) in vertices {
         mark(graph, &mut marks, *vertex).exclusive |= *exclusive;
     }
@@ -111,7 +111,7 @@ pub(crate) fn exactly(graph: &Graph, schedule: &Schedule, vertices: &[(VertexId,
 
 /// Grants units of the pools of nodes.
 pub(crate) fn units_of(graph: &Graph, schedule: &Schedule, units: &[(VertexId, TypeId, u64)]) -> Selection {
-    let mut marks = Marks::new();
+    let mut marks = Marks::default();
     for (node, kind, amount) in units {
         mark(graph, &mut marks, *node);
         mark_pools(graph, &mut marks, *node, *kind, *amount);

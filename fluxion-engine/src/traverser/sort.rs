@@ -14,6 +14,12 @@ pub(crate) fn sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Cop
         return;
     }
     introsort(items, 2 * length.ilog2(), less);
+    finish(items, less);
+}
+
+/// The insertion sort at the end.
+fn finish<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) {
+    let length = items.len();
     if length > THRESHOLD {
         let (front, _) = items.split_at_mut(THRESHOLD);
         insertion_sort(front, less);
@@ -23,6 +29,112 @@ pub(crate) fn sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Cop
     } else {
         insertion_sort(items, less);
     }
+}
+
+/// The first `count` of what [`sort`] makes of positions `0..keys.len()`, lower keys first.
+///
+/// Only what comes to the front is followed: the first partition reads the keys and writes nothing but the lower part, and
+/// of the parts only those are sorted that reach into the front.
+pub(crate) fn front(keys: &[i32], count: usize) -> Vec<u32> {
+    let less = |a: &(i32, u32), b: &(i32, u32)| a.0 < b.0;
+    let count = count.min(keys.len());
+    let depth = keys.len().checked_ilog2().map_or(0, |log| 2 * log);
+    let (mut items, depth) = match lower_part(keys).filter(|lower| lower.len() >= count) {
+        Some(lower) => (lower, depth - 1),
+        None => (keys.iter().copied().zip(0..).collect(), depth),
+    };
+    let end = introsort_front(&mut items, depth, count, less);
+    finish(&mut items[..end], less);
+    items.iter().take(count).map(|(_, position)| *position).collect()
+}
+
+/// The same where all keys are equal.
+pub(crate) fn front_of_equals(length: usize, count: usize) -> Vec<u32> {
+    let mut sizes = Vec::new();
+    let mut size = length;
+    while size > THRESHOLD {
+        sizes.push(size);
+        size = size.div_ceil(2);
+    }
+    let count = count.min(length);
+    if count > size {
+        return front(&vec![0; length], count);
+    }
+    // Where it came from, partition by partition: what is equal to the pivot changes sides, and the median goes first.
+    let origin = |at: usize| {
+        let at = sizes.iter().rev().fold(at, |at, size| match (at, size / 2) {
+            (0, middle) => middle,
+            (at, middle) if size - at == middle => 0,
+            (at, _) => size - at,
+        });
+        u32::try_from(at).expect("a walk meets fewer than 2^32 candidates")
+    };
+    (0..count).map(origin).collect()
+}
+
+/// The lower part after the first partition, with positions; `None` where there is none.
+fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
+    let length = keys.len();
+    if length <= THRESHOLD {
+        return None;
+    }
+    let middle = median(keys, |a, b| a < b);
+    let pivot = keys[middle];
+    let origin = |at: usize| if at == middle { 0 } else { at };
+    let item = |at: usize| (keys[at], u32::try_from(at).unwrap_or(u32::MAX));
+    let mut lower = vec![item(middle)];
+    let (mut first, mut last) = (1, length);
+    loop {
+        // What was swapped before is on its right side.
+        while first < last && keys[origin(first)] < pivot {
+            lower.push(item(origin(first)));
+            first += 1;
+        }
+        last = skip_above(keys, first, last, middle, pivot) - 1;
+        while last >= first && pivot < keys[origin(last)] {
+            last -= 1;
+        }
+        if first >= last {
+            return Some(lower);
+        }
+        lower.push(item(origin(last)));
+        first += 1;
+    }
+}
+
+/// Goes down from `last`, some keys at a time, as long as all of them are above the pivot. Does not come to `middle`, whose key
+/// was swapped.
+fn skip_above(keys: &[i32], first: usize, mut last: usize, middle: usize, pivot: i32) -> usize {
+    const STEP: usize = 8;
+    let floor = if last > middle { first.max(middle + 1) } else { first };
+    while last >= floor + STEP && keys[last - STEP..last].iter().map(|key| i32::from(*key <= pivot)).sum::<i32>() == 0 {
+        last -= STEP;
+    }
+    last
+}
+
+/// Does of [`introsort`] what matters for the first `count`. Returns up to where it was done.
+fn introsort_front<T: Copy>(
+    items: &mut [T],
+    mut depth: u32,
+    count: usize,
+    less: impl Fn(&T, &T) -> bool + Copy,
+) -> usize {
+    let mut end = items.len();
+    while end > THRESHOLD {
+        if depth == 0 {
+            heap_sort(&mut items[..end], less);
+            return end;
+        }
+        depth -= 1;
+        let cut = partition(&mut items[..end], less);
+        if count > cut {
+            introsort(&mut items[..cut], depth, less);
+            return cut + introsort_front(&mut items[cut..end], depth, count - cut, less);
+        }
+        end = cut;
+    }
+    end
 }
 
 fn introsort<T: Copy>(mut items: &mut [T], mut depth: u32, less: impl Fn(&T, &T) -> bool + Copy) {
@@ -39,10 +151,10 @@ fn introsort<T: Copy>(mut items: &mut [T], mut depth: u32, less: impl Fn(&T, &T)
     }
 }
 
-/// Moves the median of three to the front and parts the rest around it. Returns where the upper part begins.
-fn partition<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool) -> usize {
+/// The place of the median of three.
+fn median<T: Copy>(items: &[T], less: impl Fn(&T, &T) -> bool) -> usize {
     let (a, b, c) = (1, items.len() / 2, items.len() - 1);
-    let median = if less(&items[a], &items[b]) {
+    if less(&items[a], &items[b]) {
         if less(&items[b], &items[c]) {
             b
         } else if less(&items[a], &items[c]) {
@@ -56,8 +168,12 @@ fn partition<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool) -> usize {
         c
     } else {
         b
-    };
-    items.swap(0, median);
+    }
+}
+
+/// Moves the median of three to the front and parts the rest around it. Returns where the upper part begins.
+fn partition<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) -> usize {
+    items.swap(0, median(items, less));
     let pivot = items[0];
     let (mut first, mut last) = (1, items.len());
     loop {
@@ -145,6 +261,23 @@ mod tests {
             expected.sort_unstable();
             sort(&mut items, |a, b| a < b);
             prop_assert_eq!(items, expected);
+        }
+
+        #[test]
+        fn the_front_is_that_of_all(
+            keys in prop_oneof![
+                prop::collection::vec(0_i32..50, 0..400),
+                prop::collection::vec(0_i32..3, 0..400),
+                (1_usize..40, 1_i32..30).prop_map(|(runs, length)| (0..runs).flat_map(|_| 0..length).collect()),
+            ],
+            count in 0_usize..60,
+        ) {
+            let mut all: Vec<(i32, u32)> = keys.iter().copied().zip(0..).collect();
+            sort(&mut all, |a, b| a.0 < b.0);
+            let expected: Vec<u32> = all.iter().take(count).map(|item| item.1).collect();
+            prop_assert_eq!(front(&keys, count), expected);
+            let equals = vec![0; keys.len()];
+            prop_assert_eq!(front_of_equals(keys.len(), count), front(&equals, count));
         }
 
         #[test]

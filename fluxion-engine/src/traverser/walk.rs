@@ -96,6 +96,10 @@ pub(crate) struct Walk<'a> {
     pub(crate) siblings: Option<TypeId>,
     /// Vertices entered, and left with an answer.
     pub(crate) visits: (u64, u64),
+    /// Below this vertex only these children can serve; in the order of a walk that ends early.
+    pub(crate) few: Option<(VertexId, Vec<VertexId>)>,
+    /// No slot can be formed from what lies directly below this vertex, which has many children.
+    pub(crate) barren: Option<VertexId>,
 }
 
 impl Walk<'_> {
@@ -205,7 +209,11 @@ impl Walk<'_> {
         }
         let mut sieve = Sieve::new(self.request.of_range(levels), slots);
         let weights = self.weights;
-        for child in weights.order(graph, vertex).chain(graph.associates(vertex).iter().copied()) {
+        let few = self.few.as_ref().filter(|(above, _)| *above == vertex).map(|(_, few)| few.clone());
+        let all = || weights.order(graph, vertex).chain(graph.associates(vertex).iter().copied());
+        let all = few.is_none().then(all);
+        self.refused |= few.is_some();
+        for child in few.into_iter().flatten().chain(all.into_iter().flatten()) {
             if sieve.is_satisfied_for(graph.kind(child)) {
                 continue;
             }
@@ -234,7 +242,14 @@ impl Walk<'_> {
     }
 
     /// Candidates of the parts of a slot, in order, packed slot by slot.
-    fn pack(&mut self, vertex: VertexId, slot: usize, prefix: i64, mut inside: Gathered, found: &mut Gathered) {
+    pub(super) fn pack(
+        &mut self,
+        vertex: VertexId,
+        slot: usize,
+        prefix: i64,
+        mut inside: Gathered,
+        found: &mut Gathered,
+    ) {
         let request = self.request;
         let parts = request.of_range(&request.levels[slot].with);
         let mut room = u64::MAX;
@@ -293,7 +308,7 @@ impl Walk<'_> {
     }
 
     /// Chooses for each level the best of what was found, all levels or nothing.
-    fn choose(&mut self, levels: &Levels, found: &mut Gathered, order: Order) -> Option<Range<usize>> {
+    pub(super) fn choose(&mut self, levels: &Levels, found: &mut Gathered, order: Order) -> Option<Range<usize>> {
         let request = self.request;
         // Of siblings of one type, such as alternative slots, the last one says how many: as upstream.
         let mut picked: SmallVec<[(TypeId, SmallVec<[Edge; 4]>); 2]> = SmallVec::new();
@@ -360,13 +375,22 @@ impl Walk<'_> {
 
     /// Whether each part of a slot has its type among the children of a vertex.
     fn has_parts(&self, vertex: VertexId, slot: usize) -> bool {
+        if self.barren == Some(vertex) {
+            return false;
+        }
         let parts = self.request.of_range(&self.request.levels[slot].with);
         let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex));
         parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
     }
 
     /// Whether there is any use in entering a vertex.
-    fn prune(&self, vertex: VertexId, kind: TypeId, levels: &[Level], exclusive: bool) -> Result<(), Refusal> {
+    pub(super) fn prune(
+        &self,
+        vertex: VertexId,
+        kind: TypeId,
+        levels: &[Level],
+        exclusive: bool,
+    ) -> Result<(), Refusal> {
         let (graph, schedule, window) = (self.graph, self.schedule, self.window);
         if !window.status_ignored && !graph.is_marked_up(vertex) {
             return Err(Refusal::Busy);

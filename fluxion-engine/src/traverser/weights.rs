@@ -5,17 +5,17 @@
 //! so upstream orders them, and a walk sees the emptiest parts of the machine early without looking at the others.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use crate::bits::Bits;
-use crate::graph::{Graph, VertexId};
+use crate::graph::{ByVertex, Graph, VertexId};
 
 /// What is known of edges that grants passed through.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Weights {
-    parents: HashMap<VertexId, Parent>,
+    parents: ByVertex<Parent>,
     /// Children by `uniq_id`, ascending, where their own order is another.
-    sorted: HashMap<VertexId, Box<[VertexId]>>,
+    sorted: ByVertex<Box<[VertexId]>>,
 }
 
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ struct Parent {
     /// Positions of children, by `uniq_id`, that no grant passed through.
     fresh: Bits,
     used: BTreeSet<(Reverse<i64>, Reverse<i64>, VertexId)>,
-    weights: HashMap<VertexId, i64>,
+    weights: ByVertex<i64>,
 }
 
 impl Weights {
@@ -80,6 +80,19 @@ impl Weights {
         all.iter().rev().copied().chain(fresh).chain(used)
     }
 
+    /// Puts some children of a vertex in the order in which they are to be visited. Children must be in order of their
+    /// indices everywhere.
+    pub(crate) fn put_in_order(&self, graph: &Graph, vertex: VertexId, some: &mut [VertexId]) {
+        let parent = self.parents.get(&vertex);
+        some.sort_by_cached_key(|child| {
+            let uniq_id = Reverse(graph.uniq_id(*child));
+            match parent.and_then(|parent| parent.weights.get(child)) {
+                None => (false, Reverse(0), uniq_id, Err(Reverse(*child))),
+                Some(weight) => (true, Reverse(*weight), uniq_id, Ok(*child)),
+            }
+        });
+    }
+
     /// A grant passed through the edge to `child`, and this much was left below it.
     pub(crate) fn set(&mut self, graph: &Graph, child: VertexId, weight: i64) {
         let Some(vertex) = graph.parent(child) else { return };
@@ -91,7 +104,7 @@ impl Weights {
         let parent = self.parents.entry(vertex).or_insert_with(|| Parent {
             fresh: Bits::full(children.len()),
             used: BTreeSet::new(),
-            weights: HashMap::new(),
+            weights: ByVertex::default(),
         });
         match parent.weights.insert(child, weight) {
             Some(before) => {

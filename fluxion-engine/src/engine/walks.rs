@@ -1,0 +1,236 @@
+//! Random histories, answered with the index and with nothing but walks: the answers must be the same, byte for byte.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::{Engine, MatchOp};
+
+const POLICIES: [&str; 13] = [
+    "first",
+    "firstnodex",
+    "high",
+    "low",
+    "hinode",
+    "lonode",
+    "hinodex",
+    "lonodex",
+    "locality",
+    "variation",
+    "policy=high node_centric=true",
+    "policy=low stop_on_1_matches=true",
+    "policy=low node_exclusive=true",
+];
+const FORMATS: [&str; 6] = ["rv1_nosched", "rlite", "jgf", "simple", "pretty_simple", "rv1"];
+const OPS: [MatchOp; 6] = [
+    MatchOp::Allocate,
+    MatchOp::AllocateOrElseReserve,
+    MatchOp::AllocateWithSatisfiability,
+    MatchOp::Satisfiability,
+    MatchOp::WithoutAllocating,
+    MatchOp::WithoutAllocatingFuture,
+];
+
+/// What a machine is like.
+#[derive(Debug, Clone)]
+struct Shape {
+    racks: usize,
+    /// Nodes: sockets (0: none), cores and GPUs of each, how its id differs from its number, marks.
+    nodes: Vec<(usize, usize, usize, bool, u8)>,
+    /// Ids of cores go on from socket to socket.
+    running_ids: bool,
+    size: u64,
+    backwards: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Match { op: usize, resources: String, seconds: u64, constraint: usize },
+    Cancel(prop::sample::Index),
+    Release(prop::sample::Index, usize),
+    Advance(i64),
+    Mark(usize, bool),
+    Property(usize),
+}
+
+struct Writer {
+    nodes: Vec<String>,
+    edges: Vec<String>,
+}
+
+impl Writer {
+    fn add(&mut self, above: Option<(usize, &str)>, kind: &str, id: usize, rank: i64, more: &str) -> (usize, String) {
+        let at = self.nodes.len();
+        let path = format!("{}/{kind}{id}", above.map_or("", |(_, path)| path));
+        self.nodes.push(format!(
+            r#"{{"id":"{at}","metadata":{{"type":"{kind}","id":{id},"rank":{rank}{more},"paths":{{"containment":"{path}"}}}}}}"#
+        ));
+        if let Some((above, _)) = above {
+            self.edges.push(format!(r#"{{"source":"{above}","target":"{at}"}}"#));
+        }
+        (at, path)
+    }
+}
+
+fn document(shape: &Shape) -> String {
+    let mut writer = Writer { nodes: Vec::new(), edges: Vec::new() };
+    let (root, path) = writer.add(None, "cluster", 0, -1, "");
+    let racks: Vec<(usize, String)> =
+        (0..shape.racks).map(|at| writer.add(Some((root, &path)), "rack", at, -1, "")).collect();
+    for (at, (sockets, cores, gpus, twin, marks)) in shape.nodes.iter().enumerate() {
+        let (above, over) = racks.get(at % shape.racks.max(1)).cloned().unwrap_or((root, path.clone()));
+        let id = if *twin { at / 2 } else { at };
+        let mut more = String::from(r#","properties":{"#);
+        more.push_str([r#""a":"""#, r#""b":"""#, r#""perf_class":"3""#, ""][usize::from(*marks % 4)]);
+        more.push('}');
+        if *marks > 13 {
+            more.push_str(r#","status":1"#);
+        }
+        let rank = i64::try_from(at).unwrap();
+        let (node, place) = writer.add(Some((above, &over)), "node", id, rank, &format!(r#"{more},"name":"node{at}""#));
+        let place = place.replace(&format!("node{id}"), &format!("node{at}"));
+        let last = writer.nodes.len() - 1;
+        writer.nodes[last] = writer.nodes[last].replace(&format!("/node{id}\""), &format!("/node{at}\""));
+        let size = format!(r#","size":{}"#, shape.size);
+        let sockets: Vec<(usize, String)> = match sockets {
+            0 => vec![(node, place.clone())],
+            count => (0..*count).map(|at| writer.add(Some((node, &place)), "socket", at, rank, "")).collect(),
+        };
+        for (socket, (above, over)) in sockets.iter().enumerate() {
+            for core in 0..*cores {
+                let id = if shape.running_ids { socket * cores + core } else { core };
+                writer.add(Some((*above, over)), "core", id, rank, &size);
+            }
+        }
+        for gpu in 0..*gpus {
+            writer.add(Some((node, &place)), "gpu", gpu, rank, "");
+        }
+    }
+    if shape.backwards {
+        writer.edges.reverse();
+    }
+    format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, writer.nodes.join(","), writer.edges.join(","))
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let node =
+        (prop_oneof![3 => Just(0_usize), 1 => 1_usize..3], 1_usize..6, 0_usize..3, prop::bool::weighted(0.1), 0_u8..15);
+    let alike = (1_usize..60, node.clone()).prop_map(|(count, node)| vec![node; count]);
+    let mixed = prop::collection::vec(node, 1..50);
+    let nodes = prop_oneof![alike, mixed];
+    (0_usize..4, nodes, any::<bool>(), prop_oneof![5 => Just(1_u64), 1 => Just(2)], prop::bool::weighted(0.2))
+        .prop_map(|(racks, nodes, running_ids, size, backwards)| Shape { racks, nodes, running_ids, size, backwards })
+}
+
+fn count() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => (1_u32..4).prop_map(|count| count.to_string()),
+        1 => (4_u32..40).prop_map(|count| count.to_string()),
+        1 => (1_u32..4, 0_u32..9).prop_map(|(min, more)| {
+            format!(r#"{{"min":{min},"max":{},"operator":"+","operand":1}}"#, min + more)
+        }),
+        1 => (1_u32..3).prop_map(|min| format!(r#"{{"min":{min}}}"#)),
+    ]
+}
+
+fn resources() -> impl Strategy<Value = String> {
+    let exclusive = prop::sample::select(vec!["", "", r#","exclusive":true"#]);
+    let parts = prop::sample::select(vec![
+        r#"{"type":"core","count":1}"#,
+        r#"{"type":"core","count":3}"#,
+        r#"{"type":"core","count":1},{"type":"gpu","count":1}"#,
+        r#"{"type":"gpu","count":1}"#,
+        r#"{"type":"socket","count":1,"with":[{"type":"core","count":2}]}"#,
+        r#"{"type":"socket","count":1}"#,
+        r#"{"type":"core","count":{"min":1,"max":3,"operator":"+","operand":1}}"#,
+    ]);
+    let slot = |parts: &str, count: &str| format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#);
+    (parts, count(), count(), exclusive, 0_u8..7).prop_map(move |(parts, one, other, exclusive, form)| match form {
+        0 | 1 => slot(parts, &one),
+        2 | 3 => format!(r#"{{"type":"node","count":{one}{exclusive},"with":[{}]}}"#, slot(parts, &other)),
+        4 => slot(&format!(r#"{{"type":"node","count":{one}}}"#), &other),
+        5 => slot(&format!(r#"{{"type":"node","count":{one},"with":[{parts}]}}"#), &other),
+        _ => format!(r#"{{"type":"core","count":{one}{exclusive}}}"#),
+    })
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => (prop_oneof![4 => Just(0_usize), 3 => Just(1), 3 => 0..OPS.len()], resources(), 1_u64..50, 0_usize..12)
+            .prop_map(|(op, resources, seconds, constraint)| Step::Match { op, resources, seconds, constraint }),
+        3 => any::<prop::sample::Index>().prop_map(Step::Cancel),
+        1 => (any::<prop::sample::Index>(), 0_usize..50).prop_map(|(job, rank)| Step::Release(job, rank)),
+        1 => (1_i64..30).prop_map(Step::Advance),
+        1 => (0_usize..50, any::<bool>()).prop_map(|(rank, up)| Step::Mark(rank, up)),
+        1 => (0_usize..50).prop_map(Step::Property),
+    ]
+}
+
+fn apply(engine: &mut Engine, step: &Step, jobs: usize, shape: &Shape) -> String {
+    let mut out = String::new();
+    let node = |rank: usize| {
+        let rack = if shape.racks == 0 { String::new() } else { format!("/rack{}", rank % shape.racks) };
+        format!("/cluster0{rack}/node{rank}")
+    };
+    let job = |index: &prop::sample::Index| index.index(jobs.max(1)) as u64 + 1;
+    match step {
+        Step::Match { op, resources, seconds, constraint } => {
+            let constraint = match constraint {
+                0 => r#","constraints":{"properties":["a"]}"#,
+                1 => r#","constraints":{"properties":["^b"]}"#,
+                2 => r#","constraints":{"ranks":["3-9"]}"#,
+                _ => "",
+            };
+            let text = format!(
+                r#"{{"version":1,"resources":[{resources}],"attributes":{{"system":{{"duration":{seconds}{constraint}}}}},"tasks":[{{"command":["a"],"slot":"x","count":{{"per_slot":1}}}}]}}"#
+            );
+            let _ = write!(out, "{:?}", engine.match_next(OPS[*op], &text));
+        }
+        Step::Cancel(index) => {
+            let _ = write!(out, "{:?}", engine.cancel(job(index)));
+        }
+        Step::Release(index, rank) => {
+            let r = format!(
+                r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0"}}}}],"nodelist":["node{rank}"],"starttime":0,"expiration":0}}}}"#
+            );
+            let _ = write!(out, "{:?}", engine.partial_cancel(job(index), &r));
+        }
+        Step::Advance(seconds) => engine.set_time(engine.now() + seconds),
+        Step::Mark(rank, up) => {
+            let _ = write!(out, "{:?}", engine.set_status(&node(*rank), *up));
+        }
+        Step::Property(rank) => {
+            let _ = write!(out, "{:?}", engine.set_property(&node(*rank), "a", ""));
+        }
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("FLUXION_WALKS_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400),
+        max_shrink_iters: 5_000,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn the_index_answers_as_the_walk_does(
+        shape in shapes(),
+        policy in 0..POLICIES.len(),
+        format in 0..FORMATS.len(),
+        flexible in any::<bool>(),
+        history in prop::collection::vec(steps(), 1..40),
+    ) {
+        let options = format!(
+            r#"{{"load_format":"jgf","matcher_policy":"{}","match_format":"{}","traverser_policy":"{}","prune_filters":"ALL:core,ALL:node"}}"#,
+            POLICIES[policy], FORMATS[format], if flexible { "flexible" } else { "simple" }
+        );
+        let mut fast = Engine::new(&document(&shape), &options).unwrap();
+        let mut slow = Engine { walks_always: true, index: None, ..fast.clone() };
+        for (at, step) in history.iter().enumerate() {
+            let expected = apply(&mut slow, step, at, &shape);
+            prop_assert_eq!(apply(&mut fast, step, at, &shape), expected, "step {} of {:?}", at, POLICIES[policy]);
+        }
+        prop_assert!(slow.index.is_none());
+    }
+}

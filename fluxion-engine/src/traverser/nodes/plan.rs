@@ -1,0 +1,163 @@
+//! What a request needs of a node, and how its candidates are scored.
+
+use smallvec::SmallVec;
+
+use super::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, SHARED, UNTOUCHED};
+use crate::graph::{TypeId, VertexId};
+use crate::traverser::policy::{Order, Policy};
+use crate::traverser::request::{Level, Levels, Request};
+use crate::traverser::walk::Window;
+
+/// What is known of a request before any node is looked at.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// At least so much must be free below a node that serves it: column of the types, amount.
+    needs: SmallVec<[(usize, i64); 4]>,
+    /// Whether it must be the only one on the node.
+    open: i64,
+    pub(super) form: Form,
+    /// How many candidates can be chosen at most.
+    pub(super) target: u64,
+}
+
+/// Where candidates come from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// They are nodes.
+    Nodes,
+    /// They are nodes, packed into slots above them; so many per slot.
+    SlotsOfNodes(u64),
+    /// They are vertices below nodes, or slots of these: column of the types, and how many of it a candidate has.
+    Inside(SmallVec<[(usize, u64); 4]>),
+}
+
+impl Plan {
+    /// The plan, or `None` where only a walk can tell: levels that are not to be found in nodes, contradictions, ranges
+    /// inside of slots, vertices of one type that count for different numbers.
+    pub(crate) fn of(index: &NodeIndex, request: &Request) -> Option<Self> {
+        let [top] = request.of_range(&request.top) else { return None };
+        if request.levels.iter().any(|level| level.exclusive == Some(false)) {
+            return None;
+        }
+        for level in &request.levels {
+            let below = request.of_range(&level.with);
+            let twice = |at: usize| below[..at].iter().any(|other| other.kind == below[at].kind);
+            if (0..below.len()).any(twice) {
+                return None;
+            }
+        }
+        let mut plan = Plan { needs: SmallVec::new(), open: SHARED, form: Form::Nodes, target: top.count.max };
+        let exclusive = top.exclusive == Some(true);
+        match top.kind {
+            TypeId::NODE => {
+                plan.of_node(index, request, top, exclusive)?;
+            }
+            TypeId::SLOT => match request.of_range(&top.with) {
+                [node] if node.kind == TypeId::NODE => {
+                    // The flexible traverser has its own way to form slots.
+                    index.parent.filter(|_| request.unions.is_empty())?;
+                    let per_slot = fixed(node)?;
+                    plan.of_node(index, request, node, true)?;
+                    plan.target = top.count.max.checked_mul(per_slot)?;
+                    plan.form = Form::SlotsOfNodes(per_slot);
+                }
+                parts => {
+                    let mut terms = SmallVec::new();
+                    for part in parts {
+                        let (column, size) = index.inside(part.kind)?;
+                        terms.push((column, fixed(part)?.div_ceil(size)));
+                    }
+                    plan.need(index, request, &top.with, 1, true)?;
+                    plan.form = Form::Inside(terms);
+                }
+            },
+            kind => {
+                let (column, _) = index.inside(kind).filter(|(_, size)| *size == 1)?;
+                if exclusive {
+                    plan.needs.push((column, 1));
+                }
+                plan.need(index, request, &top.with, 1, exclusive)?;
+                plan.form = Form::Inside(SmallVec::from_slice(&[(column, 1)]));
+            }
+        }
+        Some(plan)
+    }
+
+    /// A candidate is a node.
+    fn of_node(&mut self, index: &NodeIndex, request: &Request, node: &Level, exclusive: bool) -> Option<()> {
+        if !index.plain_nodes {
+            return None;
+        }
+        self.open = if exclusive || node.exclusive == Some(true) { UNTOUCHED } else { SHARED };
+        self.need(index, request, &node.with, 1, self.open == UNTOUCHED)
+    }
+
+    /// Adds what levels need, each so many times.
+    fn need(
+        &mut self,
+        index: &NodeIndex,
+        request: &Request,
+        levels: &Levels,
+        times: u64,
+        exclusive: bool,
+    ) -> Option<()> {
+        for level in request.of_range(levels) {
+            let exclusive = exclusive || level.exclusive == Some(true) || level.kind == TypeId::SLOT;
+            let times = times.saturating_mul(level.count.min);
+            if level.kind != TypeId::SLOT {
+                let column = index.column(level.kind)?;
+                // Of what is only passed through, it does not matter who has overstayed there.
+                if exclusive {
+                    let amount = i64::try_from(times).unwrap_or(i64::MAX);
+                    match self.needs.iter_mut().find(|(known, _)| *known == column) {
+                        Some((_, sum)) => *sum = sum.saturating_add(amount),
+                        None => self.needs.push((column, amount)),
+                    }
+                }
+            }
+            self.need(index, request, &level.with, times, exclusive)?;
+        }
+        Some(())
+    }
+
+    /// Whether a node with this row, or one of several with these maxima, may serve.
+    pub(super) fn may(&self, row: &[i64], window: Window) -> bool {
+        if row[OPEN] >= self.open && self.fits(&row[FIRST_TYPE..]) {
+            return true;
+        }
+        // Later it may, once something was given back.
+        let column = if self.open == UNTOUCHED { EMPTIED } else { FREED };
+        !window.is_now && row[column] > i64::MIN && row[column] >= -window.from
+    }
+
+    /// Whether so much of each type is enough.
+    pub(super) fn fits(&self, amounts: &[i64]) -> bool {
+        self.needs.iter().all(|(column, need)| amounts[*column] >= *need)
+    }
+
+    /// Whether the candidates of a node have scores that keep nodes apart, so that the best are found node by node.
+    pub(crate) fn is_ordered(&self, policy: Policy) -> bool {
+        matches!(policy.order(), Order::Ascending | Order::Descending)
+            && !policy.stops_early()
+            && (policy.is_node_centric() || !matches!(self.form, Form::Inside(_)))
+    }
+}
+
+impl NodeIndex {
+    /// What all nodes lie directly below, where a slot has no parts that do.
+    pub(crate) fn barren(&self, plan: &Plan) -> Option<VertexId> {
+        self.parent.filter(|_| matches!(plan.form, Form::Inside(_)))
+    }
+
+    /// The column of a type, and for how many its vertices count, if all lie below nodes and have one size.
+    fn inside(&self, kind: TypeId) -> Option<(usize, u64)> {
+        let column = self.column(kind)?;
+        let known = &self.types[column];
+        (known.inside && known.size > 0).then_some((column, known.size))
+    }
+}
+
+/// The count of a level that leaves no choice.
+fn fixed(level: &Level) -> Option<u64> {
+    (level.count.min == level.count.max).then_some(level.count.min)
+}

@@ -1,0 +1,71 @@
+//! How long a large graph takes to load, and what it occupies afterwards.
+//!
+//! `cargo bench -p fluxion-sys --bench loading`. Memory is what the context has allocated and not freed once it is made; the
+//! text of the graph, which is the caller's, is not counted.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+#![allow(clippy::unwrap_used, reason = "a bench may panic")]
+
+mod machine;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use machine::{CORES, Context, PODS, POOLS, grug, jgf};
+
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(live, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const MB: f64 = 1e6;
+const RUNS: usize = 5;
+
+fn load(name: &str, format: &str, text: &str, more: &str, seconds: Option<f64>, megabytes: Option<f64>) {
+    let mut times = Vec::new();
+    let (mut live, mut peak) = (0, 0);
+    for _ in 0..RUNS {
+        let before = LIVE.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        let started = Instant::now();
+        let context = Context::new(format, "lonode", text, more);
+        times.push(started.elapsed().as_secs_f64());
+        // `Context::new` hands over a copy of the text; it is freed by now.
+        live = LIVE.load(Ordering::Relaxed) - before;
+        peak = PEAK.load(Ordering::Relaxed) - before - text.len();
+        drop(context);
+    }
+    times.sort_by(f64::total_cmp);
+    let aim = |aim: Option<f64>| aim.map_or_else(String::new, |aim| format!("{aim}"));
+    #[expect(clippy::cast_precision_loss, reason = "megabytes to one digit")]
+    let (live, peak) = (live as f64 / MB, peak as f64 / MB);
+    println!("| {name} | {} | {:.3} | {} | {live:.1} | {peak:.1} |", aim(seconds), times[RUNS / 2], aim(megabytes));
+}
+
+fn main() {
+    println!("| graph | must be under (s) | median (s) | must be under (MB) | after (MB) | at most meanwhile (MB) |");
+    println!("|---|---|---|---|---|---|");
+    load("JGF, 1000 nodes of cores", "jgf", &jgf(1_000, CORES), "", None, None);
+    load("JGF, 5000 nodes of cores", "jgf", &jgf(5_000, CORES), "", Some(0.4), Some(60.0));
+    load("JGF, 5000 nodes of pools", "jgf", &jgf(5_000, PODS), POOLS, None, None);
+    load("GRUG, 16384 nodes of 100 cores", "grug", &grug(16_384, 100), "", Some(1.5), Some(250.0));
+}

@@ -1,0 +1,348 @@
+//! What a match, a reservation and a cancel cost through the C ABI: JSON in, R out.
+//!
+//! `cargo bench -p fluxion-sys --bench matching [-- FILTER]`. After criterion's own lines comes a table of medians beside
+//! what is aimed at; with `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the rows that upstream can serve are measured there too.
+#![allow(clippy::unwrap_used, reason = "a bench may panic")]
+
+mod machine;
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use machine::{CORES, Context, PODS, POOLS, grug, jgf, jobspec, slots, whole_nodes};
+
+const HOUR: u64 = 3_600;
+
+/// Medians, row by row.
+struct Table {
+    criterion: Criterion,
+    rows: Vec<(String, Option<f64>, f64)>,
+    /// What must be part of a row's name; from the command line.
+    filter: Option<String>,
+}
+
+impl Table {
+    fn wants(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
+    }
+
+    /// Measures what `once` says that it took. `target` is in microseconds.
+    fn row(&mut self, name: &str, target: Option<f64>, mut once: impl FnMut() -> Duration) {
+        if !self.wants(name) {
+            return;
+        }
+        let times: Rc<RefCell<Vec<f64>>> = Rc::default();
+        let noted = Rc::clone(&times);
+        self.criterion.bench_function(name, |bencher| {
+            bencher.iter_custom(|count| {
+                (0..count).fold(Duration::ZERO, |sum, _| {
+                    let took = once();
+                    noted.borrow_mut().push(took.as_secs_f64() * 1e6);
+                    sum + took
+                })
+            });
+        });
+        let mut times = times.take();
+        times.sort_by(f64::total_cmp);
+        if let Some(median) = times.get(times.len() / 2) {
+            self.rows.push((name.to_owned(), target, *median));
+        }
+    }
+
+    /// A match that is cancelled again.
+    fn matching(&mut self, name: &str, target: Option<f64>, context: &mut Context, spec: &CStr) {
+        self.row(name, target, || {
+            let started = Instant::now();
+            let granted = context.allocate(spec);
+            let took = started.elapsed();
+            context.cancel(granted.job);
+            took
+        });
+    }
+
+    /// A match now or later, whichever it is.
+    fn soonest(&mut self, name: &str, context: &mut Context, spec: &CStr) {
+        self.row(name, None, || {
+            let started = Instant::now();
+            let granted = context.reserve(spec);
+            let took = started.elapsed();
+            context.cancel(granted.job);
+            took
+        });
+    }
+
+    /// A reservation that is cancelled again.
+    fn reserving(&mut self, name: &str, target: Option<f64>, context: &mut Context, spec: &CStr) {
+        self.row(name, target, || {
+            let started = Instant::now();
+            let granted = context.reserve(spec);
+            let took = started.elapsed();
+            assert!(granted.at > 0, "{name}: there was room now");
+            context.cancel(granted.job);
+            took
+        });
+    }
+
+    /// A match that fails.
+    fn refusing(&mut self, name: &str, target: Option<f64>, context: &mut Context, spec: &CStr) {
+        self.row(name, target, || {
+            let started = Instant::now();
+            let granted = context.try_match(fluxion_sys::match_op::ALLOCATE_ORELSE_RESERVE, spec);
+            let took = started.elapsed();
+            assert!(granted.is_none(), "{name}: it fits");
+            took
+        });
+    }
+
+    fn print(&self) {
+        println!("\n| work | must be under (us) | median (us) |\n|---|---|---|");
+        for (name, target, median) in &self.rows {
+            let aim = target.map_or_else(String::new, |target| format!("{target}"));
+            let over = if target.is_some_and(|target| *median >= target) { " **over**" } else { "" };
+            println!("| {name} | {aim} | {median:.1}{over} |");
+        }
+    }
+}
+
+fn one_core() -> CString {
+    jobspec(&slots(1, &[("core", 1)]), HOUR, "")
+}
+
+fn one_core_in_a_node() -> CString {
+    jobspec(&format!(r#"{{"type":"node","count":1,"with":[{}]}}"#, slots(1, &[("core", 1)])), HOUR, "")
+}
+
+/// The rows of 36 cores, 4 GPUs and memory.
+fn cores(table: &mut Table, nodes: u64) {
+    let graph = jgf(nodes, CORES);
+    let name = |what: &str| format!("{what}, {nodes} nodes of cores");
+    let large = nodes > 1_000;
+    for policy in ["lonode", "hinode", "high", "low", "locality", "first"] {
+        let target = match policy {
+            "first" => Some(if large { 20.0 } else { 15.0 }),
+            "lonode" => Some(if large { 40.0 } else { 30.0 }),
+            _ => Some(30.0).filter(|_| !large),
+        };
+        let mut context = Context::new("jgf", policy, &graph, "");
+        table.matching(&name(&format!("1 core, {policy}")), target, &mut context, &one_core());
+        table.matching(&name(&format!("1 core in 1 node, {policy}")), target, &mut context, &one_core_in_a_node());
+        if ["lonode", "high"].contains(&policy) {
+            let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
+            table.matching(&name(&format!("4 whole nodes, {policy}")), Some(150.0), &mut context, &spec);
+            let spec = jobspec(&slots(4, &[("node", 1)]), HOUR, "");
+            table.matching(&name(&format!("4 slots of a node, {policy}")), Some(150.0), &mut context, &spec);
+            let spec = jobspec(&slots(1, &[("core", 4), ("gpu", 1), ("memory", 1)]), HOUR, "");
+            let target = Some(30.0).filter(|_| policy == "lonode");
+            table.matching(&name(&format!("4 cores, 1 GPU, memory, {policy}")), target, &mut context, &spec);
+            let spec = jobspec(&slots(1, &[("core", 1)]), HOUR, r#"{"properties":["arm"]}"#);
+            table.matching(&name(&format!("1 core with a property, {policy}")), None, &mut context, &spec);
+            let rank = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-35"}}],"nodelist":["node0"],"starttime":0,"expiration":3600}}"#;
+            cancels(table, nodes, &mut context, &jobspec(&whole_nodes(4, 36), HOUR, ""), &CString::new(rank).unwrap());
+        }
+        // A busy machine: three of four nodes are full.
+        let whole = jobspec(&whole_nodes(1, 36), HOUR, "");
+        for _ in 0..nodes * 3 / 4 {
+            context.allocate(&whole);
+        }
+        table.matching(&name(&format!("1 core on a busy machine, {policy}")), None, &mut context, &one_core());
+    }
+}
+
+fn cancels(table: &mut Table, nodes: u64, context: &mut Context, four: &CStr, rank: &CStr) {
+    table.row(&format!("cancel of 1 core, {nodes} nodes of cores"), Some(10.0), || {
+        let granted = context.allocate(&one_core_in_a_node());
+        let started = Instant::now();
+        context.cancel(granted.job);
+        started.elapsed()
+    });
+    table.row(&format!("cancel of 4 nodes, {nodes} nodes of cores"), Some(10.0), || {
+        let granted = context.allocate(four);
+        let started = Instant::now();
+        context.cancel(granted.job);
+        started.elapsed()
+    });
+    table.row(&format!("partial cancel of a rank, {nodes} nodes of cores"), Some(10.0), || {
+        let granted = context.allocate(four);
+        let first = granted.r.split_once("\"rank\": \"").and_then(|(_, rest)| rest.split(['-', '"', ',']).next());
+        let rank =
+            CString::new(rank.to_str().unwrap().replace("\"rank\":\"0\"", &format!("\"rank\":\"{}\"", first.unwrap())));
+        let rank = rank.unwrap();
+        let started = Instant::now();
+        context.partial_cancel(granted.job, &rank);
+        let took = started.elapsed();
+        context.cancel(granted.job);
+        took
+    });
+}
+
+/// Reservations behind a machine full of jobs of 4 nodes.
+fn reservations(table: &mut Table, nodes: u64) {
+    let graph = jgf(nodes, CORES);
+    let target = if nodes > 1_000 { 200.0 } else { 150.0 };
+    for policy in ["first", "lonode"] {
+        let mut context = Context::new("jgf", policy, &graph, "");
+        for job in 0..nodes / 4 {
+            context.allocate(&jobspec(&whole_nodes(4, 36), HOUR + job * 10, ""));
+        }
+        let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
+        let name = format!("reserve 4 nodes behind {} jobs, {policy}, {nodes} nodes of cores", nodes / 4);
+        table.reserving(&name, Some(target), &mut context, &spec);
+        let name = format!("reserve 1 core behind {} jobs, {policy}, {nodes} nodes of cores", nodes / 4);
+        table.reserving(&name, None, &mut context, &one_core_in_a_node());
+        let all = jobspec(&whole_nodes(nodes / 2, 36), HOUR, "");
+        let name = format!("reserve half of the machine, {policy}, {nodes} nodes of cores");
+        if nodes <= 1_000 {
+            table.reserving(&name, None, &mut context, &all);
+            for _ in 0..1_000 {
+                context.reserve(&one_core_in_a_node());
+            }
+            let name = format!("reserve 1 core behind 1000 reservations, {policy}, {nodes} nodes of cores");
+            table.reserving(&name, None, &mut context, &one_core_in_a_node());
+            let name = format!("reserve 4 nodes behind 1000 reservations, {policy}, {nodes} nodes of cores");
+            table.reserving(&name, None, &mut context, &spec);
+        }
+    }
+}
+
+/// What is worst for an index: holes everywhere, many jobs, requests that fit nowhere.
+fn worst(table: &mut Table, nodes: u64) {
+    let graph = jgf(nodes, CORES);
+    for policy in ["first", "lonode", "low"] {
+        let mut context = Context::new("jgf", policy, &graph, "");
+        let jobs: Vec<u64> =
+            (0..nodes * 36 / 4).map(|_| context.allocate(&jobspec(&slots(1, &[("core", 4)]), HOUR, "")).job).collect();
+        for job in jobs.iter().step_by(9) {
+            context.cancel(*job);
+        }
+        let held = jobs.len() - jobs.len().div_ceil(9);
+        let name = |what: &str| format!("{what}, fragmented ({held} jobs), {policy}, {nodes} nodes of cores");
+        table.matching(&name("4 cores"), None, &mut context, &jobspec(&slots(1, &[("core", 4)]), HOUR, ""));
+        table.soonest(&name("8 cores, now or later"), &mut context, &jobspec(&slots(1, &[("core", 8)]), HOUR, ""));
+        table.refusing(
+            &name("refuse 40 cores on one node"),
+            None,
+            &mut context,
+            &jobspec(&slots(1, &[("core", 40)]), HOUR, ""),
+        );
+        table.refusing(
+            &name("refuse 5 GPUs on one node"),
+            None,
+            &mut context,
+            &jobspec(&slots(1, &[("core", 1), ("gpu", 5)]), HOUR, ""),
+        );
+    }
+}
+
+/// Pods on pools.
+fn pools(table: &mut Table, nodes: u64) {
+    let graph = jgf(nodes, PODS);
+    let name = |what: &str| format!("{what}, {nodes} nodes of pools");
+    let pod = slots(1, &[("cpu", 1_000), ("memory", 1 << 30), ("pods", 1)]);
+    for policy in ["lonode", "first", "high", "locality"] {
+        let mut context = Context::new("jgf", policy, &graph, POOLS);
+        table.matching(&name(&format!("1 pod, {policy}")), Some(20.0), &mut context, &jobspec(&pod, HOUR, ""));
+    }
+    let mut context = Context::new("jgf", "lonode", &graph, POOLS);
+    let arm = r#"{"properties":["arm"]}"#;
+    let gang = |count: u64| slots(count, &[("cpu", 8_000), ("memory", 1 << 30), ("pods", 1)]);
+    table.matching(
+        &name("gang of 8 with a property"),
+        Some(100.0).filter(|_| nodes == 1_000),
+        &mut context,
+        &jobspec(&gang(8), HOUR, arm),
+    );
+    if nodes >= 5_000 {
+        table.matching(&name("gang of 5000"), Some(10_000.0), &mut context, &jobspec(&gang(5_000), HOUR, ""));
+    }
+}
+
+/// How the cost of one core grows.
+fn growth(table: &mut Table) {
+    for nodes in [100, 400, 1_600, 6_400, 16_384] {
+        if !table.wants("growth") {
+            return;
+        }
+        let graph = grug(nodes, 36);
+        for policy in ["first", "lonode", "high"] {
+            let mut context = Context::new("grug", policy, &graph, "");
+            table.matching(
+                &format!("growth: 1 core in 1 node, {policy}, {nodes} nodes"),
+                None,
+                &mut context,
+                &one_core_in_a_node(),
+            );
+            table.matching(&format!("growth: 1 core, {policy}, {nodes} nodes"), None, &mut context, &one_core());
+        }
+    }
+}
+
+/// 1.65 million vertices.
+fn large(table: &mut Table) {
+    let graph = grug(16_384, 100);
+    for (policy, target) in [("first", 20.0), ("lonode", 40.0)] {
+        let mut context = Context::new("grug", policy, &graph, "");
+        table.matching(&format!("1 core, {policy}, 16384 nodes of 100 cores"), Some(target), &mut context, &one_core());
+    }
+}
+
+/// The rows that upstream can serve, there.
+fn of_upstream(table: &mut Table) {
+    let Some(library) = machine::upstream() else { return };
+    let graph = jgf(1_000, CORES);
+    for policy in ["lonode", "high", "low", "locality", "first"] {
+        let mut context = Context::of(library, "jgf", policy, &graph, "");
+        table.matching(&format!("upstream: 1 core, {policy}, 1000 nodes of cores"), None, &mut context, &one_core());
+        let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
+        table.matching(&format!("upstream: 4 whole nodes, {policy}, 1000 nodes of cores"), None, &mut context, &spec);
+    }
+    for policy in ["first", "lonode"] {
+        let mut context = Context::of(library, "jgf", policy, &graph, "");
+        for job in 0..250 {
+            context.allocate(&jobspec(&whole_nodes(4, 36), HOUR + job * 10, ""));
+        }
+        let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
+        table.reserving(
+            &format!("upstream: reserve 4 nodes behind 250 jobs, {policy}, 1000 nodes of cores"),
+            None,
+            &mut context,
+            &spec,
+        );
+    }
+}
+
+/// What measures some of the rows.
+type Part = fn(&mut Table);
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let criterion = Criterion::default()
+        .sample_size(10)
+        .without_plots()
+        .warm_up_time(Duration::from_millis(100))
+        .measurement_time(Duration::from_millis(200));
+    let mut table = Table { criterion, rows: Vec::new(), filter };
+    let parts: [(&str, Part); 10] = [
+        ("1000 nodes of cores", |table| cores(table, 1_000)),
+        ("5000 nodes of cores", |table| cores(table, 5_000)),
+        ("reserve 1000 nodes of cores", |table| reservations(table, 1_000)),
+        ("reserve 5000 nodes of cores", |table| reservations(table, 5_000)),
+        ("fragmented 1000 nodes of cores", |table| worst(table, 1_000)),
+        ("1000 nodes of pools", |table| pools(table, 1_000)),
+        ("5000 nodes of pools", |table| pools(table, 5_000)),
+        ("16384 nodes of pools", |table| pools(table, 16_384)),
+        ("growth", growth),
+        ("16384 nodes of 100 cores", large),
+    ];
+    // FLUXION_BENCH_PART picks a part, so that one need not wait for the machines of the others.
+    let only = std::env::var("FLUXION_BENCH_PART").ok();
+    for (name, part) in parts {
+        if only.as_ref().is_none_or(|only| only.split(',').any(|only| name.contains(only))) {
+            part(&mut table);
+        }
+    }
+    of_upstream(&mut table);
+    table.print();
+}

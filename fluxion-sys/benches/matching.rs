@@ -142,6 +142,23 @@ fn cores(table: &mut Table, nodes: u64) {
             let rank = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-35"}}],"nodelist":["node0"],"starttime":0,"expiration":3600}}"#;
             cancels(table, nodes, &mut context, &jobspec(&whole_nodes(4, 36), HOUR, ""), &CString::new(rank).unwrap());
         }
+        // One after the other, so that each finds another machine than the one before it.
+        let mut jobs = Vec::new();
+        table.row(&name(&format!("1 core after another, {policy}")), None, || {
+            if jobs.len() == 500 {
+                for job in jobs.drain(..) {
+                    context.cancel(job);
+                }
+            }
+            let started = Instant::now();
+            let granted = context.allocate(&one_core());
+            let took = started.elapsed();
+            jobs.push(granted.job);
+            took
+        });
+        for job in jobs {
+            context.cancel(job);
+        }
         // A busy machine: three of four nodes are full.
         let whole = jobspec(&whole_nodes(1, 36), HOUR, "");
         for _ in 0..nodes * 3 / 4 {

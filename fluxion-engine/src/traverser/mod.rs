@@ -1,7 +1,8 @@
 //! The depth-first traverser: where a request fits, now, later, or ever. Pure search, nothing is taken.
 //!
 //! [`walk`] is the walk of upstream, [`policy`] and [`choose`] its match policies, [`explore`] and [`weights`] what lets `first`
-//! end early, [`flexible`] the traverser of that name, [`select`] what comes out.
+//! end early, [`flexible`] the traverser of that name, [`select`] what comes out. [`nodes`] spares most walks over the whole
+//! machine, and answers as they would.
 
 mod choose;
 mod explore;

@@ -82,7 +82,8 @@ fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
     let pivot = keys[middle];
     let origin = |at: usize| if at == middle { 0 } else { at };
     let item = |at: usize| (keys[at], u32::try_from(at).unwrap_or(u32::MAX));
-    let mut lower = vec![item(middle)];
+    let mut lower = Vec::with_capacity(length / 2 + 1);
+    lower.push(item(middle));
     let (mut first, mut last) = (1, length);
     loop {
         // What was swapped before is on its right side.

@@ -26,6 +26,7 @@ test: testbed ## run all tests: unit, property, simulation, the testbed's own, a
 	cargo test --workspace --locked
 
 bench: ## measure the resource graph (criterion)
+	cargo bench --locked -p fluxion-sys
 	cargo bench --locked --bench graph
 
 bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane

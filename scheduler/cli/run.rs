@@ -3,11 +3,12 @@
 //! There is no `--kube-api-qps`: requests are not limited on this side, the API server's priority and fairness is.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgAction, Args};
+use fluxion_sys::FunctionTable;
 
 use super::logs;
 use crate::core::Core;
@@ -33,6 +34,10 @@ pub(super) struct RunArgs {
     /// Which of the nodes that fit are taken: first, lonode, hinode [default: first]
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
+
+    /// A libreapi_cli.so of flux-sched 0.53 or later, to place pods instead of the built-in resource graph
+    #[arg(long, value_name = "PATH")]
+    fluxion_library: Option<PathBuf>,
 
     /// Bindings in flight at once, 128 at most [default: 64]
     #[arg(long, value_name = "COUNT")]
@@ -96,6 +101,7 @@ impl RunArgs {
             config,
             scheduler_names,
             policy,
+            fluxion_library,
             bind_concurrency,
             bind_timeout,
             leader_elect,
@@ -122,6 +128,9 @@ impl RunArgs {
             bind_timeout,
         };
         lease.check()?;
+        let library = library(fluxion_library.as_deref())?;
+        // What is wrong with it is said at once, and not by whoever becomes the leader.
+        Core::new(settings.core.clone(), library, 0)?;
         let shell = ShellSettings {
             kubeconfig,
             serve_on: metrics_bind_address,
@@ -134,11 +143,27 @@ impl RunArgs {
         };
         let core = settings.core;
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-        let ended = runtime.block_on(shell::run(shell, Box::new(move |epoch| Ok(Core::new(core, epoch)?))));
+        let ended = runtime.block_on(shell::run(shell, Box::new(move |epoch| Ok(Core::new(core, library, epoch)?))));
         // What is left over (a core in the middle of a pass, a stuck request) must not hold up the end.
         runtime.shutdown_background();
         Ok(ended?)
     }
+}
+
+/// The Fluxion library to be used.
+fn library(path: Option<&Path>) -> anyhow::Result<FunctionTable> {
+    let Some(path) = path else { return Ok(FunctionTable::builtin()) };
+    let library = FunctionTable::open(path).context("--fluxion-library")?;
+    if library.extensions.is_some() {
+        tracing::info!(library = %path.display(), "the resource graph is that of a library, with extensions");
+    } else {
+        tracing::warn!(
+            library = %path.display(),
+            "the resource graph is that of a library without extensions: {}",
+            "a pod takes whole cores and whole GiB of memory"
+        );
+    }
+    Ok(library)
 }
 
 /// `host_random`: unique among processes, and says to people where it runs.

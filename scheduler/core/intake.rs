@@ -12,7 +12,10 @@ use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::End;
 use crate::queue::JobId;
-use crate::workload::{Controller, Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time, Uid};
+use crate::fluxion::NOT_A_VERTEX;
+use crate::workload::{
+    Controller, Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time, Uid, Unsupported,
+};
 use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -88,7 +91,10 @@ impl Core {
         let ours = self.settings.scheduler_names.contains(&pod.scheduler);
         if !ours {
             self.foreign_pod(pod);
-        } else if self.members.contains_key(&pod.id.uid) {
+            return;
+        }
+        let pod = self.refused_by_library(pod);
+        if self.members.contains_key(&pod.id.uid) {
             self.member_changed(pod);
         } else {
             self.new_member(pod);
@@ -113,6 +119,15 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// What no graph of the library in use has is as unsupported as what Fluxqueue itself does not honour.
+    fn refused_by_library(&self, pod: Arc<Pod>) -> Arc<Pod> {
+        let Some(resource) = self.ledger.refuses(&pod.shape.requests) else { return pod };
+        let field = format!("spec.containers[*].resources.requests[{resource}]");
+        let mut refused = Pod::clone(&pod);
+        refused.unsupported.push(Unsupported { field, message: NOT_A_VERTEX.to_owned() });
+        Arc::new(refused)
     }
 
     fn foreign_pod(&mut self, pod: Arc<Pod>) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::cluster::{Cluster, Node, NodeChange};
+use crate::cluster::{Cluster, Node, NodeChange, Resources};
 use crate::fluxion::{End, Explanation, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape};
 use crate::workload::{Lifetime, NodeName, Pod, Shape, Time};
 
@@ -88,6 +88,11 @@ impl Ledger {
     fn new_gid(&mut self) -> u64 {
         self.next_gid += 1;
         self.next_gid - 1
+    }
+
+    /// A resource of these that the library in use has no graph for.
+    pub(super) fn refuses<'a>(&self, requests: &'a Resources) -> Option<&'a str> {
+        self.graph.refuses(requests)
     }
 
     // --- nodes ---

@@ -73,6 +73,8 @@ const AUDIT_MILLIS: i64 = 10_000;
 /// The scheduler's state. One task owns it.
 pub struct Core {
     settings: CoreSettings,
+    /// Whose graph it is.
+    library: FunctionTable,
     epoch: i64,
     now: Time,
     synced: bool,
@@ -168,10 +170,11 @@ pub enum CoreError {
 
 impl Core {
     /// A core that knows nothing yet. `epoch` is the leader's: it goes into every placement that is written.
-    pub fn new(settings: CoreSettings, epoch: i64) -> Result<Self, CoreError> {
-        let graph = settings.graph()?;
+    pub fn new(settings: CoreSettings, library: FunctionTable, epoch: i64) -> Result<Self, CoreError> {
+        let graph = settings.graph(library)?;
         Ok(Core {
             settings,
+            library,
             epoch,
             now: Time(0),
             synced: false,
@@ -353,7 +356,7 @@ impl Core {
     }
 
     fn rebuild_graph(&mut self) {
-        match self.settings.graph() {
+        match self.settings.graph(self.library) {
             Ok(graph) => {
                 let of_members = self.members.values_mut().filter_map(|member| member.claim.as_mut());
                 let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.claim.as_mut());
@@ -428,12 +431,12 @@ fn state_name(state: JobState) -> &'static str {
 
 impl CoreSettings {
     /// An empty graph that places as these settings say.
-    fn graph(&self) -> Result<Graph, GraphError> {
+    fn graph(&self, library: FunctionTable) -> Result<Graph, GraphError> {
         let policy = match self.node_policy {
             NodePolicy::First => Policy::First,
             NodePolicy::LoNode => Policy::Lonode,
             NodePolicy::HiNode => Policy::Hinode,
         };
-        Graph::new(FunctionTable::builtin(), policy)
+        Graph::new(library, policy)
     }
 }

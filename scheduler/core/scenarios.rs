@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, placement};
 
+use fluxion_sys::FunctionTable;
+
 use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, WriteOutcome};
 use crate::cluster::constraints::Constraints;
 use crate::cluster::{Node, Resources};
@@ -112,7 +114,7 @@ fn of_group(mut pod: Pod, group: &str, size: Result<u32, String>) -> Pod {
 impl World {
     fn new(nodes: &[(&str, u64)]) -> Self {
         let mut world = World {
-            core: Core::new(settings(), 1).expect("a core"),
+            core: Core::new(settings(), FunctionTable::builtin(), 1).expect("a core"),
             now: Time::from_seconds(2000),
             pods: BTreeMap::new(),
             records: BTreeMap::new(),
@@ -257,7 +259,7 @@ impl World {
 
     /// A new process: everything is listed anew.
     fn restart(&mut self) {
-        self.core = Core::new(settings(), 2).expect("a core");
+        self.core = Core::new(settings(), FunctionTable::builtin(), 2).expect("a core");
         self.now = self.now.plus_millis(1);
     }
 

@@ -1,10 +1,12 @@
 //! What the graph answers, from JSON.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Placement, Rank, Request, SlotsAt, rankset};
+use super::{Placement, Rank, RankSet, Request, SlotsAt, rankset};
+use crate::cluster::Resources;
 
 /// Why a request does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -81,6 +83,35 @@ impl NodeUsage {
     }
 }
 
+/// A graph in R, as JGF.
+#[derive(Deserialize)]
+struct GraphText<'a> {
+    #[serde(borrow)]
+    graph: VerticesText<'a>,
+}
+
+#[derive(Deserialize)]
+struct VerticesText<'a> {
+    #[serde(borrow)]
+    nodes: Vec<VertexText<'a>>,
+}
+
+#[derive(Deserialize)]
+struct VertexText<'a> {
+    #[serde(borrow)]
+    metadata: MetadataText<'a>,
+}
+
+#[derive(Deserialize)]
+struct MetadataText<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    rank: i64,
+    #[serde(default)]
+    exclusive: bool,
+}
+
 #[derive(Deserialize)]
 struct PlacementText<'a> {
     #[serde(borrow)]
@@ -108,4 +139,34 @@ pub(super) fn placement(text: &str, request: &Request<'_>) -> Result<Placement, 
         rankset::parse_ranges(&group.ranks, add).ok_or_else(|| format!("ranks {:?}: not an idset", group.ranks))?;
     }
     Ok(Placement { slots })
+}
+
+/// Reads which whole slots of these vertices an R in JGF grants, by rank. An error says what is wrong with it.
+pub(super) fn vertices(
+    text: &str,
+    per_slot: &Resources,
+    count: u64,
+    ranks: &RankSet,
+) -> Result<Vec<(Rank, u64)>, String> {
+    let read: GraphText<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut granted: BTreeMap<Rank, BTreeMap<&str, u64>> = BTreeMap::new();
+    for VertexText { metadata } in read.graph.nodes.iter().filter(|vertex| vertex.metadata.exclusive) {
+        let rank = Rank::try_from(metadata.rank).ok().filter(|rank| ranks.contains(*rank));
+        let rank = rank.ok_or_else(|| format!("R has a {} of rank {}", metadata.kind, metadata.rank))?;
+        *granted.entry(rank).or_default().entry(&metadata.kind).or_default() += 1;
+    }
+    let mut slots = Vec::with_capacity(granted.len());
+    for (rank, vertices) in granted {
+        let here = per_slot.iter().map(|(kind, needed)| vertices.get(&**kind).copied().unwrap_or(0) / needed).min();
+        let here = here.unwrap_or(0);
+        let whole = per_slot.iter().all(|(kind, needed)| vertices.get(&**kind) == Some(&(needed * here)));
+        if !whole || vertices.len() != per_slot.iter().count() {
+            return Err(format!("R has no whole slots on rank {rank}"));
+        }
+        slots.push((rank, here));
+    }
+    match slots.iter().map(|(_, here)| here).sum::<u64>() {
+        sum if sum == count => Ok(slots),
+        sum => Err(format!("R has {sum} slots instead of {count}")),
+    }
 }

@@ -44,6 +44,48 @@ pub(super) fn node(out: &mut String, rank: Rank, name: &str, pools: &Resources) 
     let _ = write!(out, r#"],"edges":[{edges}]}}}}"#);
 }
 
+/// The path of a node.
+pub(super) fn node_path(name: &str) -> String {
+    format!("{ROOT}/{name}")
+}
+
+/// Nodes with whole vertices, below the root: rank, name, and how many of each type.
+pub(super) fn nodes_of_vertices<'a>(
+    out: &mut String,
+    nodes: impl Iterator<Item = (Rank, (&'a str, Vec<(String, u64)>))>,
+) {
+    let _ = write!(out, r#"{{"graph":{{"nodes":[{}"#, root());
+    let mut edges = String::new();
+    let mut next = 1_u64;
+    for (rank, (name, types)) in nodes {
+        let node = next;
+        vertex(out, &mut next, "node", rank, rank.into(), Some(name), &node_path(name));
+        let already = edges.len();
+        separate(&mut edges, already);
+        let _ = write!(edges, r#"{{"source":"0","target":"{node}"}}"#);
+        for (kind, count) in types {
+            for id in 0..count {
+                let _ = write!(edges, r#",{{"source":"{node}","target":"{next}"}}"#);
+                vertex(out, &mut next, &kind, rank, id, None, &format!("{ROOT}/{name}/{kind}{id}"));
+            }
+        }
+    }
+    let _ = write!(out, r#"],"edges":[{edges}]}}}}"#);
+}
+
+fn vertex(out: &mut String, next: &mut u64, kind: &str, rank: Rank, id: u64, name: Option<&str>, path: &str) {
+    let _ = write!(out, r#",{{"id":"{next}","metadata":{{"type":"#);
+    *next += 1;
+    string(out, kind);
+    if let Some(name) = name {
+        out.push_str(r#","name":"#);
+        string(out, name);
+    }
+    let _ = write!(out, r#","id":{id},"rank":{rank},"paths":{{"containment":"#);
+    string(out, path);
+    out.push_str("}}}");
+}
+
 /// A jobspec.
 pub(super) fn jobspec(out: &mut String, request: &Request<'_>) {
     out.push_str(r#"{"version":1,"resources":["#);
@@ -73,10 +115,18 @@ pub(super) fn jobspec(out: &mut String, request: &Request<'_>) {
         out.push_str(r#""]},"#);
     }
     extras(out, request);
+    // A key that ends in a comma is the last one.
+    if out.ends_with(',') {
+        out.pop();
+    }
     out.push_str("}}}");
 }
 
 fn extras(out: &mut String, request: &Request<'_>) {
+    let Request { shapes: _, end, ranks: _, prefer, max_per_node, policy } = request;
+    if prefer.is_empty() && max_per_node.is_empty() && policy.is_none() && *end != Lifetime::Eventually {
+        return;
+    }
     out.push_str(r#""fluxion":{"prefer":["#);
     for (at, tier) in request.prefer.iter().enumerate() {
         separate(out, at);

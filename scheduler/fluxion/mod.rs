@@ -21,12 +21,18 @@
 //! ```
 
 mod answer;
+mod context;
 mod graph;
+#[cfg(test)]
+mod graph_tests;
 mod json;
+mod pools;
 mod rankset;
+mod vertices;
 
 pub use answer::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use graph::Graph;
+pub(crate) use vertices::NOT_A_VERTEX;
 pub use rankset::{ParseRankSetError, RankSet};
 
 use std::ffi::c_int;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fluxion_sys::FunctionTable;
 use fluxqueue::core::{Action, Core, CoreSettings, Event, NodePolicy};
 use fluxqueue::workload::Time;
 
@@ -30,7 +31,7 @@ pub(crate) fn core(epoch: i64) -> Box<dyn Machine> {
         slot_keep_secs: 15,
         group_grace_secs: 3,
     };
-    Box::new(Core::new(settings, epoch).expect("the built-in library is always there"))
+    Box::new(Core::new(settings, FunctionTable::builtin(), epoch).expect("the built-in library is always there"))
 }
 
 impl Machine for Core {

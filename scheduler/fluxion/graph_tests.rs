@@ -1,7 +1,9 @@
 //! The graph as the core sees it, through the C functions of the built-in library.
 
-use super::*;
-use crate::fluxion::{SlotShape, SlotsAt};
+use fluxion_sys::FunctionTable;
+
+use super::{End, Forecast, Graph, Policy, Rank, Request, SlotShape, SlotsAt};
+use crate::cluster::Resources;
 use crate::workload::Lifetime;
 
 const POD: &str = "worker";

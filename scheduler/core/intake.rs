@@ -11,8 +11,8 @@ use super::record::Record;
 use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::End;
-use crate::queue::JobId;
 use crate::fluxion::NOT_A_VERTEX;
+use crate::queue::JobId;
 use crate::workload::{
     Controller, Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time, Uid, Unsupported,
 };

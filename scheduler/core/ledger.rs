@@ -43,6 +43,8 @@ pub(super) struct Ledger {
     pub errors: u64,
     /// Nodes that were removed since the graph was made: it keeps a little of each.
     removed: usize,
+    /// The library has lost the graph: whatever it is asked fails.
+    lost: bool,
 }
 
 /// Pods of one shape that are wanted.
@@ -65,7 +67,7 @@ pub(super) struct Party {
 
 impl Ledger {
     pub(super) fn new(graph: Graph) -> Self {
-        Ledger { graph, next_gid: 1, now: 0, freed: 0, hardened: 0, errors: 0, removed: 0 }
+        Ledger { graph, next_gid: 1, now: 0, freed: 0, hardened: 0, errors: 0, removed: 0, lost: false }
     }
 
     pub(super) fn set_time(&mut self, now: Time) {
@@ -79,6 +81,7 @@ impl Ledger {
             Ok(value) => Some(value),
             Err(error) => {
                 self.errors += 1;
+                self.lost |= error.is_lost();
                 error!(%error, "resource graph: {what}");
                 None
             }
@@ -138,9 +141,9 @@ impl Ledger {
         self.removed += 1;
     }
 
-    /// The graph remembers many more nodes that are gone than there are, and had better be made anew.
+    /// The graph had better be made anew: it is lost, or remembers many more nodes that are gone than there are.
     pub(super) fn is_worn(&self, cluster: &Cluster) -> bool {
-        self.removed > REMOVED_MAX.max(cluster.len())
+        self.lost || self.removed > REMOVED_MAX.max(cluster.len())
     }
 
     // --- claims ---
@@ -303,6 +306,7 @@ impl Ledger {
     ) {
         self.graph = graph;
         self.removed = 0;
+        self.lost = false;
         self.set_time(now);
         for (_, rank) in cluster.iter() {
             if let Some(node) = cluster.node(rank) {

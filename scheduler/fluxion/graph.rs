@@ -17,7 +17,7 @@ pub struct Graph(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Pools(PoolGraph),
+    Pools(Box<PoolGraph>),
     Vertices(Box<VertexGraph>),
 }
 
@@ -37,7 +37,7 @@ impl Graph {
     /// ENOSYS: it lacks a function that is needed. ENOTSUP: without the extensions it does not know this policy.
     pub fn new(table: FunctionTable, policy: Policy) -> Result<Self, GraphError> {
         Ok(Graph(match table.extensions {
-            Some(extensions) => Kind::Pools(PoolGraph::new(table, extensions, policy)?),
+            Some(extensions) => Kind::Pools(Box::new(PoolGraph::new(table, extensions, policy)?)),
             None => Kind::Vertices(Box::new(VertexGraph::new(table, policy)?)),
         }))
     }
@@ -52,7 +52,13 @@ impl Graph {
 
     /// Moves the present, in seconds of the epoch. It never goes back.
     pub fn set_time(&mut self, now_seconds: i64) -> Result<(), GraphError> {
-        either!(&mut self.0, graph => graph.set_time(now_seconds))
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.set_time(now_seconds),
+            Kind::Vertices(graph) => {
+                graph.set_time(now_seconds);
+                Ok(())
+            }
+        }
     }
 
     /// Adds a node that is up; its rank must be new. Amounts beyond 2^63 - 1 count as that.

@@ -32,8 +32,8 @@ mod vertices;
 
 pub use answer::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use graph::Graph;
-pub(crate) use vertices::NOT_A_VERTEX;
 pub use rankset::{ParseRankSetError, RankSet};
+pub(crate) use vertices::NOT_A_VERTEX;
 
 use std::ffi::c_int;
 
@@ -145,6 +145,11 @@ impl GraphError {
     /// There is no such rank, job or slot.
     pub fn is_not_found(&self) -> bool {
         self.errno == errno::ENOENT
+    }
+
+    /// The library caught a defect, or an exception, and answers no more: another graph is needed.
+    pub fn is_lost(&self) -> bool {
+        self.errno == errno::EFAULT
     }
 
     /// There already is a job of this id, or a node of this rank.

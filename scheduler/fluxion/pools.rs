@@ -4,7 +4,9 @@
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-use fluxion_sys::{Extensions, FLUXION_EXT_EVENTUALLY, FunctionTable, errno, match_op, match_op_t, reapi_cli_ctx_t, status};
+use fluxion_sys::{
+    Extensions, FLUXION_EXT_EVENTUALLY, FunctionTable, errno, match_op, match_op_t, reapi_cli_ctx_t, status,
+};
 
 use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take};
@@ -72,7 +74,8 @@ impl PoolGraph {
 
     /// Marks a node up or down. A node that is down keeps its jobs and gets no new ones.
     pub(super) fn set_up(&mut self, rank: Rank, up: bool) -> Result<(), GraphError> {
-        let set_rank_status = self.context.table.set_rank_status.ok_or_else(|| lacks("set_up", "reapi_cli_set_rank_status"))?;
+        let set_rank_status =
+            self.context.table.set_rank_status.ok_or_else(|| lacks("set_up", "reapi_cli_set_rank_status"))?;
         let rank = self.context.write("set_up", |out| out.push_str(&rank.to_string()))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { set_rank_status(self.context.raw(), rank, if up { status::UP } else { status::DOWN }) };

@@ -236,12 +236,12 @@ fn expected_together(view: &View, pod: &Pod) -> u32 {
 fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let key = target(write);
     // A creation whose object the watch has shown is over, whatever its answer will be; so is a write to one that is gone.
-    let is_over = |open: &ActionKind| match open {
-        ActionKind::CreateFluxJob { job, .. } => view.shown.contains(&flux_job_key(job)),
+    let is_over = |id: &ActionId, open: &ActionKind| match open {
+        ActionKind::CreateFluxJob { .. } => view.shown.contains(id),
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job } => view.gone.contains(&job.uid),
         _ => false,
     };
-    if let Some(other) = view.open.values().find(|open| target(open) == key && !is_over(open)) {
+    if let Some((_, other)) = view.open.iter().find(|(id, open)| target(open) == key && !is_over(id, open)) {
         return broken(
             "one write per object is under way",
             format!("{} while {}", trace::kind(write), trace::kind(other)),

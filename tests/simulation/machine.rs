@@ -7,6 +7,7 @@ use fluxqueue::core::{Action, Core, CoreSettings, Event, NodePolicy};
 use fluxqueue::workload::Time;
 
 use crate::objects::OURS;
+use crate::rng::WHOLE;
 
 /// The sans-IO core, or one of the saboteurs around it.
 pub(crate) trait Machine {
@@ -21,8 +22,21 @@ pub(crate) trait Machine {
 /// Makes a machine for a process that starts, given its epoch.
 pub(crate) type Factory = dyn Fn(i64) -> Box<dyn Machine> + Sync;
 
+/// The core as the tests set it, on the library that the seed says.
+pub(crate) fn of_seed(seed: u64) -> &'static Factory {
+    if seed >= WHOLE {
+        &|epoch| core_on(FunctionTable { extensions: None, ..FunctionTable::builtin() }, epoch)
+    } else {
+        &core
+    }
+}
+
 /// The core, as the tests set it.
 pub(crate) fn core(epoch: i64) -> Box<dyn Machine> {
+    core_on(FunctionTable::builtin(), epoch)
+}
+
+fn core_on(library: FunctionTable, epoch: i64) -> Box<dyn Machine> {
     let settings = CoreSettings {
         scheduler_names: vec![Arc::from(OURS)],
         node_policy: NodePolicy::First,
@@ -31,7 +45,7 @@ pub(crate) fn core(epoch: i64) -> Box<dyn Machine> {
         slot_keep_secs: 15,
         group_grace_secs: 3,
     };
-    Box::new(Core::new(settings, FunctionTable::builtin(), epoch).expect("the built-in library is always there"))
+    Box::new(Core::new(settings, library, epoch).expect("the built-in library is always there"))
 }
 
 impl Machine for Core {

@@ -142,6 +142,10 @@ fn shape(rng: &mut Rng) -> Arc<Shape> {
         // More than any node will ever have.
         requests.set("cpu", 1_000_000);
     }
+    if rng.whole_amounts {
+        requests.set("cpu", requests.get("cpu").next_multiple_of(1000));
+        requests.set("memory", requests.get("memory").next_multiple_of(GIB));
+    }
     let mut constraints = Constraints::default();
     if rng.chance(12) {
         constraints.node_selector.push((Arc::from(ZONE), Arc::from(zone(rng))));

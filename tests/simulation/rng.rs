@@ -1,18 +1,25 @@
 //! The only source of chance: everything that happens in a run follows from one seed.
 
+/// Seeds from here on are runs with whole amounts, on a Fluxion library without extensions.
+pub(crate) const WHOLE: u64 = 1_000_000_000;
+
 /// splitmix64: small, fast, and the same on every machine for ever.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng {
+    state: u64,
+    /// Amounts come in whole cores and GiB.
+    pub(crate) whole_amounts: bool,
+}
 
 impl Rng {
     /// A stream of numbers that depends on nothing but the seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Rng(seed)
+        Rng { state: seed, whole_amounts: seed >= WHOLE }
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)

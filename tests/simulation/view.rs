@@ -24,8 +24,8 @@ pub(crate) struct View {
     pub(crate) gone: BTreeSet<Uid>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
-    /// Names of `FluxJob`s that the watch has shown since their creation was last asked for.
-    pub(crate) shown: BTreeSet<ObjectKey>,
+    /// Open creations whose `FluxJob` the watch has shown.
+    pub(crate) shown: BTreeSet<ActionId>,
     /// Placements by uid of the `FluxJob` that the core was told are stored.
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
     /// Bindings of pods that the core has not been told are bound.
@@ -80,7 +80,9 @@ impl View {
             Event::ControllerGone(uid) => drop(self.controllers.remove(uid)),
             Event::FluxJob(job) => {
                 self.note_placement(job);
-                self.shown.insert(flux_job_key(job));
+                let key = flux_job_key(job);
+                let creates = |kind: &ActionKind| matches!(kind, ActionKind::CreateFluxJob { job, .. } if flux_job_key(job) == key);
+                self.shown.extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
                 self.flux_jobs.insert(flux_job_key(job), Arc::clone(job));
             }
             Event::FluxJobGone(id) => {
@@ -107,6 +109,7 @@ impl View {
     }
 
     fn tell_outcome(&mut self, id: ActionId, outcome: &Outcome, now: Time) {
+        self.shown.remove(&id);
         match (self.open.remove(&id), outcome) {
             (Some(ActionKind::Bind { pod, .. }), Outcome::Bind(outcome)) => {
                 let Some(binding) = self.bindings.get_mut(&pod.uid) else { return };
@@ -139,9 +142,6 @@ impl View {
         if let ActionKind::Bind { pod, node } = &action.kind {
             let binding = Binding { node: Arc::clone(node), state: BindingState::Open };
             self.bindings.insert(Arc::clone(&pod.uid), binding);
-        }
-        if let ActionKind::CreateFluxJob { job, .. } = &action.kind {
-            self.shown.remove(&flux_job_key(job));
         }
         if !matches!(action.kind, ActionKind::Note(_)) {
             self.open.insert(action.id, action.kind.clone());

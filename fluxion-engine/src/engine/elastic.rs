@@ -66,6 +66,8 @@ impl Engine {
         }
         if !self.schedule.shrink(&self.graph, top, parent) {
             self.reprime();
+        } else if let Some(parent) = parent {
+            self.weights.recount(&self.graph, parent);
         }
         Ok(())
     }

@@ -54,6 +54,30 @@ fn node_of(count: u64, inner: &str) -> String {
 }
 
 #[test]
+fn the_order_of_children_follows_a_graph_that_shrinks_and_grows() {
+    let mut engine = machine("first", "simple");
+    let ask = spec(&slot(1, &of("core", 1)), 0);
+    let granted = |engine: &mut Engine, job| engine.match_job(MatchOp::WithoutAllocating, &ask, job).unwrap().r;
+    let on_the_first = ask.replace(r#""system":{"#, r#""system":{"constraints":{"ranks":["0"]},"#);
+    engine.match_job(MatchOp::Allocate, &on_the_first, 1).unwrap();
+    engine.remove_subgraph("/cluster0/node0").unwrap();
+    assert!(granted(&mut engine, 2).contains("node1"));
+    let vertex = |uniq: u32, kind: &str, path: &str| {
+        format!(
+            r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":7,"rank":{},"paths":{{"containment":"{path}"}}}}}}"#,
+            if kind == "cluster" { -1 } else { 7 }
+        )
+    };
+    let nodes = [vertex(0, "cluster", "/cluster0"), vertex(90, "node", "/cluster0/node7")].join(",");
+    let nodes = [nodes, vertex(91, "core", "/cluster0/node7/core7")].join(",");
+    let edges = r#"{"source":"0","target":"90"},{"source":"90","target":"91"}"#;
+    engine.add_subgraph(&format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{edges}]}}}}"#)).unwrap();
+    assert!(granted(&mut engine, 2).contains("node7"));
+    engine.remove_subgraph("/cluster0/node7").unwrap();
+    assert!(granted(&mut engine, 2).contains("node1"));
+}
+
+#[test]
 fn units_of_a_pool_and_whole_vertices_go_together() {
     let mut engine = machine("lonode", "jgf");
     let ask = |slots, memory| spec(&node_of(1, &slot(slots, &format!("{},{}", of("gpu", 1), of("memory", memory)))), 0);

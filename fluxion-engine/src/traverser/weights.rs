@@ -45,11 +45,16 @@ impl Weights {
         joints.sort_unstable();
         joints.dedup();
         for parent in joints {
-            self.sorted.remove(&parent);
-            self.sort(graph, parent);
-            if let Some(old) = self.parents.remove(&parent) {
-                self.renew(graph, parent, old);
-            }
+            self.recount(graph, parent);
+        }
+    }
+
+    /// Takes up that a vertex has other children now.
+    pub(crate) fn recount(&mut self, graph: &Graph, parent: VertexId) {
+        self.sorted.remove(&parent);
+        self.sort(graph, parent);
+        if let Some(old) = self.parents.remove(&parent) {
+            self.renew(graph, parent, old);
         }
     }
 

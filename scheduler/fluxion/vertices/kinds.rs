@@ -59,11 +59,16 @@ mod tests {
     #[test]
     fn amounts_are_rounded_to_the_safe_side() {
         let amounts: Resources =
-            [("cpu", 3920), ("memory", 3 * MEMORY_BYTES / 2), ("nvidia.com/gpu", 8), ("pods", 110)].into_iter().collect();
+            [("cpu", 3920), ("memory", 3 * MEMORY_BYTES / 2), ("nvidia.com/gpu", 8), ("pods", 110)]
+                .into_iter()
+                .collect();
         let there: Resources = [("cpu", 3), ("memory", 1), ("nvidia.com/gpu", 8), ("pods", 110)].into_iter().collect();
         let wanted: Resources = [("cpu", 4), ("memory", 2), ("nvidia.com/gpu", 8), ("pods", 110)].into_iter().collect();
         assert_eq!((enough_for(&amounts), needed_for(&amounts)), (there, Ok(wanted)));
-        assert_eq!(enough_for(&[("example.com/fuse", 1 << 20)].into_iter().collect()).get("example.com/fuse"), VERTICES_MAX);
+        assert_eq!(
+            enough_for(&[("example.com/fuse", 1 << 20)].into_iter().collect()).get("example.com/fuse"),
+            VERTICES_MAX
+        );
     }
 
     #[test]

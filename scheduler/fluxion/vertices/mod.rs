@@ -91,9 +91,8 @@ impl VertexGraph {
         kinds::needed_for(requests).err()
     }
 
-    pub(super) fn set_time(&mut self, now_seconds: i64) -> Result<(), GraphError> {
+    pub(super) fn set_time(&mut self, now_seconds: i64) {
         self.now = self.now.max(now_seconds);
-        Ok(())
     }
 
     // --- nodes ---
@@ -324,8 +323,8 @@ impl VertexGraph {
     /// Takes a node out of the library's graph. What was booked there becomes charges.
     fn withdraw(&mut self, rank: Rank) -> Result<(), GraphError> {
         let Some(node) = self.nodes.get_mut(&rank) else { return Ok(()) };
-        let bookings: Vec<u64> = node
-            .change_claims(|claims| claims.iter_mut().filter_map(|claim| claim.booking.take()).collect());
+        let bookings: Vec<u64> =
+            node.change_claims(|claims| claims.iter_mut().filter_map(|claim| claim.booking.take()).collect());
         let charged = node.charged.take();
         let path = node.known.take().map(|_| json::node_path(&node.name));
         for booking in bookings {
@@ -453,7 +452,9 @@ impl VertexGraph {
         let limit = |rank: Rank, placement: &Placement| {
             let of_limit = |limit: &usize| {
                 let (labels, most) = &request.max_per_node[*limit];
-                let counts = |slots: &&SlotsAt| slots.rank == rank && labels.iter().any(|label| *label == request.shapes[slots.shape].label);
+                let counts = |slots: &&SlotsAt| {
+                    slots.rank == rank && labels.iter().any(|label| *label == request.shapes[slots.shape].label)
+                };
                 most.saturating_sub(placement.slots.iter().filter(counts).map(|slots| slots.count).sum())
             };
             needs.limits.iter().map(of_limit).min().unwrap_or(u64::MAX)
@@ -465,7 +466,8 @@ impl VertexGraph {
             let mut room = 0_u64;
             let mut roomy = RankSet::new();
             for rank in ranks.iter() {
-                let free = self.nodes.get(&rank).map_or(0, |node| room::slots_in(node.free(When::Now), &needs.per_slot));
+                let free =
+                    self.nodes.get(&rank).map_or(0, |node| room::slots_in(node.free(When::Now), &needs.per_slot));
                 let here = free.min(limit(rank, placement));
                 if here > 0 {
                     roomy.insert(rank);

@@ -3,7 +3,7 @@
 //! A claim that was *booked* holds whole vertices of its own. All others are *charged* together: the vertices that the sum of
 //! their exact amounts leaves unusable, so ten small pods do not cost ten cores.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::kinds;
@@ -143,10 +143,9 @@ impl Node {
     }
 
     fn count(&mut self) {
-        let ends: BTreeMap<i64, ()> = self.claims.iter().filter_map(|claim| second(claim.end)).map(|s| (s, ())).collect();
-        let later = ends.into_keys().map(|now| {
-            (now, self.left_by(|claim| second(claim.end).is_none_or(|end| end > now)))
-        });
+        let ends: BTreeSet<i64> = self.claims.iter().filter_map(|claim| second(claim.end)).collect();
+        let later =
+            ends.into_iter().map(|now| (now, self.left_by(|claim| second(claim.end).is_none_or(|end| end > now))));
         self.free = Free {
             later: later.collect(),
             now: self.left_by(|_| true),

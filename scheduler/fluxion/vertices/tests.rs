@@ -80,10 +80,8 @@ fn requests_keep_to_their_ranks_tiers_and_limits() {
     assert_eq!(graph.allocate(1, &request).unwrap().unwrap().slots, [at(2, 4), at(1, 1)]);
 
     let one_each = [(vec!["a".to_owned(), "b".to_owned()], 1)];
-    let shapes = [
-        SlotShape { label: "a", count: 1, requests: &pod },
-        SlotShape { label: "b", count: 1, requests: &pod },
-    ];
+    let shapes =
+        [SlotShape { label: "a", count: 1, requests: &pod }, SlotShape { label: "b", count: 1, requests: &pod }];
     let apart = Request { max_per_node: &one_each, ..Request::of(&shapes) };
     let mut ranks: Vec<Rank> = graph.allocate(2, &apart).unwrap().unwrap().slots.iter().map(|slot| slot.rank).collect();
     ranks.sort_unstable();
@@ -276,11 +274,26 @@ fn a_library_that_finds_no_place_where_there_is_room_is_an_error_and_not_a_full_
 
 #[derive(Debug, Clone)]
 enum Op {
-    Allocate { count: u64, cores: u64, gib: u64, gpus: u64, ranks: u32, end: Lifetime },
-    Charge { rank: Rank, cores: u64, end: End },
+    Allocate {
+        count: u64,
+        cores: u64,
+        gib: u64,
+        gpus: u64,
+        ranks: u32,
+        end: Lifetime,
+    },
+    Charge {
+        rank: Rank,
+        cores: u64,
+        end: End,
+    },
     Release(usize),
-    Resize { rank: Rank, cores: u64 },
-    Replace(Rank),
+    Resize {
+        rank: Rank,
+        cores: u64,
+    },
+    /// Takes a node away, or brings it back.
+    Swap(Rank),
     Wait(i64),
 }
 
@@ -296,7 +309,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => (0..NODES, 0..6_u64, end).prop_map(|(rank, cores, end)| Op::Charge { rank, cores, end }),
         6 => any::<usize>().prop_map(Op::Release),
         1 => (0..NODES, 0..8_u64).prop_map(|(rank, cores)| Op::Resize { rank, cores }),
-        1 => (0..NODES).prop_map(Op::Replace),
+        1 => (0..NODES).prop_map(Op::Swap),
         1 => (0..30_i64).prop_map(Op::Wait),
     ];
     prop::collection::vec(op, 1..60)
@@ -310,16 +323,19 @@ struct Twins {
     next: u64,
     /// Slots: the job in the first graph, the one in the second, the rank.
     held: Vec<(u64, u64, Rank)>,
+    /// Nodes that are away.
+    gone: Vec<Rank>,
 }
 
 impl Twins {
-    fn new() -> Self {
+    fn new(policy: Policy) -> Self {
         let mut twins = Twins {
-            vertices: Graph::new(plain(), Policy::Hinode).unwrap(),
+            vertices: Graph::new(plain(), policy).unwrap(),
             pools: Graph::new(FunctionTable::builtin(), Policy::First).unwrap(),
             now: 0,
             next: 1,
             held: Vec::new(),
+            gone: Vec::new(),
         };
         (0..NODES).for_each(|rank| twins.add(rank));
         twins
@@ -342,6 +358,9 @@ impl Twins {
     }
 
     fn apply(&mut self, op: Op) {
+        if matches!(op, Op::Charge { rank, .. } | Op::Resize { rank, .. } if self.gone.contains(&rank)) {
+            return;
+        }
         match op {
             Op::Allocate { count, cores, gib, gpus, ranks, end } => {
                 let pod = amounts(1000 * cores, gib, gpus);
@@ -363,18 +382,24 @@ impl Twins {
             }
             Op::Release(_) => {}
             Op::Resize { rank, cores } => self.both(|graph| graph.resize(rank, "cpu", 1000 * cores).unwrap()),
-            Op::Replace(rank) => {
-                self.both(|graph| graph.remove_node(rank).unwrap());
-                self.held.retain(|(_, _, there)| *there != rank);
-                self.add(rank);
-            }
+            Op::Swap(rank) => match self.gone.iter().position(|gone| *gone == rank) {
+                Some(at) => {
+                    self.gone.swap_remove(at);
+                    self.add(rank);
+                }
+                None => {
+                    self.both(|graph| graph.remove_node(rank).unwrap());
+                    self.held.retain(|(_, _, there)| *there != rank);
+                    self.gone.push(rank);
+                }
+            },
             Op::Wait(seconds) => {
                 self.now += seconds;
                 let now = self.now;
                 self.both(|graph| graph.set_time(now).unwrap());
             }
         }
-        for rank in 0..NODES {
+        for rank in (0..NODES).filter(|rank| !self.gone.contains(rank)).collect::<Vec<_>>() {
             for resource in ["cpu", "memory", "pods", "nvidia.com/gpu"] {
                 self.both(|graph| graph.usage(rank).unwrap().of(resource));
             }
@@ -418,7 +443,7 @@ impl Twins {
         for (job, _, rank) in std::mem::take(&mut self.held) {
             self.vertices.release(job, rank, "a", 1).unwrap();
         }
-        for rank in 0..NODES {
+        for rank in (0..NODES).filter(|rank| !self.gone.contains(rank)) {
             let usage = self.vertices.usage(rank).unwrap();
             let all: Resources = usage.pools.iter().map(|pool| (pool.resource.as_str(), pool.size)).collect();
             assert!(usage.pools.iter().all(|pool| pool.used == 0));
@@ -435,9 +460,14 @@ proptest! {
 
     /// Where everything comes in whole vertices, a graph of vertices and one of pools say the same.
     #[test]
-    fn whole_amounts_are_treated_as_pools_treat_them(ops in ops()) {
-        let mut twins = Twins::new();
-        ops.into_iter().for_each(|op| twins.apply(op));
+    fn whole_amounts_are_treated_as_pools_treat_them(
+        policy in prop::sample::select(vec![Policy::First, Policy::Lonode, Policy::Hinode]),
+        ops in ops(),
+    ) {
+        let mut twins = Twins::new(policy);
+        for op in ops {
+            twins.apply(op);
+        }
         twins.end();
     }
 }

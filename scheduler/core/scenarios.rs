@@ -16,6 +16,9 @@ use crate::workload::{
     Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Shape, Time, Unsupported,
 };
 
+/// Other libraries than the built-in one.
+mod library;
+
 /// A core, the time, and what an API server would hold.
 struct World {
     core: Core,
@@ -113,8 +116,12 @@ fn of_group(mut pod: Pod, group: &str, size: Result<u32, String>) -> Pod {
 
 impl World {
     fn new(nodes: &[(&str, u64)]) -> Self {
+        Self::on(FunctionTable::builtin(), nodes)
+    }
+
+    fn on(library: FunctionTable, nodes: &[(&str, u64)]) -> Self {
         let mut world = World {
-            core: Core::new(settings(), FunctionTable::builtin(), 1).expect("a core"),
+            core: Core::new(settings(), library, 1).expect("a core"),
             now: Time::from_seconds(2000),
             pods: BTreeMap::new(),
             records: BTreeMap::new(),

@@ -14,5 +14,8 @@ mod failures;
 /// Input that is wrong.
 mod bad_input;
 
+/// Other Fluxion libraries than the built-in one.
+mod library;
+
 /// Constraints, other schedulers, counting.
 mod sharing;

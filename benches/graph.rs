@@ -13,7 +13,11 @@ use fluxqueue::fluxion::{End, Graph, Policy, RankSet, Request, SlotShape};
 
 /// A graph of nodes with 32 cores, 256 GiB and room for 110 pods.
 fn machine(nodes: u32, policy: Policy) -> Graph {
-    let mut graph = Graph::new(FunctionTable::builtin(), policy).expect("a graph");
+    machine_on(FunctionTable::builtin(), nodes, policy)
+}
+
+fn machine_on(library: FunctionTable, nodes: u32, policy: Policy) -> Graph {
+    let mut graph = Graph::new(library, policy).expect("a graph");
     let pools: Resources = [("cpu", 32_000), ("memory", 256 << 30), ("pods", 110)].into_iter().collect();
     for rank in 0..nodes {
         graph.add_node(rank, &format!("node-{rank}"), &pools).expect("a node");
@@ -105,5 +109,24 @@ fn fragmented_ranks(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, one_pod, last_free_node, gangs, fragmented_ranks);
+/// What a library without extensions costs: nodes of whole vertices, and an account of each beside them.
+fn without_extensions(c: &mut Criterion) {
+    let mut group = c.benchmark_group("one pod, without extensions");
+    let library = FunctionTable { extensions: None, ..FunctionTable::builtin() };
+    for nodes in [100, 1_000] {
+        let mut graph = machine_on(library, nodes, Policy::Lonode);
+        let pod = pod();
+        let shapes = [SlotShape { label: "0", count: 1, requests: &pod }];
+        group.bench_function(BenchmarkId::from_parameter(nodes), |b| {
+            b.iter(|| {
+                let placed = graph.allocate(1, &Request::of(&shapes)).expect("a match").expect("a place");
+                graph.release(1, placed.slots[0].rank, "0", 1).expect("it can be released");
+                black_box(placed)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, one_pod, last_free_node, gangs, fragmented_ranks, without_extensions);
 criterion_main!(benches);

@@ -12,6 +12,9 @@ unsafe extern "C" {
     fn free(pointer: *mut c_void);
 }
 
+/// A larger buffer (of a document with many nodes) is given up at the next call.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+
 /// A context with a graph.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -157,6 +160,9 @@ impl Context {
         operation: &'static str,
         fill: impl FnOnce(&mut String),
     ) -> Result<*const c_char, GraphError> {
+        if self.buffer.capacity() > BUFFER_BYTES_MAX {
+            self.buffer = String::new();
+        }
         self.buffer.clear();
         fill(&mut self.buffer);
         self.buffer.push('\0');

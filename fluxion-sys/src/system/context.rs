@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::barrier::{Ctx, Outcome};
-use super::open::Library;
+use super::library::Library;
 use crate::builtin::{Failure, text};
 use crate::errno;
 use crate::table::FunctionTable;
@@ -88,6 +88,11 @@ impl Context {
     pub(super) fn need_graph(&self) -> Result<(), Failure> {
         if self.has_graph { Ok(()) } else { Err(Failure::invalid("the context has no graph")) }
     }
+}
+
+/// The table has no entry then, so nobody gets here.
+pub(super) fn absent() -> Failure {
+    Failure { errno: errno::ENOSYS, text: "not in this library".to_owned() }
 }
 
 /// Runs one call on a context that has a graph, while no other call runs.

@@ -3,8 +3,7 @@
 use std::ffi::c_int;
 
 use super::barrier::{self, Ctx, Text, TextOut};
-use super::context::{Context, Effect, Owned, with_graph};
-use super::jobs::absent;
+use super::context::{Context, Effect, Owned, absent, with_graph};
 use crate::builtin::Failure;
 use crate::builtin::text::{self, Out};
 use crate::errno;

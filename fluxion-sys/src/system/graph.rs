@@ -4,8 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use super::barrier::{self, Ctx, Text, TextOut};
-use super::context::{Context, Effect, Owned, with_graph};
-use super::jobs::absent;
+use super::context::{Context, Effect, Owned, absent, with_graph};
 use crate::bindings::reapi_cli_status_t;
 use crate::builtin::Failure;
 use crate::builtin::text::{self, Out};

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use serde_json::Value;
 
 use super::barrier::{self, Ctx, Outcome, Text, TextOut};
-use super::context::{Context, Effect, Owned, with_graph};
+use super::context::{Context, Effect, Owned, absent, with_graph};
 use crate::bindings::match_op_t;
 use crate::builtin::text::{self, Out};
 use crate::builtin::{Failure, jobs};
@@ -429,9 +429,4 @@ fn known(op: match_op_t) -> Result<Effect, Failure> {
         op::SATISFIABILITY | op::WITHOUT_ALLOCATING | op::WITHOUT_ALLOCATING_FUTURE => Ok(Effect::Reads),
         other => Err(Failure::invalid(&format!("match_op: {other} is no operation"))),
     }
-}
-
-/// The table has no entry then, so nobody gets here.
-pub(super) fn absent() -> Failure {
-    Failure { errno: errno::ENOSYS, text: "not in this library".to_owned() }
 }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::barrier::{self, Ctx, Outcome, Text};
 use super::context::{Context, Effect, Owned, turn, with_context, with_graph};
-use super::open::{LIBRARIES_MAX, library};
+use super::library::{LIBRARIES_MAX, library};
 use super::options;
 use crate::builtin::{Failure, text};
 use crate::errno;

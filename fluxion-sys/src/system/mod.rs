@@ -23,8 +23,9 @@ mod context;
 mod extensions;
 mod graph;
 mod jobs;
+mod library;
 mod lifecycle;
 mod open;
 mod options;
 
-pub use open::{LIBRARIES_MAX, OpenError};
+pub use library::{LIBRARIES_MAX, OpenError};

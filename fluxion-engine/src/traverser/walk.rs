@@ -356,7 +356,9 @@ impl Walk<'_> {
                 slot = Some(at);
             }
         }
-        if let Some(slot) = slot {
+        // As upstream: the flexible traverser forms no slots one level below what holds them.
+        let lower = self.flexible && !pristine && matched.is_none();
+        if let Some(slot) = slot.filter(|_| !lower) {
             let formed = if self.flexible {
                 self.slot_options(levels, slot).into_iter().any(|slot| self.has_parts(vertex, slot))
             } else {

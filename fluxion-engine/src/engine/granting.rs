@@ -31,13 +31,7 @@ impl Engine {
             && selection.marked.is_empty()
         {
             // As upstream, whose errno then still says what happened last.
-            let reason = if self.last_was_busy.get() {
-                Reason::Busy
-            } else if at > self.now {
-                Reason::NotFound
-            } else {
-                Reason::Nothing
-            };
+            let reason = if self.last_was_busy.get() { Reason::Busy } else { Reason::Nothing };
             return Err(Error { reason, text: String::new() });
         }
         let format = self.options.format;

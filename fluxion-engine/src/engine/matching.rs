@@ -6,7 +6,7 @@ use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
 use crate::time::{EVENTUALLY, WINDOW_SECONDS, When};
-use crate::traverser::{Policy, Request, Selection};
+use crate::traverser::{Later, Policy, Request, Selection};
 use crate::{Error, Reason};
 
 /// What is wanted of a match.
@@ -261,8 +261,14 @@ impl Engine {
             }
             match traversal.later(request, seconds) {
                 // As upstream: not at the very end of its window.
-                Ok((_, WINDOW_SECONDS)) => last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() },
-                Ok((selection, at)) => return Ok((Found::Walk(selection, which), at)),
+                Ok(Later { at: WINDOW_SECONDS, .. }) => {
+                    last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() };
+                }
+                // As upstream, which looks for the next instant before it looks whether this one will do.
+                Ok(Later { selection, is_last: true, .. }) if selection.marked.is_empty() => {
+                    return Err(Error { reason: Reason::NotFound, text: String::new() });
+                }
+                Ok(Later { selection, at, .. }) => return Ok((Found::Walk(selection, which), at)),
                 Err(miss) => last = self.missed(miss, Reason::Busy),
             }
         }

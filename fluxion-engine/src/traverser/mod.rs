@@ -68,6 +68,14 @@ pub(crate) enum Miss {
     Siblings(TypeId),
 }
 
+/// A place that a request gets once others have ended.
+pub(crate) struct Later {
+    pub(crate) selection: Selection,
+    pub(crate) at: i64,
+    /// At no later instant that is worth a walk has the root enough.
+    pub(crate) is_last: bool,
+}
+
 impl Traversal<'_> {
     /// Where a request fits from `from` on for so many seconds.
     pub(crate) fn at(&self, request: &Request, from: i64, seconds: i64) -> Result<Selection, Miss> {
@@ -81,18 +89,18 @@ impl Traversal<'_> {
         self.find(request, Window { from, to: FAR - 1, is_now: false, status_ignored: true })
     }
 
-    /// The earliest instant after now at which a request fits.
-    pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<(Selection, i64), Miss> {
+    /// The earliest instant after now at which a request fits, and whether the root has enough at any later one.
+    pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Later, Miss> {
         let (graph, root) = (self.graph, self.graph.root());
         let Some(planner) = self.schedule.planner(root) else { return Err(Miss::Busy) };
+        let has_enough =
+            |at: &i64| self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs);
         let mut last = Miss::Busy;
-        for at in planner.points_after(self.now) {
-            if !self.schedule.has_below(graph, root, at, at.saturating_add(seconds), &request.needs) {
-                continue;
-            }
+        let mut points = planner.points_after(self.now).filter(has_enough);
+        while let Some(at) = points.next() {
             self.busy.set(false);
             match self.at(request, at, seconds) {
-                Ok(selection) => return Ok((selection, at)),
+                Ok(selection) => return Ok(Later { selection, at, is_last: points.next().is_none() }),
                 Err(miss) => last = miss,
             }
         }

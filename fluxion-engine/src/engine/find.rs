@@ -189,7 +189,11 @@ impl Search<'_> {
                 let missing = || Error { reason: Reason::NotFound, text: format!("find: job {id}: has no such span") };
                 let job: &Job = jobs.get(&id).ok_or_else(missing)?;
                 let (_, at) = self.touched[&id].get(&vertex).ok_or_else(missing)?;
-                Some(&job.touches[*at])
+                let touch = &job.touches[*at];
+                if touch.below.is_empty() {
+                    return Ok(None);
+                }
+                Some(touch)
             }
         };
         let count = |(column, (kind, total)): (usize, (&crate::graph::TypeId, &u64))| {

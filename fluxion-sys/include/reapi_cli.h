@@ -78,7 +78,9 @@ typedef enum reapi_cli_status_t {
 /* A new context without a graph, or NULL with errno ENOMEM. */
 reapi_cli_ctx_t *reapi_cli_new (void);
 
-/* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. */
+/* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. As upstream, the records of the jobs that
+ * both know are shared: cancelled in one, such a job shows as CANCELED in the other's info too, which still holds its
+ * resources until it cancels it as well. */
 reapi_cli_ctx_t *reapi_cli_clone (reapi_cli_ctx_t *ctx);
 
 /* Frees a context. NULL is allowed (not upstream). errno is preserved. */

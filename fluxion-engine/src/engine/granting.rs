@@ -1,5 +1,6 @@
 //! From a place that was found to a job that has it, and to the text that says so.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::matching::{Ask, Form, Found, Grant, MatchOp, seconds};
@@ -12,7 +13,7 @@ use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::request::Level;
 use crate::traverser::select::{self, Marked, Units};
-use crate::traverser::{Request, Selection};
+use crate::traverser::{Left, Request, Selection};
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason};
 
@@ -31,7 +32,11 @@ impl Engine {
             && selection.marked.is_empty()
         {
             // As upstream, whose errno then still says what happened last.
-            let reason = if self.last_was_busy.get() { Reason::Busy } else { Reason::Nothing };
+            let reason = match self.left.get() {
+                Left::Busy => Reason::Busy,
+                Left::Exceeded => Reason::Exceeded,
+                Left::Nothing => Reason::Nothing,
+            };
             return Err(Error { reason, text: String::new() });
         }
         let format = self.options.format;
@@ -114,8 +119,8 @@ impl Engine {
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
         let term = Term { job: id, from: at, to, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
-        if let Some(older) = self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() }) {
-            // As upstream, which does not notice: nobody gives back what the first job of this id holds.
+        // As upstream, which does not notice that there is one.
+        if let Some(older) = self.jobs.insert(id, Job::new(info, term)) {
             self.lost.push((id, older));
         }
         match (found, &ask.form) {
@@ -135,6 +140,20 @@ impl Engine {
                 }
             }
             _ => unreachable!("a place has the form of its request"),
+        }
+        self.leak(id);
+    }
+
+    /// What earlier grants under the id of a job take of the vertices that it takes too is never given back: as upstream,
+    /// which remembers one span per vertex and job.
+    fn leak(&mut self, id: u64) {
+        if !self.lost.iter().any(|(lost, _)| *lost == id) {
+            return;
+        }
+        let touches = self.jobs.get(&id).into_iter().flat_map(|job| &job.touches);
+        let taken: HashSet<VertexId> = touches.map(|touch| touch.vertex).collect();
+        for (_, older) in self.lost.iter_mut().filter(|(lost, _)| *lost == id) {
+            older.touches.retain(|touch| !taken.contains(&touch.vertex));
         }
     }
 

@@ -141,7 +141,7 @@ impl Engine {
         let reserved = mode == JobMode::Reserved;
         let info = JobInfo { mode, at, overhead: 0.0 };
         let term = Term { job: id, from: at, to, reserved };
-        self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
+        self.jobs.insert(id, Job::new(info, term));
         self.touch(id, &selection);
         if self.options.policy.stops_early() {
             self.weigh(&selection, true);

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub(crate) use filters::Filters;
 pub(crate) use planner::{Planner, Row};
 
-use crate::graph::{Graph, VertexId};
+use crate::graph::{Graph, TypeId, VertexId};
 
 /// A job that has, or will have, a vertex for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,16 @@ pub(crate) struct Term {
     pub(crate) from: i64,
     pub(crate) to: i64,
     pub(crate) reserved: bool,
+}
+
+/// How a need stands to what there is below a vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Below {
+    Enough,
+    /// Of a type less is free.
+    Short,
+    /// Of a type there is less, free or not.
+    Never,
 }
 
 /// So many touched vertices are remembered one by one.
@@ -167,30 +177,29 @@ impl Schedule {
     }
 
     /// Whether there is as much of the tracked types below a vertex as is needed, throughout a window.
-    pub(crate) fn has_below(
-        &self,
-        graph: &Graph,
-        vertex: VertexId,
-        from: i64,
-        to: i64,
-        needs: &[(crate::graph::TypeId, u64)],
-    ) -> bool {
+    pub(crate) fn has_below(&self, graph: &Graph, vertex: VertexId, from: i64, to: i64, needs: &[(TypeId, u64)]) -> bool {
+        self.below(graph, vertex, from, to, needs) == Below::Enough
+    }
+
+    /// How what is needed of the tracked types stands to what is free below a vertex throughout a window.
+    pub(crate) fn below(&self, graph: &Graph, vertex: VertexId, from: i64, to: i64, needs: &[(TypeId, u64)]) -> Below {
         let tracked = self.filters.tracked(graph, vertex);
         if tracked.is_empty() || needs.is_empty() {
-            return true;
+            return Below::Enough;
         }
         let totals = self.filters.totals(graph, vertex);
         let planner = self.planner(vertex);
-        tracked.iter().zip(totals).enumerate().all(|(column, (kind, total))| {
-            let Some((_, need)) = needs.iter().find(|(needed, _)| needed == kind) else { return true };
+        for (column, (kind, total)) in tracked.iter().zip(totals).enumerate() {
+            let Some((_, need)) = needs.iter().find(|(needed, _)| needed == kind) else { continue };
             if need > total {
-                return false;
+                return Below::Never;
             }
-            planner.is_none_or(|planner| {
-                let used = u64::try_from(planner.peak(from, to, column + 1)).unwrap_or(0);
-                total.saturating_sub(used) >= *need
-            })
-        })
+            let used = planner.map_or(0, |planner| planner.peak(from, to, column + 1));
+            if total.saturating_sub(u64::try_from(used).unwrap_or(0)) < *need {
+                return Below::Short;
+            }
+        }
+        Below::Enough
     }
 
     /// What a job does to a vertex begins to count.

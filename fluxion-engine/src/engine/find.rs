@@ -139,6 +139,7 @@ impl Search<'_> {
             needs: graph.size(vertex),
             label: Box::default(),
             filter,
+            left_out: false,
         });
         Ok(true)
     }

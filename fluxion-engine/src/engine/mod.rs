@@ -17,7 +17,7 @@ mod update;
 mod walks;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +26,7 @@ pub use options::Options;
 pub use report::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use update::UpdateReader;
 
-use crate::graph::{Graph, TypeId};
+use crate::graph::{Graph, TypeId, VertexId};
 use crate::jobspec::{Jobspec, Resource};
 use crate::pools::{Claim, SlotShape};
 use crate::schedule::{Filters, Schedule, Term, Touch};
@@ -68,6 +68,8 @@ pub struct Engine {
     now: i64,
     /// Nodes that are up, counted as upstream counts them: not anew when the graph grows.
     nodes_up: i64,
+    /// Something was removed from the graph.
+    has_shrunk: bool,
     /// Types that are taken with all that lies below them, whatever a request says.
     exclusive_kinds: Vec<TypeId>,
     /// What the last search has met last.
@@ -117,13 +119,15 @@ struct Job {
     ranks: Vec<u32>,
     /// Vertices that it holds or passes through, children before parents.
     touches: Vec<Touch>,
+    /// A vertex was given back, and something below it was not.
+    has_gaps: bool,
     /// Whether it was cancelled here or in a fork; `None`: there are no forks that know it.
     canceled: Option<Arc<AtomicBool>>,
 }
 
 impl Job {
     fn new(info: JobInfo, term: Term) -> Self {
-        Job { info, term, ranks: Vec::new(), touches: Vec::new(), canceled: None }
+        Job { info, term, ranks: Vec::new(), touches: Vec::new(), has_gaps: false, canceled: None }
     }
 
     /// As it stands, also by what happened to it in forks.
@@ -168,6 +172,7 @@ impl Engine {
             next_job: 1,
             now: 0,
             nodes_up,
+            has_shrunk: false,
             exclusive_kinds: Vec::new(),
             left: Cell::new(Left::Nothing),
             charged: None,
@@ -263,8 +268,18 @@ impl Engine {
                 self.graph.pools.release_job(row, id);
             }
         }
+        // As upstream, which goes down from the root by the marks of the job: what lies below a vertex that was given back
+        // before is not come to, and stays held.
+        let marked: Option<HashSet<VertexId>> =
+            job.has_gaps.then(|| job.touches.iter().map(|touch| touch.vertex).collect());
+        let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
         for touch in &job.touches {
-            self.schedule.remove(job.term, touch);
+            let is_found = |marked: &HashSet<VertexId>| {
+                std::iter::successors(Some(touch.vertex), |at| self.graph.parent(*at)).all(|at| marked.contains(&at))
+            };
+            if marked.as_ref().is_none_or(is_found) {
+                self.schedule.remove(job.term, touch);
+            }
         }
     }
 

@@ -414,8 +414,8 @@ impl Walk<'_> {
         if graph.size(vertex) == 0 || graph.is_pool(vertex) || !schedule.is_free(vertex, window.from, window.to) {
             return Err(Refusal::Busy);
         }
-        // Of alternative slots one has to fit.
-        let (mut slots, mut fitting, mut spared) = (0, 0, None);
+        // As upstream: of alternative slots the last one has to fit, whether the others do or not.
+        let (mut alternative, mut spared) = (None, None);
         for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT) {
             if exclusive && level.exclusive == Some(false) {
                 return Err(Refusal::Invalid);
@@ -430,14 +430,13 @@ impl Walk<'_> {
             let below = schedule.below(graph, vertex, window.from, window.to, &level.needs);
             let fits = below == Below::Enough;
             if self.flexible && level.kind == TypeId::SLOT {
-                slots += 1;
-                fitting += u32::from(fits);
+                alternative = Some(fits);
                 spared = if fits { spared } else { Some(below) };
             } else if !fits {
                 return Err(Refusal::Busy);
             }
         }
-        if slots > 0 && fitting == 0 {
+        if alternative == Some(false) {
             return Err(Refusal::Busy);
         }
         if spared.is_some() {

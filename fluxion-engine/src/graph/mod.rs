@@ -103,6 +103,8 @@ pub struct Graph {
     children: Vec<VertexId>,
     /// Paths that are not the parent's path and the name.
     odd_paths: HashMap<VertexId, Box<str>>,
+    /// Paths in other subsystems than containment.
+    other_paths: HashMap<VertexId, Vec<(Box<str>, Box<str>)>>,
     associations: associations::Associations,
     index: Index,
     root: VertexId,
@@ -292,6 +294,11 @@ impl Graph {
         let mut path = String::new();
         self.write_path(vertex, &mut path);
         path
+    }
+
+    /// Subsystem and path, where a vertex has a path in other subsystems than containment.
+    pub fn other_paths(&self, vertex: VertexId) -> &[(Box<str>, Box<str>)] {
+        if self.other_paths.is_empty() { &[] } else { self.other_paths.get(&vertex).map_or(&[], Vec::as_slice) }
     }
 
     /// Appends the path of a vertex.

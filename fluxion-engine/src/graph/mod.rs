@@ -93,6 +93,9 @@ pub struct PoolTypes {
     pub all_of_nodes: bool,
 }
 
+/// A subsystem besides containment, and the path of a vertex in it.
+pub type OtherPath = (Box<str>, Box<str>);
+
 /// The graph.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -104,7 +107,7 @@ pub struct Graph {
     /// Paths that are not the parent's path and the name.
     odd_paths: HashMap<VertexId, Box<str>>,
     /// Paths in other subsystems than containment.
-    other_paths: HashMap<VertexId, Vec<(Box<str>, Box<str>)>>,
+    other_paths: HashMap<VertexId, Vec<OtherPath>>,
     associations: associations::Associations,
     index: Index,
     root: VertexId,
@@ -297,7 +300,7 @@ impl Graph {
     }
 
     /// Subsystem and path, where a vertex has a path in other subsystems than containment.
-    pub fn other_paths(&self, vertex: VertexId) -> &[(Box<str>, Box<str>)] {
+    pub fn other_paths(&self, vertex: VertexId) -> &[OtherPath] {
         if self.other_paths.is_empty() { &[] } else { self.other_paths.get(&vertex).map_or(&[], Vec::as_slice) }
     }
 

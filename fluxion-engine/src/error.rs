@@ -29,6 +29,8 @@ pub enum Reason {
     Setup,
     /// It fits, and nothing of it would be taken (EINVAL).
     Nothing,
+    /// It does not fit now, and one of its alternatives never does (ERANGE).
+    Exceeded,
     /// Not possible with this kind of graph (ENOTSUP).
     NotSupported,
     /// Known, but not offered by this library (ENOSYS).

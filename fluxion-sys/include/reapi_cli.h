@@ -21,7 +21,8 @@
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
  *     EBUSY      it does not fit now
  *     ENODEV     it would not fit on the idle machine either
- *     ENOENT     there is no such job, path, rank or slot
+ *     ENOENT     there is no such job, path, rank or slot; of a match: nothing of what fits later would be taken
+ *     ERANGE     of a match with alternative slots: it does not fit now, and an alternative never does
  *     EEXIST     there already is a job of this id (upstream does not notice, and loses the first one's resources)
  *     ENOTSUP    not possible with this kind of graph
  *     EPROTO     the graph or the options cannot be used (initialize only)
@@ -78,7 +79,9 @@ typedef enum reapi_cli_status_t {
 /* A new context without a graph, or NULL with errno ENOMEM. */
 reapi_cli_ctx_t *reapi_cli_new (void);
 
-/* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. */
+/* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. As upstream, the records of the jobs that
+ * both know are shared: cancelled in one, such a job shows as CANCELED in the other's info too, which still holds its
+ * resources until it cancels it as well. */
 reapi_cli_ctx_t *reapi_cli_clone (reapi_cli_ctx_t *ctx);
 
 /* Frees a context. NULL is allowed (not upstream). errno is preserved. */
@@ -117,7 +120,8 @@ int reapi_cli_match (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobs
                      char **R, int64_t *at, double *ov);
 
 /* The same under an id that the caller chooses. On a graph with pools EEXIST if a job of that id holds or will hold
- * something; without pools it is not noticed, as upstream, but reapi_cli_cancel frees both. */
+ * something; without pools it is not noticed, as upstream: reapi_cli_cancel frees both, but what lies above both stays
+ * counted as used for ever. */
 int reapi_cli_match_with_jobid (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t jobid,
                                 bool *reserved, char **R, int64_t *at, double *ov);
 

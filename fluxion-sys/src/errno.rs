@@ -16,6 +16,8 @@ pub const EEXIST: c_int = 17;
 pub const ENODEV: c_int = 19;
 /// An argument or a document is wrong.
 pub const EINVAL: c_int = 22;
+/// It does not fit now, and one of its alternatives never does.
+pub const ERANGE: c_int = 34;
 /// Not offered by this library.
 pub const ENOSYS: c_int = 38;
 /// The graph or the options cannot be used.

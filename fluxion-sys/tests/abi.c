@@ -150,7 +150,47 @@ static int with_pools (void)
     return 0;
 }
 
+/* What a clone and a repeated id share, as upstream: records of jobs, and what is left of the first grant. */
+static int with_copies (void)
+{
+    reapi_cli_ctx_t *ctx = reapi_cli_new (), *copy = NULL;
+    bool reserved = true;
+    char *R = NULL, *mode = NULL;
+    int64_t at = -1;
+    double ov = -1;
+    const char *one = JOBSPEC (SLOTS ("1", "core", "1"));
+    const char *both = JOBSPEC ("{\"type\":\"cluster\",\"count\":1,\"with\":[{\"type\":\"node\",\"count\":2,\"with\":["
+                                SLOTS ("1", "core", "1") "]}]}");
+    const char *options = "{\"load_format\":\"jgf\",\"matcher_policy\":\"low\",\"match_format\":\"rv1_nosched\"}";
+
+    EXPECT (reapi_cli_initialize (ctx, graph, options) == 0);
+    EXPECT (reapi_cli_match_with_jobid (ctx, MATCH_ALLOCATE, one, 5, &reserved, &R, &at, &ov) == 0);
+    free (R);
+    EXPECT ((copy = reapi_cli_clone (ctx)) != NULL);
+    EXPECT (reapi_cli_cancel (copy, 5, false) == 0);
+    EXPECT (reapi_cli_info (ctx, 5, &mode, &reserved, &at, &ov) == 0 && strcmp (mode, "CANCELED") == 0);
+    free (mode);
+    /* It still holds its core here. */
+    EXPECT (reapi_cli_match_with_jobid (ctx, MATCH_ALLOCATE, both, 6, &reserved, &R, &at, &ov) == -1 && errno == EBUSY);
+    EXPECT (reapi_cli_match_with_jobid (copy, MATCH_ALLOCATE, both, 6, &reserved, &R, &at, &ov) == 0);
+    free (R);
+    EXPECT (reapi_cli_info (ctx, 6, &mode, &reserved, &at, &ov) == -1 && errno == ENOENT);
+    reapi_cli_destroy (copy);
+
+    /* Both cores come free; the count of the first stays at the cluster for ever. */
+    EXPECT (reapi_cli_match_with_jobid (ctx, MATCH_ALLOCATE, one, 5, &reserved, &R, &at, &ov) == 0);
+    free (R);
+    EXPECT (reapi_cli_cancel (ctx, 5, false) == 0);
+    EXPECT (reapi_cli_cancel (ctx, 5, false) == -1 && errno == ENOENT);
+    EXPECT (reapi_cli_find (ctx, "sched-now=allocated", "rv1_nosched", &R) == 0 && R == NULL);
+    EXPECT (reapi_cli_match_with_jobid (ctx, MATCH_ALLOCATE, both, 7, &reserved, &R, &at, &ov) == -1 && errno == EBUSY);
+    EXPECT (reapi_cli_match_with_jobid (ctx, MATCH_ALLOCATE, one, 7, &reserved, &R, &at, &ov) == 0);
+    free (R);
+    reapi_cli_destroy (ctx);
+    return 0;
+}
+
 int main (void)
 {
-    return with_cores () || with_pools ();
+    return with_cores () || with_pools () || with_copies ();
 }

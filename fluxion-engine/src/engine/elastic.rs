@@ -1,7 +1,9 @@
 //! Graphs that grow and shrink.
 
+use std::collections::BTreeMap;
+
 use super::Engine;
-use crate::graph::VertexId;
+use crate::graph::{TypeId, VertexId};
 use crate::schedule::{Schedule, Touch};
 use crate::{Error, idset};
 
@@ -10,7 +12,7 @@ impl Engine {
     pub fn add_subgraph(&mut self, text: &str) -> Result<(), Error> {
         let before = self.graph.len();
         self.graph.grow(text)?;
-        if self.schedule.grow(&self.graph, before) {
+        if self.schedule.grow(&self.graph, before, self.now) {
             self.weights.grow(&self.graph, before);
         } else {
             self.reprime();
@@ -31,12 +33,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the vertices of ranks, and takes from jobs what they hold of them.
+    /// Removes the vertices of ranks, and takes from jobs what they hold of them. As upstream, that fails where several jobs
+    /// are on a rank and one of them has less than they have there together: each is to give back all of it.
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
         let ranges = idset::parse(ranks)?;
         let within = |rank: i32| {
             u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
         };
+        for rank in self.graph.ranks().into_iter().filter(|rank| within(*rank)) {
+            if let Some(id) = self.short_of(rank) {
+                return Err(Error::invalid(format!("job {id}: has less than jobs have on rank {rank} together")));
+            }
+        }
         let ids: Vec<u64> = self.jobs.keys().copied().collect();
         for id in ids {
             self.release_ranks(id, &within);
@@ -51,10 +59,41 @@ impl Engine {
         Ok(())
     }
 
+    /// Of several jobs on a rank, one that has less, as vertices above the rank count it, than all of them have there.
+    fn short_of(&self, rank: i32) -> Option<u64> {
+        let (mut ids, mut counts) = (Vec::new(), BTreeMap::<TypeId, i64>::new());
+        for (id, job) in &self.jobs {
+            let here = job.touches.iter().filter(|touch| self.graph.rank(touch.vertex) == rank);
+            for touch in here {
+                ids.push(*id);
+                if touch.exclusive {
+                    let size = i64::try_from(self.graph.size(touch.vertex)).unwrap_or(i64::MAX);
+                    *counts.entry(self.graph.kind(touch.vertex)).or_default() += size;
+                }
+            }
+        }
+        ids.dedup();
+        if ids.len() < 2 {
+            return None;
+        }
+        let top = self.graph.top_of_rank(rank)?;
+        let above: Vec<VertexId> = std::iter::successors(self.graph.parent(top), |at| self.graph.parent(*at)).collect();
+        let is_short = |touch: &Touch| {
+            let tracked = self.schedule.filters.tracked(&self.graph, touch.vertex);
+            tracked.iter().zip(&touch.below).any(|(kind, has)| counts.get(kind).is_some_and(|all| all > has))
+        };
+        let touches = |id: &u64| self.jobs[id].touches.iter();
+        ids.into_iter().find(|id| touches(id).any(|touch| above.contains(&touch.vertex) && is_short(touch)))
+    }
+
     /// Removes a subtree, and corrects the jobs that had units there.
     pub(super) fn cut(&mut self, top: VertexId) -> Result<(), Error> {
         let parent = self.graph.parent(top);
         let mut losers = self.graph.cut(top)?;
+        self.has_shrunk = true;
+        if let Some(parent) = parent {
+            self.weights.shrink(&self.graph, parent);
+        }
         losers.sort_unstable();
         losers.dedup();
         for id in losers {
@@ -92,6 +131,7 @@ impl Engine {
                 schedule.add(&self.graph, job.term, touch);
             }
         }
+        schedule.hold_back(&self.graph, &before, self.now);
         self.schedule = schedule;
         if self.options.policy.stops_early() {
             self.weights.prime(&self.graph);

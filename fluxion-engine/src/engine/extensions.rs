@@ -58,12 +58,9 @@ impl Engine {
             ChargeEnd::Word(EndWord::Eventually) => End::Eventually,
             ChargeEnd::Word(EndWord::Never) => End::Never,
         };
-        self.jobs.entry(id).or_insert_with(|| Job {
-            info: JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 },
-            term: Term { job: id, from: self.now, to: WINDOW_SECONDS, reserved: false },
-            ranks: Vec::new(),
-            touches: Vec::new(),
-        });
+        let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
+        let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, reserved: false };
+        self.jobs.entry(id).or_insert_with(|| Job::new(info, term));
         self.claim(row, Claim { job: id, slot, count: charge.count, start: self.now, end });
         Ok(())
     }

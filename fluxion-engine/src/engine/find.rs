@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Engine, Job, JobMode};
+use super::{Engine, JobMode};
 use crate::graph::VertexId;
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason, hostlist};
@@ -139,6 +139,7 @@ impl Search<'_> {
             needs: graph.size(vertex),
             label: Box::default(),
             filter,
+            left_out: false,
         });
         Ok(true)
     }
@@ -175,7 +176,8 @@ impl Search<'_> {
             && self.touched[&id].get(&vertex).is_some_and(|(exclusive, _)| *exclusive)
     }
 
-    /// Used and total of each tracked type; `None`: the vertex tracks none.
+    /// Used and total of each tracked type; `None`: the vertex tracks none, or a job that is asked for counts nothing there. As
+    /// upstream, the latter is an error at the root.
     #[expect(clippy::type_complexity, reason = "the form in which a writer takes it")]
     fn counts(&self, vertex: VertexId) -> Result<Option<Vec<(Box<str>, i64, u64)>>, Error> {
         let Engine { graph, schedule, jobs, now, .. } = self.engine;
@@ -186,10 +188,16 @@ impl Search<'_> {
         let touch = match self.job {
             None => None,
             Some(id) => {
-                let missing = || Error { reason: Reason::NotFound, text: format!("find: job {id}: has no such span") };
-                let job: &Job = jobs.get(&id).ok_or_else(missing)?;
-                let (_, at) = self.touched[&id].get(&vertex).ok_or_else(missing)?;
-                Some(&job.touches[*at])
+                let place = self.touched[&id].get(&vertex);
+                let touch = place.and_then(|(_, at)| Some(&jobs.get(&id)?.touches[*at]));
+                match touch.filter(|touch| !touch.below.is_empty()) {
+                    None if vertex == graph.root() => {
+                        let text = format!("find: job {id}: has no such span");
+                        return Err(Error { reason: Reason::NotFound, text });
+                    }
+                    None => return Ok(None),
+                    some => some,
+                }
             }
         };
         let count = |(column, (kind, total)): (usize, (&crate::graph::TypeId, &u64))| {

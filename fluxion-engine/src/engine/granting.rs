@@ -1,5 +1,6 @@
 //! From a place that was found to a job that has it, and to the text that says so.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::matching::{Ask, Form, Found, Grant, MatchOp, seconds};
@@ -12,7 +13,7 @@ use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::request::Level;
 use crate::traverser::select::{self, Marked, Units};
-use crate::traverser::{Request, Selection};
+use crate::traverser::{Left, Request, Selection};
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason};
 
@@ -31,19 +32,15 @@ impl Engine {
             && selection.marked.is_empty()
         {
             // As upstream, whose errno then still says what happened last.
-            let reason = if self.last_was_busy.get() {
-                Reason::Busy
-            } else if at > self.now {
-                Reason::NotFound
-            } else {
-                Reason::Nothing
+            let reason = match self.left.get() {
+                Left::Busy => Reason::Busy,
+                Left::Exceeded => Reason::Exceeded,
+                Left::Nothing => Reason::Nothing,
             };
             return Err(Error { reason, text: String::new() });
         }
         let format = self.options.format;
-        if op.takes() {
-            self.take(id, ask, found, at);
-        }
+        let unmarked = if op.takes() { self.take(id, ask, found, at) } else { Vec::new() };
         if let Found::Walk(selection, _) = found
             && ask.policy.stops_early()
         {
@@ -53,7 +50,7 @@ impl Engine {
             (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
                 Ok(writer::placement(&self.graph, request, picks))
             }
-            _ => self.write(format, ask, found, at),
+            _ => self.write(format, ask, found, at, &unmarked),
         };
         match r {
             Ok(r) => Ok(Grant { job: op.takes().then_some(id), at, reserved, r }),
@@ -71,7 +68,14 @@ impl Engine {
         }
     }
 
-    fn write(&mut self, format: MatchFormat, ask: &Ask<'_>, found: &Found, at: i64) -> Result<String, Error> {
+    fn write(
+        &mut self,
+        format: MatchFormat,
+        ask: &Ask<'_>,
+        found: &Found,
+        at: i64,
+        unmarked: &[VertexId],
+    ) -> Result<String, Error> {
         let label = |levels: &[Level], at: Option<usize>| at.map_or_else(Box::default, |at| levels[at].label.clone());
         let flat;
         let (selection, levels): (&Selection, &[Level]) = match (found, &ask.form) {
@@ -89,6 +93,7 @@ impl Engine {
             needs: marked.needs,
             label: label(levels, marked.level.filter(|at| *at < levels.len())),
             filter: None,
+            left_out: unmarked.contains(&marked.vertex),
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
         let expiration = match ask.spec.hold {
@@ -112,18 +117,19 @@ impl Engine {
         select::units_of(&self.graph, &self.schedule, &units)
     }
 
-    /// Takes a place that was found.
-    fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) {
+    /// Takes a place that was found. Returns the vertices that cannot be taken, as [`Engine::touch`] does.
+    fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<VertexId> {
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
         let end = Engine::end_of(ask.spec.hold, at);
         let to = at.saturating_add(seconds(ask.spec.hold));
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
         let term = Term { job: id, from: at, to, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
-        if let Some(older) = self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() }) {
-            // As upstream, which does not notice: nobody gives back what the first job of this id holds.
+        // As upstream, which does not notice that there is one.
+        if let Some(older) = self.jobs.insert(id, Job::new(info, term)) {
             self.lost.push((id, older));
         }
+        let mut unmarked = Vec::new();
         match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) => {
                 for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
@@ -135,25 +141,47 @@ impl Engine {
                 }
             }
             (Found::Walk(selection, which), Form::Walk(requests)) => {
-                self.touch(id, selection);
+                unmarked = self.touch(id, selection);
                 for units in &selection.units {
                     self.claim_units(id, &requests[*which], *units, at, end);
                 }
             }
             _ => unreachable!("a place has the form of its request"),
         }
+        self.leak(id);
+        unmarked
     }
 
-    /// Makes a job hold the vertices of a selection.
-    pub(super) fn touch(&mut self, id: u64, selection: &Selection) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+    /// What earlier grants under the id of a job take of the vertices that it takes too is never given back: as upstream,
+    /// which remembers one span per vertex and job.
+    fn leak(&mut self, id: u64) {
+        if !self.lost.iter().any(|(lost, _)| *lost == id) {
+            return;
+        }
+        let touches = self.jobs.get(&id).into_iter().flat_map(|job| &job.touches);
+        let taken: HashSet<VertexId> = touches.map(|touch| touch.vertex).collect();
+        for (_, older) in self.lost.iter_mut().filter(|(lost, _)| *lost == id) {
+            older.touches.retain(|touch| !taken.contains(&touch.vertex));
+        }
+    }
+
+    /// Makes a job hold the vertices of a selection. Returns those that hold less than is taken of them, because a part of the
+    /// graph was removed with what others have there: as upstream, this is not counted, and they are not written.
+    pub(super) fn touch(&mut self, id: u64, selection: &Selection) -> Vec<VertexId> {
+        let mut unmarked = Vec::new();
+        let Some(job) = self.jobs.get_mut(&id) else { return unmarked };
         let term = job.term;
         for marked in &selection.marked {
             let exclusive = marked.exclusive && !self.graph.is_pool(marked.vertex);
-            let touch = Touch { vertex: marked.vertex, exclusive, below: marked.below.clone() };
+            let mut touch = Touch { vertex: marked.vertex, exclusive, below: marked.below.clone() };
+            if self.has_shrunk && !self.schedule.has_room(&self.graph, term, touch.vertex, &touch.below) {
+                touch.below.clear();
+                unmarked.push(touch.vertex);
+            }
             self.schedule.add(&self.graph, term, &touch);
             job.touches.push(touch);
         }
+        unmarked
     }
 
     /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.

@@ -6,7 +6,7 @@ use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
 use crate::time::{EVENTUALLY, WINDOW_SECONDS, When};
-use crate::traverser::{Policy, Request, Selection};
+use crate::traverser::{Later, Left, Policy, Request, Selection};
 use crate::{Error, Reason};
 
 /// What is wanted of a match.
@@ -136,7 +136,7 @@ impl Engine {
         if op == MatchOp::Satisfiability {
             return self.ever(&ask).map(|()| Grant { job: None, at: 0, reserved: false, r: String::new() });
         }
-        self.last_was_busy.set(false);
+        self.left.set(Left::Nothing);
         self.precheck(op, &ask)?;
         let (found, at) = match op {
             MatchOp::Allocate | MatchOp::WithoutAllocating => (self.now_for(&ask)?, self.now),
@@ -200,6 +200,8 @@ impl Engine {
             return Error::busy();
         }
         match self.ever(ask) {
+            // As upstream, whose errno then says what this last search has met last.
+            Ok(()) if self.left.get() == Left::Exceeded => Error { reason: Reason::Exceeded, text: String::new() },
             Ok(()) => error,
             Err(never) => never,
         }
@@ -261,8 +263,14 @@ impl Engine {
             }
             match traversal.later(request, seconds) {
                 // As upstream: not at the very end of its window.
-                Ok((_, WINDOW_SECONDS)) => last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() },
-                Ok((selection, at)) => return Ok((Found::Walk(selection, which), at)),
+                Ok(Later { at: WINDOW_SECONDS, .. }) => {
+                    last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() };
+                }
+                // As upstream, which looks for the next instant before it looks whether this one will do.
+                Ok(Later { selection, is_last: true, .. }) if selection.marked.is_empty() => {
+                    return Err(Error { reason: Reason::NotFound, text: String::new() });
+                }
+                Ok(Later { selection, at, .. }) => return Ok((Found::Walk(selection, which), at)),
                 Err(miss) => last = self.missed(miss, Reason::Busy),
             }
         }

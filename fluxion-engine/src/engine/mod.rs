@@ -17,22 +17,23 @@ mod update;
 mod walks;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use matching::{Grant, MatchOp};
 pub use options::Options;
 pub use report::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use update::UpdateReader;
 
-use crate::graph::{Graph, TypeId};
+use crate::graph::{Graph, TypeId, VertexId};
 use crate::jobspec::{Jobspec, Resource};
 use crate::pools::{Claim, SlotShape};
 use crate::schedule::{Filters, Schedule, Term, Touch};
 use crate::time::End;
 use crate::traverser::nodes::NodeIndex;
 use crate::traverser::weights::Weights;
-use crate::traverser::{Policy, Request, Traversal, Traverser};
+use crate::traverser::{Left, Policy, Request, Traversal, Traverser};
 use crate::writer::Writer;
 use crate::{Error, Reason, readers};
 
@@ -67,10 +68,12 @@ pub struct Engine {
     now: i64,
     /// Nodes that are up, counted as upstream counts them: not anew when the graph grows.
     nodes_up: i64,
+    /// Something was removed from the graph.
+    has_shrunk: bool,
     /// Types that are taken with all that lies below them, whatever a request says.
     exclusive_kinds: Vec<TypeId>,
-    /// The last thing that went wrong was that something was taken.
-    last_was_busy: Cell<bool>,
+    /// What the last search has met last.
+    left: Cell<Left>,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
 }
@@ -116,6 +119,22 @@ struct Job {
     ranks: Vec<u32>,
     /// Vertices that it holds or passes through, children before parents.
     touches: Vec<Touch>,
+    /// A vertex was given back, and something below it was not.
+    has_gaps: bool,
+    /// Whether it was cancelled here or in a fork; `None`: there are no forks that know it.
+    canceled: Option<Arc<AtomicBool>>,
+}
+
+impl Job {
+    fn new(info: JobInfo, term: Term) -> Self {
+        Job { info, term, ranks: Vec::new(), touches: Vec::new(), has_gaps: false, canceled: None }
+    }
+
+    /// As it stands, also by what happened to it in forks.
+    fn info(&self) -> JobInfo {
+        let canceled = self.canceled.as_ref().is_some_and(|canceled| canceled.load(Ordering::Relaxed));
+        JobInfo { mode: if canceled { JobMode::Canceled } else { self.info.mode }, ..self.info }
+    }
 }
 
 impl Engine {
@@ -153,13 +172,24 @@ impl Engine {
             next_job: 1,
             now: 0,
             nodes_up,
+            has_shrunk: false,
             exclusive_kinds: Vec::new(),
-            last_was_busy: Cell::new(false),
+            left: Cell::new(Left::Nothing),
             charged: None,
         };
         // Now, so that the first match does not take longer than others.
         engine.refresh_index();
         Ok(engine)
+    }
+
+    /// A copy with the same graph and the same jobs, that goes its own way. As upstream, a job that both know and one of them
+    /// cancels shows as cancelled in the other as well, which still holds its resources until it cancels it too.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        for job in self.jobs.values_mut() {
+            job.canceled.get_or_insert_default();
+        }
+        self.clone()
     }
 
     /// The graph.
@@ -192,14 +222,14 @@ impl Engine {
 
     /// What is recorded of a job, also of one that has ended.
     pub fn info(&self, job: u64) -> Result<JobInfo, Error> {
-        let alive = self.jobs.get(&job).map(|job| job.info);
+        let alive = self.jobs.get(&job).map(Job::info);
         alive.or_else(|| self.ended.get(&job).copied()).ok_or_else(|| no_job(job))
     }
 
     /// All jobs, also those that have ended, by id.
     pub fn jobs(&self) -> Vec<(u64, JobInfo)> {
         let mut all: BTreeMap<u64, JobInfo> = self.ended.clone();
-        all.extend(self.jobs.iter().map(|(id, job)| (*id, job.info)));
+        all.extend(self.jobs.iter().map(|(id, job)| (*id, job.info())));
         all.into_iter().collect()
     }
 
@@ -219,6 +249,7 @@ impl Engine {
     pub fn cancel(&mut self, id: u64) -> Result<(), Error> {
         let job = self.jobs.remove(&id).ok_or_else(|| no_job(id))?;
         self.give_back(id, &job);
+        job.canceled.inspect(|canceled| canceled.store(true, Ordering::Relaxed));
         // What an earlier job of the same id held would otherwise be held for ever.
         let (same, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.lost).into_iter().partition(|(lost, _)| *lost == id);
@@ -237,8 +268,18 @@ impl Engine {
                 self.graph.pools.release_job(row, id);
             }
         }
+        // As upstream, which goes down from the root by the marks of the job: what lies below a vertex that was given back
+        // before is not come to, and stays held.
+        let marked: Option<HashSet<VertexId>> =
+            job.has_gaps.then(|| job.touches.iter().map(|touch| touch.vertex).collect());
+        let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
         for touch in &job.touches {
-            self.schedule.remove(job.term, touch);
+            let is_found = |marked: &HashSet<VertexId>| {
+                std::iter::successors(Some(touch.vertex), |at| self.graph.parent(*at)).all(|at| marked.contains(&at))
+            };
+            if marked.as_ref().is_none_or(is_found) {
+                self.schedule.remove(job.term, touch);
+            }
         }
     }
 
@@ -258,6 +299,7 @@ impl Engine {
     fn drop_if_empty(&mut self, id: u64) -> bool {
         let empty = self.jobs.get(&id).is_some_and(|job| job.ranks.is_empty() && job.touches.is_empty());
         if empty && let Some(job) = self.jobs.remove(&id) {
+            job.canceled.inspect(|canceled| canceled.store(true, Ordering::Relaxed));
             self.end(id, job.info);
         }
         empty
@@ -295,7 +337,7 @@ impl Engine {
             now: self.now,
             nodes_up: self.nodes_up,
             exclusive_kinds: &self.exclusive_kinds,
-            busy: &self.last_was_busy,
+            left: &self.left,
         }
     }
 

@@ -157,7 +157,9 @@ impl Engine {
                 touch.below = left;
                 true
             } else {
+                // As upstream: also where nothing of what it tracks was taken.
                 self.schedule.remove(term, touch);
+                job.has_gaps = true;
                 false
             }
         });

@@ -141,8 +141,8 @@ impl Engine {
         let reserved = mode == JobMode::Reserved;
         let info = JobInfo { mode, at, overhead: 0.0 };
         let term = Term { job: id, from: at, to, reserved };
-        self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
-        self.touch(id, &selection);
+        self.jobs.insert(id, Job::new(info, term));
+        let unmarked = self.touch(id, &selection);
         if self.options.policy.stops_early() {
             self.weigh(&selection, true);
         }
@@ -153,6 +153,7 @@ impl Engine {
             needs: marked.needs,
             label: Box::default(),
             filter: None,
+            left_out: unmarked.contains(&marked.vertex),
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
         let about = About { starttime: at, expiration: to };

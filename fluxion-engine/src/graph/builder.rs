@@ -84,6 +84,7 @@ impl Builder {
             cold: Vec::with_capacity(vertices),
             children: Vec::new(),
             odd_paths: HashMap::new(),
+            other_paths: HashMap::new(),
             associations: HashMap::new(),
             index: Index::default(),
             root: VertexId::NONE,
@@ -148,6 +149,20 @@ impl Builder {
         self.graph.hot[parent.index()].child_count += 1;
         self.edges.push((parent, child));
         Ok(())
+    }
+
+    /// The name of a vertex.
+    pub fn name(&self, vertex: VertexId) -> String {
+        self.graph.name(vertex).into_owned()
+    }
+
+    /// Gives a vertex its path in another subsystem than containment.
+    pub fn other_path(&mut self, vertex: VertexId, subsystem: &str, path: &str) {
+        let paths = self.graph.other_paths.entry(vertex).or_default();
+        match paths.iter_mut().find(|(known, _)| **known == *subsystem) {
+            Some((_, known)) => *known = path.into(),
+            None => paths.push((subsystem.into(), path.into())),
+        }
     }
 
     /// Says what the document gives as the path of a vertex. Not needed where it is the parent's path and the name.

@@ -93,6 +93,9 @@ pub struct PoolTypes {
     pub all_of_nodes: bool,
 }
 
+/// A subsystem besides containment, and the path of a vertex in it.
+pub type OtherPath = (Box<str>, Box<str>);
+
 /// The graph.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -103,6 +106,8 @@ pub struct Graph {
     children: Vec<VertexId>,
     /// Paths that are not the parent's path and the name.
     odd_paths: HashMap<VertexId, Box<str>>,
+    /// Paths in other subsystems than containment.
+    other_paths: HashMap<VertexId, Vec<OtherPath>>,
     associations: associations::Associations,
     index: Index,
     root: VertexId,
@@ -292,6 +297,11 @@ impl Graph {
         let mut path = String::new();
         self.write_path(vertex, &mut path);
         path
+    }
+
+    /// Subsystem and path, where a vertex has a path in other subsystems than containment.
+    pub fn other_paths(&self, vertex: VertexId) -> &[OtherPath] {
+        if self.other_paths.is_empty() { &[] } else { self.other_paths.get(&vertex).map_or(&[], Vec::as_slice) }
     }
 
     /// Appends the path of a vertex.

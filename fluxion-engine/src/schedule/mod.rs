@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub(crate) use filters::Filters;
 pub(crate) use planner::{Planner, Row};
 
-use crate::graph::{Graph, VertexId};
+use crate::graph::{Graph, TypeId, VertexId};
 
 /// A job that has, or will have, a vertex for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,16 @@ pub(crate) struct Term {
     pub(crate) from: i64,
     pub(crate) to: i64,
     pub(crate) reserved: bool,
+}
+
+/// How a need stands to what there is below a vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Below {
+    Enough,
+    /// Of a type less is free.
+    Short,
+    /// Of a type there is less, free or not.
+    Never,
 }
 
 /// So many touched vertices are remembered one by one.
@@ -108,14 +118,59 @@ impl Schedule {
     }
 
     /// Counts the vertices from index `from` on, which are new. `false`: that is not enough, all must be counted anew.
-    pub(crate) fn grow(&mut self, graph: &Graph, from: usize) -> bool {
+    pub(crate) fn grow(&mut self, graph: &Graph, from: usize, now: i64) -> bool {
         self.make_room(graph);
-        self.filters.grow(graph, from)
+        let before = (self.entries.len() > self.vacant.len()).then(|| self.filters.clone());
+        if !self.filters.grow(graph, from) {
+            return false;
+        }
+        if let Some(before) = before {
+            self.hold_back(graph, &before, now);
+        }
+        true
     }
 
-    /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted anew.
+    /// What there is more than `before` is there now, and not yet at the instants at which jobs begin or end: as upstream, whose
+    /// planners learn of it at their first point only.
+    pub(crate) fn hold_back(&mut self, graph: &Graph, before: &Filters, now: i64) {
+        for vertex in graph.vertices() {
+            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { continue };
+            let Some(planner) = &mut self.entries[place as usize - 1].planner else { continue };
+            let tracked = self.filters.tracked(graph, vertex).iter().zip(self.filters.totals(graph, vertex));
+            for (column, (kind, total)) in tracked.enumerate() {
+                let known = before.tracked(graph, vertex).iter().position(|known| known == kind);
+                let old = known.and_then(|at| before.totals(graph, vertex).get(at)).copied();
+                if let Some(more) = old.and_then(|old| total.checked_sub(old)).filter(|more| *more > 0) {
+                    planner.raise_after(now, column + 1, i64::try_from(more).unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted anew. As upstream, no more is used
+    /// then than there still is, and what jobs give back later of the subtree comes on top.
     pub(crate) fn shrink(&mut self, graph: &Graph, top: VertexId, parent: Option<VertexId>) -> bool {
-        self.filters.shrink(graph, top, parent)
+        if !self.filters.shrink(graph, top, parent) {
+            return false;
+        }
+        for vertex in std::iter::successors(parent, |at| graph.parent(*at)) {
+            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { continue };
+            let Some(planner) = &mut self.entries[place as usize - 1].planner else { continue };
+            for (column, total) in self.filters.totals(graph, vertex).iter().enumerate() {
+                planner.clamp(column + 1, i64::try_from(*total).unwrap_or(i64::MAX));
+            }
+        }
+        true
+    }
+
+    /// Whether what a job takes below a vertex is still there to be taken: not where what others have was cut off.
+    pub(crate) fn has_room(&self, graph: &Graph, term: Term, vertex: VertexId, below: &[i64]) -> bool {
+        let planner = self.planner(vertex);
+        let mut columns = self.filters.totals(graph, vertex).iter().zip(below).enumerate();
+        columns.all(|(column, (total, amount))| {
+            let used = planner.map_or(0, |planner| planner.peak(term.from, term.to, column + 1));
+            i64::try_from(*total).unwrap_or(i64::MAX).saturating_sub(used) >= *amount
+        })
     }
 
     /// What is left, at an instant, of the last type that a vertex tracks; `None` if it tracks none, or there is none of it.
@@ -173,24 +228,30 @@ impl Schedule {
         vertex: VertexId,
         from: i64,
         to: i64,
-        needs: &[(crate::graph::TypeId, u64)],
+        needs: &[(TypeId, u64)],
     ) -> bool {
+        self.below(graph, vertex, from, to, needs) == Below::Enough
+    }
+
+    /// How what is needed of the tracked types stands to what is free below a vertex throughout a window.
+    pub(crate) fn below(&self, graph: &Graph, vertex: VertexId, from: i64, to: i64, needs: &[(TypeId, u64)]) -> Below {
         let tracked = self.filters.tracked(graph, vertex);
         if tracked.is_empty() || needs.is_empty() {
-            return true;
+            return Below::Enough;
         }
         let totals = self.filters.totals(graph, vertex);
         let planner = self.planner(vertex);
-        tracked.iter().zip(totals).enumerate().all(|(column, (kind, total))| {
-            let Some((_, need)) = needs.iter().find(|(needed, _)| needed == kind) else { return true };
+        for (column, (kind, total)) in tracked.iter().zip(totals).enumerate() {
+            let Some((_, need)) = needs.iter().find(|(needed, _)| needed == kind) else { continue };
             if need > total {
-                return false;
+                return Below::Never;
             }
-            planner.is_none_or(|planner| {
-                let used = u64::try_from(planner.peak(from, to, column + 1)).unwrap_or(0);
-                total.saturating_sub(used) >= *need
-            })
-        })
+            let used = planner.map_or(0, |planner| planner.peak(from, to, column + 1));
+            if total.saturating_add_signed(used.saturating_neg()) < *need {
+                return Below::Short;
+            }
+        }
+        Below::Enough
     }
 
     /// What a job does to a vertex begins to count.

@@ -40,7 +40,7 @@ impl Planner {
 
     /// Uses `amounts` in `[from, to)`.
     pub(crate) fn add(&mut self, from: i64, to: i64, amounts: &[i64]) {
-        let using = u32::from(amounts.len() > 1);
+        let using = u32::from(uses(amounts));
         self.touch(from, using);
         let last = self.touch(to, using);
         let first = self.find(from).unwrap_or(last);
@@ -52,7 +52,7 @@ impl Planner {
         let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) else { return };
         self.change(first, last, amounts, -1);
         // The later one first, so that the other keeps its place.
-        let using = u32::from(amounts.len() > 1);
+        let using = u32::from(uses(amounts));
         self.release(last, using);
         self.release(first, using);
     }
@@ -61,6 +61,21 @@ impl Planner {
     pub(crate) fn reduce(&mut self, from: i64, to: i64, amounts: &[i64]) {
         if let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) {
             self.change(first, last, amounts, -1);
+        }
+    }
+
+    /// Nowhere is more than `most` used of a column.
+    pub(crate) fn clamp(&mut self, column: usize, most: i64) {
+        for row in self.used.chunks_exact_mut(self.width) {
+            row[column] = row[column].min(most);
+        }
+    }
+
+    /// More is used of a column from the first point after `at` on.
+    pub(crate) fn raise_after(&mut self, at: i64, column: usize, more: i64) {
+        let start = self.points.partition_point(|point| point.at <= at);
+        for row in self.used[start * self.width..].chunks_exact_mut(self.width) {
+            row[column] += more;
         }
     }
 
@@ -144,6 +159,11 @@ impl Planner {
     }
 }
 
+/// Whether a span uses something besides passing through.
+fn uses(amounts: &[i64]) -> bool {
+    amounts.iter().skip(1).any(|amount| *amount != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -154,7 +174,7 @@ mod tests {
         /// Against a function that looks at every second.
         #[test]
         fn peaks_are_those_of_the_spans(
-            spans in prop::collection::vec((0_i64..20, 1_i64..10, 0_i64..5, any::<bool>()), 0..12),
+            spans in prop::collection::vec((0_i64..20, 1_i64..10, 1_i64..5, any::<bool>()), 0..12),
             windows in prop::collection::vec((0_i64..25, 1_i64..10), 1..6),
         ) {
             let mut planner = Planner::new(2);

@@ -15,6 +15,8 @@ mod sort;
 mod walk;
 pub(crate) mod weights;
 
+use std::cell::Cell;
+
 use nodes::{Answer, NodeIndex, Plan};
 pub use policy::Policy;
 pub(crate) use request::Request;
@@ -24,7 +26,7 @@ use weights::Weights;
 
 use crate::graph::{Graph, TypeId};
 use crate::pools::Moment;
-use crate::schedule::Schedule;
+use crate::schedule::{Below, Schedule};
 use crate::time::{FAR, WINDOW_SECONDS, When};
 
 /// Which traverser walks.
@@ -53,8 +55,18 @@ pub(crate) struct Traversal<'a> {
     pub(crate) nodes_up: i64,
     /// Types that are taken with all that lies below them, besides those of the request.
     pub(crate) exclusive_kinds: &'a [TypeId],
-    /// Set when a vertex is refused because it is taken or too small.
-    pub(crate) busy: &'a std::cell::Cell<bool>,
+    /// What the last search has met last.
+    pub(crate) left: &'a Cell<Left>,
+}
+
+/// What a search has met last, whether it found something or not: upstream's errno after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// A vertex is taken or too small.
+    Busy,
+    /// An alternative asks for more than there is below a vertex, another does not.
+    Exceeded,
 }
 
 /// Why nothing was found.
@@ -66,6 +78,14 @@ pub(crate) enum Miss {
     Invalid,
     /// Siblings ask for this type twice.
     Siblings(TypeId),
+}
+
+/// A place that a request gets once others have ended.
+pub(crate) struct Later {
+    pub(crate) selection: Selection,
+    pub(crate) at: i64,
+    /// At no later instant that is worth a walk has the root enough.
+    pub(crate) is_last: bool,
 }
 
 impl Traversal<'_> {
@@ -81,18 +101,18 @@ impl Traversal<'_> {
         self.find(request, Window { from, to: FAR - 1, is_now: false, status_ignored: true })
     }
 
-    /// The earliest instant after now at which a request fits.
-    pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<(Selection, i64), Miss> {
+    /// The earliest instant after now at which a request fits, and whether the root has enough at any later one.
+    pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Later, Miss> {
         let (graph, root) = (self.graph, self.graph.root());
         let Some(planner) = self.schedule.planner(root) else { return Err(Miss::Busy) };
+        let has_enough =
+            |at: &i64| self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs);
         let mut last = Miss::Busy;
-        for at in planner.points_after(self.now) {
-            if !self.schedule.has_below(graph, root, at, at.saturating_add(seconds), &request.needs) {
-                continue;
-            }
-            self.busy.set(false);
+        let mut points = planner.points_after(self.now).filter(has_enough);
+        while let Some(at) = points.next() {
+            self.left.set(Left::Nothing);
             match self.at(request, at, seconds) {
-                Ok(selection) => return Ok((selection, at)),
+                Ok(selection) => return Ok(Later { selection, at, is_last: points.next().is_none() }),
                 Err(miss) => last = miss,
             }
         }
@@ -144,6 +164,7 @@ impl Traversal<'_> {
             chosen: Vec::new(),
             invalid: false,
             refused: false,
+            spared: Cell::new(None),
             siblings: None,
             visits: (0, 0),
             few: None,
@@ -154,14 +175,14 @@ impl Traversal<'_> {
                 || self.index_is_fresh && self.index.is_some_and(|index| index.now() == self.now));
         let plan = self.index.filter(|_| is_known).and_then(|index| Some((index, Plan::of(index, request)?)));
         let Some((index, plan)) = plan else { return self.settle(|| (new(), None)) };
-        let was_busy = self.busy.get();
+        let left = self.left.get();
         let answer = self.settle(|| {
             let (walk, answer) = self.search(&new, index, &plan);
             (walk, Some(answer))
         });
         if answer.as_ref().is_ok_and(|selection| selection.marked.is_empty()) {
             // Nothing would be taken. Why that is refused follows from everything that a walk meets.
-            self.busy.set(was_busy);
+            self.left.set(left);
             return self.settle(|| (new(), None));
         }
         answer
@@ -207,8 +228,10 @@ impl Traversal<'_> {
             Some(Answer::Nothing) => None,
             Some(Answer::Unsure) | None => walk.run(),
         };
-        if walk.refused {
-            self.busy.set(true);
+        match walk.spared.get() {
+            Some(Below::Never) => self.left.set(Left::Exceeded),
+            None if !walk.refused => {}
+            _ => self.left.set(Left::Busy),
         }
         let Some(chosen) = chosen else {
             return Err(match (walk.siblings, walk.invalid) {

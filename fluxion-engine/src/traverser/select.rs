@@ -20,7 +20,7 @@ pub(crate) struct Marked {
     pub(crate) needs: u64,
     /// The level of the request that it serves.
     pub(crate) level: Option<usize>,
-    /// Units that are taken below it, one per type that it tracks; empty if it tracks none or nothing is counted.
+    /// Units that are taken below it, one per type that it tracks; empty if it tracks none, or nothing below is granted.
     pub(crate) below: Row,
 }
 
@@ -218,9 +218,6 @@ impl Order<'_> {
             let tracked = self.schedule.filters.tracked(graph, vertex);
             below
                 .extend(tracked.iter().map(|kind| sums.iter().find(|(known, _)| known == kind).map_or(0, |sum| sum.1)));
-            if below.iter().all(|count| *count == 0) {
-                below.clear();
-            }
         }
         let size = graph.size(vertex);
         self.out.push(Marked {

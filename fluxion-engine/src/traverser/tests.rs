@@ -144,3 +144,22 @@ fn siblings_of_one_type_are_named() {
     assert_eq!(error.reason, Reason::Busy);
     assert!(error.text.contains("gpu"), "{error}");
 }
+
+#[test]
+fn what_ends_early_does_not_visit_what_was_removed() {
+    let mut engine = machine("first", "simple");
+    let one = spec(&slot(1, &of("core", 1)), 60);
+    // The children of the cluster, of a node and of a socket have their weights.
+    for job in 1..=8 {
+        engine.match_job(MatchOp::Allocate, &one, job).unwrap();
+    }
+    engine.cancel(8).unwrap();
+    for gone in ["/cluster0/node1", "/cluster0/node0/socket1", "/cluster0/node0/socket0/core1"] {
+        engine.remove_subgraph(gone).unwrap();
+    }
+    for job in 1..=7 {
+        engine.cancel(job).unwrap();
+    }
+    assert!(engine.match_job(MatchOp::Allocate, &one, 9).unwrap().r.contains("core0[1:x]"));
+    assert_eq!(engine.match_job(MatchOp::Allocate, &one, 10).unwrap_err().reason, Reason::Busy);
+}

@@ -9,6 +9,7 @@
 //! Nothing is written to the graph: candidates and choices live in two arrays, and what is chosen in the end is read
 //! off them.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -21,7 +22,7 @@ use super::weights::Weights;
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::jobspec::Count;
 use crate::pools::{Amounts, Moment};
-use crate::schedule::Schedule;
+use crate::schedule::{Below, Schedule};
 
 /// When the request is to be served.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +91,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) chosen: Vec<Edge>,
     /// A vertex was refused because it is taken, too small or not admitted.
     pub(crate) refused: bool,
+    /// What was short for an alternative slot, where another fits, after all that was refused.
+    pub(crate) spared: Cell<Option<Below>>,
     /// The request contradicted itself somewhere.
     pub(crate) invalid: bool,
     /// Levels that ask twice for one type were met: the type.
@@ -125,7 +128,7 @@ impl Walk<'_> {
         let kind = self.graph.kind(vertex);
         let matched = self.classify(vertex, kind, levels, pristine);
         if matches!(matched, Match::None) {
-            self.refused = true;
+            self.refuse();
             return None;
         }
         self.visits.0 += 1;
@@ -135,7 +138,7 @@ impl Walk<'_> {
         match self.prune(vertex, kind, siblings, exclusive) {
             Ok(()) => {}
             Err(Refusal::Busy) => {
-                self.refused = true;
+                self.refuse();
                 return None;
             }
             Err(Refusal::Invalid) => {
@@ -149,7 +152,7 @@ impl Walk<'_> {
         match matched {
             Match::Slot(slot) => {
                 if !self.slots(vertex, slot, levels, below, &mut inside) {
-                    self.refused = true;
+                    self.refuse();
                     return None;
                 }
             }
@@ -182,6 +185,11 @@ impl Walk<'_> {
             found.push(kind, Group { score, count: self.graph.size(vertex), from: at, to: at + 1 });
         }
         Some(())
+    }
+
+    fn refuse(&mut self) {
+        self.refused = true;
+        self.spared.set(None);
     }
 
     /// Visits the children of a vertex.
@@ -316,7 +324,7 @@ impl Walk<'_> {
             let groups = found.get(level.kind);
             let count = level.count.choose(choose::qualified(groups));
             if count == 0 {
-                self.refused = true;
+                self.refuse();
                 return None;
             }
             choose::sort(groups, order, false);
@@ -356,7 +364,9 @@ impl Walk<'_> {
                 slot = Some(at);
             }
         }
-        if let Some(slot) = slot {
+        // As upstream: the flexible traverser forms no slots one level below what holds them.
+        let lower = self.flexible && !pristine && matched.is_none();
+        if let Some(slot) = slot.filter(|_| !lower) {
             let formed = if self.flexible {
                 self.slot_options(levels, slot).into_iter().any(|slot| self.has_parts(vertex, slot))
             } else {
@@ -404,8 +414,8 @@ impl Walk<'_> {
         if graph.size(vertex) == 0 || graph.is_pool(vertex) || !schedule.is_free(vertex, window.from, window.to) {
             return Err(Refusal::Busy);
         }
-        // Of alternative slots one has to fit.
-        let (mut slots, mut fitting) = (0, 0);
+        // As upstream: of alternative slots the last one has to fit, whether the others do or not.
+        let (mut alternative, mut spared) = (None, None);
         for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT) {
             if exclusive && level.exclusive == Some(false) {
                 return Err(Refusal::Invalid);
@@ -417,15 +427,22 @@ impl Walk<'_> {
                     return Err(Refusal::Busy);
                 }
             }
-            let fits = schedule.has_below(graph, vertex, window.from, window.to, &level.needs);
+            let below = schedule.below(graph, vertex, window.from, window.to, &level.needs);
+            let fits = below == Below::Enough;
             if self.flexible && level.kind == TypeId::SLOT {
-                slots += 1;
-                fitting += u32::from(fits);
+                alternative = Some(fits);
+                spared = if fits { spared } else { Some(below) };
             } else if !fits {
                 return Err(Refusal::Busy);
             }
         }
-        if slots > 0 && fitting == 0 { Err(Refusal::Busy) } else { Ok(()) }
+        if alternative == Some(false) {
+            return Err(Refusal::Busy);
+        }
+        if spared.is_some() {
+            self.spared.set(spared);
+        }
+        Ok(())
     }
 
     /// Nobody has units of the pools of a node.

@@ -103,7 +103,11 @@ fn vertex(out: &mut String, graph: &Graph, one: &Emitted, style: Style) {
     if one.needs != 1 {
         let _ = write!(out, "{comma}\"size\"{colon}{}", one.needs);
     }
-    let _ = write!(out, "{comma}\"paths\"{colon}{{\"containment\"{colon}{}}}", text(&graph.path(vertex)));
+    let _ = write!(out, "{comma}\"paths\"{colon}{{\"containment\"{colon}{}", text(&graph.path(vertex)));
+    for (subsystem, path) in graph.other_paths(vertex) {
+        let _ = write!(out, "{comma}{}{colon}{}", text(subsystem), text(path));
+    }
+    out.push('}');
     if !one.label.is_empty() {
         let _ = write!(out, "{comma}\"ephemeral\"{colon}{{\"label\"{colon}{}}}", text(&one.label));
     }

@@ -70,6 +70,8 @@ pub(crate) struct Emitted {
     pub(crate) label: Box<str>,
     /// Used and total of each type that it tracks, where that was asked for.
     pub(crate) filter: Option<Vec<(Box<str>, i64, u64)>>,
+    /// It is not written, and all that comes after it is indented once more, for ever: upstream loses a step of its way back.
+    pub(crate) left_out: bool,
 }
 
 /// What R says besides resources.
@@ -103,6 +105,8 @@ pub(crate) struct Writer {
     queue: Option<Box<str>>,
     /// What nodes contribute that could not be written, and is tried again each time.
     stuck: rlite::Rlite,
+    /// Vertices that were left out so far.
+    left_out: usize,
 }
 
 impl Writer {
@@ -159,9 +163,17 @@ impl Writer {
         about: About,
         style: Style,
     ) -> Result<String, Error> {
+        let indent = self.left_out;
+        let kept: Vec<Emitted>;
+        let emitted = if emitted.iter().any(|one| one.left_out) {
+            kept = self.without_left_out(emitted);
+            &kept
+        } else {
+            emitted
+        };
         Ok(match format {
-            MatchFormat::Simple => simple::write(graph, emitted),
-            MatchFormat::PrettySimple => simple::pretty(graph, emitted),
+            MatchFormat::Simple => simple::write(graph, emitted, indent),
+            MatchFormat::PrettySimple => simple::pretty(graph, emitted, indent),
             MatchFormat::Jgf | MatchFormat::JgfShorthand => self.graph(graph, emitted, short, style)?,
             MatchFormat::Rlite => {
                 self.stuck.gather(graph, emitted);
@@ -184,6 +196,20 @@ impl Writer {
                 return Err(Error { reason: Reason::NotOffered, text });
             }
         })
+    }
+
+    /// What is written, and how deep.
+    fn without_left_out(&mut self, emitted: &[Emitted]) -> Vec<Emitted> {
+        let (mut kept, mut more) = (Vec::new(), 0);
+        for one in emitted {
+            if one.left_out {
+                more += 1;
+            } else {
+                kept.push(Emitted { depth: one.depth + more, ..one.clone() });
+            }
+        }
+        self.left_out += more;
+        kept
     }
 
     /// `{"graph": {...}}` and, if need be, who can read it.

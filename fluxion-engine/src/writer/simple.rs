@@ -5,26 +5,27 @@ use std::fmt::Write as _;
 use super::Emitted;
 use crate::graph::Graph;
 
-pub(super) fn write(graph: &Graph, emitted: &[Emitted]) -> String {
+/// `indent`: so much deeper than the root's 1.
+pub(super) fn write(graph: &Graph, emitted: &[Emitted], indent: usize) -> String {
     let mut out = String::new();
     for one in emitted {
-        line(&mut out, graph, one, if one.exclusive { "x" } else { "s" });
+        line(&mut out, graph, one, indent, if one.exclusive { "x" } else { "s" });
     }
     out
 }
 
 /// Parents first.
-pub(super) fn pretty(graph: &Graph, emitted: &[Emitted]) -> String {
+pub(super) fn pretty(graph: &Graph, emitted: &[Emitted], indent: usize) -> String {
     let mut out = String::new();
     for one in emitted.iter().rev() {
-        line(&mut out, graph, one, if one.exclusive { "exclusive" } else { "shared" });
+        line(&mut out, graph, one, indent, if one.exclusive { "exclusive" } else { "shared" });
     }
     out
 }
 
-fn line(out: &mut String, graph: &Graph, one: &Emitted, how: &str) {
+fn line(out: &mut String, graph: &Graph, one: &Emitted, indent: usize, how: &str) {
     out.push_str("      ");
-    for _ in 0..one.depth {
+    for _ in 0..indent + one.depth {
         out.push_str("---");
     }
     // Writing into a String cannot fail.

@@ -21,7 +21,7 @@ pub(crate) extern "C" fn reapi_cli_new() -> *mut reapi_cli_ctx_t {
 pub(crate) unsafe extern "C" fn reapi_cli_clone(ctx: *mut reapi_cli_ctx_t) -> *mut reapi_cli_ctx_t {
     let mut copy = ptr::null_mut();
     let work = |context: &mut Context| {
-        let engine = Some(context.engine()?.clone());
+        let engine = Some(context.engine()?.fork());
         copy = Box::into_raw(Box::new(Context { engine })).cast();
         Ok(())
     };

@@ -41,6 +41,7 @@ impl From<Error> for Failure {
             Reason::NotFound => errno::ENOENT,
             Reason::Exists => errno::EEXIST,
             Reason::Overflow => errno::EOVERFLOW,
+            Reason::Exceeded => errno::ERANGE,
             Reason::Setup => errno::EPROTO,
             Reason::NotSupported => errno::ENOTSUP,
             Reason::NotOffered => errno::ENOSYS,

@@ -8,8 +8,9 @@
 //! Vertices are numbered as they are generated, so those of one recipe vertex are a range of indices and nothing needs to be
 //! remembered of them: a recipe of a few lines makes millions of vertices in as many calls of [`Builder::add`].
 //!
-//! Only the containment subsystem is generated. Recipe edges of others, and what hangs on them, are passed over.
+//! Only the containment subsystem is generated. Recipe edges of others only give its vertices other paths (`paths.rs`).
 
+mod paths;
 mod recipe;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
             generator.root(at)?;
         }
     }
+    generator.other_paths()?;
     generator.builder.finish()
 }
 

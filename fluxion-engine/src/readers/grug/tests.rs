@@ -89,17 +89,34 @@ fn strides_spread_shared_numbers_and_no_number_leaves_the_name_alone() {
 }
 
 #[test]
-fn other_subsystems_are_passed_over() {
+fn other_subsystems_only_give_paths() {
     let power = r#"<data key="subsystem">power</data><data key="root">1</data>"#;
+    let of_power = |source, target, method: &str| {
+        let data = format!(r#"<data key="e_subsystem">power</data><data key="method">{method}</data></edge>"#);
+        edge(source, target, &[("scale", 2)]).replace("</edge>", &data)
+    };
     let body = [
         vertex("cluster", r#"<data key="root">1</data>"#),
+        vertex("rack", ""),
+        vertex("pdu", ""),
         vertex("node", ""),
         vertex("panel", power),
-        edge("cluster", "node", &[]),
-        edge("panel", "node", &[]).replace("</edge>", r#"<data key="e_subsystem">power</data></edge>"#),
+        edge("cluster", "rack", &[("scale", 2)]),
+        edge("rack", "pdu", &[]),
+        edge("rack", "node", &[("scope", 1), ("scale", 2)]),
+        vertex("of_pdu", r#"<data key="d0">pdu</data>"#),
+        vertex("of_node", r#"<data key="d0">node</data>"#),
+        vertex("watts", ""),
+        of_power("panel", "of_pdu", "ASSOCIATE_IN"),
+        of_power("of_pdu", "of_node", "ASSOCIATE_BY_PATH_IN"),
+        of_power("of_node", "watts", "MULTIPLY"),
     ]
     .concat();
-    assert_eq!(paths(&read(&recipe(&body), PoolTypes::default()).unwrap()), ["/cluster0", "/cluster0/node0"]);
+    let graph = read(&recipe(&body), PoolTypes::default()).unwrap();
+    assert_eq!(graph.len(), 9, "nothing of the power subsystem is generated");
+    let node = *graph.at_path("/cluster0/rack1/node3").first().unwrap();
+    assert_eq!(graph.other_paths(node), [("power".into(), "/panel0/pdu0/node3".into())]);
+    assert_eq!(graph.other_paths(graph.parent(node).unwrap()), []);
 }
 
 #[test]

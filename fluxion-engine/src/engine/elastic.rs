@@ -91,9 +91,6 @@ impl Engine {
         let parent = self.graph.parent(top);
         let mut losers = self.graph.cut(top)?;
         self.has_shrunk = true;
-        if let Some(parent) = parent {
-            self.weights.shrink(&self.graph, parent);
-        }
         losers.sort_unstable();
         losers.dedup();
         for id in losers {

@@ -58,15 +58,6 @@ impl Weights {
         }
     }
 
-    /// Forgets the children of a vertex that were cut off.
-    pub(crate) fn shrink(&mut self, graph: &Graph, parent: VertexId) {
-        self.sorted.remove(&parent);
-        self.sort(graph, parent);
-        if let Some(old) = self.parents.remove(&parent) {
-            self.renew(graph, parent, old);
-        }
-    }
-
     fn sort(&mut self, graph: &Graph, vertex: VertexId) {
         let children = graph.children(vertex);
         if !children.is_sorted_by_key(|child| graph.uniq_id(*child)) {

@@ -143,9 +143,6 @@ impl Engine {
         let term = Term { job: id, from: at, to, reserved };
         self.jobs.insert(id, Job { info, term, ranks: Vec::new(), touches: Vec::new() });
         self.touch(id, &selection);
-        if self.options.policy.stops_early() {
-            self.weigh(&selection, true);
-        }
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,
             depth: marked.depth,
@@ -156,8 +153,21 @@ impl Engine {
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
         let about = About { starttime: at, expiration: to };
-        let r = self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE)?;
-        Ok(Grant { job: Some(id), at, reserved, r })
+        match self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE) {
+            Ok(r) => {
+                if self.options.policy.stops_early() {
+                    self.weigh(&selection, true);
+                }
+                Ok(Grant { job: Some(id), at, reserved, r })
+            }
+            Err(error) => {
+                // The caller is told that there is no such job.
+                if let Some(job) = self.jobs.remove(&id) {
+                    self.give_back(id, &job);
+                }
+                Err(error)
+            }
+        }
     }
 }
 

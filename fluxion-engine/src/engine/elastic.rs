@@ -66,6 +66,8 @@ impl Engine {
         }
         if !self.schedule.shrink(&self.graph, top, parent) {
             self.reprime();
+        } else if let Some(parent) = parent {
+            self.weights.look_again(&self.graph, parent);
         }
         Ok(())
     }
@@ -91,8 +93,6 @@ impl Engine {
             }
         }
         self.schedule = schedule;
-        if self.options.policy.stops_early() {
-            self.weights.prime(&self.graph);
-        }
+        self.weights.prime(&self.graph);
     }
 }

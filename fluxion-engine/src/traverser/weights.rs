@@ -45,11 +45,16 @@ impl Weights {
         joints.sort_unstable();
         joints.dedup();
         for parent in joints {
-            self.sorted.remove(&parent);
-            self.sort(graph, parent);
-            if let Some(old) = self.parents.remove(&parent) {
-                self.renew(graph, parent, old);
-            }
+            self.look_again(graph, parent);
+        }
+    }
+
+    /// Looks anew at the children of a vertex, of which some came or went.
+    pub(crate) fn look_again(&mut self, graph: &Graph, parent: VertexId) {
+        self.sorted.remove(&parent);
+        self.sort(graph, parent);
+        if let Some(old) = self.parents.remove(&parent) {
+            self.renew(graph, parent, old);
         }
     }
 

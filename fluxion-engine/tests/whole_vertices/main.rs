@@ -72,7 +72,7 @@ static COMPARED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 #[test]
 fn agrees_with_the_naive_engine() {
-    let cases = std::env::var("FLUXION_NAIVE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1500);
+    let cases = std::env::var("FLUXION_NAIVE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(600);
     let config = ProptestConfig { cases, max_shrink_iters: 5_000, ..ProptestConfig::default() };
     let history = (shapes(), policies()).prop_flat_map(|(shape, policy)| {
         // What `first` counts at a socket is not said anywhere.

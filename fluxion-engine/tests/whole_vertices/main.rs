@@ -58,7 +58,7 @@ fn histories(shape: &Shape) -> impl Strategy<Value = Vec<Step>> + use<> {
         3 => any::<prop::sample::Index>().prop_map(Step::Cancel),
         1 => (any::<prop::sample::Index>(), 0..nodes).prop_map(|(job, rank)| Step::PartialCancel(job, rank)),
         1 => (0..nodes, any::<bool>()).prop_map(|(rank, up)| Step::Mark(rank, up)),
-        1 => (1_i64..30).prop_map(Step::Advance),
+        1 => prop_oneof![Just(10), 1_i64..30].prop_map(Step::Advance),
     ];
     prop::collection::vec(step, 1..30)
 }

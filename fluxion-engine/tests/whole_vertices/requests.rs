@@ -38,7 +38,9 @@ pub(crate) fn requests(shape: &Shape) -> impl Strategy<Value = Request> + use<> 
         1 => Just(Some(Constraint::HasNot)),
         1 => ranks.prop_map(|ranks| Some(Constraint::Ranks(ranks))),
     ];
-    (levels, 1_i64..50, constraint).prop_map(|(level, seconds, constraint)| Request {
+    // Often one begins where another ends.
+    let seconds = prop_oneof![2 => (1_i64..5).prop_map(|tens| tens * 10), 1 => 1_i64..50];
+    (levels, seconds, constraint).prop_map(|(level, seconds, constraint)| Request {
         levels: vec![level],
         seconds,
         constraint,

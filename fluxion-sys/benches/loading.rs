@@ -1,7 +1,8 @@
 //! How long a large graph takes to load, and what it occupies afterwards.
 //!
 //! `cargo bench -p fluxion-sys --bench loading`. Memory is what the context has allocated and not freed once it is made; the
-//! text of the graph, which is the caller's, is not counted.
+//! text of the graph, which is the caller's, is not counted. With `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the graphs without
+//! pools are loaded there too, once each: what is resident before and after stands for its memory, which we cannot count.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
 
@@ -58,12 +59,36 @@ fn load(name: &str, format: &str, text: &str, more: &str, seconds: Option<f64>, 
     let aim = |aim: Option<f64>| aim.map_or_else(String::new, |aim| format!("{aim}"));
     #[expect(clippy::cast_precision_loss, reason = "megabytes to one digit")]
     let (live, peak) = (live as f64 / MB, peak as f64 / MB);
-    println!("| {name} | {} | {:.3} | {} | {live:.1} | {peak:.1} |", aim(seconds), times[RUNS / 2], aim(megabytes));
+    print!("| {name} | {} | {:.3} | {} | {live:.1} | {peak:.1} |", aim(seconds), times[RUNS / 2], aim(megabytes));
+    if let Some(library) = machine::upstream() {
+        if more.is_empty() {
+            let before = resident();
+            let started = Instant::now();
+            let context = Context::of(library, format, "lonode", text, more);
+            let seconds = started.elapsed().as_secs_f64();
+            print!(" {seconds:.3} | {:.1} |", resident() - before);
+            drop(context);
+        } else {
+            print!(" | |");
+        }
+    }
+    println!();
+}
+
+/// Megabytes of this process in memory.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap() / 1e3
 }
 
 fn main() {
-    println!("| graph | must be under (s) | median (s) | must be under (MB) | after (MB) | at most meanwhile (MB) |");
-    println!("|---|---|---|---|---|---|");
+    let there = machine::upstream().is_some();
+    let (head, line) = if there { (" FLUXION_LIBRARY (s) | after (MB) |", "---|---|") } else { ("", "") };
+    println!(
+        "| graph | must be under (s) | median (s) | must be under (MB) | after (MB) | at most meanwhile (MB) |{head}"
+    );
+    println!("|---|---|---|---|---|---|{line}");
     load("JGF, 1000 nodes of cores", "jgf", &jgf(1_000, CORES), "", None, None);
     load("JGF, 5000 nodes of cores", "jgf", &jgf(5_000, CORES), "", Some(0.4), Some(60.0));
     load("JGF, 5000 nodes of pools", "jgf", &jgf(5_000, PODS), POOLS, None, None);

@@ -29,8 +29,7 @@ panics: ## see that no panic leaves the shared library, built as it is shipped
 	cargo test --locked -p fluxion-sys --test panics -- --include-ignored
 
 bench: ## measure the resource graph (criterion)
-	cargo bench --locked -p fluxion-sys
-	cargo bench --locked --bench graph
+	cargo bench --locked
 
 bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(TESTBED) bench --dir "$$dir" --nodes tests/testbed/nodes/bench.yaml \

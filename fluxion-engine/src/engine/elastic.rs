@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Counts anew what there is, and what is used of it.
-    fn reprime(&mut self) {
+    pub(super) fn reprime(&mut self) {
         let mut filters = std::mem::take(&mut self.schedule.filters);
         let before = filters.clone();
         filters.prime(&self.graph);

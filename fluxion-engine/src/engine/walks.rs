@@ -354,5 +354,21 @@ proptest! {
             prop_assert_eq!(&found[0], &found[1], "{}", criteria);
         }
         prop_assert!(slow.index.is_none());
+        // `first` visits the children that there are, each once.
+        for vertex in fast.graph.vertices().filter(|vertex| fast.graph.is_linked(*vertex)) {
+            let mut visited: Vec<_> = fast.weights.order(&fast.graph, vertex).collect();
+            visited.sort_unstable();
+            let mut children = fast.graph.children(vertex).to_vec();
+            children.sort_unstable();
+            prop_assert_eq!(visited, children);
+        }
+        // What was counted step by step is what is counted anew.
+        let mut anew = fast.clone();
+        anew.reprime();
+        for step in history.iter().filter(|step| matches!(step, Step::Match { .. })) {
+            let expected = apply(&mut fast, step, 0, &shape, &mut granted[0]);
+            let answer = apply(&mut anew, step, 0, &shape, &mut granted[1]);
+            prop_assert_eq!(answer, expected, "counted anew, {:?}", step);
+        }
     }
 }

@@ -37,6 +37,11 @@ impl Engine {
         let within = |rank: i32| {
             u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
         };
+        let root = self.graph.root();
+        if within(self.graph.rank(root)) {
+            // Before anything is changed.
+            return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.graph.path(root))));
+        }
         let ids: Vec<u64> = self.jobs.keys().copied().collect();
         for id in ids {
             self.release_ranks(id, &within);

@@ -41,6 +41,10 @@ impl Engine {
             return Err(Error { reason, text: String::new() });
         }
         let format = self.options.format;
+        if format == MatchFormat::Placement && matches!(found, Found::Walk(..)) {
+            // That has no words for vertices, so nothing is taken.
+            self.write(format, ask, found, at)?;
+        }
         if op.takes() {
             self.take(id, ask, found, at);
         }
@@ -60,11 +64,7 @@ impl Engine {
             Err(error) => {
                 // As upstream: what was taken stays taken, and no job has it.
                 if let Some(job) = self.jobs.remove(&id).filter(|_| op.takes()) {
-                    if error.reason == Reason::NotOffered {
-                        self.give_back(id, &job);
-                    } else {
-                        self.lost.push((id, job));
-                    }
+                    self.lost.push((id, job));
                 }
                 Err(error)
             }

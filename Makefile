@@ -2,7 +2,7 @@
 TESTBED := tests/testbed/bin/testbed
 FLUXQUEUE := target/release/fluxqueue
 
-.PHONY: help build testbed demo test bench bench-cluster fuzz miri lint docs crds
+.PHONY: help build testbed demo test panics bench bench-cluster fuzz miri lint docs crds
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +25,11 @@ test: testbed ## run all tests: unit, property, simulation, the testbed's own, a
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
 
+panics: ## see that no panic leaves the shared library, built as it is shipped
+	cargo test --locked -p fluxion-sys --test panics -- --include-ignored
+
 bench: ## measure the resource graph (criterion)
-	cargo bench --locked -p fluxion-sys
-	cargo bench --locked --bench graph
+	cargo bench --locked
 
 bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(TESTBED) bench --dir "$$dir" --nodes tests/testbed/nodes/bench.yaml \

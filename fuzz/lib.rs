@@ -1,5 +1,7 @@
 //! What the targets share: small graphs with jobs on them.
 
+pub mod calls;
+
 use fluxion_engine::{Engine, MatchOp};
 
 /// Two racks of two nodes with cores, a GPU and memory; one job runs, one waits.

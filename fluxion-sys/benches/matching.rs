@@ -1,7 +1,8 @@
 //! What a match, a reservation and a cancel cost through the C ABI: JSON in, R out.
 //!
 //! `cargo bench -p fluxion-sys --bench matching [-- FILTER]`. After criterion's own lines comes a table of medians beside
-//! what is aimed at; with `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the rows that upstream can serve are measured there too.
+//! what is aimed at; with `FLUXION_LIBRARY=/path/to/libreapi_cli.so` the rows that upstream can serve are measured there too,
+//! and stand in the same table. Of machines larger than 1000 nodes these are few: upstream takes minutes to fill them.
 #![allow(clippy::unwrap_used, reason = "a bench may panic")]
 
 mod machine;
@@ -12,14 +13,25 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
+use fluxion_sys::FunctionTable;
 use machine::{CORES, Context, PODS, POOLS, grug, jgf, jobspec, slots, whole_nodes};
 
 const HOUR: u64 = 3_600;
 
+/// What was measured of one piece of work, in microseconds.
+struct Row {
+    name: String,
+    target: Option<f64>,
+    ours: Option<f64>,
+    theirs: Option<f64>,
+}
+
 /// Medians, row by row.
 struct Table {
     criterion: Criterion,
-    rows: Vec<(String, Option<f64>, f64)>,
+    rows: Vec<Row>,
+    /// The library that is measured, if it is not the built-in one.
+    other: Option<FunctionTable>,
     /// What must be part of a row's name; from the command line.
     filter: Option<String>,
 }
@@ -29,6 +41,25 @@ impl Table {
         self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
     }
 
+    /// A context of the library that is measured.
+    fn context(&self, format: &str, policy: &str, graph: &str, more: &str) -> Context {
+        Context::of(self.other.unwrap_or(FunctionTable::builtin()), format, policy, graph, more)
+    }
+
+    /// Rows for which the other library would take minutes are for ours alone.
+    fn is_short(&self, nodes: u64) -> bool {
+        self.other.is_some() && nodes > 1_000
+    }
+
+    fn note(&mut self, name: &str, target: Option<f64>, median: f64) {
+        let at = self.rows.iter().position(|row| row.name == name).unwrap_or_else(|| {
+            self.rows.push(Row { name: name.to_owned(), target, ours: None, theirs: None });
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[at];
+        *if self.other.is_some() { &mut row.theirs } else { &mut row.ours } = Some(median);
+    }
+
     /// Measures what `once` says that it took. `target` is in microseconds.
     fn row(&mut self, name: &str, target: Option<f64>, mut once: impl FnMut() -> Duration) {
         if !self.wants(name) {
@@ -36,7 +67,8 @@ impl Table {
         }
         let times: Rc<RefCell<Vec<f64>>> = Rc::default();
         let noted = Rc::clone(&times);
-        self.criterion.bench_function(name, |bencher| {
+        let whose = if self.other.is_some() { "FLUXION_LIBRARY: " } else { "" };
+        self.criterion.bench_function(&format!("{whose}{name}"), |bencher| {
             bencher.iter_custom(|count| {
                 (0..count).fold(Duration::ZERO, |sum, _| {
                     let took = once();
@@ -48,7 +80,7 @@ impl Table {
         let mut times = times.take();
         times.sort_by(f64::total_cmp);
         if let Some(median) = times.get(times.len() / 2) {
-            self.rows.push((name.to_owned(), target, *median));
+            self.note(name, target, *median);
         }
     }
 
@@ -98,11 +130,18 @@ impl Table {
     }
 
     fn print(&self) {
-        println!("\n| work | must be under (us) | median (us) |\n|---|---|---|");
-        for (name, target, median) in &self.rows {
+        let both = self.rows.iter().any(|row| row.theirs.is_some());
+        let (head, line) = if both { (" FLUXION_LIBRARY (us) | times |", "---|---|") } else { ("", "") };
+        println!("\n| work | must be under (us) | median (us) |{head}\n|---|---|---|{line}");
+        let text = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
+        for Row { name, target, ours, theirs } in &self.rows {
             let aim = target.map_or_else(String::new, |target| format!("{target}"));
-            let over = if target.is_some_and(|target| *median >= target) { " **over**" } else { "" };
-            println!("| {name} | {aim} | {median:.1}{over} |");
+            let over = if target.zip(*ours).is_some_and(|(target, ours)| ours >= target) { " **over**" } else { "" };
+            print!("| {name} | {aim} | {}{over} |", text(*ours));
+            if both {
+                print!(" {} | {} |", text(*theirs), text(theirs.zip(*ours).map(|(theirs, ours)| theirs / ours)));
+            }
+            println!();
         }
     }
 }
@@ -120,14 +159,20 @@ fn cores(table: &mut Table, nodes: u64) {
     let graph = jgf(nodes, CORES);
     let name = |what: &str| format!("{what}, {nodes} nodes of cores");
     let large = nodes > 1_000;
-    for policy in ["lonode", "hinode", "high", "low", "locality", "first"] {
+    let short = table.is_short(nodes);
+    let policies: &[&str] =
+        if short { &["lonode", "first"] } else { &["lonode", "hinode", "high", "low", "locality", "first"] };
+    for policy in policies.iter().copied() {
         let target = match policy {
             "first" => Some(if large { 20.0 } else { 15.0 }),
             "lonode" => Some(if large { 40.0 } else { 30.0 }),
             _ => Some(30.0).filter(|_| !large),
         };
-        let mut context = Context::new("jgf", policy, &graph, "");
+        let mut context = table.context("jgf", policy, &graph, "");
         table.matching(&name(&format!("1 core, {policy}")), target, &mut context, &one_core());
+        if short {
+            continue;
+        }
         table.matching(&name(&format!("1 core in 1 node, {policy}")), target, &mut context, &one_core_in_a_node());
         if ["lonode", "high"].contains(&policy) {
             let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
@@ -181,6 +226,9 @@ fn cancels(table: &mut Table, nodes: u64, context: &mut Context, four: &CStr, ra
         context.cancel(granted.job);
         started.elapsed()
     });
+    if !context.has_partial_cancel() {
+        return;
+    }
     table.row(&format!("partial cancel of a rank, {nodes} nodes of cores"), Some(10.0), || {
         let granted = context.allocate(four);
         let first = granted.r.split_once("\"rank\": \"").and_then(|(_, rest)| rest.split(['-', '"', ',']).next());
@@ -199,14 +247,18 @@ fn cancels(table: &mut Table, nodes: u64, context: &mut Context, four: &CStr, ra
 fn reservations(table: &mut Table, nodes: u64) {
     let graph = jgf(nodes, CORES);
     let target = if nodes > 1_000 { 200.0 } else { 150.0 };
-    for policy in ["first", "lonode"] {
-        let mut context = Context::new("jgf", policy, &graph, "");
+    let policies: &[&str] = if table.is_short(nodes) { &["first"] } else { &["first", "lonode"] };
+    for policy in policies.iter().copied() {
+        let mut context = table.context("jgf", policy, &graph, "");
         for job in 0..nodes / 4 {
             context.allocate(&jobspec(&whole_nodes(4, 36), HOUR + job * 10, ""));
         }
         let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
         let name = format!("reserve 4 nodes behind {} jobs, {policy}, {nodes} nodes of cores", nodes / 4);
         table.reserving(&name, Some(target), &mut context, &spec);
+        if table.is_short(nodes) {
+            continue;
+        }
         let name = format!("reserve 1 core behind {} jobs, {policy}, {nodes} nodes of cores", nodes / 4);
         table.reserving(&name, None, &mut context, &one_core_in_a_node());
         let all = jobspec(&whole_nodes(nodes / 2, 36), HOUR, "");
@@ -227,14 +279,16 @@ fn reservations(table: &mut Table, nodes: u64) {
 /// What is worst for an index: holes everywhere, many jobs, requests that fit nowhere.
 fn worst(table: &mut Table, nodes: u64) {
     let graph = jgf(nodes, CORES);
-    for policy in ["first", "lonode", "low"] {
-        let mut context = Context::new("jgf", policy, &graph, "");
+    // With the others upstream would take minutes to fill the machine.
+    let policies: &[&str] = if table.other.is_some() { &["first"] } else { &["first", "lonode", "low"] };
+    for policy in policies.iter().copied() {
+        let mut context = table.context("jgf", policy, &graph, "");
         let jobs: Vec<u64> =
-            (0..nodes * 36 / 4).map(|_| context.allocate(&jobspec(&slots(1, &[("core", 4)]), HOUR, "")).job).collect();
-        for job in jobs.iter().step_by(9) {
+            (0..nodes * 36 / 3).map(|_| context.allocate(&jobspec(&slots(1, &[("core", 3)]), HOUR, "")).job).collect();
+        for job in jobs.iter().step_by(6) {
             context.cancel(*job);
         }
-        let held = jobs.len() - jobs.len().div_ceil(9);
+        let held = jobs.len() - jobs.len().div_ceil(6);
         let name = |what: &str| format!("{what}, fragmented ({held} jobs), {policy}, {nodes} nodes of cores");
         table.matching(&name("4 cores"), None, &mut context, &jobspec(&slots(1, &[("core", 4)]), HOUR, ""));
         table.soonest(&name("8 cores, now or later"), &mut context, &jobspec(&slots(1, &[("core", 8)]), HOUR, ""));
@@ -259,10 +313,10 @@ fn pools(table: &mut Table, nodes: u64) {
     let name = |what: &str| format!("{what}, {nodes} nodes of pools");
     let pod = slots(1, &[("cpu", 1_000), ("memory", 1 << 30), ("pods", 1)]);
     for policy in ["lonode", "first", "high", "locality"] {
-        let mut context = Context::new("jgf", policy, &graph, POOLS);
+        let mut context = table.context("jgf", policy, &graph, POOLS);
         table.matching(&name(&format!("1 pod, {policy}")), Some(20.0), &mut context, &jobspec(&pod, HOUR, ""));
     }
-    let mut context = Context::new("jgf", "lonode", &graph, POOLS);
+    let mut context = table.context("jgf", "lonode", &graph, POOLS);
     let arm = r#"{"properties":["arm"]}"#;
     let gang = |count: u64| slots(count, &[("cpu", 8_000), ("memory", 1 << 30), ("pods", 1)]);
     table.matching(
@@ -284,7 +338,7 @@ fn growth(table: &mut Table) {
         }
         let graph = grug(nodes, 36);
         for policy in ["first", "lonode", "high"] {
-            let mut context = Context::new("grug", policy, &graph, "");
+            let mut context = table.context("grug", policy, &graph, "");
             table.matching(
                 &format!("growth: 1 core in 1 node, {policy}, {nodes} nodes"),
                 None,
@@ -300,33 +354,8 @@ fn growth(table: &mut Table) {
 fn large(table: &mut Table) {
     let graph = grug(16_384, 100);
     for (policy, target) in [("first", 20.0), ("lonode", 40.0)] {
-        let mut context = Context::new("grug", policy, &graph, "");
+        let mut context = table.context("grug", policy, &graph, "");
         table.matching(&format!("1 core, {policy}, 16384 nodes of 100 cores"), Some(target), &mut context, &one_core());
-    }
-}
-
-/// The rows that upstream can serve, there.
-fn of_upstream(table: &mut Table) {
-    let Some(library) = machine::upstream() else { return };
-    let graph = jgf(1_000, CORES);
-    for policy in ["lonode", "high", "low", "locality", "first"] {
-        let mut context = Context::of(library, "jgf", policy, &graph, "");
-        table.matching(&format!("upstream: 1 core, {policy}, 1000 nodes of cores"), None, &mut context, &one_core());
-        let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
-        table.matching(&format!("upstream: 4 whole nodes, {policy}, 1000 nodes of cores"), None, &mut context, &spec);
-    }
-    for policy in ["first", "lonode"] {
-        let mut context = Context::of(library, "jgf", policy, &graph, "");
-        for job in 0..250 {
-            context.allocate(&jobspec(&whole_nodes(4, 36), HOUR + job * 10, ""));
-        }
-        let spec = jobspec(&whole_nodes(4, 36), HOUR, "");
-        table.reserving(
-            &format!("upstream: reserve 4 nodes behind 250 jobs, {policy}, 1000 nodes of cores"),
-            None,
-            &mut context,
-            &spec,
-        );
     }
 }
 
@@ -340,7 +369,7 @@ fn main() {
         .without_plots()
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(200));
-    let mut table = Table { criterion, rows: Vec::new(), filter };
+    let mut table = Table { criterion, rows: Vec::new(), other: None, filter };
     let parts: [(&str, Part); 10] = [
         ("1000 nodes of cores", |table| cores(table, 1_000)),
         ("5000 nodes of cores", |table| cores(table, 5_000)),
@@ -355,11 +384,16 @@ fn main() {
     ];
     // FLUXION_BENCH_PART picks a part, so that one need not wait for the machines of the others.
     let only = std::env::var("FLUXION_BENCH_PART").ok();
-    for (name, part) in parts {
-        if only.as_ref().is_none_or(|only| only.split(',').any(|only| name.contains(only))) {
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|only| name.contains(only)));
+    let other = machine::upstream();
+    for (name, part) in parts.iter().filter(|(name, _)| wanted(name)) {
+        table.other = None;
+        part(&mut table);
+        // Upstream has no pools.
+        if other.is_some() && !name.ends_with("pools") && *name != "growth" {
+            table.other = other;
             part(&mut table);
         }
     }
-    of_upstream(&mut table);
     table.print();
 }

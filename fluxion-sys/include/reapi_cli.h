@@ -21,13 +21,14 @@
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
  *     EBUSY      it does not fit now
  *     ENODEV     it would not fit on the idle machine either
- *     ENOENT     there is no such job, path, rank or slot; of a match: nothing of what fits later would be taken
+ *     ENOENT     there is no such job, path, rank or slot; also: a match later than now finds a place and nothing of it would
+ *                be taken, and find shows the root alone
  *     ERANGE     of a match with alternative slots: it does not fit now, and an alternative never does
  *     EEXIST     there already is a job of this id (upstream does not notice, and loses the first one's resources)
  *     ENOTSUP    not possible with this kind of graph
  *     EPROTO     the graph or the options cannot be used (initialize only)
- *     EOVERFLOW  a job id is larger than INT64_MAX
- *     ENOSYS     not offered by this library
+ *     EOVERFLOW  a job id is larger than INT64_MAX; also: the choices of xor_slot multiply to more than 1000
+ *     ENOSYS     not offered by this library; also: match_format placement of what is not made of pools
  *     EFAULT     a defect of the library itself was caught; the context can only be destroyed
  *
  * OWNERSHIP

@@ -23,6 +23,9 @@ pub mod errno;
 pub mod system;
 mod table;
 
+#[cfg(not(panic = "unwind"))]
+compile_error!("a panic must not cross into C, and can only be caught where it unwinds: build with panic = \"unwind\"");
+
 pub use bindings::{match_op_t, reapi_cli_ctx_t, reapi_cli_status_t};
 pub use table::{Extensions, FunctionTable};
 

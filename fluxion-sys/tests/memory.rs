@@ -290,6 +290,14 @@ fn null_is_refused_and_touches_nothing() {
         assert_eq!(table.find.expect("it is there")(session.ctx, ptr::null(), ptr::null(), ptr::null_mut()), -1);
         assert_eq!(table.add_subgraph.expect("it is there")(session.ctx, ptr::null()), -1);
     }
+    // Without a graph every argument is wrong, also one that would have its own errno.
+    // SAFETY: a context may be made at any time, and is destroyed once.
+    unsafe {
+        let empty = (table.new)();
+        assert_eq!((table.cancel)(empty, u64::MAX, true), -1);
+        assert_eq!(errno::get(), errno::EINVAL);
+        (table.destroy)(empty);
+    }
     // Nothing was taken by what failed.
     assert_eq!(session.matched(match_op::ALLOCATE, &jobspec("core", 2, 0)).rc, 0, "{}", session.message());
 }

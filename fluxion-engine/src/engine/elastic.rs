@@ -40,6 +40,11 @@ impl Engine {
         let within = |rank: i32| {
             u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
         };
+        let root = self.graph.root();
+        if within(self.graph.rank(root)) {
+            // Before anything is changed.
+            return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.graph.path(root))));
+        }
         for rank in self.graph.ranks().into_iter().filter(|rank| within(*rank)) {
             if let Some(id) = self.short_of(rank) {
                 return Err(Error::invalid(format!("job {id}: has less than jobs have on rank {rank} together")));
@@ -109,7 +114,7 @@ impl Engine {
     }
 
     /// Counts anew what there is, and what is used of it.
-    fn reprime(&mut self) {
+    pub(super) fn reprime(&mut self) {
         let mut filters = std::mem::take(&mut self.schedule.filters);
         let before = filters.clone();
         filters.prime(&self.graph);
@@ -130,8 +135,49 @@ impl Engine {
         }
         schedule.hold_back(&self.graph, &before, self.now);
         self.schedule = schedule;
-        if self.options.policy.stops_early() {
-            self.weights.prime(&self.graph);
+        self.weights.prime(&self.graph);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, MatchOp};
+
+    /// A cluster of nodes with a core each.
+    fn engine(nodes: usize) -> Engine {
+        let vertex = |id: usize, kind: &str, of_kind: usize, rank: i64, path: &str| {
+            format!(
+                r#"{{"id":"{id}","metadata":{{"type":"{kind}","id":{of_kind},"rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
+            )
+        };
+        let (mut vertices, mut edges) = (vec![vertex(0, "cluster", 0, -1, "/c0")], Vec::new());
+        for (node, rank) in (0..nodes).zip(0..) {
+            let (id, path) = (1 + 2 * node, format!("/c0/node{node}"));
+            vertices.push(vertex(id, "node", node, rank, &path));
+            vertices.push(vertex(id + 1, "core", 0, rank, &format!("{path}/core0")));
+            edges.push(format!(r#"{{"source":"0","target":"{id}"}},{{"source":"{id}","target":"{}"}}"#, id + 1));
         }
+        let document = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, vertices.join(","), edges.join(","));
+        Engine::new(&document, r#"{"load_format":"jgf","matcher_policy":"first","match_format":"rlite"}"#).unwrap()
+    }
+
+    /// What `first` has noted of the children of a vertex goes with them.
+    #[test]
+    fn first_does_not_look_for_what_is_gone() {
+        let spec = r#"{"version":1,"resources":[{"type":"slot","count":1,"label":"s","with":[{"type":"core","count":1}]}],
+            "tasks":[{"command":["a"],"slot":"s","count":{"per_slot":1}}],"attributes":{"system":{"duration":9}}}"#;
+        let mut engine = engine(4);
+        engine.set_status("/c0/node3", false).unwrap();
+        let grant = engine.match_next(MatchOp::Allocate, spec).unwrap();
+        assert!(grant.r.contains(r#""rank": "2""#), "{}", grant.r);
+        engine.cancel(grant.job.unwrap()).unwrap();
+        engine.set_status("/c0/node3", true).unwrap();
+        engine.remove_subgraph("/c0/node0").unwrap();
+        // Those where it has not been come first, the last of them first.
+        for next in [3, 1, 2] {
+            let grant = engine.match_next(MatchOp::Allocate, spec).unwrap();
+            assert!(grant.r.contains(&format!(r#""rank": "{next}""#)), "{}", grant.r);
+        }
+        assert!(engine.match_next(MatchOp::Allocate, spec).is_err());
     }
 }

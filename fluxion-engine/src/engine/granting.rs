@@ -40,6 +40,10 @@ impl Engine {
             return Err(Error { reason, text: String::new() });
         }
         let format = self.options.format;
+        if format == MatchFormat::Placement && matches!(found, Found::Walk(..)) {
+            // That has no words for vertices, so nothing is taken.
+            self.write(format, ask, found, at, &[])?;
+        }
         let unmarked = if op.takes() { self.take(id, ask, found, at) } else { Vec::new() };
         if let Found::Walk(selection, _) = found
             && ask.policy.stops_early()
@@ -57,11 +61,7 @@ impl Engine {
             Err(error) => {
                 // As upstream: what was taken stays taken, and no job has it.
                 if let Some(job) = self.jobs.remove(&id).filter(|_| op.takes()) {
-                    if error.reason == Reason::NotOffered {
-                        self.give_back(id, &job);
-                    } else {
-                        self.lost.push((id, job));
-                    }
+                    self.lost.push((id, job));
                 }
                 Err(error)
             }

@@ -143,9 +143,6 @@ impl Engine {
         let term = Term { job: id, from: at, to, reserved };
         self.jobs.insert(id, Job::new(info, term));
         let unmarked = self.touch(id, &selection);
-        if self.options.policy.stops_early() {
-            self.weigh(&selection, true);
-        }
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,
             depth: marked.depth,
@@ -157,8 +154,21 @@ impl Engine {
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
         let about = About { starttime: at, expiration: to };
-        let r = self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE)?;
-        Ok(Grant { job: Some(id), at, reserved, r })
+        match self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE) {
+            Ok(r) => {
+                if self.options.policy.stops_early() {
+                    self.weigh(&selection, true);
+                }
+                Ok(Grant { job: Some(id), at, reserved, r })
+            }
+            Err(error) => {
+                // The caller is told that there is no such job.
+                if let Some(job) = self.jobs.remove(&id) {
+                    self.give_back(id, &job);
+                }
+                Err(error)
+            }
+        }
     }
 }
 
@@ -270,4 +280,27 @@ fn of_rank(
     // Observed of upstream: half of what lies below a node is enough to take the node itself.
     all.push((node, 2 * found + 1 >= vertices.len()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MatchFormat;
+
+    #[test]
+    fn what_cannot_be_written_is_not_taken() {
+        let document = r#"{"graph":{"nodes":[
+            {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
+            {"id":"1","metadata":{"type":"node","id":0,"paths":{"containment":"/c0/node0"}}},
+            {"id":"2","metadata":{"type":"core","id":0,"exclusive":true,"paths":{"containment":"/c0/node0/core0"}}}],
+            "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}"#;
+        // R of RFC 20 has no words for a node without a rank; a placement has none for what is not made of pools.
+        for format in ["rv1", "rlite", "placement"] {
+            let options = format!(r#"{{"load_format":"jgf","matcher_policy":"first","match_format":"{format}"}}"#);
+            let mut engine = Engine::new(document, &options).unwrap();
+            assert!(engine.update_allocate(7, document).is_err(), "{format}");
+            assert_eq!((engine.job_count(), engine.info(7).is_err()), (0, true));
+            assert_eq!(engine.find("sched-now=allocated", MatchFormat::Jgf, true).unwrap(), None, "{format}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::{Engine, MatchOp};
+use crate::MatchFormat;
 
 const POLICIES: [&str; 13] = [
     "first",
@@ -21,7 +22,18 @@ const POLICIES: [&str; 13] = [
     "policy=low stop_on_1_matches=true",
     "policy=low node_exclusive=true",
 ];
-const FORMATS: [&str; 6] = ["rv1_nosched", "rlite", "jgf", "simple", "pretty_simple", "rv1"];
+const FORMATS: [&str; 8] =
+    ["rv1_nosched", "rlite", "jgf", "simple", "pretty_simple", "rv1", "jgf_shorthand", "rv1_shorthand"];
+const CONSTRAINTS: [&str; 6] = [
+    r#"{"properties":["a"]}"#,
+    r#"{"properties":["^b"]}"#,
+    r#"{"ranks":["3-9"]}"#,
+    r#"{"hostlist":["node[0-5,60-63]"]}"#,
+    r#"{"and":[{"properties":["^perf_class"]},{"not":[{"ranks":["2"]}]}]}"#,
+    r#"{"or":[{"properties":["a","b"]},{"ranks":["1,60"]}]}"#,
+];
+/// Ranks of nodes that are added to a graph.
+const ADDED: usize = 60;
 const OPS: [MatchOp; 6] = [
     MatchOp::Allocate,
     MatchOp::AllocateOrElseReserve,
@@ -41,16 +53,35 @@ struct Shape {
     running_ids: bool,
     size: u64,
     backwards: bool,
+    /// Each node has a pool of CPUs beside.
+    pools: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Step {
-    Match { op: usize, resources: String, seconds: u64, constraint: usize },
+    Match {
+        op: usize,
+        resources: String,
+        seconds: u64,
+        constraint: usize,
+    },
     Cancel(prop::sample::Index),
     Release(prop::sample::Index, usize),
     Advance(i64),
     Mark(usize, bool),
-    Property(usize),
+    MarkRanks(usize, usize, bool),
+    Property(usize, Option<usize>),
+    /// What an earlier match granted is taken under another id.
+    Again(prop::sample::Index),
+    /// A rank has so many cores.
+    Update(usize, usize),
+    /// A node comes, with cores and a type that nobody has; or cores for a node that is there.
+    Grow(usize, usize, bool),
+    /// A rack, a node or a core goes.
+    Shrink(usize, u8),
+    RemoveRanks(usize, usize),
+    /// A copy goes on; another one tries something first.
+    Clone(String),
 }
 
 struct Writer {
@@ -105,6 +136,9 @@ fn document(shape: &Shape) -> String {
         for gpu in 0..*gpus {
             writer.add(Some((node, &place)), "gpu", gpu, rank, "");
         }
+        if shape.pools {
+            writer.add(Some((node, &place)), "cpu", 0, rank, r#","size":8"#);
+        }
     }
     if shape.backwards {
         writer.edges.reverse();
@@ -118,8 +152,17 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let alike = (1_usize..60, node.clone()).prop_map(|(count, node)| vec![node; count]);
     let mixed = prop::collection::vec(node, 1..50);
     let nodes = prop_oneof![alike, mixed];
-    (0_usize..4, nodes, any::<bool>(), prop_oneof![5 => Just(1_u64), 1 => Just(2)], prop::bool::weighted(0.2))
-        .prop_map(|(racks, nodes, running_ids, size, backwards)| Shape { racks, nodes, running_ids, size, backwards })
+    let (size, rare) = (prop_oneof![5 => Just(1_u64), 1 => Just(2)], || prop::bool::weighted(0.15));
+    (0_usize..4, nodes, any::<bool>(), size, rare(), rare()).prop_map(
+        |(racks, nodes, running_ids, size, backwards, pools)| Shape {
+            racks,
+            nodes,
+            running_ids,
+            size,
+            backwards,
+            pools,
+        },
+    )
 }
 
 fn count() -> impl Strategy<Value = String> {
@@ -143,6 +186,8 @@ fn resources() -> impl Strategy<Value = String> {
         r#"{"type":"socket","count":1,"with":[{"type":"core","count":2}]}"#,
         r#"{"type":"socket","count":1}"#,
         r#"{"type":"core","count":{"min":1,"max":3,"operator":"+","operand":1}}"#,
+        r#"{"type":"cpu","count":3}"#,
+        r#"{"type":"core","count":1},{"type":"cpu","count":2}"#,
     ]);
     let slot = |parts: &str, count: &str| format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#);
     (parts, count(), count(), exclusive, 0_u8..7).prop_map(move |(parts, one, other, exclusive, form)| match form {
@@ -156,35 +201,65 @@ fn resources() -> impl Strategy<Value = String> {
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
-        10 => (prop_oneof![4 => Just(0_usize), 3 => Just(1), 3 => 0..OPS.len()], resources(), 1_u64..50, 0_usize..12)
+        12 => (prop_oneof![4 => Just(0_usize), 3 => Just(1), 3 => 0..OPS.len()], resources(), 1_u64..50, 0_usize..24)
             .prop_map(|(op, resources, seconds, constraint)| Step::Match { op, resources, seconds, constraint }),
         3 => any::<prop::sample::Index>().prop_map(Step::Cancel),
         1 => (any::<prop::sample::Index>(), 0_usize..50).prop_map(|(job, rank)| Step::Release(job, rank)),
         1 => (1_i64..30).prop_map(Step::Advance),
         1 => (0_usize..50, any::<bool>()).prop_map(|(rank, up)| Step::Mark(rank, up)),
-        1 => (0_usize..50).prop_map(Step::Property),
+        1 => (0_usize..50, 0_usize..9, any::<bool>()).prop_map(|(rank, more, up)| Step::MarkRanks(rank, more, up)),
+        1 => (0_usize..50, prop::option::weighted(0.1, 0_usize..3)).prop_map(|(rank, core)| Step::Property(rank, core)),
+        1 => any::<prop::sample::Index>().prop_map(Step::Again),
+        1 => (0_usize..50, 0_usize..4).prop_map(|(rank, cores)| Step::Update(rank, cores)),
+        1 => (0_usize..8, 1_usize..6, any::<bool>()).prop_map(|(node, cores, new)| Step::Grow(node, cores, new)),
+        1 => (prop_oneof![0_usize..20, ADDED..ADDED + 8], 0_u8..6).prop_map(|(rank, what)| Step::Shrink(rank, what)),
+        1 => (0_usize..70, 0_usize..4).prop_map(|(rank, more)| Step::RemoveRanks(rank, more)),
+        1 => resources().prop_map(Step::Clone),
     ]
 }
 
-fn apply(engine: &mut Engine, step: &Step, jobs: usize, shape: &Shape) -> String {
+fn jobspec(resources: &str, seconds: u64, constraint: Option<&&str>) -> String {
+    let constraint = constraint.map(|constraint| format!(r#","constraints":{constraint}"#)).unwrap_or_default();
+    format!(
+        r#"{{"version":1,"resources":[{resources}],"attributes":{{"system":{{"duration":{seconds}{constraint}}}}},"tasks":[{{"command":["a"],"slot":"x","count":{{"per_slot":1}}}}]}}"#
+    )
+}
+
+/// What is added to a graph: a node, or cores to one that is there.
+fn growth(shape: &Shape, number: usize, cores: usize, new: bool) -> String {
+    let rank = if new { ADDED + number } else { number };
+    let mut writer = Writer { nodes: Vec::new(), edges: Vec::new() };
+    let mut above = writer.add(None, "cluster", 0, -1, "");
+    if shape.racks > 0 {
+        above = writer.add(Some((above.0, &above.1)), "rack", rank % shape.racks, -1, "");
+    }
+    let more = if cores == 1 { r#","properties":{"a":""},"status":1"# } else { "" };
+    let ranked = i64::try_from(rank).unwrap();
+    let node = writer.add(Some((above.0, &above.1)), "node", rank, ranked, more);
+    for core in 0..cores {
+        let id = if new { core } else { 10 + core };
+        writer.add(Some((node.0, &node.1)), "core", id, ranked, "");
+    }
+    if cores == 3 {
+        writer.add(Some((node.0, &node.1)), "ssd", 0, ranked, "");
+    }
+    format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, writer.nodes.join(","), writer.edges.join(","))
+}
+
+/// Takes a step. `at` is its number, `granted` what was granted before.
+fn apply(engine: &mut Engine, step: &Step, at: usize, shape: &Shape, granted: &mut Vec<String>) -> String {
     let mut out = String::new();
     let node = |rank: usize| {
         let rack = if shape.racks == 0 { String::new() } else { format!("/rack{}", rank % shape.racks) };
         format!("/cluster0{rack}/node{rank}")
     };
-    let job = |index: &prop::sample::Index| index.index(jobs.max(1)) as u64 + 1;
+    let job = |index: &prop::sample::Index| index.index(at.max(1)) as u64 + 1;
     match step {
         Step::Match { op, resources, seconds, constraint } => {
-            let constraint = match constraint {
-                0 => r#","constraints":{"properties":["a"]}"#,
-                1 => r#","constraints":{"properties":["^b"]}"#,
-                2 => r#","constraints":{"ranks":["3-9"]}"#,
-                _ => "",
-            };
-            let text = format!(
-                r#"{{"version":1,"resources":[{resources}],"attributes":{{"system":{{"duration":{seconds}{constraint}}}}},"tasks":[{{"command":["a"],"slot":"x","count":{{"per_slot":1}}}}]}}"#
-            );
-            let _ = write!(out, "{:?}", engine.match_next(OPS[*op], &text));
+            let text = jobspec(resources, *seconds, CONSTRAINTS.get(*constraint));
+            let answer = engine.match_next(OPS[*op], &text);
+            let _ = write!(out, "{answer:?}");
+            granted.extend(answer.map(|grant| grant.r));
         }
         Step::Cancel(index) => {
             let _ = write!(out, "{:?}", engine.cancel(job(index)));
@@ -199,8 +274,46 @@ fn apply(engine: &mut Engine, step: &Step, jobs: usize, shape: &Shape) -> String
         Step::Mark(rank, up) => {
             let _ = write!(out, "{:?}", engine.set_status(&node(*rank), *up));
         }
-        Step::Property(rank) => {
-            let _ = write!(out, "{:?}", engine.set_property(&node(*rank), "a", ""));
+        Step::MarkRanks(rank, more, up) => {
+            let _ = write!(out, "{:?}", engine.set_rank_status(&format!("{rank}-{}", rank + more), *up));
+        }
+        Step::Property(rank, core) => {
+            let place = core.map_or_else(|| node(*rank), |core| format!("{}/core{core}", node(*rank)));
+            let _ = write!(out, "{:?}", engine.set_property(&place, "a", ""));
+        }
+        Step::Again(index) => {
+            if !granted.is_empty() {
+                let _ = write!(out, "{:?}", engine.update_allocate(1_000 + at as u64, index.get::<String>(granted)));
+            }
+        }
+        Step::Update(rank, cores) => {
+            let r = format!(
+                r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0-{cores}"}}}}],"nodelist":["node{rank}"],"starttime":{},"expiration":{}}}}}"#,
+                engine.now(),
+                engine.now() + 40,
+            );
+            let _ = write!(out, "{:?}", engine.update_allocate(1_000 + at as u64, &r));
+        }
+        Step::Grow(number, cores, new) => {
+            let _ = write!(out, "{:?}", engine.add_subgraph(&growth(shape, *number, *cores, *new)));
+        }
+        Step::Shrink(rank, what) => {
+            let place = match what {
+                0 => format!("/cluster0/rack{}", rank % 4),
+                1 => format!("{}/core0", node(*rank)),
+                2 => format!("{}/socket0", node(*rank)),
+                _ => node(*rank),
+            };
+            let _ = write!(out, "{:?}", engine.remove_subgraph(&place));
+        }
+        Step::RemoveRanks(rank, more) => {
+            let _ = write!(out, "{:?}", engine.remove_ranks(&format!("{rank}-{}", rank + more)));
+        }
+        Step::Clone(resources) => {
+            *engine = engine.clone();
+            let mut other = engine.clone();
+            let _ =
+                write!(out, "{:?}", other.match_next(MatchOp::AllocateOrElseReserve, &jobspec(resources, 20, None)));
         }
     }
     out
@@ -222,15 +335,40 @@ proptest! {
         history in prop::collection::vec(steps(), 1..40),
     ) {
         let options = format!(
-            r#"{{"load_format":"jgf","matcher_policy":"{}","match_format":"{}","traverser_policy":"{}","prune_filters":"ALL:core,ALL:node"}}"#,
-            POLICIES[policy], FORMATS[format], if flexible { "flexible" } else { "simple" }
+            r#"{{"load_format":"jgf","matcher_policy":"{}","match_format":"{}","traverser_policy":"{}","prune_filters":"ALL:core,ALL:node"{}}}"#,
+            POLICIES[policy],
+            FORMATS[format],
+            if flexible { "flexible" } else { "simple" },
+            if shape.pools { r#","pool_types":["cpu"]"# } else { "" },
         );
         let mut fast = Engine::new(&document(&shape), &options).unwrap();
         let mut slow = Engine { walks_always: true, index: None, ..fast.clone() };
+        let mut granted = [Vec::new(), Vec::new()];
         for (at, step) in history.iter().enumerate() {
-            let expected = apply(&mut slow, step, at, &shape);
-            prop_assert_eq!(apply(&mut fast, step, at, &shape), expected, "step {} of {:?}", at, POLICIES[policy]);
+            let expected = apply(&mut slow, step, at, &shape, &mut granted[0]);
+            let answer = apply(&mut fast, step, at, &shape, &mut granted[1]);
+            prop_assert_eq!(answer, expected, "step {} of {:?}", at, POLICIES[policy]);
+        }
+        for criteria in ["status=up", "status=down", "sched-now=allocated", "sched-future=reserved"] {
+            let found = [&mut slow, &mut fast].map(|engine| engine.find(criteria, MatchFormat::Jgf, true));
+            prop_assert_eq!(&found[0], &found[1], "{}", criteria);
         }
         prop_assert!(slow.index.is_none());
+        // `first` visits the children that there are, each once.
+        for vertex in fast.graph.vertices().filter(|vertex| fast.graph.is_linked(*vertex)) {
+            let mut visited: Vec<_> = fast.weights.order(&fast.graph, vertex).collect();
+            visited.sort_unstable();
+            let mut children = fast.graph.children(vertex).to_vec();
+            children.sort_unstable();
+            prop_assert_eq!(visited, children);
+        }
+        // What was counted step by step is what is counted anew.
+        let mut anew = fast.clone();
+        anew.reprime();
+        for step in history.iter().filter(|step| matches!(step, Step::Match { .. })) {
+            let expected = apply(&mut fast, step, 0, &shape, &mut granted[0]);
+            let answer = apply(&mut anew, step, 0, &shape, &mut granted[1]);
+            prop_assert_eq!(answer, expected, "counted anew, {:?}", step);
+        }
     }
 }

@@ -84,6 +84,11 @@ impl Context {
         assert_eq!(unsafe { (self.table.cancel)(self.raw, job, false) }, 0, "{}", self.error());
     }
 
+    /// Older versions of upstream cannot take a part of a job back.
+    pub(crate) fn has_partial_cancel(&self) -> bool {
+        self.table.partial_cancel.is_some()
+    }
+
     /// Takes a part of a job back; returns whether that was all of it.
     pub(crate) fn partial_cancel(&mut self, job: u64, r: &CStr) -> bool {
         let mut full = false;

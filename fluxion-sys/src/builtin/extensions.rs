@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::jobs::valid;
 use super::text::Out;
 use super::{Context, call, text};
 use crate::bindings::reapi_cli_ctx_t;
@@ -28,7 +27,8 @@ pub(crate) unsafe extern "C" fn fluxion_ext_charge(
     let work = |context: &mut Context| {
         // SAFETY: a string by the header.
         let charge = unsafe { text::read(charge, "charge")? };
-        Ok(context.engine()?.charge(valid(jobid)?, charge)?)
+        let jobid = context.valid(jobid)?;
+        Ok(context.engine()?.charge(jobid, charge)?)
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "fluxion_ext_charge", work) }

@@ -120,7 +120,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
 ) -> c_int {
     let work = |context: &mut Context| {
         let started = Instant::now();
-        let jobid = valid(jobid)?;
+        let jobid = context.valid(jobid)?;
         // SAFETY: pointers by the header; the caller frees what it gets, whatever the type says.
         let (r, at, ov, r_out) =
             unsafe { (text::read(r, "R")?, Out::new(at)?, Out::new(ov)?, Out::new(r_out.cast::<*mut c_char>())?) };
@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_cancel(ctx: *mut reapi_cli_ctx_t, jobid: u64, noent_ok: bool) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = valid(jobid)?;
+        let jobid = context.valid(jobid)?;
         let cancelled = context.engine()?.cancel(jobid).map_err(Failure::from);
         tolerate(context, "reapi_cli_cancel", cancelled, noent_ok)
     };
@@ -165,7 +165,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_partial_cancel(
     full_removal: *mut bool,
 ) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = valid(jobid)?;
+        let jobid = context.valid(jobid)?;
         // SAFETY: pointers by the header.
         let (r, full_removal) = unsafe { (text::read(r, "R")?, Out::new(full_removal)?) };
         let cancelled = context.engine()?.partial_cancel(jobid, r).map_err(Failure::from);
@@ -260,6 +260,14 @@ fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
         match_op::WITHOUT_ALLOCATING_FUTURE => MatchOp::WithoutAllocatingFuture,
         other => return Err(Failure::invalid(&format!("match_op: {other} is no operation"))),
     })
+}
+
+impl Context {
+    /// An id that every function takes; without a graph none is.
+    pub(super) fn valid(&mut self, jobid: u64) -> Result<u64, Failure> {
+        self.engine()?;
+        valid(jobid)
+    }
 }
 
 /// Ids that every function takes.

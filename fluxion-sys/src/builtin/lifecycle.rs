@@ -6,7 +6,7 @@ use std::ptr;
 
 use fluxion_engine::{Engine, Reason};
 
-use super::{Context, Failure, call, messages, text};
+use super::{Context, Failure, call, defect, messages, text};
 use crate::bindings::reapi_cli_ctx_t;
 use crate::errno;
 
@@ -40,7 +40,10 @@ pub(crate) unsafe extern "C" fn reapi_cli_destroy(ctx: *mut reapi_cli_ctx_t) {
     // SAFETY: by the header it came from this library and is used no more.
     let context = unsafe { Box::from_raw(ctx.cast::<Context>()) };
     // Nothing in a context panics when dropped; if that ever changes, C must not see it.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(context)));
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        defect("reapi_cli_destroy");
+        drop(context);
+    }));
     errno::set(before);
 }
 
@@ -75,7 +78,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t)
         errno::set(errno::EINVAL);
         return text::copy("ERROR: reapi_cli context is null\n");
     }
-    messages::read(text::copy)
+    text::copy(&messages::read())
 }
 
 /// See the header.

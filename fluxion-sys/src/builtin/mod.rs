@@ -85,8 +85,13 @@ mod messages {
         static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
     }
 
+    // A thread that is ending may have no text any more: nothing is noted then, and there is nothing to read.
+    fn with<T>(work: impl FnOnce(&mut String) -> T) -> Option<T> {
+        TEXT.try_with(|text| text.try_borrow_mut().ok().map(|mut text| work(&mut text))).ok().flatten()
+    }
+
     pub(super) fn note(line: &str) {
-        TEXT.with_borrow_mut(|text| {
+        with(|text| {
             if text.len() + line.len() > MESSAGES_BYTES_MAX {
                 text.clear();
             }
@@ -94,14 +99,25 @@ mod messages {
         });
     }
 
-    pub(super) fn read<T>(read: impl FnOnce(&str) -> T) -> T {
-        TEXT.with_borrow(|text| read(text))
+    pub(super) fn read() -> String {
+        with(|text| text.clone()).unwrap_or_default()
     }
 
     pub(super) fn clear() {
-        TEXT.with_borrow_mut(String::clear);
+        with(String::clear);
     }
 }
+
+/// A defect in a function, where a test of what becomes of one asks for it (`tests/panics.rs`). Not in what is shipped.
+#[cfg(fluxion_defects)]
+fn defect(function: &str) {
+    if std::env::var("FLUXION_DEFECT_IN").is_ok_and(|wanted| wanted == function) {
+        panic!("{function}: a defect, as wanted");
+    }
+}
+
+#[cfg(not(fluxion_defects))]
+fn defect(_: &str) {}
 
 /// Runs one call on a context.
 ///
@@ -119,7 +135,11 @@ unsafe fn call(
         return -1;
     };
     // A panic must not cross into C. What it left half done cannot be trusted: the graph is given up.
-    match catch_unwind(AssertUnwindSafe(|| work(context))) {
+    let work = || {
+        defect(function);
+        work(context)
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => 0,
         Ok(Err(failure)) => {
             context.note(function, &failure.text);

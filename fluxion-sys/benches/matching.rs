@@ -262,6 +262,12 @@ fn pools(table: &mut Table, nodes: u64) {
         let mut context = Context::new("jgf", policy, &graph, POOLS);
         table.matching(&name(&format!("1 pod, {policy}")), Some(20.0), &mut context, &jobspec(&pod, HOUR, ""));
     }
+    if nodes >= 5_000 {
+        // One pod per node, so that there is as much to write as with `spread`.
+        let mut context = Context::new("jgf", "lonode", &graph, POOLS);
+        let whole = slots(5_000, &[("cpu", 32_000), ("memory", 1 << 30), ("pods", 1)]);
+        table.matching(&name("gang of 5000, a node each"), None, &mut context, &jobspec(&whole, HOUR, ""));
+    }
     by_fill(table, nodes);
     let mut context = Context::new("jgf", "lonode", &graph, POOLS);
     let arm = r#"{"properties":["arm"]}"#;

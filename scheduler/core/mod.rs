@@ -433,6 +433,8 @@ impl CoreSettings {
             NodePolicy::First => Policy::First,
             NodePolicy::LoNode => Policy::Lonode,
             NodePolicy::HiNode => Policy::Hinode,
+            NodePolicy::Binpack => Policy::Binpack,
+            NodePolicy::Spread => Policy::Spread,
         };
         Graph::new(FunctionTable::builtin(), policy)
     }

@@ -197,6 +197,11 @@ impl Pools {
         self.claims.remove(row)
     }
 
+    /// The vertices of nodes have other numbers.
+    pub(crate) fn renumber(&mut self, to: impl Fn(VertexId) -> VertexId) {
+        self.vertices.iter_mut().for_each(|vertex| *vertex = to(*vertex));
+    }
+
     pub(crate) fn set_up(&mut self, row: usize, up: bool) {
         if up {
             self.up.insert(row);

@@ -253,6 +253,25 @@ fn worst(table: &mut Table, nodes: u64) {
     }
 }
 
+/// The first match of a request that no match before resembled: every node is looked into.
+fn first_of_its_kind(table: &mut Table, nodes: u64) {
+    let graph = jgf(nodes, CORES);
+    for policy in ["low", "locality"] {
+        let mut context = Context::new("jgf", policy, &graph, "");
+        let mut cores = 0;
+        table.row(&format!("1 slot of other cores than before, {policy}, {nodes} nodes of cores"), None, || {
+            // More kinds than are remembered.
+            cores = cores % 30 + 1;
+            let spec = jobspec(&slots(1, &[("core", cores)]), HOUR, "");
+            let started = Instant::now();
+            let granted = context.allocate(&spec);
+            let took = started.elapsed();
+            context.cancel(granted.job);
+            took
+        });
+    }
+}
+
 /// Pods on pools.
 fn pools(table: &mut Table, nodes: u64) {
     let graph = jgf(nodes, PODS);
@@ -402,12 +421,14 @@ fn main() {
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(200));
     let mut table = Table { criterion, rows: Vec::new(), filter };
-    let parts: [(&str, Part); 10] = [
+    let parts: [(&str, Part); 12] = [
         ("1000 nodes of cores", |table| cores(table, 1_000)),
         ("5000 nodes of cores", |table| cores(table, 5_000)),
         ("reserve 1000 nodes of cores", |table| reservations(table, 1_000)),
         ("reserve 5000 nodes of cores", |table| reservations(table, 5_000)),
         ("fragmented 1000 nodes of cores", |table| worst(table, 1_000)),
+        ("other 1000 nodes of cores", |table| first_of_its_kind(table, 1_000)),
+        ("other 5000 nodes of cores", |table| first_of_its_kind(table, 5_000)),
         ("1000 nodes of pools", |table| pools(table, 1_000)),
         ("5000 nodes of pools", |table| pools(table, 5_000)),
         ("16384 nodes of pools", |table| pools(table, 16_384)),

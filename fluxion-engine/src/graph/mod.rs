@@ -16,6 +16,7 @@
 //! A vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs still hold of it can be given back.
 //! A graph with pools, of which nobody holds vertices, drops such vertices when they are the most (`compact`).
 
+mod alike;
 mod associations;
 mod builder;
 mod by_vertex;

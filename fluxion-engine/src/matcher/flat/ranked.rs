@@ -170,9 +170,9 @@ impl Filling<'_> {
                 above = middle;
             }
         }
-        for at in 0..hosts.len() {
-            hosts[at].count = self.below(hosts[at], level);
-            self.missing -= hosts[at].count;
+        for host in &mut hosts {
+            host.count = self.below(*host, level);
+            self.missing -= host.count;
         }
         for host in &mut hosts {
             let more = (self.below(*host, level + 1) - host.count).min(self.missing);

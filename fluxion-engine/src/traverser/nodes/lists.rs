@@ -26,6 +26,8 @@ use crate::traverser::walk::{Group, Walk};
 /// Candidates of so many requests are kept, if they are not more than this together.
 const LISTS_MAX: usize = 8;
 const CANDIDATES_MAX: usize = 4_000_000;
+/// With so many nodes on which nobody is, others are compared before they are looked into.
+const SAMPLES_MAX: usize = 4;
 /// If more nodes have changed, everything is put together anew.
 const SPLICES_MAX: usize = 8;
 
@@ -257,14 +259,27 @@ impl Walk<'_> {
         places.dedup();
         let admitted = self.request.constraint.as_ref().map(|constraint| index.admitted(self.graph, constraint));
         let mut changed: Vec<(usize, SmallVec<[i32; 8]>)> = Vec::with_capacity(places.len());
+        // Places in `changed` of nodes on which nobody is, no two alike.
+        let mut samples: Vec<(VertexId, usize)> = Vec::new();
+        let below = matches!(plan.form, Form::Inside(_)) && !self.policy.is_node_centric();
         for place in places {
             let mut costs = SmallVec::new();
             let may = plan.may(index.rows.row(place), self.window)
                 && admitted.as_ref().is_none_or(|admitted| admitted.contains(place));
             list.refused |= !may;
-            if may {
+            let node = index.node(place);
+            let is_fresh = may && below && self.graph.is_marked_up(node) && !self.schedule.has_entry(node);
+            let alike = samples.iter().position(|(sample, _)| is_fresh && self.graph.are_alike_below(*sample, node));
+            if let Some(at) = alike {
+                // What is below decides alone, and was looked into: also whether anything of it is refused.
+                samples[..=at].rotate_right(1);
+                costs = changed[samples[0].1].1.clone();
+            } else if may {
+                if is_fresh && samples.len() < SAMPLES_MAX {
+                    samples.insert(0, (node, changed.len()));
+                }
                 let refused = std::mem::replace(&mut self.refused, false);
-                for group in self.look(index.node(place)) {
+                for group in self.look(node) {
                     let cost = if self.policy.order() == Order::Descending || self.policy.order() == Order::Locality {
                         -group.score
                     } else {

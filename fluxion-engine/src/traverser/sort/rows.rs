@@ -108,7 +108,7 @@ impl<'a> Downwards<'a> {
             self.bits = self.rows[self.row] & self.to_pivot;
             self.end = self.starts[self.row] + self.bits.count_ones();
         }
-        let key = 63 - self.bits.leading_zeros();
+        let key = self.bits.ilog2();
         self.bits ^= 1 << key;
         self.end -= 1;
         Some((key, self.end))

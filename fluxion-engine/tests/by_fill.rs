@@ -1,6 +1,8 @@
 //! `binpack` and `spread`: what they refuse, and what they mean for later instants. Where slots go is compared in `against_naive`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::fmt::Write as _;
+
 use fluxion_engine::{Engine, MatchOp, Reason};
 
 /// Two nodes with eight cpus and a core each.
@@ -15,9 +17,10 @@ fn document() -> String {
             (format!("c{rank}"), "core", 1, format!("{path}/core0")),
         ] {
             let number = if kind == "node" { rank } else { 0 };
-            nodes.push_str(&format!(
+            let _ = write!(
+                nodes,
                 r#",{{"id":"{id}","metadata":{{"type":"{kind}","id":{number},"rank":{rank},"size":{size},"uniq_id":{rank},"paths":{{"containment":"{path}"}}}}}}"#
-            ));
+            );
         }
         edges.push(format!(r#"{{"source":"0","target":"n{rank}"}}"#));
         edges.extend(["p", "c"].map(|part| format!(r#"{{"source":"n{rank}","target":"{part}{rank}"}}"#)));

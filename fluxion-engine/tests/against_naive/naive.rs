@@ -67,6 +67,12 @@ pub(crate) enum Forecast {
     Never,
 }
 
+impl Wish {
+    fn tier(&self, rank: u32) -> usize {
+        self.prefer.iter().position(|tier| tier.contains(&rank)).unwrap_or(self.prefer.len())
+    }
+}
+
 impl End {
     pub(crate) fn from(self, start: i64) -> End {
         match self {
@@ -215,16 +221,12 @@ impl Machine {
                 Order::Emptiest => fill,
             };
             // Of equal ones the first in order.
-            let key = (self.tier(wish, rank), cost);
+            let key = (wish.tier(rank), cost);
             if best.is_none_or(|(known, _)| key < known) {
                 best = Some((key, rank));
             }
         }
         best.map(|(_, rank)| rank)
-    }
-
-    fn tier(&self, wish: &Wish, rank: u32) -> usize {
-        wish.prefer.iter().position(|tier| tier.contains(&rank)).unwrap_or(wish.prefer.len())
     }
 
     /// Where two shapes go now that are placed one after the other, slot by slot, the scarcer first; `None`: that does not work.
@@ -268,7 +270,7 @@ impl Machine {
         if wish.order == Order::HighestRank {
             ranks.reverse();
         }
-        ranks.sort_by_key(|rank| self.tier(wish, *rank));
+        ranks.sort_by_key(|rank| wish.tier(*rank));
         ranks
     }
 

@@ -273,7 +273,7 @@ impl Walk<'_> {
             if let Some(at) = alike {
                 // What is below decides alone, and was looked into: also whether anything of it is refused.
                 samples[..=at].rotate_right(1);
-                costs = changed[samples[0].1].1.clone();
+                costs.clone_from(&changed[samples[0].1].1);
             } else if may {
                 if is_fresh && samples.len() < SAMPLES_MAX {
                     samples.insert(0, (node, changed.len()));

@@ -333,9 +333,16 @@ mod tests {
     }
 
     #[test]
+    fn every_policy_can_be_set() {
+        for policy in NodePolicy::ALL {
+            assert_eq!(resolve(&format!("policy: {}\n", policy.as_str())).unwrap().core.node_policy, policy);
+        }
+    }
+
+    #[test]
     fn errors_name_the_field() {
         for (body, expected) in [
-            ("policy: nonsense\n", "policy: \"nonsense\" is none of first, lonode, hinode"),
+            ("policy: nonsense\n", "policy: \"nonsense\" is none of first, lonode, hinode, binpack, spread"),
             ("queuePolicy: easy\n", "queuePolicy: \"easy\" (backfill) is not there yet"),
             ("queuePolicy: lifo\n", "queuePolicy: \"lifo\" is not fcfs"),
             ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is no duration"),

@@ -35,28 +35,31 @@ impl Bits {
 
     /// Makes room at `at`: what is there and behind moves up by one.
     pub(crate) fn open(&mut self, at: usize, value: bool) {
-        let above: Vec<usize> = self.iter().filter(|bit| *bit >= at).collect();
-        for bit in &above {
-            self.remove(*bit);
+        if self.0.last().is_some_and(|last| last >> 63 != 0) || at / 64 >= self.0.len() {
+            self.0.resize(self.0.len().max(at / 64) + 1, 0);
         }
-        for bit in above {
-            self.insert(bit + 1);
-        }
-        if value {
-            self.insert(at);
+        // What falls off the upper end of a word comes in at the lower end of the next.
+        let below = (1 << (at % 64)) - 1;
+        let first = self.0[at / 64];
+        let mut carry = first >> 63;
+        self.0[at / 64] = (first & below) | (first & !below) << 1 | u64::from(value) << (at % 64);
+        for word in &mut self.0[at / 64 + 1..] {
+            (*word, carry) = (*word << 1 | carry, *word >> 63);
         }
     }
 
     /// Takes `at` out: what is behind moves down by one.
     pub(crate) fn close(&mut self, at: usize) {
-        self.remove(at);
-        let above: Vec<usize> = self.iter().filter(|bit| *bit > at).collect();
-        for bit in &above {
-            self.remove(*bit);
+        if at / 64 >= self.0.len() {
+            return;
         }
-        for bit in above {
-            self.insert(bit - 1);
+        let mut carry = 0;
+        for word in self.0[at / 64 + 1..].iter_mut().rev() {
+            (*word, carry) = (*word >> 1 | carry << 63, *word & 1);
         }
+        let below = (1 << (at % 64)) - 1;
+        let first = self.0[at / 64];
+        self.0[at / 64] = (first & below) | (first >> 1 & !below) | carry << 63;
     }
 
     pub(crate) fn contains(&self, at: usize) -> bool {
@@ -143,7 +146,38 @@ impl DoubleEndedIterator for Ones {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn opens_and_closes_as_a_list_does(
+            start in prop::collection::vec(any::<bool>(), 0..200),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), prop::option::of(any::<bool>())), 0..100),
+        ) {
+            let mut list = start;
+            let mut bits = Bits::default();
+            list.iter().enumerate().filter(|(_, bit)| **bit).for_each(|(at, _)| bits.insert(at));
+            for (at, change) in changes {
+                match change {
+                    Some(bit) => {
+                        let at = at.index(list.len() + 1);
+                        list.insert(at, bit);
+                        bits.open(at, bit);
+                    }
+                    None if list.is_empty() => {}
+                    None => {
+                        let at = at.index(list.len());
+                        list.remove(at);
+                        bits.close(at);
+                    }
+                }
+            }
+            let expected: Vec<usize> = (0..list.len()).filter(|at| list[*at]).collect();
+            prop_assert_eq!(bits.iter().collect::<Vec<_>>(), expected);
+        }
+    }
 
     #[test]
     fn walks_from_both_ends() {

@@ -28,6 +28,7 @@ mod hostlist;
 mod idset;
 pub mod jobspec;
 mod matcher;
+mod maxima;
 pub mod pools;
 pub mod readers;
 mod schedule;

@@ -307,15 +307,44 @@ fn worst(table: &mut Table, nodes: u64) {
     }
 }
 
+/// The first match of a request that no match before resembled: every node is looked into.
+fn first_of_its_kind(table: &mut Table, nodes: u64) {
+    if table.is_short(nodes) {
+        return;
+    }
+    let graph = jgf(nodes, CORES);
+    for policy in ["low", "locality"] {
+        let mut context = table.context("jgf", policy, &graph, "");
+        let mut cores = 0;
+        table.row(&format!("1 slot of other cores than before, {policy}, {nodes} nodes of cores"), None, || {
+            // More kinds than are remembered.
+            cores = cores % 30 + 1;
+            let spec = jobspec(&slots(1, &[("core", cores)]), HOUR, "");
+            let started = Instant::now();
+            let granted = context.allocate(&spec);
+            let took = started.elapsed();
+            context.cancel(granted.job);
+            took
+        });
+    }
+}
+
 /// Pods on pools.
 fn pools(table: &mut Table, nodes: u64) {
     let graph = jgf(nodes, PODS);
     let name = |what: &str| format!("{what}, {nodes} nodes of pools");
     let pod = slots(1, &[("cpu", 1_000), ("memory", 1 << 30), ("pods", 1)]);
-    for policy in ["lonode", "first", "high", "locality"] {
+    for policy in ["lonode", "first", "high", "locality", "binpack", "spread"] {
         let mut context = table.context("jgf", policy, &graph, POOLS);
         table.matching(&name(&format!("1 pod, {policy}")), Some(20.0), &mut context, &jobspec(&pod, HOUR, ""));
     }
+    if nodes >= 5_000 {
+        // One pod per node, so that there is as much to write as with `spread`.
+        let mut context = table.context("jgf", "lonode", &graph, POOLS);
+        let whole = slots(5_000, &[("cpu", 32_000), ("memory", 1 << 30), ("pods", 1)]);
+        table.matching(&name("gang of 5000, a node each"), None, &mut context, &jobspec(&whole, HOUR, ""));
+    }
+    by_fill(table, nodes);
     let mut context = table.context("jgf", "lonode", &graph, POOLS);
     let arm = r#"{"properties":["arm"]}"#;
     let gang = |count: u64| slots(count, &[("cpu", 8_000), ("memory", 1 << 30), ("pods", 1)]);
@@ -327,6 +356,60 @@ fn pools(table: &mut Table, nodes: u64) {
     );
     if nodes >= 5_000 {
         table.matching(&name("gang of 5000"), Some(10_000.0), &mut context, &jobspec(&gang(5_000), HOUR, ""));
+    }
+}
+
+/// The orders by how full nodes are, on machines that are not idle.
+fn by_fill(table: &mut Table, nodes: u64) {
+    let graph = jgf(nodes, PODS);
+    let name = |what: &str| format!("{what}, {nodes} nodes of pools");
+    let pod = jobspec(&slots(1, &[("cpu", 1_000), ("memory", 1 << 30), ("pods", 1)]), HOUR, "");
+    let gang = jobspec(&slots(nodes.min(5_000), &[("cpu", 8_000), ("memory", 1 << 30), ("pods", 1)]), HOUR, "");
+    for policy in ["binpack", "spread"] {
+        let mut context = table.context("jgf", policy, &graph, POOLS);
+        let mut jobs = Vec::new();
+        table.row(&name(&format!("1 pod after another, {policy}")), Some(20.0), || {
+            if jobs.len() == 20_000 {
+                for job in jobs.drain(..) {
+                    context.cancel(job);
+                }
+            }
+            let started = Instant::now();
+            let granted = context.allocate(&pod);
+            let took = started.elapsed();
+            jobs.push(granted.job);
+            took
+        });
+        for job in jobs {
+            context.cancel(job);
+        }
+        if nodes >= 5_000 {
+            table.matching(&name(&format!("gang of 5000, {policy}")), Some(10_000.0), &mut context, &gang);
+        }
+        // Every other node is full, and the others hold something.
+        for node in 0..nodes {
+            let here = format!(r#"{{"ranks":["{node}"]}}"#);
+            let cpu = if node % 2 == 0 { 32_000 } else { 1_000 + node % 20_000 };
+            context.allocate(&jobspec(&slots(1, &[("cpu", cpu), ("memory", 1 << 30), ("pods", 1)]), HOUR, &here));
+        }
+        table.matching(&name(&format!("1 pod on a busy machine, {policy}")), Some(20.0), &mut context, &pod);
+        // The last node in order of fill is the only one that is admitted.
+        let last = if policy == "binpack" { 1 } else { nodes - 2 };
+        let last = jobspec(&slots(1, &[("pods", 1)]), HOUR, &format!(r#"{{"ranks":["{last}"]}}"#));
+        table.matching(&name(&format!("1 pod on the last node in order, {policy}")), Some(20.0), &mut context, &last);
+        let most = if policy == "binpack" { r#"{"properties":["^arm"]}"# } else { r#"{"properties":["arm"]}"# };
+        let most = jobspec(&slots(1, &[("pods", 1)]), HOUR, most);
+        table.matching(&name(&format!("1 pod on the last half in order, {policy}")), None, &mut context, &most);
+        table.row(&name(&format!("1 pod after a gang of {} has ended, {policy}", nodes.min(5_000) / 2)), None, || {
+            let half = jobspec(&slots(nodes.min(5_000) / 2, &[("memory", 1 << 30), ("pods", 1)]), HOUR, "");
+            let job = context.allocate(&half).job;
+            context.cancel(job);
+            let started = Instant::now();
+            let granted = context.allocate(&pod);
+            let took = started.elapsed();
+            context.cancel(granted.job);
+            took
+        });
     }
 }
 
@@ -370,12 +453,14 @@ fn main() {
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(200));
     let mut table = Table { criterion, rows: Vec::new(), other: None, filter };
-    let parts: [(&str, Part); 10] = [
+    let parts: [(&str, Part); 12] = [
         ("1000 nodes of cores", |table| cores(table, 1_000)),
         ("5000 nodes of cores", |table| cores(table, 5_000)),
         ("reserve 1000 nodes of cores", |table| reservations(table, 1_000)),
         ("reserve 5000 nodes of cores", |table| reservations(table, 5_000)),
         ("fragmented 1000 nodes of cores", |table| worst(table, 1_000)),
+        ("other 1000 nodes of cores", |table| first_of_its_kind(table, 1_000)),
+        ("other 5000 nodes of cores", |table| first_of_its_kind(table, 5_000)),
         ("1000 nodes of pools", |table| pools(table, 1_000)),
         ("5000 nodes of pools", |table| pools(table, 5_000)),
         ("16384 nodes of pools", |table| pools(table, 16_384)),

@@ -94,7 +94,7 @@ void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
  *              load_format       "grug" (default), "jgf", "jgf_shorthand", "rv1exec"; "hwloc" is not offered: EPROTO
  *              matcher_policy    "first" (default), "firstnodex", "low", "high", "lonode", "hinode", "lonodex", "hinodex",
  *                                "locality", "variation", or "policy=high|low [node_centric=true] [node_exclusive=true]
- *                                [stop_on_1_matches=true]"
+ *                                [stop_on_1_matches=true]"; ours: "binpack" and "spread" (with pool_types only, else EPROTO)
  *              traverser_policy  "simple" (default) or "flexible": sibling slots are alternatives, and xor_slot is known
  *              match_format      "jgf" (default), "jgf_shorthand", "rlite", "rv1", "rv1_nosched", "rv1_shorthand", "simple",
  *                                "pretty_simple", and ours: "placement"; an unknown name means "simple"
@@ -213,6 +213,20 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   "end": "eventually"           it ends some day, nobody knows when; system.duration is ignored
  *   A duration of 0, or none, means that it never ends.
  *   For pools first, low and lonode fill the lowest ranks first, high and hinode the highest.
+ *
+ * POLICIES binpack AND spread
+ *   Nodes by how full they are: binpack takes the fullest that has room, spread the emptiest, the lowest rank among equals.
+ *   A node's fill is a function of its present state alone, not of what was granted before: the mean over its pools of
+ *   used / size, in billionths, rounded down for each pool and once more for the mean. All pools of the node count, also those
+ *   that the request does not name. A pool that is used beyond its size counts as full, one of size 0 of which nothing is
+ *   used does not count.
+ *   Slots are placed one after the other, and each sees what those before it took. Tiers of prefer come before the fill.
+ *   Several shapes: the scarcest first (the least room for each slot that is wanted), as with the other policies; where that
+ *   does not work, the orders that are tried then keep shapes off each other's nodes first, and a last search over two
+ *   shapes takes any nodes.
+ *   For a later instant the fill is that of the node at that instant: by the ends that are known and the reservations that
+ *   have begun by then; for "eventually" only what never ends counts, for the idle machine nothing.
+ *   For slots of pool units only: EINVAL where a request would walk the graph.
  *
  * ANSWER: match_format "placement"
  *   {"slots":[{"label":"0","ranks":"0-3,7","per_rank":2}, ...]}

@@ -436,6 +436,8 @@ impl CoreSettings {
             NodePolicy::First => Policy::First,
             NodePolicy::LoNode => Policy::Lonode,
             NodePolicy::HiNode => Policy::Hinode,
+            NodePolicy::Binpack => Policy::Binpack,
+            NodePolicy::Spread => Policy::Spread,
         };
         Graph::new(library, policy)
     }

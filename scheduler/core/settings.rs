@@ -21,7 +21,7 @@ pub struct CoreSettings {
     pub group_grace_secs: u64,
 }
 
-/// Which of the nodes that fit are taken: Fluxion's match policies by their names there.
+/// Which of the nodes that fit are taken: Fluxion's match policies by their names there, and two of our graph's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NodePolicy {
     /// The cheapest to find.
@@ -31,13 +31,18 @@ pub enum NodePolicy {
     LoNode,
     /// The highest ranks.
     HiNode,
+    /// The fullest nodes (most allocated).
+    Binpack,
+    /// The emptiest nodes (least allocated).
+    Spread,
 }
 
 // === impl NodePolicy ===
 
 impl NodePolicy {
     /// All of them.
-    pub const ALL: [NodePolicy; 3] = [NodePolicy::First, NodePolicy::LoNode, NodePolicy::HiNode];
+    pub const ALL: [NodePolicy; 5] =
+        [NodePolicy::First, NodePolicy::LoNode, NodePolicy::HiNode, NodePolicy::Binpack, NodePolicy::Spread];
 
     /// The policy's name in Fluxion, in the settings file and on the command line.
     pub fn as_str(self) -> &'static str {
@@ -45,6 +50,8 @@ impl NodePolicy {
             NodePolicy::First => "first",
             NodePolicy::LoNode => "lonode",
             NodePolicy::HiNode => "hinode",
+            NodePolicy::Binpack => "binpack",
+            NodePolicy::Spread => "spread",
         }
     }
 

@@ -63,6 +63,19 @@ fn requests_keep_to_their_ranks_tiers_and_limits() {
 }
 
 #[test]
+fn nodes_can_go_by_how_full_they_are() {
+    let mut graph = graph();
+    let pod = amounts(1000, 0);
+    graph.charge(1, 1, POD, &pod, 2, End::Never).unwrap();
+    let shapes = [SlotShape { label: POD, count: 3, requests: &pod }];
+    let by = |policy| Request { policy: Some(policy), ..Request::of(&shapes) };
+    assert_eq!(graph.allocate(2, &by(Policy::Binpack)).unwrap().unwrap().slots, [at(1, 2), at(0, 1)]);
+    graph.cancel(2).unwrap();
+    // Node 2 has idle GPUs, so that it stays the emptier one with a pod.
+    assert_eq!(graph.allocate(3, &by(Policy::Spread)).unwrap().unwrap().slots, [at(2, 2), at(0, 1)]);
+}
+
+#[test]
 fn shapes_are_placed_together() {
     let mut graph = graph();
     let (launcher, worker) = (amounts(3000, 0), amounts(1000, 1));

@@ -55,6 +55,10 @@ pub enum Policy {
     Lonode,
     /// The highest ranks first.
     Hinode,
+    /// The fullest nodes first, slot after slot; the lowest ranks among equals.
+    Binpack,
+    /// The emptiest nodes first, slot after slot; the lowest ranks among equals.
+    Spread,
 }
 
 /// When slots are given back.
@@ -166,12 +170,14 @@ impl<'a> Request<'a> {
 }
 
 impl Policy {
-    /// As Fluxion calls it.
+    /// As Fluxion calls it, or our graph, whose own the last two are.
     pub fn as_str(self) -> &'static str {
         match self {
             Policy::First => "first",
             Policy::Lonode => "lonode",
             Policy::Hinode => "hinode",
+            Policy::Binpack => "binpack",
+            Policy::Spread => "spread",
         }
     }
 }

@@ -30,6 +30,7 @@ impl Engine {
         for vertex in found {
             self.cut(vertex)?;
         }
+        self.compact();
         Ok(())
     }
 
@@ -61,6 +62,7 @@ impl Engine {
                 self.cut(top)?;
             }
         }
+        self.compact();
         Ok(())
     }
 
@@ -111,6 +113,20 @@ impl Engine {
             self.weights.recount(&self.graph, parent);
         }
         Ok(())
+    }
+
+    /// Drops vertices that were removed, if they are the most, and nobody knows any vertex by its number.
+    pub(super) fn compact(&mut self) {
+        let is_known = !self.schedule.is_idle() || !self.weights.is_fresh() || self.writer.has_vertices();
+        if is_known || !self.graph.is_sparse() {
+            return;
+        }
+        self.graph.compact();
+        self.schedule = Schedule::new(std::mem::take(&mut self.schedule.filters));
+        self.schedule.prime(&self.graph);
+        self.weights.prime(&self.graph);
+        self.index = None;
+        self.unindexed = None;
     }
 
     /// Counts anew what there is, and what is used of it.

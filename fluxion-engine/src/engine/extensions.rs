@@ -97,7 +97,9 @@ impl Engine {
     /// Removes a node, also with jobs on it: their slots there vanish.
     pub fn remove_rank(&mut self, rank: u32) -> Result<(), Error> {
         let row = self.graph.row(rank)?;
-        self.cut(self.graph.pools.vertices()[row])
+        self.cut(self.graph.pools.vertices()[row])?;
+        self.compact();
+        Ok(())
     }
 
     /// The shape, shared with the last one if they are equal.

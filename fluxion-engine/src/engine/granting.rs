@@ -108,10 +108,11 @@ impl Engine {
     /// What slots of pool units are as vertices.
     fn selection_of(&self, request: &flat::Request<'_>, picks: &[flat::Pick]) -> Selection {
         let mut units: Vec<(VertexId, crate::graph::TypeId, u64)> = Vec::new();
-        for pick in picks {
-            let node = self.graph.pools.vertices()[pick.row];
-            for (kind, amount) in &request.slot(pick.shape).needs {
-                units.push((node, *kind, amount.saturating_mul(pick.count)));
+        for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
+            let slot = request.slot(of_shape[0].shape);
+            for pick in of_shape {
+                let node = self.graph.pools.vertices()[pick.row];
+                units.extend(slot.needs.iter().map(|(kind, amount)| (node, *kind, amount.saturating_mul(pick.count))));
             }
         }
         select::units_of(&self.graph, &self.schedule, &units)

@@ -166,6 +166,9 @@ impl Engine {
                     let text = "attributes.system.fluxion: prefer and max_per_node need slots of pool units";
                     return Err(Error::invalid(text));
                 }
+                if policy.by_fill().is_some() {
+                    return Err(Error::invalid("policy: binpack and spread need slots of pool units"));
+                }
                 Form::Walk(self.alternatives(spec)?)
             }
         };
@@ -310,7 +313,7 @@ impl Engine {
         let Form::Flat(request) = &ask.form else { return None };
         let tiers = self.tiers(ask, status);
         let moment = request.columns(&self.graph, when);
-        request.place(&moment, &tiers, ask.policy)
+        request.place(&moment, &tiers, &flat::NodeOrder::of(&self.graph.pools, ask.policy, when))
     }
 
     fn tiers(&self, ask: &Ask<'_>, status: Status) -> Vec<Bits> {

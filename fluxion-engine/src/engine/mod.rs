@@ -147,6 +147,10 @@ impl Engine {
 
     /// A graph that was read before.
     pub fn with_graph(mut graph: Graph, options: Options) -> Result<Self, Error> {
+        if options.policy.by_fill().is_some() && !graph.has_pool_types() {
+            let text = "options: matcher_policy: binpack and spread need pool_types".to_owned();
+            return Err(Error { reason: Reason::Setup, text });
+        }
         let filters =
             Filters::read(&options.prune_filters, &mut graph).map_err(|error| error.as_reason(Reason::Setup))?;
         let mut schedule = Schedule::new(filters);

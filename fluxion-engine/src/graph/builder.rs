@@ -90,6 +90,7 @@ impl Builder {
             root: VertexId::NONE,
             ascending: true,
             edge_count: 0,
+            gone_count: 0,
             pool_types,
             pools: Pools::default(),
             changes: Changes::default(),

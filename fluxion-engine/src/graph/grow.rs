@@ -48,6 +48,7 @@ impl Graph {
             self.unindex_rank(id);
             self.dissociate(id);
             self.hot[id.index()].flags |= flag::GONE;
+            self.gone_count += 1;
             self.edge_count -= 1;
         }
         let (from, count) = (self.hot[parent.index()].child_from as usize, self.children(parent).len());

@@ -13,12 +13,14 @@
 //! - Nothing here says who holds what. That is in `crate::schedule`, which has an entry only for vertices that somebody
 //!   holds, or will hold; an idle machine costs nothing but its vertices.
 //!
-//! An index is never used again: a vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs
-//! still hold of it can be given back.
+//! A vertex that is removed stays behind, unlinked, as upstream leaves it, so that what jobs still hold of it can be given back.
+//! A graph with pools, of which nobody holds vertices, drops such vertices when they are the most (`compact`).
 
+mod alike;
 mod associations;
 mod builder;
 mod by_vertex;
+mod compact;
 mod grow;
 mod index;
 mod text;
@@ -114,6 +116,8 @@ pub struct Graph {
     /// Children are in the order in which they were added, everywhere.
     ascending: bool,
     edge_count: usize,
+    /// Vertices that were removed, and are still in the arena.
+    gone_count: usize,
     pool_types: PoolTypes,
     pub(crate) pools: Pools,
     changes: Changes,

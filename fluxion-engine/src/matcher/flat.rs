@@ -6,6 +6,7 @@
 
 mod earliest;
 mod pair;
+mod ranked;
 mod several;
 
 use std::cmp::Reverse;
@@ -18,8 +19,10 @@ use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
-use crate::pools::{COUNT_MAX, Moment, SlotShape};
+use crate::pools::{COUNT_MAX, Moment, Pools, Ranked, SlotShape};
+use crate::time::When;
 use crate::traverser::Policy;
+use ranked::Taken;
 
 /// A request of slots, each of units of pools.
 #[derive(Debug)]
@@ -45,6 +48,16 @@ pub(crate) struct Shape<'a> {
 #[derive(Debug)]
 struct Limit {
     count: u64,
+}
+
+/// In which order nodes are taken.
+pub(crate) enum NodeOrder<'a> {
+    /// The lowest ranks first.
+    Up,
+    /// The highest ranks first.
+    Down,
+    /// By how full they are.
+    Ranked(Ranked<'a>),
 }
 
 /// Slots of one shape on one node.
@@ -115,7 +128,7 @@ impl<'a> Request<'a> {
     }
 
     /// The types as the pools know them; an unknown one stands as `None`.
-    pub(crate) fn columns<'g>(&self, graph: &'g Graph, when: crate::time::When) -> Moment<'g> {
+    pub(crate) fn columns<'g>(&self, graph: &'g Graph, when: When) -> Moment<'g> {
         let known: Vec<TypeId> = self.kinds.iter().filter_map(|(_, id)| *id).collect();
         let mut columns = graph.pools.moment(&known, when).columns.into_iter();
         let columns = self.kinds.iter().map(|(_, id)| id.and_then(|_| columns.next().flatten())).collect();
@@ -132,15 +145,15 @@ impl<'a> Request<'a> {
     }
 
     /// Finds a place for every slot, or for none. Picks come shape by shape, ranks ascending.
-    pub(crate) fn place(&self, moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
+    pub(crate) fn place(&self, moment: &Moment<'_>, tiers: &[Bits], order: &NodeOrder<'_>) -> Option<Vec<Pick>> {
         if self.shapes.iter().any(|shape| shape.count == 0) {
             return None;
         }
         let mut picks = if let [shape] = &self.shapes[..] {
             let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
-            self.place_one(shape, &free, tiers, policy)
+            self.place_one(shape, &free, tiers, order)
         } else {
-            self.place_several(moment, tiers, policy)
+            self.place_several(moment, tiers, order)
         }?;
         picks.sort_unstable_by_key(|pick| (pick.shape, pick.row));
         Some(picks)
@@ -151,12 +164,15 @@ impl<'a> Request<'a> {
         shape: &Shape<'_>,
         free: &[Option<&[u64]>],
         tiers: &[Bits],
-        policy: Policy,
+        order: &NodeOrder<'_>,
     ) -> Option<Vec<Pick>> {
+        if let NodeOrder::Ranked(ranked) = order {
+            return self.place_ranked(0, free, tiers, ranked, &Taken::default());
+        }
         let cap = self.cap(shape);
         let mut missing = shape.count;
         let mut picks = Vec::new();
-        walk(tiers, policy, |row| {
+        walk(tiers, order, |row| {
             let count = shape.room(free, row, missing.min(cap));
             if count > 0 {
                 picks.push(Pick { shape: 0, row, count });
@@ -198,10 +214,22 @@ impl Shape<'_> {
     }
 }
 
-/// Visits the rows tier by tier in the policy's order until `visit` says that it has enough.
-fn walk(tiers: &[Bits], policy: Policy, mut visit: impl FnMut(usize) -> bool) {
+impl<'a> NodeOrder<'a> {
+    /// The order of a policy at a moment.
+    pub(crate) fn of(pools: &'a Pools, policy: Policy, when: When) -> Self {
+        match policy.by_fill() {
+            Some(by) => NodeOrder::Ranked(pools.ranked(by, when)),
+            None if policy.descends() => NodeOrder::Down,
+            None => NodeOrder::Up,
+        }
+    }
+}
+
+/// Visits the rows tier by tier in the order of their ranks until `visit` says that it has enough.
+fn walk(tiers: &[Bits], order: &NodeOrder<'_>, mut visit: impl FnMut(usize) -> bool) {
+    let down = matches!(order, NodeOrder::Down);
     for tier in tiers {
-        let done = if policy.descends() { !tier.iter().rev().all(&mut visit) } else { !tier.iter().all(&mut visit) };
+        let done = if down { !tier.iter().rev().all(&mut visit) } else { !tier.iter().all(&mut visit) };
         if done {
             return;
         }

@@ -87,6 +87,7 @@ impl Pools {
     }
 
     fn count(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
+        self.fills.note(self.ranks[row]);
         for (kind, amount) in &claim.slot.needs {
             let units = u128::from(*amount) * u128::from(count);
             let column = self.column_mut(*kind);

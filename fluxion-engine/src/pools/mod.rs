@@ -5,13 +5,17 @@
 //! exceed a pool's size: the pool is then full.
 
 mod claims;
+mod fill;
 mod moment;
+mod order;
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub(crate) use fill::{ByFill, FULL, Ranked, Units};
 pub(crate) use moment::Moment;
+pub(crate) use order::{Cursor, Key};
 
 use crate::admitted::Admitted;
 use crate::bits::Bits;
@@ -59,6 +63,8 @@ pub struct Pools {
     now: i64,
     /// Rows that constraints admit.
     pub(crate) admitted: Admitted,
+    /// Rows by how full they are.
+    fills: fill::Fills,
 }
 
 /// The pools of one type. `free` is `size - used`, or 0 where more is used than there is.
@@ -172,11 +178,13 @@ impl Pools {
             column.free.insert(row, 0);
         }
         self.up.open(row, up);
+        self.fills.insert_row(row, rank);
     }
 
     /// Removes a node; what was claimed there is returned, and nobody's any more.
     pub(crate) fn remove_row(&mut self, row: usize) -> Vec<Claim> {
         self.admitted.forget();
+        self.leave_orders(row);
         self.ranks.remove(row);
         self.vertices.remove(row);
         self.planned_total -= u64::from(self.planned.remove(row));
@@ -187,6 +195,11 @@ impl Pools {
         }
         self.up.close(row);
         self.claims.remove(row)
+    }
+
+    /// The vertices of nodes have other numbers.
+    pub(crate) fn renumber(&mut self, to: impl Fn(VertexId) -> VertexId) {
+        self.vertices.iter_mut().for_each(|vertex| *vertex = to(*vertex));
     }
 
     pub(crate) fn set_up(&mut self, row: usize, up: bool) {
@@ -201,6 +214,7 @@ impl Pools {
         let column = self.column_mut(kind);
         column.size[row] = size;
         column.refresh(row);
+        self.fills.note(self.ranks[row]);
     }
 
     fn column(&self, kind: TypeId) -> Option<&Column> {
@@ -211,6 +225,10 @@ impl Pools {
         let (rows, at) = (self.ranks.len(), kind.index());
         if at >= self.columns.len() {
             self.columns.resize(at + 1, None);
+        }
+        if self.columns[at].is_none() {
+            // Rows of the orders have a number per column.
+            self.fills.forget();
         }
         self.columns[at].get_or_insert_with(|| Column { size: vec![0; rows], used: vec![0; rows], free: vec![0; rows] })
     }

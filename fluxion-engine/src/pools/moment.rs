@@ -89,6 +89,7 @@ impl Claim {
     }
 }
 
-fn sum(claims: &[Claim], kind: TypeId, counts: impl Fn(&Claim) -> bool) -> u128 {
+/// Units of a type of the claims that count.
+pub(super) fn sum(claims: &[Claim], kind: TypeId, counts: impl Fn(&Claim) -> bool) -> u128 {
     claims.iter().filter(|claim| counts(claim)).map(|claim| claim.units(kind)).sum()
 }

@@ -106,6 +106,11 @@ impl Schedule {
         Schedule { filters, ..Schedule::default() }
     }
 
+    /// Nobody has, or passes through, any vertex, now or later.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.entries.len() == self.vacant.len()
+    }
+
     /// Counts anew what there is, and makes room for new vertices.
     pub(crate) fn prime(&mut self, graph: &Graph) {
         self.filters.prime(graph);

@@ -1,11 +1,12 @@
 //! Match policies: a score for each vertex, and an order of scores.
 
 use crate::graph::{Graph, TypeId, VertexId};
+use crate::pools::ByFill;
 
 /// In which order vertices are taken, and how.
 ///
 /// For pools: `low` and whatever prefers low scores fills the lowest ranks first, `high` and its like the highest. `first`
-/// promises no more than to be the cheapest.
+/// promises no more than to be the cheapest. `binpack` and `spread` go by how full a node is, and are for pools alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     order: Order,
@@ -17,6 +18,8 @@ pub struct Policy {
     stop_early: bool,
     /// `first` and `firstnodex`, as they are named; they fill pools from the lowest rank.
     first: bool,
+    /// `binpack` and `spread`, which are ours: nodes go by how full they are. For pools only.
+    fill: Option<ByFill>,
 }
 
 /// How candidates are ordered.
@@ -39,8 +42,14 @@ const PERF_CLASS_MAX: i64 = 9_999;
 
 impl Policy {
     /// Whatever is found first.
-    pub const FIRST: Policy =
-        Policy { order: Order::Descending, node_centric: true, node_exclusive: false, stop_early: true, first: true };
+    pub const FIRST: Policy = Policy {
+        order: Order::Descending,
+        node_centric: true,
+        node_exclusive: false,
+        stop_early: true,
+        first: true,
+        fill: None,
+    };
     /// Low ids first.
     pub const LOW: Policy = Policy::plain(Order::Ascending, false, false);
     /// High ids first.
@@ -50,8 +59,14 @@ impl Policy {
     /// High nodes first, and within a node high ids.
     pub const HINODE: Policy = Policy::plain(Order::Descending, true, false);
 
+    /// The fullest node first (most allocated). For slots of pool units only.
+    pub const BINPACK: Policy =
+        Policy { fill: Some(ByFill::Fullest), ..Policy::plain(Order::Descending, false, false) };
+    /// The emptiest node first (least allocated). For slots of pool units only.
+    pub const SPREAD: Policy = Policy { fill: Some(ByFill::Emptiest), ..Policy::plain(Order::Ascending, false, false) };
+
     const fn plain(order: Order, node_centric: bool, node_exclusive: bool) -> Self {
-        Policy { order, node_centric, node_exclusive, stop_early: false, first: false }
+        Policy { order, node_centric, node_exclusive, stop_early: false, first: false, fill: None }
     }
 
     /// The policy of this name, or of a list such as `policy=high node_centric=true`.
@@ -67,6 +82,8 @@ impl Policy {
             "hinodex" => Policy::plain(Order::Descending, true, true),
             "locality" => Policy::plain(Order::Locality, false, false),
             "variation" => Policy::plain(Order::Variation, false, false),
+            "binpack" => Policy::BINPACK,
+            "spread" => Policy::SPREAD,
             custom => return Policy::custom(custom),
         })
     }
@@ -91,12 +108,17 @@ impl Policy {
             }
         }
         let [node_centric, node_exclusive, stop_early] = flags;
-        order.map(|order| Policy { order, node_centric, node_exclusive, stop_early, first: false })
+        order.map(|order| Policy { order, node_centric, node_exclusive, stop_early, first: false, fill: None })
     }
 
     /// For pools: highest ranks first.
     pub(crate) fn descends(self) -> bool {
         !self.first && matches!(self.order, Order::Descending | Order::Locality)
+    }
+
+    /// For pools: nodes go by how full they are.
+    pub(crate) fn by_fill(self) -> Option<ByFill> {
+        self.fill
     }
 
     pub(crate) fn order(self) -> Order {

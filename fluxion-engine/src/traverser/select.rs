@@ -111,7 +111,7 @@ pub(crate) fn exactly(graph: &Graph, schedule: &Schedule, vertices: &[(VertexId,
 
 /// Grants units of the pools of nodes.
 pub(crate) fn units_of(graph: &Graph, schedule: &Schedule, units: &[(VertexId, TypeId, u64)]) -> Selection {
-    let mut marks = Marks::default();
+    let mut marks = Marks::with_capacity_and_hasher(2 * units.len(), std::hash::BuildHasherDefault::default());
     for (node, kind, amount) in units {
         mark(graph, &mut marks, *node);
         mark_pools(graph, &mut marks, *node, *kind, *amount);

@@ -4,6 +4,10 @@
 //! depends on the algorithm. So this is the same one: introspective sort with the median of three as pivot, ranges of up to
 //! 16 left to one insertion sort at the end, heap sort where the recursion gets too deep.
 
+mod rows;
+
+pub(crate) use rows::front_of_rows;
+
 /// Ranges up to this length are left to the final insertion sort.
 const THRESHOLD: usize = 16;
 
@@ -154,21 +158,18 @@ fn introsort<T: Copy>(mut items: &mut [T], mut depth: u32, less: impl Fn(&T, &T)
 
 /// The place of the median of three.
 fn median<T: Copy>(items: &[T], less: impl Fn(&T, &T) -> bool) -> usize {
-    let (a, b, c) = (1, items.len() / 2, items.len() - 1);
-    if less(&items[a], &items[b]) {
-        if less(&items[b], &items[c]) {
-            b
-        } else if less(&items[a], &items[c]) {
-            c
-        } else {
-            a
-        }
-    } else if less(&items[a], &items[c]) {
-        a
-    } else if less(&items[b], &items[c]) {
-        c
-    } else {
-        b
+    let places = [1, items.len() / 2, items.len() - 1];
+    let [a, b, c] = places.map(|at| &items[at]);
+    places[median_of(less(a, b), less(b, c), less(a, c))]
+}
+
+/// Which of three is the median, given which is less than which: the first than the second, the second than the third, the
+/// first than the third.
+fn median_of(first_second: bool, second_third: bool, first_third: bool) -> usize {
+    match (first_second, second_third, first_third) {
+        (true, true, _) | (false, false, false) => 1,
+        (true, false, true) | (false, true, false) => 2,
+        (true, false, false) | (false, _, true) => 0,
     }
 }
 

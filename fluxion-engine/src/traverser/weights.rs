@@ -39,6 +39,11 @@ impl Weights {
         }
     }
 
+    /// No grant passed through anything.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.parents.is_empty()
+    }
+
     /// Takes up vertices that were added, from an index on.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize) {
         let mut joints: Vec<VertexId> = (from..graph.len()).filter_map(|at| graph.parent(VertexId::at(at))).collect();

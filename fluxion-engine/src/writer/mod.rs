@@ -110,6 +110,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// Whether it remembers vertices of an earlier grant.
+    pub(crate) fn has_vertices(&self) -> bool {
+        !self.stuck.is_empty()
+    }
+
     /// A request names a queue.
     pub(crate) fn set_queue(&mut self, queue: &str) {
         if self.queue.as_deref() != Some(queue) {

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A full pool, in billionths.
+const FULL: u128 = 1_000_000_000;
+
 /// Units of each kind.
 pub(crate) type Need = [u64; 3];
 
@@ -21,7 +24,16 @@ pub(crate) struct Wish {
     pub(crate) ranks: Option<BTreeSet<u32>>,
     pub(crate) prefer: Vec<BTreeSet<u32>>,
     pub(crate) max_per_node: Option<u64>,
-    pub(crate) descend: bool,
+    pub(crate) order: Order,
+}
+
+/// Which node comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    LowestRank,
+    HighestRank,
+    Fullest,
+    Emptiest,
 }
 
 /// One slot on a node. `end` counts from its start no more: `After` is an instant here.
@@ -53,6 +65,12 @@ pub(crate) enum Forecast {
     Eventually,
     Blocked,
     Never,
+}
+
+impl Wish {
+    fn tier(&self, rank: u32) -> usize {
+        self.prefer.iter().position(|tier| tier.contains(&rank)).unwrap_or(self.prefer.len())
+    }
 }
 
 impl End {
@@ -133,7 +151,7 @@ impl Machine {
         slots.filter(|slot| slot.counts(self.now, self.now)).map(|slot| slot.need[kind]).sum()
     }
 
-    /// Where the slots go that start at `at`: node after node, as many as fit.
+    /// Where the slots go that start at `at`: one after the other, each to the node that then comes first.
     pub(crate) fn place(&self, wish: &Wish, at: i64) -> Option<BTreeMap<u32, u64>> {
         let instants: Vec<i64> = self.instants(wish, at);
         let counts = |slot: &Slot| instants.iter().map(|instant| slot.counts(*instant, self.now)).collect();
@@ -158,43 +176,101 @@ impl Machine {
         instants: usize,
         counts: impl Fn(&Slot) -> Vec<bool>,
     ) -> Option<BTreeMap<u32, u64>> {
-        let mut missing = wish.count;
+        let nothing = BTreeMap::new();
         let mut places = BTreeMap::new();
+        for _ in 0..wish.count {
+            let rank = self.best(wish, also_down, instants, &counts, &places, &nothing)?;
+            *places.entry(rank).or_insert(0) += 1;
+        }
+        Some(places)
+    }
+
+    /// Where the next slot goes. `before` are slots of another shape that were placed already, with what each takes.
+    fn best(
+        &self,
+        wish: &Wish,
+        also_down: bool,
+        instants: usize,
+        counts: &impl Fn(&Slot) -> Vec<bool>,
+        places: &BTreeMap<u32, u64>,
+        before: &BTreeMap<u32, (u64, Need)>,
+    ) -> Option<u32> {
+        let mut best = None;
         for rank in self.order(wish, also_down) {
             let node = &self.nodes[&rank];
             let there: Vec<(Need, Vec<bool>)> = node.slots.iter().map(|slot| (slot.need, counts(slot))).collect();
-            let mut mine = 0;
-            while missing > 0 && wish.max_per_node.is_none_or(|most| mine < most) {
-                let fits = (0..instants).all(|instant| {
-                    (0..3).all(|kind| {
-                        let others: u64 =
-                            there.iter().filter(|(_, counts)| counts[instant]).map(|(need, _)| need[kind]).sum();
-                        // What is not asked for may well be overcharged.
-                        wish.need[kind] == 0 || others + (mine + 1) * wish.need[kind] <= node.sizes[kind]
-                    })
-                });
-                if !fits {
-                    break;
-                }
-                mine += 1;
-                missing -= 1;
+            let mine = places.get(&rank).copied().unwrap_or(0);
+            let (others, other_need) = before.get(&rank).copied().unwrap_or((0, [0; 3]));
+            let used = |instant: usize, kind: usize, mine: u64| {
+                let counted = there.iter().filter(|(_, counts)| counts[instant]);
+                let used: u64 = counted.map(|(need, _)| need[kind]).sum();
+                used + others * other_need[kind] + mine * wish.need[kind]
+            };
+            let fits = (0..instants).all(|instant| {
+                // What is not asked for may well be overcharged.
+                (0..3).all(|kind| wish.need[kind] == 0 || used(instant, kind, mine + 1) <= node.sizes[kind])
+            });
+            if !fits || wish.max_per_node.is_some_and(|most| mine + others >= most) {
+                continue;
             }
-            if mine > 0 {
-                places.insert(rank, mine);
+            // The last instant is the one at which the slots start.
+            let fill = fill(node.sizes, [0, 1, 2].map(|kind| used(instants - 1, kind, mine)));
+            let cost = match wish.order {
+                Order::LowestRank | Order::HighestRank => 0,
+                Order::Fullest => u64::MAX - fill,
+                Order::Emptiest => fill,
+            };
+            // Of equal ones the first in order.
+            let key = (wish.tier(rank), cost);
+            if best.is_none_or(|(known, _)| key < known) {
+                best = Some((key, rank));
             }
         }
-        (missing == 0).then_some(places)
+        best.map(|(_, rank)| rank)
+    }
+
+    /// Where two shapes go now that are placed one after the other, slot by slot, the scarcer first; `None`: that does not work.
+    pub(crate) fn place_both(&self, first: &Wish, second: &Wish) -> Option<[BTreeMap<u32, u64>; 2]> {
+        let instants = self.instants(first, self.now);
+        let counts = |slot: &Slot| instants.iter().map(|instant| slot.counts(*instant, self.now)).collect::<Vec<_>>();
+        let mut wishes = [first, second];
+        let room = |wish: &Wish| {
+            let (nothing, mut places, mut room) = (BTreeMap::new(), BTreeMap::new(), 0_u64);
+            while let Some(rank) = self.best(wish, false, instants.len(), &counts, &places, &nothing) {
+                *places.entry(rank).or_insert(0) += 1;
+                room += 1;
+            }
+            room
+        };
+        let (a, b) = (room(first), room(second));
+        let second_is_scarcer = b * first.count < a * second.count;
+        if second_is_scarcer {
+            wishes.reverse();
+        }
+        let (mut before, mut both) = (BTreeMap::new(), Vec::new());
+        for wish in wishes {
+            let mut places = BTreeMap::new();
+            for _ in 0..wish.count {
+                let rank = self.best(wish, false, instants.len(), &counts, &places, &before)?;
+                *places.entry(rank).or_insert(0) += 1;
+            }
+            before = places.iter().map(|(rank, count)| (*rank, (*count, wish.need))).collect();
+            both.push(places);
+        }
+        if second_is_scarcer {
+            both.reverse();
+        }
+        both.try_into().ok()
     }
 
     fn order(&self, wish: &Wish, also_down: bool) -> Vec<u32> {
         let usable = |rank: &u32| wish.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
         let up = |rank: &u32| also_down || self.nodes[rank].up;
         let mut ranks: Vec<u32> = self.nodes.keys().copied().filter(|rank| usable(rank) && up(rank)).collect();
-        if wish.descend {
+        if wish.order == Order::HighestRank {
             ranks.reverse();
         }
-        let tier = |rank: &u32| wish.prefer.iter().position(|tier| tier.contains(rank)).unwrap_or(wish.prefer.len());
-        ranks.sort_by_key(tier);
+        ranks.sort_by_key(|rank| wish.tier(*rank));
         ranks
     }
 
@@ -279,4 +355,14 @@ impl Machine {
             }
         }
     }
+}
+
+/// The mean over pools of the used part, in billionths, always rounded down.
+fn fill(sizes: Need, used: Need) -> u64 {
+    let pools = sizes.into_iter().zip(used).filter(|(size, used)| *size > 0 || *used > 0);
+    let shares: Vec<u128> = pools
+        .map(|(size, used)| if used >= size { FULL } else { u128::from(used) * FULL / u128::from(size) })
+        .collect();
+    let mean = if shares.is_empty() { 0 } else { shares.iter().sum::<u128>() / shares.len() as u128 };
+    u64::try_from(mean).unwrap()
 }

@@ -72,6 +72,10 @@ impl VertexGraph {
         if let Some((name, _)) = needed.iter().find(|(_, there)| !there) {
             return Err(lacks("new", &format!("{name} (flux-sched 0.53 has it)")));
         }
+        if matches!(policy, Policy::Binpack | Policy::Spread) {
+            let text = format!("policy {}: this Fluxion library does not know it", policy.as_str());
+            return Err(GraphError { operation: "new", errno: errno::ENOTSUP, text });
+        }
         Ok(VertexGraph {
             context: empty(table, policy)?,
             policy,

@@ -236,6 +236,8 @@ fn refusals_are_explained_in_amounts() {
 fn older_libraries_are_refused_by_the_name_of_what_they_lack() {
     let error = Graph::new(FunctionTable { add_subgraph: None, ..plain() }, Policy::First).unwrap_err();
     assert!(error.errno == errno::ENOSYS && error.text.contains("reapi_cli_add_subgraph"), "{error}");
+    let error = Graph::new(plain(), Policy::Spread).unwrap_err();
+    assert!(error.errno == errno::ENOTSUP && error.text.contains("policy spread"), "{error}");
 }
 
 /// `reapi_cli_match` of a library that never finds a place.

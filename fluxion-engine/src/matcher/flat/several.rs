@@ -1,15 +1,19 @@
 //! Several shapes, all or none: greedily, the scarcest first, in up to four orders; then two shapes exactly, if that is cheap.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use super::{Pick, Request, walk};
+use super::ranked::Taken;
+use super::{NodeOrder, Pick, Request, walk};
 use crate::bits::Bits;
 use crate::pools::Moment;
-use crate::traverser::Policy;
 
 impl Request<'_> {
-    pub(super) fn place_several(&self, moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
+    pub(super) fn place_several(
+        &self,
+        moment: &Moment<'_>,
+        tiers: &[Bits],
+        order: &NodeOrder<'_>,
+    ) -> Option<Vec<Pick>> {
         let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
         let mut everywhere = Bits::default();
         for tier in tiers {
@@ -19,13 +23,13 @@ impl Request<'_> {
         if self.shapes.iter().zip(&rooms).any(|(shape, room)| shape.count > *room) {
             return None;
         }
-        let mut order: Vec<usize> = (0..self.shapes.len()).collect();
+        let mut scarce: Vec<usize> = (0..self.shapes.len()).collect();
         // The scarcest first: the least room for each slot that is wanted.
-        order.sort_by(|a, b| {
+        scarce.sort_by(|a, b| {
             let share = |of: usize, other: usize| u128::from(rooms[of]) * u128::from(self.shapes[other].count);
             share(*a, *b).cmp(&share(*b, *a))
         });
-        if let Some(picks) = self.greedy(&order, moment, tiers, policy) {
+        if let Some(picks) = self.greedy(&scarce, moment, tiers, order) {
             return Some(picks);
         }
         // Then each shape keeps off the nodes that others can use too; preferences give way to finding a place at all.
@@ -33,49 +37,73 @@ impl Request<'_> {
         let calm =
             |tiers: &[Bits]| -> Vec<Bits> { tiers.iter().flat_map(|tier| self.by_contention(tier, &free)).collect() };
         let everywhere = calm(std::slice::from_ref(&everywhere));
-        let reversed: Vec<usize> = order.iter().rev().copied().collect();
-        self.greedy(&order, moment, &calm(tiers), policy)
-            .or_else(|| self.greedy(&order, moment, &everywhere, policy))
-            .or_else(|| self.greedy(&reversed, moment, &everywhere, policy))
+        let reversed: Vec<usize> = scarce.iter().rev().copied().collect();
+        self.greedy(&scarce, moment, &calm(tiers), order)
+            .or_else(|| self.greedy(&scarce, moment, &everywhere, order))
+            .or_else(|| self.greedy(&reversed, moment, &everywhere, order))
             .or_else(|| self.place_pair(&free, &rows))
     }
 
     /// Places shape after shape.
-    fn greedy(&self, order: &[usize], moment: &Moment<'_>, tiers: &[Bits], policy: Policy) -> Option<Vec<Pick>> {
+    fn greedy(
+        &self,
+        shapes: &[usize],
+        moment: &Moment<'_>,
+        tiers: &[Bits],
+        order: &NodeOrder<'_>,
+    ) -> Option<Vec<Pick>> {
         let mut left: Vec<Option<Cow<'_, [u64]>>> = moment.columns.clone();
-        let mut taken: HashMap<(usize, usize), u64> = HashMap::new();
+        let mut taken = Taken::default();
         let mut picks = Vec::new();
-        for at in order {
+        for at in shapes {
             let shape = &self.shapes[*at];
-            let mut missing = shape.count;
-            let first = picks.len();
             let free: Vec<Option<&[u64]>> = left.iter().map(Option::as_deref).collect();
-            walk(tiers, policy, |row| {
-                let caps = shape.limits.iter().map(|limit| {
-                    self.limits[*limit].count.saturating_sub(taken.get(&(*limit, row)).copied().unwrap_or(0))
-                });
-                let count = shape.room(&free, row, caps.min().unwrap_or(u64::MAX).min(missing));
-                if count > 0 {
-                    picks.push(Pick { shape: *at, row, count });
-                    missing -= count;
-                }
-                missing > 0
-            });
-            if missing > 0 {
-                return None;
-            }
-            for pick in &picks[first..] {
+            let new = match order {
+                NodeOrder::Ranked(ranked) => self.place_ranked(*at, &free, tiers, ranked, &taken)?,
+                _ => self.place_beside(*at, &free, tiers, order, &taken)?,
+            };
+            for pick in &new {
                 for (kind, amount) in &shape.needs {
                     if let Some(column) = &mut left[*kind] {
                         column.to_mut()[pick.row] -= amount * pick.count;
                     }
+                    if let (NodeOrder::Ranked(_), Some(kind)) = (order, self.kinds[*kind].1) {
+                        taken.add(pick.row, kind, u128::from(*amount) * u128::from(pick.count));
+                    }
                 }
                 for limit in &shape.limits {
-                    *taken.entry((*limit, pick.row)).or_default() += pick.count;
+                    *taken.slots.entry((*limit, pick.row)).or_default() += pick.count;
                 }
             }
+            picks.extend(new);
         }
         Some(picks)
+    }
+
+    /// Slots of a shape beside those that were placed before, in the order of ranks.
+    fn place_beside(
+        &self,
+        at: usize,
+        free: &[Option<&[u64]>],
+        tiers: &[Bits],
+        order: &NodeOrder<'_>,
+        taken: &Taken,
+    ) -> Option<Vec<Pick>> {
+        let shape = &self.shapes[at];
+        let mut missing = shape.count;
+        let mut picks = Vec::new();
+        walk(tiers, order, |row| {
+            let caps = shape.limits.iter().map(|limit| {
+                self.limits[*limit].count.saturating_sub(taken.slots.get(&(*limit, row)).copied().unwrap_or(0))
+            });
+            let count = shape.room(free, row, caps.min().unwrap_or(u64::MAX).min(missing));
+            if count > 0 {
+                picks.push(Pick { shape: at, row, count });
+                missing -= count;
+            }
+            missing > 0
+        });
+        (missing == 0).then_some(picks)
     }
 
     /// The rows of a tier, those that the fewest shapes can use first.

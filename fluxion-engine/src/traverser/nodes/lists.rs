@@ -3,7 +3,8 @@
 //! Where every node numbers its cores from 0, `low`, `high`, `locality` and `variation` know a thousand best cores, and which of
 //! them is chosen depends on how `std::sort` treats all candidates of the machine. So these are kept: their scores in the
 //! order of the walk, node after node. When a node has changed, its own part is made anew, by looking into it as the
-//! walk would; then only what the sort brings to the front is followed ([`sort::front`]).
+//! walk would; then only what the sort brings to the front is followed ([`sort::front`]). Where the candidates of every node
+//! get dearer from one to the next, as slots do, a node is a word of bits, and whole nodes are skipped ([`sort::front_of_rows`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ use crate::traverser::walk::{Group, Walk};
 /// Candidates of so many requests are kept, if they are not more than this together.
 const LISTS_MAX: usize = 8;
 const CANDIDATES_MAX: usize = 4_000_000;
+/// With so many nodes on which nobody is, others are compared before they are looked into.
+const SAMPLES_MAX: usize = 4;
 /// If more nodes have changed, everything is put together anew.
 const SPLICES_MAX: usize = 8;
 
@@ -38,12 +41,60 @@ pub(super) struct List {
     costs: Vec<i32>,
     /// Where those of each node begin, in the order of the walk; and the end.
     starts: Vec<u32>,
+    rows: Rows,
     /// How many candidates have each cost, where runs of them matter.
     counts: BTreeMap<i32, u32>,
     /// How many changes of the index it has seen.
     seen: usize,
     /// A vertex was refused.
     refused: bool,
+}
+
+/// The candidates of nodes as bits: one per cost that occurs anywhere.
+#[derive(Debug, Clone)]
+enum Rows {
+    /// Not looked at yet, or there is a new cost.
+    Unknown,
+    /// There are too many costs, or on some node they do not rise.
+    Unfit,
+    Known {
+        /// What the bits stand for, ascending.
+        costs: Vec<i32>,
+        of_node: Vec<u64>,
+    },
+}
+
+impl Rows {
+    fn of(list: &List) -> Self {
+        let mut costs: Vec<i32> = Vec::new();
+        for cost in &list.costs {
+            if let Err(at) = costs.binary_search(cost) {
+                if costs.len() == 64 {
+                    return Rows::Unfit;
+                }
+                costs.insert(at, *cost);
+            }
+        }
+        let mut rows = Rows::Known { costs, of_node: vec![0; list.starts.len() - 1] };
+        for walked in 0..list.starts.len() - 1 {
+            rows.set(walked, &list.costs[list.of_node(walked)]);
+        }
+        rows
+    }
+
+    /// Gives a node other candidates.
+    fn set(&mut self, walked: usize, candidates: &[i32]) {
+        let Rows::Known { costs, of_node } = self else { return };
+        if !candidates.is_sorted_by(|a, b| a < b) {
+            *self = Rows::Unfit;
+            return;
+        }
+        let places = candidates.iter().map(|cost| costs.binary_search(cost));
+        match places.into_iter().try_fold(0, |bits, place| place.map(|place| bits | 1 << place)) {
+            Ok(bits) => of_node[walked] = bits,
+            Err(_) => *self = Rows::Unknown,
+        }
+    }
 }
 
 /// Places of nodes that have changed, in order of time.
@@ -94,10 +145,20 @@ impl List {
         }
         let (before, after) = (u32::try_from(range.len()).ok()?, u32::try_from(costs.len()).ok()?);
         self.costs.splice(range, costs.iter().copied());
+        self.rows.set(walked, costs);
         for start in &mut self.starts[walked + 1..] {
             *start = *start - before + after;
         }
         Some(())
+    }
+
+    /// The best.
+    fn front(&self, count: usize) -> Vec<u32> {
+        let by_rows = match &self.rows {
+            Rows::Known { of_node, .. } => sort::front_of_rows(of_node, &self.starts, count),
+            Rows::Unknown | Rows::Unfit => None,
+        };
+        by_rows.unwrap_or_else(|| sort::front(&self.costs, count))
     }
 
     /// The best where runs of neighbours go together: runs of high scores, which is to say low costs, first.
@@ -133,6 +194,9 @@ impl List {
         }
         starts.push(u32::try_from(costs.len()).ok()?);
         (self.costs, self.starts) = (costs, starts);
+        for (walked, new) in changed {
+            self.rows.set(*walked, new);
+        }
         if self.policy.order() == Order::Locality {
             self.counts.clear();
             for cost in &self.costs {
@@ -161,6 +225,7 @@ impl Walk<'_> {
                 flexible: self.flexible,
                 costs: Vec::new(),
                 starts: vec![0; index.nodes.len() + 1],
+                rows: Rows::Unknown,
                 counts: BTreeMap::new(),
                 seen: usize::MAX,
                 refused: false,
@@ -194,14 +259,27 @@ impl Walk<'_> {
         places.dedup();
         let admitted = self.request.constraint.as_ref().map(|constraint| index.admitted(self.graph, constraint));
         let mut changed: Vec<(usize, SmallVec<[i32; 8]>)> = Vec::with_capacity(places.len());
+        // Places in `changed` of nodes on which nobody is, no two alike.
+        let mut samples: Vec<(VertexId, usize)> = Vec::new();
+        let below = matches!(plan.form, Form::Inside(_)) && !self.policy.is_node_centric();
         for place in places {
             let mut costs = SmallVec::new();
             let may = plan.may(index.rows.row(place), self.window)
                 && admitted.as_ref().is_none_or(|admitted| admitted.contains(place));
             list.refused |= !may;
-            if may {
+            let node = index.node(place);
+            let is_fresh = may && below && self.graph.is_marked_up(node) && !self.schedule.has_entry(node);
+            let alike = samples.iter().position(|(sample, _)| is_fresh && self.graph.are_alike_below(*sample, node));
+            if let Some(at) = alike {
+                // What is below decides alone, and was looked into: also whether anything of it is refused.
+                samples[..=at].rotate_right(1);
+                costs.clone_from(&changed[samples[0].1].1);
+            } else if may {
+                if is_fresh && samples.len() < SAMPLES_MAX {
+                    samples.insert(0, (node, changed.len()));
+                }
                 let refused = std::mem::replace(&mut self.refused, false);
-                for group in self.look(index.node(place)) {
+                for group in self.look(node) {
                     let cost = if self.policy.order() == Order::Descending || self.policy.order() == Order::Locality {
                         -group.score
                     } else {
@@ -225,6 +303,9 @@ impl Walk<'_> {
             for (walked, costs) in &changed {
                 list.splice(*walked, costs)?;
             }
+        }
+        if matches!(list.rows, Rows::Unknown) && list.policy.order() != Order::Locality {
+            list.rows = Rows::of(list);
         }
         list.seen = index.journal.places.len();
         Some(())
@@ -250,7 +331,7 @@ impl Walk<'_> {
         let count = usize::try_from(count).ok()?;
         let best = match self.policy.order() {
             Order::Locality => list.by_runs(count),
-            _ => sort::front(&list.costs, count),
+            _ => list.front(count),
         };
         let mut of_nodes: Vec<(usize, Vec<Group>)> = Vec::new();
         let mut groups: Vec<Group> = Vec::with_capacity(count);

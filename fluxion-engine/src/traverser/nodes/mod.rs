@@ -3,9 +3,10 @@
 //! # How
 //!
 //! Nodes stand in the order of their ids. A node's row says what is free there now: whether anybody is on it, how many vertices
-//! of each type are free, and when something of it comes free next. A [`tree`] over the rows finds the next node that could
-//! serve; [`plan`] says what a request needs of a node, and how its candidates are scored; [`search`] looks into one node after
-//! the other, with the very code of the walk, until no node that is left could be better than what has been found.
+//! of each type are free, and when something of it comes free next. A tree of maxima ([`crate::maxima`]) over the rows finds
+//! the next node that could serve; [`plan`] says what a request needs of a node, and how its candidates are scored; [`search`]
+//! looks into one node after the other, with the very code of the walk, until no node that is left could be better than what
+//! has been found.
 //!
 //! A row may promise too much, never too little: a node that is passed over is one that the walk would leave without a
 //! candidate. So what comes out is what a walk over all nodes comes to. Where that hangs on how equal scores happen to be
@@ -17,19 +18,18 @@
 mod lists;
 mod plan;
 mod search;
-mod tree;
 
 use std::sync::Arc;
 
 use lists::{Journal, Lists};
 pub(crate) use plan::Plan;
 pub(crate) use search::Answer;
-use tree::Tree;
 
 use crate::admitted::Admitted;
 use crate::bits::Bits;
 use crate::constraint::Constraint;
 use crate::graph::{ByVertex, Graph, TypeId, VertexId};
+use crate::maxima::Tree;
 use crate::schedule::Schedule;
 use crate::traverser::Policy;
 

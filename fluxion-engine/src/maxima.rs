@@ -8,7 +8,7 @@ const FAN: usize = 16;
 
 /// Rows of numbers, in an order, with maxima over them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     width: usize,
     /// The rows, their maxima, the maxima of these, and so on to a single row.
     levels: Vec<Vec<i64>>,
@@ -23,7 +23,7 @@ struct From {
 
 impl Tree {
     /// `rows` of `width` numbers each.
-    pub(super) fn new(width: usize, rows: Vec<i64>) -> Self {
+    pub(crate) fn new(width: usize, rows: Vec<i64>) -> Self {
         let mut levels = vec![rows];
         while let Some(below) = levels.last().filter(|rows| rows.len() > width) {
             let mut above = Vec::with_capacity(below.len().div_ceil(FAN));
@@ -38,17 +38,22 @@ impl Tree {
     }
 
     /// A row.
-    pub(super) fn row(&self, at: usize) -> &[i64] {
+    pub(crate) fn row(&self, at: usize) -> &[i64] {
         self.at(0, at)
     }
 
+    /// All rows, one after the other.
+    pub(crate) fn rows(&self) -> &[i64] {
+        self.levels.first().map_or(&[], |rows| rows)
+    }
+
     /// The maxima over all rows; empty if there are none.
-    pub(super) fn top(&self) -> &[i64] {
+    pub(crate) fn top(&self) -> &[i64] {
         self.levels.last().map_or(&[], |top| top)
     }
 
     /// Gives a row other numbers.
-    pub(super) fn set(&mut self, at: usize, row: &[i64]) {
+    pub(crate) fn set(&mut self, at: usize, row: &[i64]) {
         let width = self.width;
         if self.row(at) == row {
             return;
@@ -68,7 +73,7 @@ impl Tree {
 
     /// The first row from `from` on that `may`, or, with `down`, the last up to `from`. What holds for a row must hold for
     /// every row that has at least as much in each column.
-    pub(super) fn next(&self, from: usize, down: bool, may: &impl Fn(&[i64]) -> bool) -> Option<usize> {
+    pub(crate) fn next(&self, from: usize, down: bool, may: &impl Fn(&[i64]) -> bool) -> Option<usize> {
         let level = self.levels.len().checked_sub(1)?;
         if self.levels[level].is_empty() {
             return None;

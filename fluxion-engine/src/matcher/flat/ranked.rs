@@ -1,0 +1,265 @@
+//! Slots by how full nodes are: `binpack` and `spread`.
+//!
+//! Slot after slot goes to the node that then stands first: the fullest, or the emptiest, with the lowest rank among equals, of
+//! those in the best tier that have room. What the slots before it took counts.
+//!
+//! A node that is filled only becomes fuller. So with `binpack` the node that stands first stays there until it has no room
+//! left. With `spread` it steps back behind others; nodes that have got something stand in a heap beside the order of those
+//! that have not. Where there are far more slots than nodes, it is cheaper to ask up to which level all nodes are filled.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use smallvec::SmallVec;
+
+use super::{Pick, Request, Shape};
+use crate::bits::Bits;
+use crate::graph::TypeId;
+use crate::pools::{ByFill, Cursor, FULL, Key, Ranked, Units};
+
+/// From so many slots per node on they are not dealt out one by one.
+const SLOTS_PER_NODE_MAX: u64 = 16;
+
+/// What shapes that were placed before have taken.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Slots that count for a limit, by limit and row.
+    pub(super) slots: HashMap<(usize, usize), u64>,
+    /// Units, by row; only where nodes go by how full they are.
+    pub(super) units: HashMap<usize, Units>,
+}
+
+/// One shape, tier by tier.
+struct Filling<'a> {
+    shape: &'a Shape<'a>,
+    /// Position of the shape in its request.
+    at: usize,
+    free: &'a [Option<&'a [u64]>],
+    ranked: &'a Ranked<'a>,
+    taken: &'a Taken,
+    /// What a slot takes.
+    needs: SmallVec<[(TypeId, u64); 4]>,
+    limits: SmallVec<[(usize, u64); 2]>,
+    missing: u64,
+    picks: Vec<Pick>,
+}
+
+/// A node with room, and how many slots it has got.
+#[derive(Clone, Copy)]
+struct Host {
+    row: usize,
+    room: u64,
+    count: u64,
+}
+
+/// Rows of a tier with room that have got nothing yet, best first.
+struct Untouched {
+    /// In the order that is kept, with how many more keys may be looked at there.
+    kept: Option<(Cursor, usize)>,
+    last: Option<Key>,
+    /// The rest, where the order is not kept, or mostly holds rows of other tiers.
+    rest: Option<BinaryHeap<Reverse<(Key, usize)>>>,
+    needs: SmallVec<[(usize, i64); 4]>,
+}
+
+impl Request<'_> {
+    /// Slots of a shape, node by node in the order of `ranked`; `None`: there is not room for all of them.
+    pub(super) fn place_ranked(
+        &self,
+        at: usize,
+        free: &[Option<&[u64]>],
+        tiers: &[Bits],
+        ranked: &Ranked<'_>,
+        taken: &Taken,
+    ) -> Option<Vec<Pick>> {
+        let shape = &self.shapes[at];
+        let needs = shape.needs.iter().map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount)));
+        let mut filling = Filling {
+            shape,
+            at,
+            free,
+            ranked,
+            taken,
+            needs: needs.collect::<Option<_>>()?,
+            limits: shape.limits.iter().map(|limit| (*limit, self.limits[*limit].count)).collect(),
+            missing: shape.count,
+            picks: Vec::new(),
+        };
+        for tier in tiers {
+            let many = (tier.count() as u64).saturating_mul(SLOTS_PER_NODE_MAX);
+            if ranked.by() == ByFill::Emptiest && filling.missing > many {
+                filling.by_level(tier);
+            } else {
+                filling.by_slot(tier);
+            }
+            if filling.missing == 0 {
+                return Some(filling.picks);
+            }
+        }
+        None
+    }
+}
+
+impl Filling<'_> {
+    /// Slot after slot.
+    fn by_slot(&mut self, tier: &Bits) {
+        let mut untouched = Untouched::new(self, tier);
+        let mut hosts: Vec<Host> = Vec::new();
+        let mut touched: BinaryHeap<Reverse<(Key, usize)>> = BinaryHeap::new();
+        for row in self.taken.units.keys().copied().filter(|row| tier.contains(*row)) {
+            let room = self.room(row);
+            if room > 0 {
+                touched.push(Reverse((self.key(row, 0), hosts.len())));
+                hosts.push(Host { row, room, count: 0 });
+            }
+        }
+        let mut next = untouched.next(self, tier);
+        while self.missing > 0 {
+            let again = match (next, touched.peek()) {
+                (Some((fresh, _)), Some(Reverse((known, _)))) => *known < fresh,
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (None, None) => break,
+            };
+            let known = if again { touched.pop() } else { None };
+            let at = match known {
+                Some(Reverse((_, at))) => at,
+                None => {
+                    let Some((_, row)) = next else { break };
+                    hosts.push(Host { row, room: self.room(row), count: 0 });
+                    hosts.len() - 1
+                }
+            };
+            let host = &mut hosts[at];
+            // A node that stands first because it is the fullest stays first.
+            let slots = if self.ranked.by() == ByFill::Fullest { host.room.min(self.missing) } else { 1 };
+            host.count += slots;
+            self.missing -= slots;
+            if self.missing > 0 {
+                let host = *host;
+                if host.count < host.room {
+                    touched.push(Reverse((self.key(host.row, host.count), at)));
+                }
+                if !again {
+                    next = untouched.next(self, tier);
+                }
+            }
+        }
+        let full = hosts.iter().filter(|host| host.count > 0);
+        self.picks.extend(full.map(|host| Pick { shape: self.at, row: host.row, count: host.count }));
+    }
+
+    /// The same for `spread`, at once: every node is filled up to the same level, and what is left over goes to those that stand
+    /// exactly there, the lowest ranks first.
+    fn by_level(&mut self, tier: &Bits) {
+        let rooms = tier.iter().map(|row| Host { row, room: self.room(row), count: 0 });
+        let mut hosts: Vec<Host> = rooms.filter(|host| host.room > 0).collect();
+        let all: u64 = hosts.iter().fold(0, |sum, host| sum.saturating_add(host.room));
+        if all <= self.missing {
+            self.missing -= all;
+            self.picks.extend(hosts.iter().map(|host| Pick { shape: self.at, row: host.row, count: host.room }));
+            return;
+        }
+        let sum = |level: u32| hosts.iter().fold(0_u64, |sum, host| sum.saturating_add(self.below(*host, level)));
+        let (mut level, mut above) = (0, FULL + 1);
+        while above - level > 1 {
+            let middle = level + (above - level) / 2;
+            if sum(middle) <= self.missing {
+                level = middle;
+            } else {
+                above = middle;
+            }
+        }
+        for host in &mut hosts {
+            host.count = self.below(*host, level);
+            self.missing -= host.count;
+        }
+        for host in &mut hosts {
+            let more = (self.below(*host, level + 1) - host.count).min(self.missing);
+            host.count += more;
+            self.missing -= more;
+        }
+        let full = hosts.iter().filter(|host| host.count > 0);
+        self.picks.extend(full.map(|host| Pick { shape: self.at, row: host.row, count: host.count }));
+    }
+
+    /// How many slots a node gets before it is as full as that.
+    fn below(&self, host: Host, level: u32) -> u64 {
+        let (mut few, mut many) = (0, host.room);
+        while few < many {
+            let middle = few + (many - few) / 2;
+            if self.ranked.fill(host.row, &self.units(host.row, middle)) < level {
+                few = middle + 1;
+            } else {
+                many = middle;
+            }
+        }
+        few
+    }
+
+    /// How many slots there is room for on a node.
+    fn room(&self, row: usize) -> u64 {
+        let left = self
+            .limits
+            .iter()
+            .map(|(limit, count)| count.saturating_sub(self.taken.slots.get(&(*limit, row)).copied().unwrap_or(0)));
+        self.shape.room(self.free, row, left.min().unwrap_or(u64::MAX).min(self.missing))
+    }
+
+    /// Where a node stands with so many slots.
+    fn key(&self, row: usize, count: u64) -> Key {
+        self.ranked.key_with(row, &self.units(row, count))
+    }
+
+    /// What is used of a node, beside what is known, with so many slots.
+    fn units(&self, row: usize, count: u64) -> Units {
+        let mut units = self.taken.units.get(&row).cloned().unwrap_or_default();
+        for (kind, amount) in &self.needs {
+            add(&mut units, *kind, u128::from(*amount) * u128::from(count));
+        }
+        units
+    }
+}
+
+impl Taken {
+    /// Units of a shape that was placed.
+    pub(super) fn add(&mut self, row: usize, kind: TypeId, units: u128) {
+        add(self.units.entry(row).or_default(), kind, units);
+    }
+}
+
+fn add(units: &mut Units, kind: TypeId, more: u128) {
+    match units.iter_mut().find(|(known, _)| *known == kind) {
+        Some((_, sum)) => *sum += more,
+        None => units.push((kind, more)),
+    }
+}
+
+impl Untouched {
+    fn new(filling: &Filling<'_>, tier: &Bits) -> Self {
+        let needs = filling.needs.iter().map(|(kind, amount)| filling.ranked.need(*kind, *amount)).collect();
+        // Were the rows of the tier spread evenly over the order, that would be enough to come to the first of them.
+        let kept = filling.ranked.start().map(|cursor| (cursor, tier.count()));
+        Untouched { kept, last: None, rest: None, needs }
+    }
+
+    /// The best row that is left, with its key.
+    fn next(&mut self, filling: &Filling<'_>, tier: &Bits) -> Option<(Key, usize)> {
+        let has_room = |row: usize| filling.room(row) > 0 && !filling.taken.units.contains_key(&row);
+        while let Some((cursor, looks)) = self.kept.as_mut().filter(|(_, looks)| *looks > 0) {
+            *looks -= 1;
+            let key = filling.ranked.next(cursor, &self.needs)?;
+            self.last = Some(key);
+            let Some(row) = filling.ranked.row(key).filter(|row| tier.contains(*row)) else { continue };
+            if has_room(row) {
+                return Some((key, row));
+            }
+        }
+        let last = self.last;
+        let rest = self.rest.get_or_insert_with(|| {
+            let rows = tier.iter().filter(|row| has_room(*row)).map(|row| Reverse((filling.ranked.key(row), row)));
+            rows.filter(|Reverse((key, _))| last.is_none_or(|last| *key > last)).collect()
+        });
+        rest.pop().map(|Reverse(best)| best)
+    }
+}

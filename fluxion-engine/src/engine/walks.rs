@@ -84,6 +84,12 @@ enum Step {
     Clone(String),
 }
 
+impl Step {
+    fn changes_the_graph(&self) -> bool {
+        matches!(self, Step::Grow(..) | Step::Shrink(..) | Step::RemoveRanks(..))
+    }
+}
+
 struct Writer {
     nodes: Vec<String>,
     edges: Vec<String>,
@@ -344,10 +350,13 @@ proptest! {
         let mut fast = Engine::new(&document(&shape), &options).unwrap();
         let mut slow = Engine { walks_always: true, index: None, ..fast.clone() };
         let mut granted = [Vec::new(), Vec::new()];
+        let mut depends_on_history = false;
         for (at, step) in history.iter().enumerate() {
+            depends_on_history |= step.changes_the_graph() && !fast.schedule.is_idle();
             let expected = apply(&mut slow, step, at, &shape, &mut granted[0]);
             let answer = apply(&mut fast, step, at, &shape, &mut granted[1]);
             prop_assert_eq!(answer, expected, "step {} of {:?}", at, POLICIES[policy]);
+            depends_on_history |= !fast.lost.is_empty();
         }
         for criteria in ["status=up", "status=down", "sched-now=allocated", "sched-future=reserved"] {
             let found = [&mut slow, &mut fast].map(|engine| engine.find(criteria, MatchFormat::Jgf, true));
@@ -362,7 +371,11 @@ proptest! {
             children.sort_unstable();
             prop_assert_eq!(visited, children);
         }
-        // What was counted step by step is what is counted anew.
+        // What was counted step by step is what is counted anew, but where upstream, and so we, count what was there first: where
+        // the graph changed under jobs, and where what was taken is no job's.
+        if depends_on_history {
+            return Ok(());
+        }
         let mut anew = fast.clone();
         anew.reprime();
         for step in history.iter().filter(|step| matches!(step, Step::Match { .. })) {

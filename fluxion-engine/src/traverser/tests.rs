@@ -54,6 +54,25 @@ fn node_of(count: u64, inner: &str) -> String {
 }
 
 #[test]
+fn nodes_with_nothing_below_come_free_as_others_do() {
+    let vertex = |uniq: usize, kind: &str, rank: i64, path: &str| {
+        format!(
+            r#"{{"id":"{uniq}","metadata":{{"type":"{kind}","id":{rank},"rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
+        )
+    };
+    let nodes = (1..=20).zip(0..).map(|(uniq, rank)| vertex(uniq, "node", rank, &format!("/cluster0/node{rank}")));
+    let nodes: Vec<String> = std::iter::once(vertex(0, "cluster", -1, "/cluster0")).chain(nodes).collect();
+    let edges: Vec<String> = (1..=20).map(|uniq| format!(r#"{{"source":"0","target":"{uniq}"}}"#)).collect();
+    let graph = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+    let options = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"simple"}"#;
+    let mut engine = Engine::new(&graph, options).unwrap();
+    engine.match_job(MatchOp::Allocate, &spec(&slot(20, &of("node", 1)), 5), 1).unwrap();
+    let reserved = engine.match_job(MatchOp::AllocateOrElseReserve, &spec(&slot(1, &of("node", 2)), 5), 2).unwrap();
+    assert_eq!((reserved.at, reserved.reserved), (5, true));
+    assert!(reserved.r.contains("node0[1:x]"), "{}", reserved.r);
+}
+
+#[test]
 fn the_order_of_children_follows_a_graph_that_shrinks_and_grows() {
     let mut engine = machine("first", "simple");
     let ask = spec(&slot(1, &of("core", 1)), 0);

@@ -355,7 +355,11 @@ impl NodeIndex {
             Taken::No => {}
             // Only who wants the node for himself has to wait for who has overstayed.
             Taken::Overdue => row[OPEN] = SHARED,
-            Taken::Yes => row[OPEN] = 0,
+            Taken::Yes => {
+                row[OPEN] = 0;
+                // A node with nothing below it has no planner.
+                row[EMPTIED] = row[EMPTIED].max(row[FREED]);
+            }
         }
         let column = self.columns.as_slice();
         let mut open: Vec<VertexId> = graph.children(node).to_vec();

@@ -2,7 +2,7 @@
 TESTBED := tests/testbed/bin/testbed
 FLUXQUEUE := target/release/fluxqueue
 
-.PHONY: help build testbed demo test panics bench bench-cluster fuzz miri lint docs crds
+.PHONY: help build library testbed demo test panics bench bench-cluster fuzz miri lint docs crds
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,6 +10,10 @@ help: ## list these commands
 build: ## build fluxqueue, optimised
 	@test -e $(FLUXQUEUE) || echo "== Building Fluxqueue: some minutes the first time"
 	cargo build --release --locked --bin fluxqueue
+
+library: ## build target/release/libreapi_cli.so, for programs written for Fluxion
+	cargo build --release --locked -p fluxion-sys
+	cp target/release/libfluxion_sys.so target/release/libreapi_cli.so
 
 testbed: ## build the control plane that tests and demo run on
 	@test -e $(TESTBED) || echo "== Building the testbed (etcd and Kubernetes): about 5 minutes the first time, on two cores"

@@ -1,4 +1,5 @@
-//! The header and the shared library serve a C program: abi.c, compiled as C11 with all warnings.
+//! The header and the shared library serve a C program: abi.c, compiled as C11 with all warnings, and linked as a program is
+//! that was written for Fluxion.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,17 +7,19 @@ use std::process::Command;
 #[test]
 fn a_c_program_uses_the_library() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library = shared_library();
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("abi");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::copy(shared_library(), directory.join("libreapi_cli.so")).expect("it can be copied");
+    let program = directory.join("abi");
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let compiler = cc::Build::new().target(&host).host(&host).opt_level(1).cargo_metadata(false).get_compiler();
-    let directory = library.parent().expect("a file lies in a directory");
     let build = Command::new(compiler.path())
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
         .arg("-I")
         .arg(root.join("include"))
         .arg(root.join("tests/abi.c"))
-        .arg(&library)
+        .arg("-L")
+        .arg(directory)
+        .arg("-lreapi_cli")
         .arg(format!("-Wl,-rpath,{}", directory.display()))
         .arg("-o")
         .arg(&program)

@@ -39,7 +39,7 @@ pub struct FluxqueueConfiguration {
     /// The `spec.schedulerName` values that are served. Default: fluxqueue, FluxionScheduler, fluxnetes, fluence.
     #[serde(default)]
     pub scheduler_names: Option<Vec<String>>,
-    /// Which of the nodes that fit are taken: `first` (default; the cheapest to find), `lonode`, `hinode`.
+    /// Which of the nodes that fit are taken: `first` (default; the cheapest to find), `lonode`, `hinode`, `binpack`, `spread`.
     #[serde(default)]
     pub policy: Option<String>,
     /// Who may start before whom: `fcfs`, first come first served within a priority, is the only one so far.

@@ -31,7 +31,7 @@ pub(super) struct RunArgs {
     #[arg(long = "scheduler-name", value_name = "NAME")]
     scheduler_names: Vec<String>,
 
-    /// Which of the nodes that fit are taken: first, lonode, hinode [default: first]
+    /// Which of the nodes that fit are taken: first, lonode, hinode, binpack, spread [default: first]
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 

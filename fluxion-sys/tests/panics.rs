@@ -3,32 +3,16 @@
 //! A panic is provoked inside every function in turn. The hook for that is compiled in with `--cfg fluxion_defects` alone, and
 //! the library that has it lies in a directory of its own. `make panics` runs this; it takes about a minute to build.
 
+mod programs;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
 #[ignore = "builds the library in the release profile"]
 fn no_panic_leaves_the_shared_library() {
-    let library = library();
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("panics");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let compiler = cc::Build::new().target(&host).host(&host).opt_level(1).cargo_metadata(false).get_compiler();
-    let directory = library.parent().expect("a file lies in a directory");
-    let build = Command::new(compiler.path())
-        .args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g"])
-        .arg("-I")
-        .arg(root.join("include"))
-        .arg(root.join("tests/panics.c"))
-        .arg(&library)
-        .arg(format!("-Wl,-rpath,{}", directory.display()))
-        .arg("-o")
-        .arg(&program)
-        .output()
-        .expect("there is a C compiler");
-    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
     // A panic that leaves a function ends the program by a signal.
-    let run = Command::new(&program).output().expect("the program starts");
+    let run = programs::run("panics", &library());
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{:?}: {said}", run.status);
     assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), format!("{} functions", FUNCTIONS.len()));
@@ -40,10 +24,7 @@ fn no_panic_leaves_the_shared_library() {
 /// The library is told apart from one that is shipped: in that one nothing asks for defects.
 #[test]
 fn what_is_shipped_has_no_hook() {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let candidates = test.ancestors().skip(1).take(2).map(|directory| directory.join("libfluxion_sys.so"));
-    let library = candidates.into_iter().find(|path| path.exists()).expect("cargo builds it with this test");
-    assert!(!mentions_hook(&library));
+    assert!(!mentions_hook(&programs::shared_library()));
 }
 
 /// Functions that look into a context, and so could meet a defect.

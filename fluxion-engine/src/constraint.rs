@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::jobspec::{Node, wrong};
+use crate::tree::{Node, wrong};
 use crate::{Error, hostlist, idset};
 
 /// Operators may be nested this deep.

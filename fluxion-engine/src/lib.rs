@@ -11,11 +11,12 @@
 //! |---|---|
 //! | [`readers`] | documents to graphs, one module per format |
 //! | [`graph`] | what there is: vertices in an arena, found by path and by rank |
-//! | [`jobspec`] | what is asked |
+//! | [`jobspec`], `policy` | what is asked, and in which order vertices are taken |
 //! | `schedule` | who holds which vertex and when: holds, planners, pruning filters |
 //! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser |
 //! | [`pools`], `matcher` | units of pools, and where slots of them fit, without a walk |
 //! | `writer` | grants as text |
+//! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | what those share: numbers of vertices, JSON or YAML, RFC 31, 29 and 22 |
 //! | `engine` | graph, jobs and time together: the operations that the C ABI offers |
 
 mod admitted;
@@ -29,11 +30,14 @@ mod idset;
 pub mod jobspec;
 mod matcher;
 mod maxima;
+mod policy;
 pub mod pools;
 pub mod readers;
 mod schedule;
 mod time;
 mod traverser;
+mod tree;
+mod vertex;
 mod writer;
 
 pub use engine::{
@@ -41,6 +45,7 @@ pub use engine::{
     Supply, UpdateReader,
 };
 pub use error::{Error, Reason};
+pub use policy::Policy;
 pub use time::{EVENTUALLY, End, WINDOW_SECONDS};
-pub use traverser::{Policy, Traverser};
+pub use traverser::Traverser;
 pub use writer::MatchFormat;

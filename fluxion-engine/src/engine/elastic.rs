@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use super::Engine;
 use crate::graph::{TypeId, VertexId};
+use crate::readers::jgf;
 use crate::schedule::{Schedule, Touch};
 use crate::{Error, idset};
 
 impl Engine {
     /// Adds the vertices of a JGF document that are not there yet.
     pub fn add_subgraph(&mut self, text: &str) -> Result<(), Error> {
+        let document = jgf::parse(text)?;
         let before = self.graph.len();
-        self.graph.grow(text)?;
+        self.graph.grow(&document.nodes, &document.edges)?;
         if self.schedule.grow(&self.graph, before, self.now) {
             self.weights.grow(&self.graph, before);
         } else {

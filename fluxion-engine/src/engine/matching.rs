@@ -5,8 +5,9 @@ use crate::bits::Bits;
 use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
+use crate::policy::Policy;
 use crate::time::{EVENTUALLY, WINDOW_SECONDS, When};
-use crate::traverser::{Later, Left, Policy, Request, Selection};
+use crate::traverser::{Later, Left, Request, Selection};
 use crate::{Error, Reason};
 
 /// What is wanted of a match.

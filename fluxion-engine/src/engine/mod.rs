@@ -28,12 +28,13 @@ pub use update::UpdateReader;
 
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::jobspec::{Jobspec, Resource};
+use crate::policy::Policy;
 use crate::pools::{Claim, SlotShape};
 use crate::schedule::{Filters, Schedule, Term, Touch};
 use crate::time::End;
 use crate::traverser::nodes::NodeIndex;
 use crate::traverser::weights::Weights;
-use crate::traverser::{Left, Policy, Request, Traversal, Traverser};
+use crate::traverser::{Left, Request, Traversal, Traverser};
 use crate::writer::Writer;
 use crate::{Error, Reason, readers};
 

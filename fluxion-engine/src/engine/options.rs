@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::graph::PoolTypes;
+use crate::policy::Policy;
 use crate::readers::Format;
-use crate::traverser::{Policy, Traverser};
+use crate::traverser::Traverser;
 use crate::writer::MatchFormat;
 use crate::{Error, Reason};
 

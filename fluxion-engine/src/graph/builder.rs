@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use super::index::Index;
 use super::text::{PropertySet, TextId, Texts};
-use super::types::TypeId;
-use super::{Changes, Cold, Graph, Hot, PoolTypes, Types, VertexId, flag};
+use super::{Changes, Cold, Graph, Hot, PoolTypes, TypeId, Types, VertexId, flag};
 use crate::Error;
 use crate::pools::Pools;
 
@@ -232,8 +231,7 @@ fn has_circle(graph: &Graph) -> bool {
 impl Graph {
     /// Stores a vertex without edges.
     pub(super) fn push(&mut self, vertex: NewVertex) -> Result<VertexId, Error> {
-        let id = u32::try_from(self.hot.len()).ok().filter(|id| *id < VertexId::NONE.0).map(VertexId);
-        let id = id.ok_or_else(|| Error::invalid("graph: more than 2^32-2 vertices"))?;
+        let id = VertexId::next(self.hot.len()).ok_or_else(|| Error::invalid("graph: more than 2^32-2 vertices"))?;
         self.changes.revision += 1;
         self.hot.push(Hot {
             id: vertex.id,

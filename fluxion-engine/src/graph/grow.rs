@@ -1,31 +1,84 @@
 //! Adding and removing parts of the graph.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag};
 use crate::Error;
 use crate::pools::Claim;
-use crate::readers::jgf::{self, Document, NodeText};
 
-impl Graph {
-    /// Adds the vertices of a JGF document that are not there yet. A vertex is there if one of its path and rank is.
-    /// All or nothing.
-    pub fn grow(&mut self, text: &str) -> Result<(), Error> {
-        let document = jgf::parse(text)?;
-        let mut placed: HashMap<usize, VertexId> = HashMap::with_capacity(document.nodes.len());
-        for (at, node) in document.nodes.iter().enumerate() {
-            if let Some(id) = self.find(&node.path, node.rank) {
-                placed.insert(at, id);
+/// A vertex as a document has it, defaults filled in.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeText<'a> {
+    pub(crate) kind: Cow<'a, str>,
+    pub(crate) basename: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) path: Cow<'a, str>,
+    pub(crate) id: i64,
+    pub(crate) uniq_id: i64,
+    pub(crate) rank: i32,
+    pub(crate) size: u64,
+    pub(crate) properties: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    pub(crate) up: bool,
+    pub(crate) exclusive: bool,
+}
+
+/// What is to be added.
+struct Addition<'a> {
+    nodes: &'a [NodeText<'a>],
+    edges: &'a [(usize, usize)],
+    /// What is there already, by index into `nodes`.
+    placed: HashMap<usize, VertexId>,
+}
+
+impl Addition<'_> {
+    /// Indices with their parents, parents first; every new vertex hangs below what is there.
+    fn order(&self) -> Result<Vec<(usize, Option<usize>)>, Error> {
+        let nodes = self.nodes;
+        let mut parent: Vec<Option<usize>> = vec![None; nodes.len()];
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+        let path = |at: usize| &nodes[at].path;
+        for (source, target) in self.edges {
+            if parent[*target].replace(*source).is_some() {
+                return Err(Error::invalid(format!("graph: vertex {}: has two parents", path(*target))));
+            }
+            children[*source].push(*target);
+        }
+        let mut order: Vec<(usize, Option<usize>)> =
+            (0..nodes.len()).filter(|at| parent[*at].is_none()).map(|at| (at, None)).collect();
+        for (at, _) in &order {
+            if !self.placed.contains_key(at) && path(*at).matches('/').count() != 1 {
+                return Err(Error::invalid(format!("graph: vertex {}: has no parent", path(*at))));
             }
         }
-        let order = Graph::order(&document, &placed)?;
-        self.check(&document, &order, &placed)?;
+        let mut at = 0;
+        while at < order.len() {
+            let from = order[at].0;
+            order.extend(children[from].iter().map(|child| (*child, Some(from))));
+            at += 1;
+        }
+        if order.len() < nodes.len() {
+            return Err(Error::invalid("graph: edges form a circle"));
+        }
+        Ok(order)
+    }
+}
+
+impl Graph {
+    /// Adds vertices that are not there yet, with edges as pairs of indices into them. A vertex is there if one of its path
+    /// and rank is. All or nothing.
+    pub(crate) fn grow(&mut self, nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> Result<(), Error> {
+        let known = |(at, node): (usize, &NodeText<'_>)| Some((at, self.find(&node.path, node.rank)?));
+        let placed: HashMap<usize, VertexId> = nodes.iter().enumerate().filter_map(known).collect();
+        let mut addition = Addition { nodes, edges, placed };
+        let order = addition.order()?;
+        self.check(&addition, &order)?;
         for (at, parent) in order {
-            if placed.contains_key(&at) {
+            if addition.placed.contains_key(&at) {
                 continue;
             }
-            let id = self.insert(&document.nodes[at], parent.map(|parent| placed[&parent]))?;
-            placed.insert(at, id);
+            let id = self.insert(&nodes[at], parent.map(|parent| addition.placed[&parent]))?;
+            addition.placed.insert(at, id);
         }
         Ok(())
     }
@@ -61,143 +114,18 @@ impl Graph {
         Ok(losers)
     }
 
-    /// Sets the size of a node's pool of a type, which is created if there is none.
-    pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<(), Error> {
-        let row = self.row(rank)?;
-        let node = self.pools.vertices()[row];
-        let type_id = self.types.intern(kind)?;
-        let pools: Vec<VertexId> = self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
-        if let Some(whole) = pools.iter().find(|id| !self.is_pool(**id)) {
-            return Err(Error::invalid(format!("vertex {}: is handed out whole, not a pool", self.path(*whole))));
-        }
-        if pools.is_empty() && size > 0 {
-            let vertex = NewVertex {
-                kind: type_id,
-                basename: self.texts.intern(kind),
-                name: None,
-                id: 0,
-                uniq_id: -1,
-                rank: self.rank(node),
-                size,
-                unit: TextId::EMPTY,
-                properties: super::PropertySet::NONE,
-                up: true,
-            };
-            let id = self.push(vertex)?;
-            self.hot[id.index()].flags |= flag::POOL;
-            self.link(node, id);
-        } else {
-            self.changes.revision += 1;
-            // Several pools of a type on one node count as one; the first then stands for all of them.
-            for (at, id) in pools.iter().enumerate() {
-                self.hot[id.index()].size = if at == 0 { size } else { 0 };
-            }
-        }
-        self.pools.set_size(row, type_id, size);
-        Ok(())
-    }
-
     /// The type's number, and a new one if it is not known.
     pub(crate) fn intern(&mut self, kind: &str) -> Result<TypeId, Error> {
         self.types.intern(kind)
     }
 
-    /// The row of a rank, or that there is none.
-    pub(crate) fn row(&self, rank: u32) -> Result<usize, Error> {
-        self.pools.position(rank).ok_or_else(|| Error::not_found(format!("rank {rank}: there is no such node")))
-    }
-
-    /// Rows and columns of the pools, for a graph that was just built.
-    pub(super) fn fill_pools(&mut self) -> Result<(), Error> {
-        for vertex in self.vertices() {
-            self.enter_row(vertex)?;
-        }
-        if self.has_pool_types() {
-            for vertex in self.vertices() {
-                self.enter_pool(vertex)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a node its row.
-    fn enter_row(&mut self, vertex: VertexId) -> Result<(), Error> {
-        let Some(rank) = u32::try_from(self.rank(vertex)).ok().filter(|_| self.is_node(vertex)) else { return Ok(()) };
-        if self.pools.position(rank).is_none() {
-            let up = self.is_up(vertex);
-            self.pools.insert_row(rank, vertex, up);
-        } else if self.has_pool_types() {
-            return Err(Error::invalid(format!("graph: vertex {}: another node has its rank", self.path(vertex))));
-        }
-        Ok(())
-    }
-
-    /// Gives a pool its place in the column.
-    fn enter_pool(&mut self, vertex: VertexId) -> Result<(), Error> {
-        let Some(parent) = self.parent(vertex) else { return Ok(()) };
-        if !self.is_pool_below(self.kind_name(vertex), self.kind(parent)) {
-            return Ok(());
-        }
-        let wrong = |what: &str| Err(Error::invalid(format!("graph: vertex {}: {what}", self.path(vertex))));
-        let Some(row) = self.position_of(parent).filter(|_| self.is_node(parent)) else {
-            return wrong("a pool must lie directly below a node that has a rank");
-        };
-        if !self.children(vertex).is_empty() {
-            return wrong("a pool holds no other vertices");
-        }
-        self.hot[vertex.index()].flags |= flag::POOL;
-        let kind = self.kind(vertex);
-        let size = self.pools.size(row, kind).saturating_add(self.size(vertex));
-        self.pools.set_size(row, kind, size);
-        Ok(())
-    }
-
-    fn is_pool_below(&self, kind: &str, parent: TypeId) -> bool {
-        self.pool_types.names.iter().any(|name| **name == *kind)
-            || self.pool_types.all_of_nodes && parent == TypeId::NODE
-    }
-
-    /// Document indices with their parents, parents first; every new vertex hangs below what is there.
-    fn order(document: &Document<'_>, placed: &HashMap<usize, VertexId>) -> Result<Vec<(usize, Option<usize>)>, Error> {
-        let mut parent: Vec<Option<usize>> = vec![None; document.nodes.len()];
-        let mut children: Vec<Vec<usize>> = vec![Vec::new(); document.nodes.len()];
-        let path = |at: usize| &document.nodes[at].path;
-        for (source, target) in &document.edges {
-            if parent[*target].replace(*source).is_some() {
-                return Err(Error::invalid(format!("graph: vertex {}: has two parents", path(*target))));
-            }
-            children[*source].push(*target);
-        }
-        let mut order: Vec<(usize, Option<usize>)> =
-            (0..document.nodes.len()).filter(|at| parent[*at].is_none()).map(|at| (at, None)).collect();
-        for (at, _) in &order {
-            if !placed.contains_key(at) && path(*at).matches('/').count() != 1 {
-                return Err(Error::invalid(format!("graph: vertex {}: has no parent", path(*at))));
-            }
-        }
-        let mut at = 0;
-        while at < order.len() {
-            let from = order[at].0;
-            order.extend(children[from].iter().map(|child| (*child, Some(from))));
-            at += 1;
-        }
-        if order.len() < document.nodes.len() {
-            return Err(Error::invalid("graph: edges form a circle"));
-        }
-        Ok(order)
-    }
-
     /// What could fail while inserting is found out before.
-    fn check(
-        &self,
-        document: &Document<'_>,
-        order: &[(usize, Option<usize>)],
-        placed: &HashMap<usize, VertexId>,
-    ) -> Result<(), Error> {
+    fn check(&self, addition: &Addition<'_>, order: &[(usize, Option<usize>)]) -> Result<(), Error> {
+        let Addition { nodes, edges, placed } = addition;
         let mut node_ranks = HashMap::new();
         let mut levels: HashMap<usize, usize> = placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
         for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
-            let node = &document.nodes[*at];
+            let node = &nodes[*at];
             let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
             let Some(parent) = parent else {
                 return Err(Error::invalid("graph: more than one root"));
@@ -211,7 +139,7 @@ impl Graph {
             if !self.has_pool_types() {
                 continue;
             }
-            let above = &document.nodes[*parent];
+            let above = &nodes[*parent];
             if let (true, Ok(rank)) = (node.kind == "node", u32::try_from(node.rank))
                 && (self.pools.position(rank).is_some() || node_ranks.insert(rank, *at).is_some())
             {
@@ -221,7 +149,7 @@ impl Graph {
                 if above.kind != "node" || above.rank < 0 {
                     return Err(wrong("a pool must lie directly below a node that has a rank"));
                 }
-                if document.edges.iter().any(|(source, _)| source == at) {
+                if edges.iter().any(|(source, _)| source == at) {
                     return Err(wrong("a pool holds no other vertices"));
                 }
             }
@@ -259,7 +187,7 @@ impl Graph {
 
     /// Adds an edge. Where there is no room left beside the other children they all move to the end of the array, with
     /// twice the room, so that adding node after node does not copy the machine each time.
-    fn link(&mut self, parent: VertexId, child: VertexId) {
+    pub(super) fn link(&mut self, parent: VertexId, child: VertexId) {
         let above = self.hot[parent.index()];
         let (from, count) = (above.child_from as usize, above.child_count as usize);
         if above.child_count == above.child_room {
@@ -276,12 +204,5 @@ impl Graph {
         above.child_count += 1;
         self.hot[child.index()].parent = parent;
         self.edge_count += 1;
-    }
-
-    fn drop_pool(&mut self, id: VertexId) {
-        let Some(row) = self.parent(id).and_then(|parent| self.position_of(parent)) else { return };
-        let kind = self.kind(id);
-        let size = self.pools.size(row, kind).saturating_sub(self.size(id));
-        self.pools.set_size(row, kind, size);
     }
 }

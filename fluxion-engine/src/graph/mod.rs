@@ -20,11 +20,11 @@ mod alike;
 mod associations;
 mod builder;
 mod by_vertex;
+mod columns;
 mod compact;
 mod grow;
 mod index;
 mod text;
-mod types;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -32,8 +32,10 @@ use std::collections::HashMap;
 pub(crate) use by_vertex::ByVertex;
 
 pub use builder::{Builder, NewVertex};
+pub(crate) use grow::NodeText;
 pub use text::{Properties, PropertySet, TextId};
-pub use types::{TypeId, Types};
+
+pub use crate::vertex::{TypeId, Types, VertexId};
 
 use crate::constraint::Subject;
 use crate::pools::Pools;
@@ -42,10 +44,6 @@ use text::Texts;
 
 /// A graph has at most so many levels: walks go down by recursion, and a stack ends without a word.
 const LEVELS_MAX: usize = 256;
-
-/// Index of a vertex.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VertexId(u32);
 
 /// What a walk looks at.
 #[derive(Debug, Clone, Copy)]
@@ -135,20 +133,6 @@ struct Changes {
     properties: bool,
     /// Vertices that were marked up or down since somebody asked last.
     marked: Vec<VertexId>,
-}
-
-impl VertexId {
-    /// No vertex.
-    pub(crate) const NONE: VertexId = VertexId(u32::MAX);
-
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The vertex at an index that a graph handed out.
-    pub(crate) fn at(index: usize) -> Self {
-        VertexId(u32::try_from(index).expect("indices of vertices have 32 bits"))
-    }
 }
 
 impl Graph {
@@ -427,18 +411,5 @@ impl Graph {
     /// How many levels down a vertex lies; the root has 1.
     fn level(&self, vertex: VertexId) -> usize {
         std::iter::successors(Some(vertex), |at| self.parent(*at)).count()
-    }
-
-    fn refresh_up(&mut self, node: VertexId) {
-        let up = self.is_up(node);
-        if let Some(at) = self.position_of(node) {
-            self.pools.set_up(at, up);
-        }
-    }
-
-    /// The row of a node in the pools' columns.
-    pub(crate) fn position_of(&self, node: VertexId) -> Option<usize> {
-        let at = self.pools.position(u32::try_from(self.rank(node)).ok()?)?;
-        (self.pools.vertices()[at] == node).then_some(at)
     }
 }

@@ -28,6 +28,11 @@ impl Count {
         Count { min: count, max: count, growth: Growth::Add(1) }
     }
 
+    /// The largest number that it can come to.
+    pub(crate) fn most(self) -> u64 {
+        self.choose(u64::from(u32::MAX))
+    }
+
     /// The number to take where `available` are to be had; 0 if that is too few.
     pub fn choose(self, available: u64) -> u64 {
         if self.min == 0 || self.min > self.max || self.min > available {

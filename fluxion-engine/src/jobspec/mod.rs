@@ -1,18 +1,16 @@
 //! What is asked: a jobspec (RFC 14 and 25), with the counts and constraints that Fluxion knows, and our own extras.
 //!
-//! In JSON, or in YAML, of which JSON is a part; Reading is strict: an unknown key, one that stands twice, a
-//! wrong type or a number out of range is refused with a text that names the field, and in YAML the line. Tasks are checked for form and then forgotten: they never influence a match.
+//! In JSON or YAML. Reading is strict: an unknown key, one that stands twice, a wrong type or a number out of range is refused
+//! with a text that names the field, and in YAML the line. Tasks are checked for form and then forgotten: they never
+//! influence a match.
 
 mod count;
 mod read;
-mod tree;
 
 pub use count::{Count, Growth};
-pub(crate) use read::wrong;
-pub(crate) use tree::Node;
 
 pub use crate::constraint::Constraint;
-use crate::traverser::Policy;
+use crate::policy::Policy;
 
 /// A request for resources.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::tree::Node;
 use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Limit, Resource};
-use crate::traverser::Policy;
+use crate::policy::Policy;
+use crate::tree::{Node, wrong};
 use crate::{Error, idset};
 
 /// The longest duration: the width of Fluxion's graph window, 100 years.
@@ -222,12 +222,6 @@ fn only(fields: &Fields<'_>, at: &str, known: &[&str]) -> Result<(), Error> {
         Some((key, value)) => Err(wrong(value, at, &format!("{key}: unknown key"))),
         None => Ok(()),
     }
-}
-
-/// What is wrong with the field `at`; in YAML also on which line.
-pub(crate) fn wrong(value: &Node<'_>, at: &str, what: &str) -> Error {
-    let line = if value.line == 0 { String::new() } else { format!(" (line {})", value.line) };
-    Error::invalid(format!("{at}: {what}{line}"))
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
+use crate::policy::Policy;
 use crate::pools::{COUNT_MAX, Moment, Pools, Ranked, SlotShape};
 use crate::time::When;
-use crate::traverser::Policy;
 use ranked::Taken;
 
 /// A request of slots, each of units of pools.

@@ -12,8 +12,9 @@ use std::cell::{Ref, RefCell};
 
 use super::order::{Cursor, Key, Order};
 use super::{Pools, moment};
-use crate::graph::TypeId;
+use crate::policy::ByFill;
 use crate::time::{End, When};
+use crate::vertex::TypeId;
 
 /// The fill of a node of which every pool is full.
 pub(crate) const FULL: u32 = 1_000_000_000;
@@ -21,15 +22,6 @@ pub(crate) const FULL: u32 = 1_000_000_000;
 const FEW_UNITS: u128 = 1 << 34;
 /// Stands for a row that is in no order.
 const ABSENT: u32 = u32::MAX;
-
-/// Nodes in order of their fill; equally full ones by rank, the lowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ByFill {
-    /// The fullest first.
-    Fullest,
-    /// The emptiest first.
-    Emptiest,
-}
 
 /// Units of types.
 pub(crate) type Units = smallvec::SmallVec<[(TypeId, u128); 4]>;

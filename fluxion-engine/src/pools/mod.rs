@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub(crate) use fill::{ByFill, FULL, Ranked, Units};
+pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use moment::Moment;
 pub(crate) use order::{Cursor, Key};
 
 use crate::admitted::Admitted;
 use crate::bits::Bits;
-use crate::graph::{TypeId, VertexId};
 use crate::time::End;
+use crate::vertex::{TypeId, VertexId};
 
 /// Units per type, sorted by type, none zero.
 pub type Amounts = SmallVec<[(TypeId, u64); 4]>;

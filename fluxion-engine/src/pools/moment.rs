@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{Claim, Pools, free};
-use crate::graph::TypeId;
 use crate::time::{End, When};
+use crate::vertex::TypeId;
 
 /// The free units of some types at one moment, row by row. A column is `None` where no node ever had such a pool.
 pub(crate) struct Moment<'a> {

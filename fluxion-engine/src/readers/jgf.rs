@@ -9,28 +9,12 @@ use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::Error;
-use crate::graph::{Builder, Graph, NewVertex, PoolTypes, TextId, VertexId};
+use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, TextId, VertexId};
 
 /// The subsystem that is read; edges and paths of others are passed over.
 const CONTAINMENT: &str = "containment";
 /// Stands for a vertex that is in other subsystems only, and is left out.
 const ELSEWHERE: usize = u32::MAX as usize;
-
-/// A vertex as the document has it, defaults filled in.
-#[derive(Debug, Clone)]
-pub(crate) struct NodeText<'a> {
-    pub(crate) kind: Cow<'a, str>,
-    pub(crate) basename: Cow<'a, str>,
-    pub(crate) name: Cow<'a, str>,
-    pub(crate) path: Cow<'a, str>,
-    pub(crate) id: i64,
-    pub(crate) uniq_id: i64,
-    pub(crate) rank: i32,
-    pub(crate) size: u64,
-    pub(crate) properties: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
-    pub(crate) up: bool,
-    pub(crate) exclusive: bool,
-}
 
 /// A document: vertices, and edges as pairs of indices into them.
 #[derive(Debug, Default)]

@@ -2,10 +2,20 @@
 
 use smallvec::SmallVec;
 
-use super::policy::Order;
 use super::sort;
-use super::walk::Group;
 use crate::graph::TypeId;
+use crate::policy::Order;
+
+/// Something that could serve a level: a vertex, or the parts of a slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group {
+    pub(crate) score: i64,
+    /// How much it counts toward what is wanted.
+    pub(crate) count: u64,
+    /// Its vertices: a range of [`Walk::edges`].
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
 
 /// Candidates by type, in the order in which they were found.
 #[derive(Debug, Default)]

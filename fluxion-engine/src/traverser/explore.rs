@@ -4,7 +4,6 @@ use smallvec::SmallVec;
 
 use super::choose::Gathered;
 use super::request::Level;
-use super::walk::most;
 use crate::graph::TypeId;
 
 /// Counts, type by type, how many whole shares of what is wanted were found.
@@ -30,7 +29,7 @@ impl Sieve {
     pub(crate) fn new(levels: &[Level], slots: u64) -> Self {
         let mut wants: SmallVec<[Want; 4]> = SmallVec::new();
         for level in levels {
-            let share = most(level.count);
+            let share = level.count.most();
             // Alternatives are of one type: enough is what would do for all of them.
             match wants.iter_mut().find(|known| known.kind == level.kind) {
                 Some(known) => known.share = known.share.saturating_add(share),

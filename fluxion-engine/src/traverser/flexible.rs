@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Gathered};
-use super::policy::Order;
+use super::choose::{self, Gathered, Group};
 use super::request::Levels;
-use super::walk::{Edge, Group, Walk, index, inner, most};
+use super::walk::{Edge, Walk, index, inner};
 use crate::graph::{TypeId, VertexId};
+use crate::policy::Order;
 
 /// How many intermediate states the search for the most slots remembers. Beyond it goes on with the first that fits.
 const STATES_MAX: usize = 100_000;
@@ -56,7 +56,7 @@ impl Walk<'_> {
         else {
             return true;
         };
-        let slots = options.iter().map(|at| most(request.levels[*at].count)).max().unwrap_or(0);
+        let slots = options.iter().map(|at| request.levels[*at].count.most()).max().unwrap_or(0);
         let mut inside = Gathered::default();
         self.explore(vertex, &union, false, true, prefix, slots, &mut inside);
         let kinds: SmallVec<[TypeId; 4]> = request.of_range(&union).iter().map(|level| level.kind).collect();

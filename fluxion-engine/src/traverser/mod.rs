@@ -1,15 +1,16 @@
 //! The depth-first traverser: where a request fits, now, later, or ever. Pure search, nothing is taken.
 //!
-//! [`walk`] is the walk of upstream, [`policy`] and [`choose`] its match policies, [`explore`] and [`weights`] what lets `first`
-//! end early, [`flexible`] the traverser of that name, [`select`] what comes out. [`nodes`] spares most walks over the whole
-//! machine, and answers as they would.
+//! [`walk`] is the walk of upstream, [`prune`] what it does not enter, [`score`] and [`choose`] its match policies, [`explore`]
+//! and [`weights`] what lets `first` end early, [`flexible`] the traverser of that name, [`select`] what comes out.
+//! [`nodes`] spares most walks over the whole machine, and answers as they would.
 
 mod choose;
 mod explore;
 mod flexible;
 pub(crate) mod nodes;
-mod policy;
+mod prune;
 pub(crate) mod request;
+mod score;
 pub(crate) mod select;
 mod sort;
 mod walk;
@@ -18,13 +19,13 @@ pub(crate) mod weights;
 use std::cell::Cell;
 
 use nodes::{Answer, NodeIndex, Plan};
-pub use policy::Policy;
 pub(crate) use request::Request;
 pub(crate) use select::Selection;
 pub(crate) use walk::Window;
 use weights::Weights;
 
 use crate::graph::{Graph, TypeId};
+use crate::policy::Policy;
 use crate::pools::Moment;
 use crate::schedule::{Below, Schedule};
 use crate::time::{FAR, WINDOW_SECONDS, When};

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::walk::most;
 use crate::Error;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, TypeId};
@@ -135,7 +134,7 @@ impl Request {
                 let level = self.levels[part].clone();
                 match self.levels[start..].iter_mut().find(|known| known.kind == level.kind) {
                     // As much is looked for as the most demanding slot has.
-                    Some(known) if most(level.count) > most(known.count) => known.count = level.count,
+                    Some(known) if level.count.most() > known.count.most() => known.count = level.count,
                     Some(_) => {}
                     None => self.levels.push(level),
                 }

@@ -14,13 +14,12 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Gathered};
+use super::choose::{self, Gathered, Group};
 use super::explore::Sieve;
-use super::policy::{Order, Policy};
-use super::request::{Level, Levels, Request};
+use super::request::{Levels, Request};
 use super::weights::Weights;
 use crate::graph::{Graph, TypeId, VertexId};
-use crate::jobspec::Count;
+use crate::policy::{Order, Policy};
 use crate::pools::{Amounts, Moment};
 use crate::schedule::{Below, Schedule};
 
@@ -33,17 +32,6 @@ pub(crate) struct Window {
     pub(crate) is_now: bool,
     /// Vertices that are down count: what could ever be.
     pub(crate) status_ignored: bool,
-}
-
-/// Something that could serve a level: a vertex, or the parts of a slot.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Group {
-    pub(crate) score: i64,
-    /// How much it counts toward what is wanted.
-    pub(crate) count: u64,
-    /// Its vertices: a range of [`Walk::edges`].
-    pub(crate) from: u32,
-    pub(crate) to: u32,
 }
 
 /// A vertex of a group, with what was chosen below it.
@@ -242,7 +230,7 @@ impl Walk<'_> {
         }
         let level = &self.request.levels[slot];
         let parts = level.with.clone();
-        let wanted = most(level.count);
+        let wanted = level.count.most();
         let mut inside = Gathered::default();
         self.explore(vertex, &parts, false, true, prefix, wanted, &mut inside);
         self.pack(vertex, slot, prefix, inside, found);
@@ -392,78 +380,11 @@ impl Walk<'_> {
         let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex));
         parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
     }
-
-    /// Whether there is any use in entering a vertex.
-    pub(super) fn prune(
-        &self,
-        vertex: VertexId,
-        kind: TypeId,
-        levels: &[Level],
-        exclusive: bool,
-    ) -> Result<(), Refusal> {
-        let (graph, schedule, window) = (self.graph, self.schedule, self.window);
-        if !window.status_ignored && !graph.is_marked_up(vertex) {
-            return Err(Refusal::Busy);
-        }
-        if let Some(constraint) = &self.request.constraint
-            && (kind == TypeId::NODE || kind == TypeId::STORAGE_NODE)
-            && !constraint.admits(&graph.subject(vertex))
-        {
-            return Err(Refusal::Busy);
-        }
-        if graph.size(vertex) == 0 || graph.is_pool(vertex) || !schedule.is_free(vertex, window.from, window.to) {
-            return Err(Refusal::Busy);
-        }
-        // As upstream: of alternative slots the last one has to fit, whether the others do or not.
-        let (mut alternative, mut spared) = (None, None);
-        for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT) {
-            if exclusive && level.exclusive == Some(false) {
-                return Err(Refusal::Invalid);
-            }
-            // A slot is exclusive in any case, and the vertices that are passed on the way to it are not.
-            if exclusive {
-                let overdue = window.is_now && schedule.is_allocated(vertex);
-                if overdue || !schedule.is_untouched(vertex, window.from, window.to) || !self.has_idle_pools(vertex) {
-                    return Err(Refusal::Busy);
-                }
-            }
-            let below = schedule.below(graph, vertex, window.from, window.to, &level.needs);
-            let fits = below == Below::Enough;
-            if self.flexible && level.kind == TypeId::SLOT {
-                alternative = Some(fits);
-                spared = if fits { spared } else { Some(below) };
-            } else if !fits {
-                return Err(Refusal::Busy);
-            }
-        }
-        if alternative == Some(false) {
-            return Err(Refusal::Busy);
-        }
-        if spared.is_some() {
-            self.spared.set(spared);
-        }
-        Ok(())
-    }
-
-    /// Nobody has units of the pools of a node.
-    fn has_idle_pools(&self, vertex: VertexId) -> bool {
-        !self.graph.has_pool_types()
-            || !self.graph.is_node(vertex)
-            || self.graph.position_of(vertex).is_none_or(|row| {
-                let claims = self.graph.pools.claims(row);
-                !claims.iter().any(|claim| claim.overlaps(self.window.from, self.window.to))
-            })
-    }
 }
 
 /// The order of levels below the top: runs of neighbours are looked at on top only.
 pub(crate) fn inner(order: Order) -> Order {
     if order == Order::Locality { Order::Descending } else { order }
-}
-
-/// The largest number that a count can come to.
-pub(crate) fn most(count: Count) -> u64 {
-    count.choose(u64::from(u32::MAX))
 }
 
 pub(crate) fn index(at: usize) -> u32 {

@@ -1,8 +1,9 @@
 //! What upstream answered, against what we answer, byte for byte.
 //!
 //! `random.json.gz` holds random graphs, jobspecs and command sequences of our own making, with the answers that Fluxion's
-//! resource-query (0.54) gave. Where the environment variable `FLUXION_CONFORMANCE` names a folder with cases of
-//! upstream's own test suite (`cases.jsonl` and what it names), these are run too; their inputs are not ours to keep here.
+//! resource-query (0.54) gave. Cases of upstream's own test suite (`cases.jsonl` and what it names) are run too where there are
+//! any: in the folder that the environment variable `FLUXION_CONFORMANCE` names, or in `shared/conformance/upstream` beside
+//! the checkout. Their inputs are not ours to keep here.
 //!
 //! Known differences stand in `differences.txt`, with their reasons. A case that is listed there and passes is a failure as
 //! well, so the list stays true. `UPDATE_GOLDEN=1` writes the list anew, and keeps the reasons of what stays on it.
@@ -11,6 +12,7 @@ mod cases;
 mod replay;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use cases::Corpus;
@@ -22,12 +24,16 @@ fn random_graphs_are_answered_as_upstream_does() {
 
 #[test]
 fn upstreams_own_tests_are_answered_as_upstream_does() {
-    let Some(folder) = std::env::var_os("FLUXION_CONFORMANCE") else {
-        eprintln!("NOT RUN: FLUXION_CONFORMANCE does not name a folder with the cases of upstream's test suite.");
-        return;
-    };
-    check("upstream", &Corpus::folder(Path::new(&folder)));
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance/upstream");
+    let named = std::env::var_os("FLUXION_CONFORMANCE").map(PathBuf::from);
+    match named.or_else(|| beside.exists().then_some(beside)) {
+        Some(folder) => check("upstream", &Corpus::folder(&folder)),
+        // Not by a macro: what those print is shown of failed tests alone.
+        None => std::io::stderr().write_all(NOT_RUN).expect("there is a standard error"),
+    }
 }
+
+const NOT_RUN: &[u8] = b"NOT RUN: FLUXION_CONFORMANCE names no folder with the cases of upstream's test suite.\n";
 
 fn check(name: &str, corpus: &Corpus) {
     let failed = replay::all(corpus);

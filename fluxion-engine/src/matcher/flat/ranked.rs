@@ -15,7 +15,8 @@ use smallvec::SmallVec;
 use super::{Pick, Request, Shape};
 use crate::bits::Bits;
 use crate::graph::TypeId;
-use crate::pools::{ByFill, Cursor, FULL, Key, Ranked, Units};
+use crate::policy::ByFill;
+use crate::pools::{Cursor, FULL, Key, Ranked, Units};
 
 /// From so many slots per node on they are not dealt out one by one.
 const SLOTS_PER_NODE_MAX: u64 = 16;

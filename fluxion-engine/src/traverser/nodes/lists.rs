@@ -17,11 +17,11 @@ use super::search::Answer;
 use super::{NodeIndex, Plan};
 use crate::constraint::Constraint;
 use crate::graph::VertexId;
-use crate::traverser::choose::Gathered;
-use crate::traverser::policy::{Order, Policy};
+use crate::policy::{Order, Policy};
+use crate::traverser::choose::{Gathered, Group};
 use crate::traverser::request::Request;
 use crate::traverser::sort;
-use crate::traverser::walk::{Group, Walk};
+use crate::traverser::walk::Walk;
 
 /// Candidates of so many requests are kept, if they are not more than this together.
 const LISTS_MAX: usize = 8;

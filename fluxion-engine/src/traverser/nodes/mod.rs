@@ -30,8 +30,8 @@ use crate::bits::Bits;
 use crate::constraint::Constraint;
 use crate::graph::{ByVertex, Graph, TypeId, VertexId};
 use crate::maxima::Tree;
+use crate::policy::Policy;
 use crate::schedule::Schedule;
-use crate::traverser::Policy;
 
 /// Stands for a type that no node has.
 const NO_COLUMN: u8 = u8::MAX;

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, SHARED, UNTOUCHED};
 use crate::graph::{TypeId, VertexId};
-use crate::traverser::policy::{Order, Policy};
+use crate::policy::{Order, Policy};
 use crate::traverser::request::{Level, Levels, Request};
 use crate::traverser::walk::Window;
 

@@ -8,9 +8,9 @@ use super::plan::Form;
 use super::{NodeIndex, Plan};
 use crate::bits::Bits;
 use crate::graph::{TypeId, VertexId};
-use crate::traverser::choose::Gathered;
-use crate::traverser::policy::Order;
-use crate::traverser::walk::{Group, Walk};
+use crate::policy::Order;
+use crate::traverser::choose::{Gathered, Group};
+use crate::traverser::walk::Walk;
 
 /// So many nodes are looked up one by one.
 const FEW: usize = 16;

@@ -1,8 +1,12 @@
-//! Vertex types as small numbers.
+//! Vertices and their types as small numbers.
 
 use std::collections::HashMap;
 
 use crate::Error;
+
+/// Index of a vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VertexId(u32);
 
 /// A vertex type, interned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +17,25 @@ pub struct TypeId(u16);
 pub struct Types {
     names: Vec<Box<str>>,
     ids: HashMap<Box<str>, TypeId>,
+}
+
+impl VertexId {
+    /// No vertex.
+    pub(crate) const NONE: VertexId = VertexId(u32::MAX);
+
+    /// The vertex at an index, if that many can be told apart.
+    pub(crate) fn next(index: usize) -> Option<Self> {
+        u32::try_from(index).ok().map(VertexId).filter(|id| *id != VertexId::NONE)
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The vertex at an index that a graph handed out.
+    pub(crate) fn at(index: usize) -> Self {
+        VertexId(u32::try_from(index).expect("indices of vertices have 32 bits"))
+    }
 }
 
 impl TypeId {

@@ -1,7 +1,4 @@
-//! Match policies: a score for each vertex, and an order of scores.
-
-use crate::graph::{Graph, TypeId, VertexId};
-use crate::pools::ByFill;
+//! Match policies, by name.
 
 /// In which order vertices are taken, and how.
 ///
@@ -35,10 +32,14 @@ pub(crate) enum Order {
     Variation,
 }
 
-/// What a node adds to the scores below it, times its number.
-const NODE_FACTOR: i64 = 10_000;
-/// Performance classes end here.
-const PERF_CLASS_MAX: i64 = 9_999;
+/// Nodes in order of their fill; equally full ones by rank, the lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ByFill {
+    /// The fullest first.
+    Fullest,
+    /// The emptiest first.
+    Emptiest,
+}
 
 impl Policy {
     /// Whatever is found first.
@@ -136,27 +137,5 @@ impl Policy {
 
     pub(crate) fn stops_early(self) -> bool {
         self.stop_early
-    }
-
-    /// What a vertex adds to the scores of all below it; `None` where that cannot be counted.
-    pub(crate) fn factor(self, graph: &Graph, vertex: VertexId) -> Option<i64> {
-        if !self.node_centric || graph.kind(vertex) != TypeId::NODE {
-            return Some(0);
-        }
-        let id = graph.id(vertex);
-        if id < -1 {
-            return None;
-        }
-        let number = id.checked_add(2)?.checked_mul(NODE_FACTOR)?;
-        number.checked_add((graph.uniq_id(vertex) % NODE_FACTOR - 1).abs())
-    }
-
-    /// The score of a vertex whose requirements are met, given the factors above it. 0 or less: not qualified.
-    pub(crate) fn score(self, graph: &Graph, vertex: VertexId, prefix: i64) -> i64 {
-        if self.order == Order::Variation {
-            let class = graph.property(vertex, "perf_class").and_then(|value| value.parse::<i64>().ok());
-            return 1 + class.filter(|class| (0..=PERF_CLASS_MAX).contains(class)).unwrap_or(PERF_CLASS_MAX);
-        }
-        prefix.saturating_add(graph.id(vertex)).saturating_add(2)
     }
 }

@@ -1,4 +1,4 @@
-//! What a jobspec is written in, read: JSON or YAML as the same small tree.
+//! What jobspecs and constraints are written in, read: JSON or YAML as the same small tree.
 //!
 //! JSON goes through serde_json and borrows its strings from the text; YAML through the events of a YAML parser. Both keep the
 //! order of keys and notice keys that stand twice. A scalar keeps how it was written, since YAML's types are a matter of who
@@ -119,6 +119,12 @@ impl<'a> Node<'a> {
             _ => None,
         }
     }
+}
+
+/// What is wrong with the field `at`; in YAML also on which line.
+pub(crate) fn wrong(value: &Node<'_>, at: &str, what: &str) -> Error {
+    let line = if value.line == 0 { String::new() } else { format!(" (line {})", value.line) };
+    Error::invalid(format!("{at}: {what}{line}"))
 }
 
 /// As C's strtoull with base 0 reads it, without a minus and to the last character.

@@ -1,0 +1,117 @@
+//! The pools of the graph: rows for its nodes, columns for types ([`Pools`](crate::pools::Pools)).
+
+use super::{Graph, NewVertex, PropertySet, TextId, TypeId, VertexId, flag};
+use crate::Error;
+
+impl Graph {
+    /// Sets the size of a node's pool of a type, which is created if there is none.
+    pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<(), Error> {
+        let row = self.row(rank)?;
+        let node = self.pools.vertices()[row];
+        let type_id = self.types.intern(kind)?;
+        let pools: Vec<VertexId> = self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
+        if let Some(whole) = pools.iter().find(|id| !self.is_pool(**id)) {
+            return Err(Error::invalid(format!("vertex {}: is handed out whole, not a pool", self.path(*whole))));
+        }
+        if pools.is_empty() && size > 0 {
+            let vertex = NewVertex {
+                kind: type_id,
+                basename: self.texts.intern(kind),
+                name: None,
+                id: 0,
+                uniq_id: -1,
+                rank: self.rank(node),
+                size,
+                unit: TextId::EMPTY,
+                properties: PropertySet::NONE,
+                up: true,
+            };
+            let id = self.push(vertex)?;
+            self.hot[id.index()].flags |= flag::POOL;
+            self.link(node, id);
+        } else {
+            self.changes.revision += 1;
+            // Several pools of a type on one node count as one; the first then stands for all of them.
+            for (at, id) in pools.iter().enumerate() {
+                self.hot[id.index()].size = if at == 0 { size } else { 0 };
+            }
+        }
+        self.pools.set_size(row, type_id, size);
+        Ok(())
+    }
+
+    /// The row of a rank, or that there is none.
+    pub(crate) fn row(&self, rank: u32) -> Result<usize, Error> {
+        self.pools.position(rank).ok_or_else(|| Error::not_found(format!("rank {rank}: there is no such node")))
+    }
+
+    /// Rows and columns of the pools, for a graph that was just built.
+    pub(super) fn fill_pools(&mut self) -> Result<(), Error> {
+        for vertex in self.vertices() {
+            self.enter_row(vertex)?;
+        }
+        if self.has_pool_types() {
+            for vertex in self.vertices() {
+                self.enter_pool(vertex)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a node its row.
+    pub(super) fn enter_row(&mut self, vertex: VertexId) -> Result<(), Error> {
+        let Some(rank) = u32::try_from(self.rank(vertex)).ok().filter(|_| self.is_node(vertex)) else { return Ok(()) };
+        if self.pools.position(rank).is_none() {
+            let up = self.is_up(vertex);
+            self.pools.insert_row(rank, vertex, up);
+        } else if self.has_pool_types() {
+            return Err(Error::invalid(format!("graph: vertex {}: another node has its rank", self.path(vertex))));
+        }
+        Ok(())
+    }
+
+    /// Gives a pool its place in the column.
+    pub(super) fn enter_pool(&mut self, vertex: VertexId) -> Result<(), Error> {
+        let Some(parent) = self.parent(vertex) else { return Ok(()) };
+        if !self.is_pool_below(self.kind_name(vertex), self.kind(parent)) {
+            return Ok(());
+        }
+        let wrong = |what: &str| Err(Error::invalid(format!("graph: vertex {}: {what}", self.path(vertex))));
+        let Some(row) = self.position_of(parent).filter(|_| self.is_node(parent)) else {
+            return wrong("a pool must lie directly below a node that has a rank");
+        };
+        if !self.children(vertex).is_empty() {
+            return wrong("a pool holds no other vertices");
+        }
+        self.hot[vertex.index()].flags |= flag::POOL;
+        let kind = self.kind(vertex);
+        let size = self.pools.size(row, kind).saturating_add(self.size(vertex));
+        self.pools.set_size(row, kind, size);
+        Ok(())
+    }
+
+    pub(super) fn is_pool_below(&self, kind: &str, parent: TypeId) -> bool {
+        self.pool_types.names.iter().any(|name| **name == *kind)
+            || self.pool_types.all_of_nodes && parent == TypeId::NODE
+    }
+
+    pub(super) fn drop_pool(&mut self, id: VertexId) {
+        let Some(row) = self.parent(id).and_then(|parent| self.position_of(parent)) else { return };
+        let kind = self.kind(id);
+        let size = self.pools.size(row, kind).saturating_sub(self.size(id));
+        self.pools.set_size(row, kind, size);
+    }
+
+    pub(super) fn refresh_up(&mut self, node: VertexId) {
+        let up = self.is_up(node);
+        if let Some(at) = self.position_of(node) {
+            self.pools.set_up(at, up);
+        }
+    }
+
+    /// The row of a node in the pools' columns.
+    pub(crate) fn position_of(&self, node: VertexId) -> Option<usize> {
+        let at = self.pools.position(u32::try_from(self.rank(node)).ok()?)?;
+        (self.pools.vertices()[at] == node).then_some(at)
+    }
+}

@@ -120,9 +120,8 @@ impl Traversal<'_> {
         Err(last)
     }
 
-    /// Whether there are nodes enough to be worth a walk. `far`: at the end of the
-    /// window, not now; `status_ignored`: also those
-    /// that are down.
+    /// Whether there are nodes enough to be worth a walk. `far`: at the end of the window, not now; `status_ignored`: also
+    /// those that are down.
     pub(crate) fn feasible(&self, request: &Request, far: bool, status_ignored: bool) -> bool {
         let target = i64::try_from(request.nodes()).unwrap_or(i64::MAX);
         let Some(constraint) = &request.constraint else { return target <= self.nodes_up };

@@ -29,7 +29,7 @@ const HANDED_OUT_MAX: usize = 6;
 /// A place of a context, and what is known of it.
 struct Place {
     ctx: *mut reapi_cli_ctx_t,
-    /// A grant could not be written: it stays taken, and no job has it.
+    /// Something stays taken that no job has: a grant that could not be written, a part of two jobs of one id.
     has_lost: bool,
 }
 
@@ -155,6 +155,15 @@ impl Calls<'_> {
             all.push(format!("{rc} {:?}", copied(text)));
         }
         Some(all)
+    }
+
+    /// Whether a job of this id is, or was, in a context.
+    fn is_known(&self, at: usize, id: u64) -> bool {
+        let (mut mode, mut reserved, mut start, mut ov) = (ptr::null_mut(), false, 0, 0.0);
+        let ctx = self.places[at].ctx;
+        // SAFETY: NULL or a live context, places for the answer.
+        let rc = unsafe { (self.table.info)(ctx, id, &raw mut mode, &raw mut reserved, &raw mut start, &raw mut ov) };
+        rc == 0 && copied(mode).is_some()
     }
 
     fn put(&mut self, at: usize, place: Option<Place>) {

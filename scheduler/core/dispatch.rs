@@ -232,8 +232,9 @@ impl Core {
         if let Some(job) = self.jobs.get_mut(&id)
             && let Some(seat) = seat.and_then(|at| job.seats.get_mut(at))
         {
-            seat.node = Arc::clone(node);
             job.version += 1;
+            seat.node = Arc::clone(node);
+            seat.version = job.version;
         }
     }
 

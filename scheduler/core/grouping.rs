@@ -8,7 +8,7 @@ use fluxqueue_api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::job::{Identity, Job, Member, Style};
-use crate::workload::{Controller, ObjectKey, OwnerKind, Pod, Time, Uid};
+use crate::workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 /// What a pod is a part of.
 #[derive(Debug)]
@@ -70,12 +70,17 @@ pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>,
         Some(_) => owner,
         None => return Some(alone()),
     };
+    Some(of_maker(top).unwrap_or_else(alone))
+}
+
+/// What the pods of an object are a part of; `None` for objects of other kinds than those that Kubernetes itself has for that.
+pub(super) fn of_maker(top: &Owner) -> Option<Belonging> {
     let (kind, style) = match top.kind {
         OwnerKind::Job => (WorkloadType::Job, Style::Gang),
         OwnerKind::Deployment => (WorkloadType::Deployment, Style::Elastic),
         OwnerKind::ReplicaSet => (WorkloadType::ReplicaSet, Style::Elastic),
         OwnerKind::StatefulSet => (WorkloadType::StatefulSet, Style::Elastic),
-        OwnerKind::Other(_) => return Some(alone()),
+        OwnerKind::Other(_) => return None,
     };
     Some(Belonging {
         identity: Identity::Controller(Arc::clone(&top.uid)),

@@ -189,7 +189,8 @@ impl Core {
             self.drop_claim(stand_in.claim);
         }
         self.list(&pod);
-        let Some(belonging) = grouping::belonging(&pod, &self.controllers, orphan) else {
+        let left_behind = if orphan { self.left_behind(&pod) } else { None };
+        let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.controllers, orphan)) else {
             let until = self.now.plus_millis(PARKED_MILLIS);
             let uid = Arc::clone(&pod.id.uid);
             self.wake(Timer::Parked(Arc::clone(&uid)), until);
@@ -242,6 +243,16 @@ impl Core {
             self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
         }
         self.touched.insert(id);
+    }
+
+    /// The job of a pod whose maker is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
+    /// until then it is no job of its own that could start though the other was held, or had its time.
+    fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
+        let owner =
+            pod.owner.as_ref().filter(|owner| pod.group.is_none() && !self.controllers.contains_key(&owner.uid))?;
+        let belonging = grouping::of_maker(owner)?;
+        let key = self.record_key(pod, &belonging);
+        (self.by_identity.contains_key(&belonging.identity) || self.records.contains_key(&key)).then_some(belonging)
     }
 
     fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
@@ -468,9 +479,10 @@ impl Core {
             && let Some(seat) = job.seats.get_mut(seat)
             && seat.node != node
         {
-            // It is where it is: the record follows.
-            seat.node = node;
+            // It is where it is: the record follows, and whoever has the seat after it waits for that.
             job.version += 1;
+            seat.node = node;
+            seat.version = job.version;
         }
         match before {
             Stage::Bound => {}

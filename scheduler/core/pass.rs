@@ -108,7 +108,9 @@ impl Core {
         let mut walk = Walk::default();
         let mut waiting = 0;
         for ask in asks {
-            let known = if full { None } else { self.queue.get(&ask).and_then(|memo| memo.verdict.clone()) };
+            // What was given for ever in this very pass may make one hopeless that could start one day.
+            let stale = full || self.ledger.hardened != seen.1;
+            let known = if stale { None } else { self.queue.get(&ask).and_then(|memo| memo.verdict.clone()) };
             let tried = known.map_or_else(|| self.attempt(&ask, &mut walk), Try::Not);
             match tried {
                 Try::Placed => {}
@@ -119,7 +121,7 @@ impl Core {
                 }
             }
         }
-        self.seen = (self.ledger.freed, self.ledger.hardened);
+        self.seen = (seen.0, self.ledger.hardened);
         self.note_positions(&walk.positions);
     }
 

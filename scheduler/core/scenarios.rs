@@ -389,6 +389,61 @@ fn work_without_an_end_is_passed_by() {
 }
 
 #[test]
+fn a_seat_that_somebody_else_has_moved_is_written_before_it_is_passed_on() {
+    let mut world = World::new(&[("a", 4), ("b", 4)]);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 4))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("a"), Some("a")));
+    world.change("p0", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    world.submit(of_job(pod("p2", 1), "j"));
+    for action in world.step() {
+        if !matches!(action.kind, ActionKind::Bind { .. }) {
+            world.carry_out(action);
+            continue;
+        }
+        // It comes too late.
+        world.change("p2", |pod| pod.node = Some(Arc::from("b")));
+        world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::BoundElsewhere(Arc::from("b")))));
+    }
+    let mut unanswered = world.step();
+    world.change("p2", |pod| pod.phase = Phase::Succeeded);
+    world.submit(of_job(pod("p3", 1), "j"));
+    unanswered.extend(world.step());
+    assert_eq!(binds(&unanswered), 0, "the placement that is written does not say so yet");
+    for action in unanswered {
+        world.carry_out(action);
+    }
+    world.settle();
+    assert_eq!(world.node_of("p3"), Some("b"));
+    let record = world.record("j").status.as_ref().expect("a status");
+    assert_eq!(planned(&record.placement), ["b", "a"]);
+}
+
+#[test]
+fn nobody_waits_behind_a_job_that_a_service_has_just_made_hopeless() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("runs", 2));
+    world.settle();
+    world.submit(pod("large", 4));
+    world.submit(pod("small", 1));
+    world.settle();
+    assert_eq!(world.blocked("small").0, "QueuedBehind", "large could start once what runs has ended");
+    let mut service = pod("service", 1);
+    service.lifetime = Lifetime::Endless;
+    service.priority = 5;
+    world.submit(service);
+    world.settle();
+    assert_eq!(
+        (world.node_of("service"), world.node_of("large"), world.node_of("small")),
+        (Some("a"), None, Some("a"))
+    );
+}
+
+#[test]
 fn an_answer_that_got_lost_is_asked_for_on_the_same_node() {
     let mut world = World::new(&[("a", 4), ("b", 4)]);
     world.submit(pod("p", 1));
@@ -580,6 +635,29 @@ fn a_pod_waits_for_the_news_of_its_job_and_not_for_ever() {
     world.pass_seconds(31);
     world.settle();
     assert_eq!(world.node_of("orphan"), Some("a"));
+}
+
+#[test]
+fn pods_that_their_job_has_left_behind_stay_with_its_flux_job() {
+    let mut world = World::new(&[("a", 2)]);
+    world.submit(pod("runs", 1));
+    world.settle();
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    world.edit("j", |spec| spec.hold = true);
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Held));
+    // The Job is deleted, and its pods and its FluxJob are not yet, when a new process begins.
+    world.restart();
+    world.list(&[("a", 2)], &[]);
+    world.settle();
+    world.pass_seconds(31);
+    world.settle();
+    assert_eq!(world.bound(), 1, "a pod of a held job has started as if it were one of its own");
+    assert_eq!(world.records.len(), 2);
 }
 
 #[test]

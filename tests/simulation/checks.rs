@@ -156,12 +156,14 @@ fn judge_placement(
     let stored = jobs::records(&unit, &server.flux_jobs);
     // A record that somebody deleted still counts until the core has been told.
     let mut records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
-    records.retain(|job| !has_ended(job));
+    records.retain(|job| !has_ended(view, job));
     let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
     let sent = |it: &Arc<Pod>| view.node_of(it).is_some() || view.ungated.contains(&it.id.uid);
-    let begun = view.pods.values().filter(of_unit).any(sent);
+    // It may have lost that one since: then its record says that it runs.
+    let runs = |job: &&Arc<FluxJob>| job.status.as_ref().is_some_and(|status| status.start_time.is_some());
+    let begun = view.pods.values().filter(of_unit).any(sent) || records.iter().any(runs);
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {
         return Ok(());
@@ -255,8 +257,13 @@ fn queues_as_one(spec: &FluxJobSpec) -> bool {
     matches!(spec.workload_type, WorkloadType::Pod | WorkloadType::Job | WorkloadType::Group)
 }
 
-fn has_ended(job: &FluxJob) -> bool {
-    job.status.as_ref().is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
+/// As the server has it, or as the core has said, which may not have been written.
+fn has_ended(view: &View, job: &FluxJob) -> bool {
+    let said = job.metadata.uid.as_deref().is_some_and(|uid| view.ended.contains(uid));
+    said || job
+        .status
+        .as_ref()
+        .is_some_and(|status| matches!(status.state, Some(JobState::Completed | JobState::Failed)))
 }
 
 /// Whoever has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.)

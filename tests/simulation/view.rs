@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxqueue::cluster::Node;
 use fluxqueue::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue::workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
-use fluxqueue_api::{FluxJob, PlacementRange};
+use fluxqueue_api::{FluxJob, JobState, PlacementRange};
 
 use crate::server::flux_job_key;
 
@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(crate) shown: BTreeSet<ActionId>,
     /// Placements by uid of the `FluxJob` that the core was told are stored.
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
+    /// `FluxJob`s of which the core has said that they have ended, whether that was written or not.
+    pub(crate) ended: BTreeSet<Uid>,
     /// Bindings of pods that the core has not been told are bound.
     pub(crate) bindings: BTreeMap<Uid, Binding>,
     /// Actions whose outcome the core has not heard.
@@ -142,6 +144,11 @@ impl View {
         if let ActionKind::Bind { pod, node } = &action.kind {
             let binding = Binding { node: Arc::clone(node), state: BindingState::Open };
             self.bindings.insert(Arc::clone(&pod.uid), binding);
+        }
+        if let ActionKind::WriteStatus { job, status, .. } = &action.kind
+            && matches!(status.state, Some(JobState::Completed | JobState::Failed))
+        {
+            self.ended.insert(Arc::clone(&job.uid));
         }
         if !matches!(action.kind, ActionKind::Note(_)) {
             self.open.insert(action.id, action.kind.clone());

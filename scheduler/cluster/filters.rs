@@ -8,10 +8,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::constraints::{
+use super::{Node, Taint};
+use crate::workload::ResourceName;
+use crate::workload::constraints::{
     AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
 };
-use super::{Node, ResourceName, Taint};
 
 /// Why a node does not take a pod. [`Rejection::reason`] is what kube-scheduler says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

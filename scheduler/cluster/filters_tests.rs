@@ -1,7 +1,7 @@
 //! Tests of the filters by hand; `workload/golden.rs` has them against kube-scheduler's own.
 
 use super::*;
-use crate::cluster::Resources;
+use crate::workload::Resources;
 
 fn node() -> Node {
     Node {

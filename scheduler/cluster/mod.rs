@@ -1,19 +1,16 @@
 //! What there is: nodes, what is used of them, and who may go where.
 
-pub mod constraints;
 pub mod filters;
 mod node;
-mod resources;
 pub mod summary;
 mod view;
 
 pub use node::InvalidAmount;
-pub use resources::{ResourceName, Resources};
 pub use view::{Class, Cluster, NodeChange};
 
 use std::sync::Arc;
 
-use crate::workload::NodeName;
+use crate::workload::{NodeName, Resources};
 
 /// A node, reduced to what placement depends on.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node as KubeNode;
 
-use super::{Node, Resources, Taint};
+use super::{Node, Taint};
 use crate::workload::metadata::{name_and_uid, sorted};
-use crate::workload::{InvalidObject, quantity};
+use crate::workload::{InvalidObject, Resources, quantity};
 
 /// An amount in a node's `status.allocatable` that cannot be read. The node has none of it until that is repaired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

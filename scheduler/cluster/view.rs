@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::constraints::{AntiAffinityTerm, Constraints, HostPort};
+use super::Node;
 use super::filters::{self, Rejection};
-use super::{Node, Resources};
 use crate::fluxion::{Rank, RankSet};
-use crate::workload::{NodeName, Pod, Shape};
+use crate::workload::constraints::{AntiAffinityTerm, Constraints, HostPort};
+use crate::workload::{NodeName, Pod, Resources, Shape};
 
 /// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
 const CLASSES_MAX: usize = 2048;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::WorkloadType;
-use fluxqueue_api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::job::{Identity, Job, Member, Style};
@@ -201,12 +200,4 @@ pub(super) fn wants(made_by: &Controller, succeeded_seen: u32) -> u32 {
         }
         None => made_by.wants,
     }
-}
-
-/// The labels of the FluxJob of a job.
-pub(super) fn record_labels(kind: WorkloadType) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (names::MANAGED_BY.0.to_owned(), names::MANAGED_BY.1.to_owned()),
-        (names::WORKLOAD_KIND.to_owned(), kind.suffix().to_owned()),
-    ])
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::grouping::{self, Belonging};
 use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Member, Stage, Style};
 use super::ledger::{Claim, valid};
-use super::record::Record;
+use super::stored::Record;
 use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::End;

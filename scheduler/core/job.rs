@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
 use super::ledger::Claim;
-use super::record::Record;
+use super::stored::Record;
 use crate::queue::{Ask, JobId};
 use crate::workload::{NodeName, ObjectKey, Pod, Time, Uid};
 

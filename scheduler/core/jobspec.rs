@@ -8,6 +8,11 @@ use serde_json::{Value, json};
 
 use crate::workload::Shape;
 
+/// The name of a role.
+pub(super) fn role_name(at: usize) -> String {
+    format!("role-{at}")
+}
+
 /// A jobspec of these roles. `seconds` is the walltime, 0 for none.
 pub(super) fn canonical(namespace: &str, name: &str, roles: &[(&Arc<Shape>, usize)], seconds: i32) -> String {
     let slots: Vec<Value> = roles
@@ -16,11 +21,11 @@ pub(super) fn canonical(namespace: &str, name: &str, roles: &[(&Arc<Shape>, usiz
         .map(|(at, (shape, count))| {
             let with: Vec<Value> =
                 shape.requests.iter().map(|(resource, amount)| json!({"type": &**resource, "count": amount})).collect();
-            json!({"type": "slot", "count": count, "label": super::record::role_name(at), "with": with})
+            json!({"type": "slot", "count": count, "label": role_name(at), "with": with})
         })
         .collect();
     let tasks: Vec<Value> = (0..roles.len())
-        .map(|at| json!({"command": [namespace, name], "slot": super::record::role_name(at), "count": {"per_slot": 1}}))
+        .map(|at| json!({"command": [namespace, name], "slot": role_name(at), "count": {"per_slot": 1}}))
         .collect();
     json!({
         "version": 1,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::cluster::{Cluster, Node, NodeChange, Resources};
+use crate::cluster::{Cluster, Node, NodeChange};
 use crate::fluxion::{End, Explanation, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape};
-use crate::workload::{Lifetime, NodeName, Pod, Shape, Time};
+use crate::workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
 const REMOVED_MAX: usize = 10_000;

@@ -29,6 +29,7 @@ pub mod report;
 #[cfg(test)]
 mod scenarios;
 mod settings;
+mod stored;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};

@@ -1,94 +1,20 @@
-//! The FluxJob of a job: what is written into it, and how far the writing has come.
-//!
-//! At most one write per FluxJob is on its way. What changes in the meantime is written with the next one, so the
-//! backlog is bounded by the number of jobs.
+//! The FluxJob of a job: what is written into it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
-use fluxqueue_api::{BlockedBy, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Role, names};
+use fluxqueue_api::{
+    BlockedBy, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Role, WorkloadType, names,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 
-use super::ActionId;
 use super::job::{End, Job, Member};
-use super::{grouping, jobspec};
-use crate::cluster::Resources;
-use crate::workload::{Lifetime, Shape, Time, Uid};
-
-/// How far the writing of a FluxJob has come.
-#[derive(Debug, Default)]
-pub(super) struct Record {
-    pub stored: Stored,
-    /// Spec fields that people may change, as the API server has them.
-    pub edits: Edits,
-    /// The status as the API server has it, as far as we know.
-    pub status: Option<FluxJobStatus>,
-    pub generation: Option<i64>,
-    /// The FluxJob of this uid is gone: late news of it are no news.
-    pub gone: Option<Uid>,
-    /// Not before this, after a failure.
-    pub retry_at: Time,
-    pub attempts: u32,
-}
-
-/// Where the FluxJob is.
-#[derive(Debug, Default, Clone, PartialEq)]
-pub(super) enum Stored {
-    /// Not there.
-    #[default]
-    Absent,
-    /// Being created.
-    Creating(ActionId),
-    /// An object of the name is there, which has not been seen yet: it comes with the watch.
-    Unseen,
-    /// There.
-    Present { uid: Uid },
-    /// There, and a status is on its way with this version of the placement.
-    Writing { uid: Uid, action: ActionId, version: u64, status: Box<FluxJobStatus> },
-    /// Being deleted.
-    Deleting { uid: Uid, action: ActionId },
-    /// Deleted on purpose: it is not made again.
-    Deleted,
-}
-
-/// What people may change in a FluxJob's spec.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Edits {
-    pub priority: Option<i32>,
-    pub hold: bool,
-    /// Seconds; 0 is none.
-    pub duration: Option<i32>,
-    pub queue: Option<String>,
-}
-
-impl Record {
-    pub(super) fn uid(&self) -> Option<&Uid> {
-        match &self.stored {
-            Stored::Present { uid } | Stored::Writing { uid, .. } | Stored::Deleting { uid, .. } => Some(uid),
-            _ => None,
-        }
-    }
-}
-
-impl Edits {
-    /// Reads them from an object. A spec of the first generation is as we wrote it.
-    pub(super) fn of(object: &FluxJob) -> Self {
-        let spec = &object.spec;
-        if object.metadata.generation.unwrap_or(1) <= 1 {
-            return Edits { queue: spec.queue.clone(), hold: spec.hold, ..Edits::default() };
-        }
-        Edits {
-            priority: Some(spec.priority),
-            hold: spec.hold,
-            duration: Some(spec.duration),
-            queue: spec.queue.clone(),
-        }
-    }
-}
+use super::jobspec;
+use crate::workload::{Lifetime, Resources, Shape, Time};
 
 /// A job as its record shows it: what [`Job`] itself does not know.
 pub(super) struct Snapshot<'a> {
@@ -118,11 +44,6 @@ pub(super) fn roles<'a>(members: &[&'a Member]) -> Vec<(&'a Arc<Shape>, usize)> 
     roles
 }
 
-/// The name of a role.
-pub(super) fn role_name(at: usize) -> String {
-    format!("role-{at}")
-}
-
 impl Snapshot<'_> {
     /// The FluxJob, without its status.
     pub(super) fn object(&self) -> FluxJob {
@@ -147,7 +68,7 @@ impl Snapshot<'_> {
                 .iter()
                 .enumerate()
                 .map(|(at, (shape, count))| Role {
-                    name: role_name(at),
+                    name: jobspec::role_name(at),
                     count: i32::try_from(*count).unwrap_or(i32::MAX),
                     min: if job.writes_ahead() { i32::try_from(*count).unwrap_or(i32::MAX) } else { 1 },
                     requests: quantities(&shape.requests),
@@ -162,7 +83,7 @@ impl Snapshot<'_> {
             metadata: ObjectMeta {
                 name: Some(job.key.name.to_string()),
                 namespace: Some(job.key.namespace.to_string()),
-                labels: Some(grouping::record_labels(job.kind)),
+                labels: Some(labels(job.kind)),
                 annotations: Some(BTreeMap::from([(names::WORKLOAD_UID.to_owned(), job.workload_uid.to_string())])),
                 owner_references: (!job.owners.is_empty()).then(|| job.owners.clone()),
                 ..ObjectMeta::default()
@@ -216,7 +137,7 @@ impl Snapshot<'_> {
         for seat in &self.job.seats {
             by_role.entry(seat.role).or_default().push(&seat.node);
         }
-        by_role.iter().flat_map(|(role, nodes)| compress(&role_name(*role), nodes)).collect()
+        by_role.iter().flat_map(|(role, nodes)| compress(&jobspec::role_name(*role), nodes)).collect()
     }
 
     fn conditions(&self, bound: usize, written: &[Condition]) -> Vec<Condition> {
@@ -362,4 +283,12 @@ pub(super) fn micro_time(at: Time) -> MicroTime {
 /// The instant of a MicroTime.
 pub(super) fn time_of(at: &MicroTime) -> Time {
     Time(at.0.as_microsecond())
+}
+
+/// The labels of the FluxJob of a job.
+fn labels(kind: WorkloadType) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (names::MANAGED_BY.0.to_owned(), names::MANAGED_BY.1.to_owned()),
+        (names::WORKLOAD_KIND.to_owned(), kind.suffix().to_owned()),
+    ])
 }

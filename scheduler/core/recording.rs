@@ -7,7 +7,8 @@ use fluxqueue_api::{FluxJob, JobState, names, placement};
 
 use super::grouping::Belonging;
 use super::job::{End, Identity, Job, Seat, Seating, Stage, Style};
-use super::record::{self, Edits, Snapshot, Stored, time_of};
+use super::record::{self, Snapshot, time_of};
+use super::stored::{Edits, Stored};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
 use crate::workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Time, Uid};

@@ -10,10 +10,11 @@ use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, placement};
 use fluxion_sys::FunctionTable;
 
 use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, WriteOutcome};
-use crate::cluster::constraints::Constraints;
-use crate::cluster::{Node, Resources};
+use crate::cluster::Node;
+use crate::workload::constraints::Constraints;
 use crate::workload::{
-    Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Shape, Time, Unsupported,
+    Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape, Time,
+    Unsupported,
 };
 
 /// Other libraries than the built-in one.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Placement, Rank, RankSet, Request, SlotsAt, rankset};
-use crate::cluster::Resources;
+use crate::workload::Resources;
 
 /// Why a request does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -6,7 +6,7 @@ use super::answer::{Explanation, NodeUsage};
 use super::pools::PoolGraph;
 use super::vertices::VertexGraph;
 use super::{End, Forecast, GraphError, Placement, Policy, Rank, RankSet, Request};
-use crate::cluster::Resources;
+use crate::workload::Resources;
 
 /// A resource graph of nodes. Calls that fail change nothing.
 ///

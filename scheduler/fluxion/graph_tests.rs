@@ -3,8 +3,7 @@
 use fluxion_sys::FunctionTable;
 
 use super::{End, Forecast, Graph, Policy, Rank, Request, SlotShape, SlotsAt};
-use crate::cluster::Resources;
-use crate::workload::Lifetime;
+use crate::workload::{Lifetime, Resources};
 
 const POD: &str = "worker";
 

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{End, Rank, RankSet, Request};
-use crate::cluster::Resources;
-use crate::workload::Lifetime;
+use crate::workload::{Lifetime, Resources};
 
 /// Path of the root, and of the nodes below it.
 const ROOT: &str = "/cluster0";

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use fluxion_sys::FunctionTable;
-//! use fluxqueue::cluster::Resources;
+//! use fluxqueue::workload::Resources;
 //! use fluxqueue::fluxion::{Graph, Policy, Request, SlotShape};
 //!
 //! let mut graph = Graph::new(FunctionTable::builtin(), Policy::Lonode)?;
@@ -39,8 +39,7 @@ use std::ffi::c_int;
 
 use fluxion_sys::errno;
 
-use crate::cluster::Resources;
-use crate::workload::Lifetime;
+use crate::workload::{Lifetime, Resources};
 
 /// What stands for a node in the graph. Never reused for another node while the graph knows the first.
 pub type Rank = u32;

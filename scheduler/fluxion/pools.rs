@@ -11,7 +11,7 @@ use fluxion_sys::{
 use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take};
 use super::{End, Forecast, GraphError, Placement, Policy, Rank, RankSet, Request, json};
-use crate::cluster::Resources;
+use crate::workload::Resources;
 
 /// A resource graph of nodes with pools. Calls that fail change nothing.
 #[derive(Debug)]

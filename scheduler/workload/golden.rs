@@ -10,9 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 
 use super::{Pod, ShapeInterner, constraints, metadata, quantity};
-use crate::cluster::constraints::{AntiAffinityTerm, NamespaceScope};
+use crate::cluster::Node;
 use crate::cluster::filters::{admit, preference};
-use crate::cluster::{Node, Resources};
+use crate::workload::Resources;
+use crate::workload::constraints::{AntiAffinityTerm, NamespaceScope};
 
 #[derive(Deserialize)]
 struct Cases {

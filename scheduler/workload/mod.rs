@@ -3,7 +3,7 @@
 //! The types here are small, owned and comparable; conversion from Kubernetes objects lives in the submodules and is
 //! pure. What belongs together (a gang, an elastic set) is decided by the core from these facts, not here.
 
-mod constraints;
+pub mod constraints;
 mod controller;
 #[cfg(test)]
 mod golden;
@@ -12,18 +12,20 @@ pub mod metadata;
 mod pod;
 pub mod quantity;
 pub mod requests;
+mod resources;
 mod shape;
 mod unsupported;
 pub mod walltime;
 
 pub use group::GROUP_SIZE_MAX;
 pub use metadata::InvalidObject;
+pub use resources::{ResourceName, Resources};
 pub use shape::{SHAPES_MAX, ShapeInterner};
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cluster::{Resources, constraints::Constraints};
+use constraints::Constraints;
 
 /// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always told the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

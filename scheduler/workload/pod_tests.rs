@@ -247,7 +247,7 @@ fn host_ports_are_those_of_running_containers_with_defaults() {
 
 #[test]
 fn malformed_requirements_are_unknown_and_so_match_nothing() {
-    use crate::cluster::constraints::Operator::{self, Exists, Gt, In, NotIn, Unknown};
+    use crate::workload::constraints::Operator::{self, Exists, Gt, In, NotIn, Unknown};
     let operator = |list: &str, operator: &str, values: &[&str]| -> Operator {
         let term = json!({list: [{"key": "k", "operator": operator, "values": values}]});
         let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
@@ -283,7 +283,7 @@ fn malformed_requirements_are_unknown_and_so_match_nothing() {
 
 #[test]
 fn anti_affinity_applies_to_the_named_namespaces_its_own_or_all() {
-    use crate::cluster::constraints::NamespaceScope;
+    use crate::workload::constraints::NamespaceScope;
     let scope = |term: Value| {
         let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
         pod(&json!({"spec": {"affinity": affinity}})).shape.constraints.repels[0].namespaces.clone()

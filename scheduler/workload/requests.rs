@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as KubeQuantity;
 
 use super::Unsupported;
 use super::quantity::{Quantity, QuantityError};
-use crate::cluster::Resources;
+use crate::workload::Resources;
 
 /// What a pod takes, and what could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -81,7 +81,7 @@ impl Default for ShapeInterner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::constraints::Constraints;
+    use crate::workload::constraints::Constraints;
 
     fn shape(cpu: u64) -> Shape {
         Shape { requests: [("cpu", cpu)].into_iter().collect(), constraints: Constraints::default() }

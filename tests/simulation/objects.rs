@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use fluxqueue::cluster::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
-use fluxqueue::cluster::{Node, Resources};
-use fluxqueue::workload::{GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Shape, Time, Unsupported};
+use fluxqueue::cluster::Node;
+use fluxqueue::workload::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
+use fluxqueue::workload::{
+    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Resources, Shape, Time, Unsupported,
+};
 
 use crate::rng::Rng;
 

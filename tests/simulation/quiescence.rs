@@ -210,7 +210,7 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
     for node in &nodes {
         let mut shape = fluxqueue::workload::Shape {
             requests: node.allocatable.clone(),
-            constraints: fluxqueue::cluster::constraints::Constraints::default(),
+            constraints: fluxqueue::workload::constraints::Constraints::default(),
         };
         shape.constraints.node_selector.push((Arc::from(crate::objects::HOST), Arc::clone(&node.name)));
         let template = Template {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::cluster::Resources;
+use crate::workload::Resources;
 
 /// A vertex of memory stands for so many bytes.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;

@@ -33,7 +33,7 @@ use fluxion_sys::{FunctionTable, errno};
 use super::answer::{NodeUsage, PoolUsage};
 use super::context::{Context, lacks};
 use super::{End, GraphError, Policy, Rank, json};
-use crate::cluster::Resources;
+use crate::workload::Resources;
 use node::{Claim, Node};
 pub(crate) use room::NOT_A_VERTEX;
 use room::Nodes;

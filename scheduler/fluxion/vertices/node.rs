@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::kinds;
-use crate::cluster::Resources;
 use crate::fluxion::End;
+use crate::workload::Resources;
 
 /// Slots of one label that a job has on a node.
 #[derive(Debug)]

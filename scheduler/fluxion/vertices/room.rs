@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::kinds;
 use super::node::{Node, When};
-use crate::cluster::{ResourceName, Resources};
 use crate::fluxion::{Forecast, GraphError, PoolSupply, Rank, RankSet, Request, ShapeReport, Supply};
+use crate::workload::{ResourceName, Resources};
 use fluxion_sys::errno;
 
 /// Why a resource cannot be asked for.

@@ -6,8 +6,8 @@ use fluxion_sys::{errno, match_op};
 
 use super::node::Node;
 use super::{NODES_PER_DOCUMENT, VertexGraph, empty, kinds};
-use crate::cluster::Resources;
 use crate::fluxion::{GraphError, Rank, RankSet, Request, SlotShape, answer, json};
+use crate::workload::Resources;
 
 /// Where one shape went, as one job of the library.
 pub(super) struct Booked {

@@ -7,9 +7,8 @@ use std::ffi::{c_char, c_int};
 use fluxion_sys::{FunctionTable, errno, match_op_t, reapi_cli_ctx_t};
 use proptest::prelude::*;
 
-use crate::cluster::Resources;
 use crate::fluxion::{End, Forecast, Graph, Policy, Rank, RankSet, Request, SlotShape, SlotsAt};
-use crate::workload::Lifetime;
+use crate::workload::{Lifetime, Resources};
 
 const GIB: u64 = 1 << 30;
 

@@ -1,6 +1,10 @@
 //! Which nodes a pod may use, and which it prefers: the parts of a pod's spec that kube-scheduler's filters read.
 
+mod read;
+
 use std::sync::Arc;
+
+pub(super) use read::of_spec;
 
 /// Everything in a pod that restricts or ranks nodes, apart from its requests.
 ///

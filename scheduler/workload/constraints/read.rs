@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::metadata::sorted;
-use crate::cluster::constraints::{
+use super::{
     AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
 };
+use crate::workload::metadata::sorted;
 
 /// The constraints of a pod of `namespace`.
-pub(super) fn of_spec(spec: &PodSpec, namespace: &Arc<str>) -> Constraints {
+pub(in crate::workload) fn of_spec(spec: &PodSpec, namespace: &Arc<str>) -> Constraints {
     let node_affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
     let preferred = node_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());

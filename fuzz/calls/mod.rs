@@ -140,7 +140,8 @@ impl Calls<'_> {
                 }
                 return None;
             }
-            all.push(copied(text).unwrap_or_default());
+            // Something was left out of a shorthand once: that is said ever after, also if that could not be written.
+            all.push(copied(text).unwrap_or_default().replace(r#","writer":"fluxion:jgf_shorthand""#, ""));
         }
         for id in self.jobs.iter().copied().chain([1, 2, 3]) {
             let (mut mode, mut reserved, mut start, mut ov) = (ptr::null_mut(), false, 0, 0.0);

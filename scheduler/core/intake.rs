@@ -52,6 +52,14 @@ impl Core {
         for uid in self.by_node.get(name).cloned().unwrap_or_default() {
             self.settle(&uid);
         }
+        // Bindings go by name: those that were sent to another node of this name may take effect on this one.
+        for member in self.members.values_mut() {
+            let sent = member.claim.take_if(|claim| claim.node == *name && !valid(&self.cluster, claim));
+            if let Some(sent) = sent {
+                let namespace = &member.pod.id.key.namespace;
+                member.claim = self.ledger.force(&mut self.cluster, name, namespace, &sent.shape, sent.end);
+            }
+        }
     }
 
     /// What was claimed on a node is gone with it. Its pods are removed by others in time.
@@ -62,13 +70,19 @@ impl Core {
                 foreign.claim = None;
             }
         }
-        let mut lost = Vec::new();
+        let (mut lost, now) = (Vec::new(), self.now);
         for (uid, member) in &mut self.members {
             if member.claim.as_ref().is_none_or(|claim| claim.node != *name) {
                 continue;
             }
-            member.claim = None;
             self.touched.insert(member.job);
+            let in_doubt = member.maybe_bound && member.doubt_until > now;
+            let sent = in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
+            if sent && member.pod.node.is_none() {
+                // The claim says where to, in case that a node of the name comes.
+                continue;
+            }
+            member.claim = None;
             if matches!(member.stage, Stage::Assigned | Stage::Ungating(_)) {
                 lost.push(Arc::clone(uid));
             }
@@ -644,7 +658,8 @@ impl Core {
 
     // --- the end of the first lists ---
 
-    /// Everything has been listed: pods find their jobs, jobs their records, gangs their placements.
+    /// Everything has been listed: pods find their jobs, jobs their records, gangs their placements. Not before the first step,
+    /// since what has happened up to then counts.
     pub(super) fn sync(&mut self) {
         if self.synced {
             return;

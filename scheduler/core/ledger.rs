@@ -26,7 +26,7 @@ pub(super) struct Claim {
     pub namespace: Arc<str>,
     pub shape: Arc<Shape>,
     /// When it ends, as far as was known when it was made.
-    end: End,
+    pub end: End,
 }
 
 /// The graph, and what is booked in it.

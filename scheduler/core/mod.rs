@@ -78,6 +78,9 @@ pub struct Core {
     library: FunctionTable,
     epoch: i64,
     now: Time,
+    /// The first lists are complete.
+    listed: bool,
+    /// What they say has been taken up.
     synced: bool,
     cluster: Cluster,
     ledger: Ledger,
@@ -178,6 +181,7 @@ impl Core {
             library,
             epoch,
             now: Time(0),
+            listed: false,
             synced: false,
             cluster: Cluster::default(),
             ledger: Ledger::new(graph),
@@ -220,7 +224,7 @@ impl Core {
             Event::ControllerGone(uid) => self.controller_gone(&uid),
             Event::FluxJob(object) => self.flux_job(object),
             Event::FluxJobGone(object) => self.flux_job_gone(&object),
-            Event::Synced => self.sync(),
+            Event::Synced => self.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome),
         }
     }
@@ -228,7 +232,8 @@ impl Core {
     /// Decides what follows from what has happened, and from the time.
     pub fn step(&mut self, now: Time) -> Vec<Action> {
         self.advance(now);
-        if self.synced {
+        if self.listed {
+            self.sync();
             self.fire_timers();
             self.refresh_touched();
             for round in 0.. {

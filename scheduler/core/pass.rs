@@ -63,7 +63,7 @@ enum Try {
     Not(Verdict),
 }
 
-/// Pods of one ask that may use the same nodes.
+/// Pods of one ask that may use the same nodes, and for as long.
 struct Section {
     party: Party,
     /// Per want, the pods.
@@ -211,8 +211,10 @@ impl Core {
         for uid in pods {
             let Some(member) = self.members.get(uid) else { continue };
             let pod = Arc::clone(&member.pod);
+            let lifetime = self.lifetime(&pod, id);
             let same_nodes = |section: &&mut Section| {
-                section.party.wants.first().is_some_and(|want| want.shape.constraints == pod.shape.constraints)
+                let of_constraints = |want: &Want| want.shape.constraints == pod.shape.constraints;
+                section.party.lifetime == lifetime && section.party.wants.first().is_some_and(of_constraints)
             };
             // Labels matter only where bound pods repel by them; those of one gang are taken to be alike.
             if let Some(section) = sections.iter_mut().find(same_nodes) {
@@ -228,7 +230,6 @@ impl Core {
             free.subtract(&walk.held);
             let ranks = (free.len() < self.cluster.len()).then_some(free);
             let prefer = self.cluster.class(&pod.shape.constraints).tiers();
-            let lifetime = self.lifetime(&pod, id);
             let party = Party { wants: Vec::new(), ranks, prefer, lifetime };
             let mut section = Section { party, pods: Vec::new(), open };
             section.add(&pod);
@@ -311,7 +312,7 @@ impl Core {
                 all.union_with(&section.open);
                 wants.extend(section.party.wants.iter().cloned());
             }
-            let lifetime = sections[0].party.lifetime;
+            let lifetime = sections.iter().map(|section| section.party.lifetime).max().unwrap_or(Lifetime::Endless);
             let together = Party { wants, ranks: Some(all), prefer: Vec::new(), lifetime };
             worst = later(worst, self.ledger.forecast(&together).unwrap_or(Forecast::Blocked));
         }

@@ -425,6 +425,23 @@ fn a_seat_that_somebody_else_has_moved_is_written_before_it_is_passed_on() {
 }
 
 #[test]
+fn each_pod_of_a_gang_is_booked_for_as_long_as_it_runs_itself() {
+    let mut world = World::new(&[("a", 4)]);
+    for (name, lifetime) in [("batch", Lifetime::Seconds(50)), ("service", Lifetime::Endless)] {
+        let mut member = of_group(pod(name, 1), "gang", Ok(2));
+        member.lifetime = lifetime;
+        world.submit(member);
+    }
+    world.settle();
+    assert_eq!(world.bound(), 2);
+    world.submit(pod("large", 4));
+    world.submit(pod("small", 1));
+    world.settle();
+    assert!(world.blocked("large").1.contains("no end"), "{:?}", world.blocked("large"));
+    assert_eq!(world.node_of("small"), Some("a"));
+}
+
+#[test]
 fn nobody_waits_behind_a_job_that_a_service_has_just_made_hopeless() {
     let mut world = World::new(&[("a", 4)]);
     world.submit(pod("runs", 2));
@@ -459,6 +476,29 @@ fn an_answer_that_got_lost_is_asked_for_on_the_same_node() {
         _ => None,
     });
     assert_eq!(bind, Some(first));
+}
+
+#[test]
+fn a_binding_on_its_way_counts_on_a_node_that_comes_back() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("sent", 3));
+    let unanswered = world.step();
+    assert_eq!(binds(&unanswered), 1);
+    world.tell(Event::NodeGone(Arc::from("a"), Arc::from("uid-a")));
+    world.step();
+    let mut back = Node::clone(&node("a", 4));
+    back.uid = Arc::from("uid-of-another");
+    world.tell(Event::Node(Arc::new(back)));
+    world.submit(pod("next", 2));
+    assert_eq!(binds(&world.step()), 0, "it may be there already");
+    for action in unanswered {
+        world.carry_out(action);
+    }
+    world.settle();
+    assert_eq!((world.node_of("sent"), world.node_of("next")), (Some("a"), None));
+    world.change("sent", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("next"), Some("a"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, WorkloadType, names};
 
 use crate::jobs::{self, Unit};
+use crate::machine::SLOT_KEEP_SECONDS;
 use crate::objects::OURS;
 use crate::room;
 use crate::server::{Server, flux_job_key};
@@ -161,9 +162,9 @@ fn judge_placement(
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
     let sent = |it: &Arc<Pod>| view.node_of(it).is_some() || view.ungated.contains(&it.id.uid);
-    // It may have lost that one since: then its record says that it runs.
-    let runs = |job: &&Arc<FluxJob>| job.status.as_ref().is_some_and(|status| status.start_time.is_some());
-    let begun = view.pods.values().filter(of_unit).any(sent) || records.iter().any(runs);
+    // It may have lost that one since: then its slot is kept.
+    let kept = view.left.get(&unit).is_some_and(|at| at.seconds() + SLOT_KEEP_SECONDS.cast_signed() >= now.seconds());
+    let begun = kept || view.pods.values().filter(of_unit).any(sent);
     let together = expected_together(view, pod);
     if !placed && (begun || together <= 1) {
         return Ok(());

@@ -19,6 +19,9 @@ pub(crate) trait Machine {
     fn next_wake(&self) -> Option<Time>;
 }
 
+/// How long the core keeps the slot of a pod that has ended.
+pub(crate) const SLOT_KEEP_SECONDS: u64 = 15;
+
 /// Makes a machine for a process that starts, given its epoch.
 pub(crate) type Factory = dyn Fn(i64) -> Box<dyn Machine> + Sync;
 
@@ -42,7 +45,7 @@ fn core_on(library: FunctionTable, epoch: i64) -> Box<dyn Machine> {
         node_policy: NodePolicy::First,
         default_walltime_secs: None,
         ttl_after_finished_secs: 3600,
-        slot_keep_secs: 15,
+        slot_keep_secs: SLOT_KEEP_SECONDS,
         group_grace_secs: 3,
     };
     Box::new(Core::new(settings, library, epoch).expect("the built-in library is always there"))

@@ -9,6 +9,7 @@ use fluxqueue::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome,
 use fluxqueue::workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
 use fluxqueue_api::{FluxJob, JobState, PlacementRange};
 
+use crate::jobs::Unit;
 use crate::server::flux_job_key;
 
 /// For so long after a lost answer the watch may still show that the Binding took effect.
@@ -30,6 +31,8 @@ pub(crate) struct View {
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
     /// `FluxJob`s of which the core has said that they have ended, whether that was written or not.
     pub(crate) ended: BTreeSet<Uid>,
+    /// When a job last lost a pod that was on a node: its slot is kept for a successor for a while.
+    pub(crate) left: BTreeMap<Unit, Time>,
     /// Bindings of pods that the core has not been told are bound.
     pub(crate) bindings: BTreeMap<Uid, Binding>,
     /// Actions whose outcome the core has not heard.
@@ -67,6 +70,9 @@ impl View {
                 }
             }
             Event::Pod(pod) => {
+                if pod.phase.is_terminal() {
+                    self.note_end(&pod.id.uid, now);
+                }
                 // What is being deleted before it was bound can never be bound any more.
                 if pod.deleting && pod.node.is_none() {
                     self.bindings.remove(&pod.id.uid);
@@ -74,6 +80,7 @@ impl View {
                 self.pods.insert(Arc::clone(&pod.id.uid), Arc::clone(pod));
             }
             Event::PodGone(id) => {
+                self.note_end(&id.uid, now);
                 self.pods.remove(&id.uid);
                 self.bindings.remove(&id.uid);
                 self.gone.insert(Arc::clone(&id.uid));
@@ -95,6 +102,13 @@ impl View {
             }
             Event::Synced => self.synced = true,
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),
+        }
+    }
+
+    fn note_end(&mut self, uid: &Uid, now: Time) {
+        let Some(pod) = self.pods.get(uid).filter(|pod| !pod.phase.is_terminal()) else { return };
+        if self.node_of(pod).is_some() {
+            self.left.insert(Unit::of(pod), now);
         }
     }
 

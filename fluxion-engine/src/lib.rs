@@ -7,16 +7,19 @@
 //! upstream does it. A *pool* (`pool_types` in the options) hands out any number of its units; pools live in columns, one per
 //! type, ordered by rank, so that a request is matched by walking a few dense arrays ([`pools`]).
 //!
+//! Each place uses those above it only:
+//!
 //! | place | what it is for |
 //! |---|---|
-//! | [`readers`] | documents to graphs, one module per format |
+//! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | what the others share: numbers of vertices, JSON or YAML, RFC 31, 29, 22 |
+//! | `policy`, [`jobspec`] | in which order vertices are taken, and what is asked |
+//! | [`pools`] | units of divisible resources, in columns |
 //! | [`graph`] | what there is: vertices in an arena, found by path and by rank |
-//! | [`jobspec`], `policy` | what is asked, and in which order vertices are taken |
+//! | [`readers`] | documents to graphs, one module per format |
 //! | `schedule` | who holds which vertex and when: holds, planners, pruning filters |
-//! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser |
-//! | [`pools`], `matcher` | units of pools, and where slots of them fit, without a walk |
+//! | `matcher` | where slots of pool units fit, without a walk |
+//! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser, and an index that spares walks |
 //! | `writer` | grants as text |
-//! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | what those share: numbers of vertices, JSON or YAML, RFC 31, 29 and 22 |
 //! | `engine` | graph, jobs and time together: the operations that the C ABI offers |
 
 mod admitted;

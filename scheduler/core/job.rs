@@ -215,6 +215,17 @@ impl Job {
         self.style == Style::Gang && (self.start_size > 1 || self.on_record)
     }
 
+    /// The FluxJob is gone, and the placement with it: whoever was not sent yet waits for the next.
+    pub(super) fn forget_acknowledgements(&mut self) {
+        if self.seats.is_empty() {
+            return;
+        }
+        self.version += 1;
+        for seat in &mut self.seats {
+            seat.version = self.version;
+        }
+    }
+
     /// A rank for a pod: its own number if it has one and that rank is free, else the lowest free one.
     pub(super) fn free_seat(&self, role: usize, wanted: Option<u32>) -> usize {
         let taken_by_kept: BTreeSet<usize> = self.kept.iter().filter_map(|kept| kept.seat).collect();

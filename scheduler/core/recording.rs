@@ -242,6 +242,7 @@ impl Core {
             Stored::Present { .. } | Stored::Writing { .. } => {
                 // Another object of the same name: the one we knew is gone.
                 job.record.status = None;
+                job.forget_acknowledgements();
                 job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
             }
             Stored::Absent | Stored::Creating(_) | Stored::Unseen => {
@@ -288,6 +289,7 @@ impl Core {
         job.record.gone = Some(Arc::clone(&gone.uid));
         job.record.status = None;
         job.record.edits = Edits::default();
+        job.forget_acknowledgements();
         if !job.asks.is_empty() && !job.started && job.started_at.is_none() {
             job.queued_at = Some(now);
         }

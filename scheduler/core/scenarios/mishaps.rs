@@ -162,3 +162,39 @@ fn pods_that_their_job_has_left_behind_stay_with_its_flux_job() {
     assert_eq!(world.bound(), 1, "a pod of a held job has started as if it were one of its own");
     assert_eq!(world.records.len(), 2);
 }
+
+#[test]
+fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
+    let mut world = World::new(&[("a", 2)]);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    let mut deleted = false;
+    for _ in 0..10 {
+        let actions = world.step();
+        let writes = |action: &Action| {
+            let ActionKind::WriteStatus { status, .. } = &action.kind else { return false };
+            !status.placement.is_empty()
+        };
+        let is_written = actions.iter().any(writes);
+        for action in actions {
+            world.carry_out(action);
+        }
+        if is_written && !deleted {
+            deleted = true;
+            let record = world.record("j").clone();
+            world.records.remove(&key_of(&record));
+            let uid = Arc::from(record.metadata.uid.clone().expect("a uid"));
+            world.tell(Event::FluxJobGone(ObjectRef { key: key_of(&record), uid }));
+            let next = world.step();
+            assert_eq!(binds(&next), 0, "nothing says where they go");
+            for action in next {
+                world.carry_out(action);
+            }
+        }
+    }
+    world.settle();
+    assert!(deleted);
+    assert_eq!((world.bound(), world.state("j")), (2, Some(JobState::Running)));
+}

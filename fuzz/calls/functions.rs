@@ -154,7 +154,9 @@ impl Calls<'_> {
                 let (r, mut full) = (self.text(Kind::R)?, false);
                 let (call, full) = (table.partial_cancel.expect("it is there"), self.out(&mut full)?);
                 // SAFETY: NULL or live things.
-                self.checked(at, OF_JOBS, |ctx| unsafe { call(ctx, id, r.as_ptr(), noent_ok, full) });
+                let given_back = self.checked(at, OF_JOBS, |ctx| unsafe { call(ctx, id, r.as_ptr(), noent_ok, full) });
+                // By ranks: what has none is not found once what holds it was given back.
+                self.places[at].has_lost |= given_back && self.holds_unranked(at);
             }
             17 => {
                 let (mut mode, mut reserved, mut start, mut ov) = (ptr::null_mut(), false, 0, 0.0);

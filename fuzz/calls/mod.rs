@@ -29,7 +29,8 @@ const HANDED_OUT_MAX: usize = 6;
 /// A place of a context, and what is known of it.
 struct Place {
     ctx: *mut reapi_cli_ctx_t,
-    /// Something stays taken that no job has: a grant that could not be written, a part of two jobs of one id.
+    /// Something stays taken that no job has: a grant that could not be written, a part of two jobs of one id,
+    /// or of one that was given back by ranks.
     has_lost: bool,
 }
 
@@ -165,6 +166,15 @@ impl Calls<'_> {
         // SAFETY: NULL or a live context, places for the answer.
         let rc = unsafe { (self.table.info)(ctx, id, &raw mut mode, &raw mut reserved, &raw mut start, &raw mut ov) };
         rc == 0 && copied(mode).is_some()
+    }
+
+    /// Whether something is taken that lies in a node and has no rank.
+    fn holds_unranked(&self, at: usize) -> bool {
+        let state = self.state(at).unwrap_or_default();
+        let taken = state.iter().skip(2).take(2).flat_map(|text| text.split(r#"{"id":"#));
+        let is_above =
+            |vertex: &str| ["cluster", "rack", "node"].iter().any(|it| vertex.contains(&format!(r#""type":"{it}""#)));
+        taken.into_iter().any(|vertex| vertex.contains(r#""rank":-1"#) && !is_above(vertex))
     }
 
     fn put(&mut self, at: usize, place: Option<Place>) {

@@ -204,7 +204,8 @@ impl Core {
                 job.record.status = None;
                 job.record.stored = Stored::Present { uid };
             }
-            (Stored::Deleting { .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
+            (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
+                job.record.gone = Some(uid);
                 job.record.stored = Stored::Deleted;
                 self.touched.insert(id);
             }
@@ -238,14 +239,15 @@ impl Core {
         }
         match &job.record.stored {
             Stored::Present { uid } | Stored::Writing { uid, .. } if *uid == reference.uid => {}
-            Stored::Deleting { .. } | Stored::Deleted => return,
+            Stored::Deleting { .. } => return,
             Stored::Present { .. } | Stored::Writing { .. } => {
                 // Another object of the same name: the one we knew is gone.
                 job.record.status = None;
                 job.forget_acknowledgements();
                 job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
             }
-            Stored::Absent | Stored::Creating(_) | Stored::Unseen => {
+            // Of a deleted one: a creation that nobody answered took effect late. It is finished like the first.
+            Stored::Absent | Stored::Creating(_) | Stored::Unseen | Stored::Deleted => {
                 job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
             }
         }
@@ -281,13 +283,13 @@ impl Core {
             return;
         }
         self.touched.insert(id);
+        job.record.gone = Some(Arc::clone(&gone.uid));
+        job.record.status = None;
         if job.finished.is_some() || matches!(job.record.stored, Stored::Deleting { .. }) {
             job.record.stored = Stored::Deleted;
             return;
         }
         job.record.stored = Stored::Absent;
-        job.record.gone = Some(Arc::clone(&gone.uid));
-        job.record.status = None;
         job.record.edits = Edits::default();
         job.forget_acknowledgements();
         if !job.asks.is_empty() && !job.started && job.started_at.is_none() {

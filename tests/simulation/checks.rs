@@ -109,7 +109,9 @@ fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 
 fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     let unit = Unit::of(pod);
-    let records = jobs::records(&unit, &view.flux_jobs);
+    let mut records = jobs::records(&unit, &view.flux_jobs);
+    // Of a group that ended the name may be used again.
+    records.retain(|job| !has_ended(view, job));
     let begun = has_begun(view, &unit);
     if !begun && !records.is_empty() && records.iter().all(|job| is_held(view, job)) {
         return broken("a held job is not started", format!("{about}: held"));

@@ -171,10 +171,10 @@ impl Calls<'_> {
     /// Whether something is taken that lies in a node and has no rank.
     fn holds_unranked(&self, at: usize) -> bool {
         let state = self.state(at).unwrap_or_default();
-        let taken = state.iter().skip(2).take(2).flat_map(|text| text.split(r#"{"id":"#));
+        let mut taken = state.iter().skip(2).take(2).flat_map(|text| text.split(r#"{"id":"#));
         let is_above =
             |vertex: &str| ["cluster", "rack", "node"].iter().any(|it| vertex.contains(&format!(r#""type":"{it}""#)));
-        taken.into_iter().any(|vertex| vertex.contains(r#""rank":-1"#) && !is_above(vertex))
+        taken.any(|vertex| vertex.contains(r#""rank":-1"#) && !is_above(vertex))
     }
 
     fn put(&mut self, at: usize, place: Option<Place>) {

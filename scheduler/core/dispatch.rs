@@ -229,12 +229,8 @@ impl Core {
         if let Some(member) = self.members.get_mut(uid) {
             member.claim = claim;
         }
-        if let Some(job) = self.jobs.get_mut(&id)
-            && let Some(seat) = seat.and_then(|at| job.seats.get_mut(at))
-        {
-            job.version += 1;
-            seat.node = Arc::clone(node);
-            seat.version = job.version;
+        if let (Some(seat), Some(job)) = (seat, self.jobs.get_mut(&id)) {
+            job.move_seat(seat, node);
         }
     }
 

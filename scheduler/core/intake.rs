@@ -10,12 +10,9 @@ use super::ledger::{Claim, valid};
 use super::stored::Record;
 use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
-use crate::fluxion::End;
-use crate::fluxion::NOT_A_VERTEX;
+use crate::fluxion::{End, NOT_A_VERTEX};
 use crate::queue::JobId;
-use crate::workload::{
-    Controller, Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time, Uid, Unsupported,
-};
+use crate::workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time, Uid, Unsupported};
 use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -489,14 +486,9 @@ impl Core {
         let Some(member) = self.members.get_mut(uid) else { return };
         member.claim = claim;
         let seat = member.seat;
-        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.get_mut(&id))
-            && let Some(seat) = job.seats.get_mut(seat)
-            && seat.node != node
-        {
-            // It is where it is: the record follows, and whoever has the seat after it waits for that.
-            job.version += 1;
-            seat.node = node;
-            seat.version = job.version;
+        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.get_mut(&id)) {
+            // It is where it is: the record follows.
+            job.move_seat(seat, &node);
         }
         match before {
             Stage::Bound => {}
@@ -533,13 +525,7 @@ impl Core {
 
     /// When a bound pod of ours ends, as far as is known.
     fn member_end(&self, pod: &Pod, job: JobId) -> End {
-        match self.lifetime(pod, job) {
-            Lifetime::Seconds(seconds) => {
-                End::At(self.now.seconds().saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX)))
-            }
-            Lifetime::Eventually => End::Eventually,
-            Lifetime::Endless => End::Never,
-        }
+        End::of(self.lifetime(pod, job), self.now.seconds())
     }
 
     fn list(&mut self, pod: &Arc<Pod>) {
@@ -681,11 +667,5 @@ impl Core {
 /// When a pod of another scheduler ends, as far as is known. Its walltime counts from its creation: it can only be
 /// later, and an end that has passed counts as near.
 fn pod_end(pod: &Pod) -> End {
-    match pod.lifetime {
-        Lifetime::Seconds(seconds) => {
-            End::At(pod.created.seconds().saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX)))
-        }
-        Lifetime::Eventually => End::Eventually,
-        Lifetime::Endless => End::Never,
-    }
+    End::of(pod.lifetime, pod.created.seconds())
 }

@@ -215,6 +215,21 @@ impl Job {
         self.style == Style::Gang && (self.start_size > 1 || self.on_record)
     }
 
+    /// One rank more. Who gets it is sent there once a placement that says so is acknowledged.
+    pub(super) fn add_seat(&mut self, role: usize, node: NodeName) -> usize {
+        self.version += 1;
+        self.seats.push(Seat { role, node, occupant: None, version: self.version });
+        self.seats.len() - 1
+    }
+
+    /// A rank is on this node from now on. If that is another one, who has it next is sent there as with [`Job::add_seat`].
+    pub(super) fn move_seat(&mut self, at: usize, node: &NodeName) {
+        let Some(seat) = self.seats.get_mut(at).filter(|seat| seat.node != *node) else { return };
+        self.version += 1;
+        seat.node = NodeName::clone(node);
+        seat.version = self.version;
+    }
+
     /// The FluxJob is gone, and the placement with it: whoever was not sent yet waits for the next.
     pub(super) fn forget_acknowledgements(&mut self) {
         if self.seats.is_empty() {

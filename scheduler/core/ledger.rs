@@ -221,11 +221,7 @@ impl Ledger {
         if matches!(party.lifetime, Lifetime::Endless) {
             self.hardened += 1;
         }
-        let end = match party.lifetime {
-            Lifetime::Seconds(seconds) => End::At(self.now.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX))),
-            Lifetime::Eventually => End::Eventually,
-            Lifetime::Endless => End::Never,
-        };
+        let end = End::of(party.lifetime, self.now);
         let labels: Vec<Arc<str>> = (0..party.wants.len()).map(|at| Arc::from(label_of(at))).collect();
         let mut claims: Vec<Vec<Claim>> = party.wants.iter().map(|want| Vec::with_capacity(want.count)).collect();
         let Placement { mut slots } = placement;

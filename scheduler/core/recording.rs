@@ -431,11 +431,8 @@ impl Core {
             seat.is_some_and(|seat| seat.occupant.is_none() && seat.node == *node) && !kept.contains(at)
         };
         let own = index.and_then(|at| usize::try_from(at).ok()).filter(free);
-        let at = own.or_else(|| (0..job.seats.len()).find(free)).unwrap_or_else(|| {
-            job.version += 1;
-            job.seats.push(Seat { role: 0, node: Arc::clone(node), occupant: None, version: job.version });
-            job.seats.len() - 1
-        });
+        let found = own.or_else(|| (0..job.seats.len()).find(free));
+        let at = found.unwrap_or_else(|| job.add_seat(0, Arc::clone(node)));
         job.seats[at].occupant = Some(Arc::clone(uid));
         if let Some(member) = self.members.get_mut(uid) {
             member.seat = Some(at);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadType, names};
 
 use super::grouping::{self, StartSize};
-use super::job::{End, Identity, Job, Member, Seat, Seating, Stage, Style};
+use super::job::{End, Identity, Job, Member, Seating, Stage, Style};
 use super::{Core, Timer};
 use crate::queue::{Ask, JobId, Place};
 use crate::workload::{Lifetime, OwnerKind, Pod, Time, Uid};
@@ -347,12 +347,9 @@ impl Core {
             Seating::Free { role } => (job.free_seat(role, index), role),
         };
         if at == job.seats.len() {
-            job.version += 1;
-            job.seats.push(Seat { role, node, occupant: None, version: job.version });
-        } else if job.seats[at].node != node {
-            job.version += 1;
-            job.seats[at].node = node;
-            job.seats[at].version = job.version;
+            job.add_seat(role, node);
+        } else {
+            job.move_seat(at, &node);
         }
         job.seats[at].occupant = Some(Arc::clone(uid));
         if let Some(member) = self.members.get_mut(uid) {

@@ -71,6 +71,17 @@ pub enum End {
     Never,
 }
 
+impl End {
+    /// When slots are given back that are taken from this second of the epoch on.
+    pub fn of(lifetime: Lifetime, from: i64) -> Self {
+        match lifetime {
+            Lifetime::Seconds(seconds) => End::At(from.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX))),
+            Lifetime::Eventually => End::Eventually,
+            Lifetime::Endless => End::Never,
+        }
+    }
+}
+
 /// Slots that take the same.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotShape<'a> {

@@ -98,7 +98,6 @@ fn main() -> ExitCode {
         println!("0 passed, 0 failed");
         return ExitCode::SUCCESS;
     }
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = number("FLUXQUEUE_SIM_SEED") {
         return replay(seed, number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS));
     }
@@ -160,12 +159,17 @@ fn every_rule_holds_without_extensions() -> Result<(), String> {
 
 /// As many as somebody wants.
 fn seeds(otherwise: u64) -> u64 {
-    std::env::var("FLUXQUEUE_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+    number("FLUXQUEUE_SIM_SEEDS").unwrap_or(otherwise)
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 fn every_rule_holds(seeds: RangeInclusive<u64>) -> Result<Stats, String> {
     let begin = Instant::now();
-    let steps = std::env::var("FLUXQUEUE_SIM_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(STEPS);
+    let steps = number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS);
     let next = AtomicU64::new(*seeds.start());
     let gathered = Mutex::new((Stats::default(), Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

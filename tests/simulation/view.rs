@@ -92,7 +92,7 @@ impl View {
                 let key = flux_job_key(job);
                 let creates = |kind: &ActionKind| matches!(kind, ActionKind::CreateFluxJob { job, .. } if flux_job_key(job) == key);
                 self.shown.extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
-                self.flux_jobs.insert(flux_job_key(job), Arc::clone(job));
+                self.flux_jobs.insert(key, Arc::clone(job));
             }
             Event::FluxJobGone(id) => {
                 self.gone.insert(Arc::clone(&id.uid));

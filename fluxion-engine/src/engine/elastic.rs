@@ -48,8 +48,10 @@ impl Engine {
             // Before anything is changed.
             return Err(Error::invalid(format!("vertex {}: the root cannot be removed", self.graph.path(root))));
         }
-        for rank in self.graph.ranks().into_iter().filter(|rank| within(*rank)) {
-            if let Some(id) = self.short_of(rank) {
+        // The set may name billions of ranks that are not there.
+        let ranks: Vec<i32> = self.graph.ranks().into_iter().filter(|rank| within(*rank)).collect();
+        for rank in &ranks {
+            if let Some(id) = self.short_of(*rank) {
                 return Err(Error::invalid(format!("job {id}: has less than jobs have on rank {rank} together")));
             }
         }
@@ -58,8 +60,7 @@ impl Engine {
             self.release_ranks(id, &within);
             self.drop_if_empty(id);
         }
-        // The set may name billions of ranks that are not there.
-        for rank in self.graph.ranks().into_iter().filter(|rank| within(*rank)) {
+        for rank in ranks {
             while let Some(top) = self.graph.top_of_rank(rank) {
                 self.cut(top)?;
             }

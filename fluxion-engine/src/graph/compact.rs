@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::text::Texts;
-use super::{Graph, VertexId, flag};
+use super::{Graph, VertexId};
 
 /// Fewer vertices that are gone are not worth it.
 const GONE_MIN: usize = 1_024;
@@ -32,7 +32,7 @@ impl Graph {
         let (mut hot, mut cold) = (Vec::with_capacity(next), Vec::with_capacity(next));
         let mut children = Vec::with_capacity(next);
         let mut texts = Texts::default();
-        for vertex in self.vertices().filter(|vertex| self.hot[vertex.index()].flags & flag::GONE == 0) {
+        for vertex in self.vertices().filter(|vertex| self.is_linked(*vertex)) {
             let mut this = self.hot[vertex.index()];
             this.parent = to(this.parent);
             this.child_from = u32::try_from(children.len()).expect("no more edges than 32 bits count");

@@ -9,7 +9,6 @@ use super::node::{Claim, When};
 use super::room::{self, Needs};
 use super::telling::Booked;
 use crate::fluxion::{End, Explanation, Forecast, GraphError, Placement, Rank, RankSet, Request, SlotsAt};
-use crate::workload::Lifetime;
 
 impl VertexGraph {
     pub(in crate::fluxion) fn allocate(
@@ -121,11 +120,7 @@ impl VertexGraph {
     }
 
     fn claim(&mut self, job: u64, request: &Request<'_>, needs: &Needs<'_>, booked: &Booked) {
-        let end = match request.end {
-            Lifetime::Seconds(seconds) => End::At(self.now.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX))),
-            Lifetime::Eventually => End::Eventually,
-            Lifetime::Endless => End::Never,
-        };
+        let end = End::of(request.end, self.now);
         let requests = Arc::new(request.shapes[needs.shape].requests.clone());
         for (rank, count) in &booked.slots {
             let requests = Arc::clone(&requests);

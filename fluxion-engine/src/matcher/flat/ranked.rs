@@ -32,6 +32,7 @@ pub(super) struct Taken {
 
 /// One shape, tier by tier.
 struct Filling<'a> {
+    request: &'a Request<'a>,
     shape: &'a Shape<'a>,
     /// Position of the shape in its request.
     at: usize,
@@ -40,7 +41,6 @@ struct Filling<'a> {
     taken: &'a Taken,
     /// What a slot takes.
     needs: SmallVec<[(TypeId, u64); 4]>,
-    limits: SmallVec<[(usize, u64); 2]>,
     missing: u64,
     picks: Vec<Pick>,
 }
@@ -76,13 +76,13 @@ impl Request<'_> {
         let shape = &self.shapes[at];
         let needs = shape.needs.iter().map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount)));
         let mut filling = Filling {
+            request: self,
             shape,
             at,
             free,
             ranked,
             taken,
             needs: needs.collect::<Option<_>>()?,
-            limits: shape.limits.iter().map(|limit| (*limit, self.limits[*limit].count)).collect(),
             missing: shape.count,
             picks: Vec::new(),
         };
@@ -200,11 +200,7 @@ impl Filling<'_> {
 
     /// How many slots there is room for on a node.
     fn room(&self, row: usize) -> u64 {
-        let left = self
-            .limits
-            .iter()
-            .map(|(limit, count)| count.saturating_sub(self.taken.slots.get(&(*limit, row)).copied().unwrap_or(0)));
-        self.shape.room(self.free, row, left.min().unwrap_or(u64::MAX).min(self.missing))
+        self.request.room_beside(self.shape, self.free, row, self.taken, self.missing)
     }
 
     /// Where a node stands with so many slots.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::ranked::Taken;
-use super::{NodeOrder, Pick, Request, walk};
+use super::{NodeOrder, Pick, Request, Shape, walk};
 use crate::bits::Bits;
 use crate::pools::Moment;
 
@@ -80,6 +80,21 @@ impl Request<'_> {
         Some(picks)
     }
 
+    /// How many of up to `most` slots of a shape a row has room for beside those that were placed before.
+    pub(super) fn room_beside(
+        &self,
+        shape: &Shape<'_>,
+        free: &[Option<&[u64]>],
+        row: usize,
+        taken: &Taken,
+        most: u64,
+    ) -> u64 {
+        let caps = shape.limits.iter().map(|limit| {
+            self.limits[*limit].count.saturating_sub(taken.slots.get(&(*limit, row)).copied().unwrap_or(0))
+        });
+        shape.room(free, row, caps.min().unwrap_or(u64::MAX).min(most))
+    }
+
     /// Slots of a shape beside those that were placed before, in the order of ranks.
     fn place_beside(
         &self,
@@ -93,10 +108,7 @@ impl Request<'_> {
         let mut missing = shape.count;
         let mut picks = Vec::new();
         walk(tiers, order, |row| {
-            let caps = shape.limits.iter().map(|limit| {
-                self.limits[*limit].count.saturating_sub(taken.slots.get(&(*limit, row)).copied().unwrap_or(0))
-            });
-            let count = shape.room(free, row, caps.min().unwrap_or(u64::MAX).min(missing));
+            let count = self.room_beside(shape, free, row, taken, missing);
             if count > 0 {
                 picks.push(Pick { shape: at, row, count });
                 missing -= count;

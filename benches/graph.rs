@@ -8,8 +8,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fluxion_sys::FunctionTable;
-use fluxqueue::fluxion::{End, Graph, Policy, RankSet, Request, SlotShape};
-use fluxqueue::workload::Resources;
+use fluxqueue_core::fluxion::{End, Graph, Policy, RankSet, Request, SlotShape};
+use fluxqueue_workload::Resources;
 
 /// A graph of nodes with 32 cores, 256 GiB and room for 110 pods.
 fn machine(nodes: u32, policy: Policy) -> Graph {

@@ -10,7 +10,7 @@ use fluxqueue_api::names::SCHEDULER_NAMES;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use crate::core::{CoreSettings, NodePolicy};
+use fluxqueue_core::{CoreSettings, NodePolicy};
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "config.converged-computing.org/v1alpha1";

@@ -11,11 +11,11 @@ use clap::{ArgAction, Args};
 use fluxion_sys::FunctionTable;
 
 use super::logs;
-use crate::core::Core;
 use crate::kube::hands::HandsSettings;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{self, ShellSettings};
 use crate::settings::{FluxqueueConfiguration, Overrides, Settings, parse_duration};
+use fluxqueue_core::Core;
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {

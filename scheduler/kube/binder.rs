@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 use super::fence::Fence;
 use super::lane::Lane;
 use super::request::{Content, Reply, get, send};
-use crate::core::{ActionId, BindOutcome, Outcome};
 use crate::serve::Metrics;
-use crate::workload::{NodeName, ObjectRef};
+use fluxqueue_core::{ActionId, BindOutcome, Outcome};
+use fluxqueue_workload::{NodeName, ObjectRef};
 
 /// One Binding to write.
 #[derive(Debug)]
@@ -179,20 +179,6 @@ impl PodNow {
             None if self.metadata.deletion_timestamp.is_some() => Some(BindOutcome::Deleting),
             None if !self.spec.scheduling_gates.is_empty() => Some(BindOutcome::Gated),
             None => None,
-        }
-    }
-}
-
-impl BindOutcome {
-    /// The outcome as a metric's label.
-    pub fn result(&self) -> &'static str {
-        match self {
-            BindOutcome::Bound => "bound",
-            BindOutcome::BoundElsewhere(_) => "bound_elsewhere",
-            BindOutcome::Gone => "gone",
-            BindOutcome::Deleting => "deleting",
-            BindOutcome::Gated => "gated",
-            BindOutcome::Failed(_) => "failed",
         }
     }
 }

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::lean::{Lean, LooseFluxJob};
 use super::seen::Known;
-use crate::cluster::Node;
-use crate::workload::{Controller, Pod, ShapeInterner};
+use fluxqueue_core::cluster::Node;
+use fluxqueue_workload::{Controller, Pod, ShapeInterner};
 
 /// A watched kind: how its objects become what the core knows.
 pub trait Watched: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {

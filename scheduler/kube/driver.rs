@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::binder::BindRequest;
 use super::hands::Hands;
 use super::writer::{Write, WriteRequest};
-use crate::core::report::Gauges;
-use crate::core::{Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, WriteOutcome};
 use crate::serve::{Health, Metrics, Question};
-use crate::workload::Time;
+use fluxqueue_core::report::Gauges;
+use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::Time;
 
 /// What the driver turns. The core implements it; tests of the shell use a smaller one.
 pub trait Machine: Send + 'static {

@@ -14,9 +14,9 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::request::{Content, send};
-use crate::core::{EventKind, Note, Subject};
 use crate::serve::Metrics;
-use crate::workload::ObjectRef;
+use fluxqueue_core::{EventKind, Note, Subject};
+use fluxqueue_workload::ObjectRef;
 
 /// The total time of writing one Event.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -233,7 +233,7 @@ fn shortened(text: &str, bytes: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::ObjectKey;
+    use fluxqueue_workload::ObjectKey;
 
     fn note(text: &str) -> Note {
         let pod = ObjectRef { key: ObjectKey::new("ns", "pod-1"), uid: "u1".into() };

@@ -12,8 +12,8 @@ use super::lane::Lane;
 use super::tasks::Tasks;
 use super::trail::turn;
 use super::writer::{WriteRequest, Writer};
-use crate::core::{ActionId, Note, Outcome, Urgency};
 use crate::serve::{DepthSource, Metrics};
+use fluxqueue_core::{ActionId, Note, Outcome, Urgency};
 
 /// Bindings that may wait. The core has at most one per pod under way, so this is a number of pods, above what a cluster
 /// holds (150,000); a request takes about 100 bytes.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use fluxqueue_api::FluxJob;
 
-use crate::cluster::Node;
-use crate::core::Event;
-use crate::workload::{Controller, ObjectKey, ObjectRef, Pod};
+use fluxqueue_core::Event;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod};
 
 /// A value of the core that stands for a Kubernetes object.
 pub trait Known: PartialEq + Send + Sync + 'static {

@@ -22,8 +22,8 @@ use super::lease::{Candidate, LeaseLost, LeaseSettings};
 use super::signals::{SignalError, Signals};
 use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};
-use crate::core::Event;
 use crate::serve::{DepthSource, Facts, Health, Leading, ListenError, Metrics, Question, listen, serve};
+use fluxqueue_core::Event;
 
 /// Kinds that are watched.
 const KINDS: usize = 7;

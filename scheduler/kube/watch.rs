@@ -16,9 +16,9 @@ use super::chain::chain;
 use super::convert::Watched;
 use super::pauses::paced;
 use super::seen::Seen;
-use crate::core::Event;
 use crate::serve::Metrics;
-use crate::workload::ObjectKey;
+use fluxqueue_core::Event;
+use fluxqueue_workload::ObjectKey;
 
 /// Changes that are handed on together: all that have arrived while the last were handled, up to this many.
 const BATCH_EVENTS: usize = 512;

@@ -15,9 +15,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::request::{Content, NoReply, Reply, get, send};
-use crate::core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
 use crate::serve::Metrics;
-use crate::workload::{ObjectKey, ObjectRef};
+use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
+use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 /// The total time of one write, the client's retries included. Longer than a Binding's: nobody waits for most of them.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -249,17 +249,4 @@ fn pod_path(key: &ObjectKey) -> String {
 /// `metav1.Time` has no fractions.
 fn whole_seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
-}
-
-impl WriteOutcome {
-    /// The outcome as a metric's label.
-    pub fn result(&self) -> &'static str {
-        match self {
-            WriteOutcome::Written(_) => "written",
-            WriteOutcome::Exists => "exists",
-            WriteOutcome::Gone => "gone",
-            WriteOutcome::Invalid(_) => "invalid",
-            WriteOutcome::Failed(_) => "failed",
-        }
-    }
 }

@@ -19,7 +19,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::process::ProcessCollector;
-use crate::core::report::Gauges;
+use fluxqueue_core::report::Gauges;
 
 /// Labels of one counter: all values come from closed sets.
 pub type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -232,7 +232,7 @@ fn gauges<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::report::{Attempts, PendingPods};
+    use fluxqueue_core::report::{Attempts, PendingPods};
 
     #[test]
     fn a_scrape_carries_kube_schedulers_stems() {

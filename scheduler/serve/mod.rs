@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use health::{Health, Probe};
 pub use metrics::{Labels, Metrics};
 
-use crate::core::report::Gauges;
+use fluxqueue_core::report::Gauges;
 
 /// How long an answer of the core is waited for.
 const CORE_ANSWER_WITHIN: Duration = Duration::from_secs(2);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use fluxqueue::core::Event;
-use fluxqueue::workload::{NodeName, ObjectKey, Uid};
+use fluxqueue_core::Event;
+use fluxqueue_workload::{NodeName, ObjectKey, Uid};
 
 use crate::rng::Rng;
 use crate::server::{Server, flux_job_key};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fluxqueue::core::{Action, ActionId, ActionKind};
-use fluxqueue::workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, WorkloadType, names};
+use fluxqueue_core::{Action, ActionId, ActionKind};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 
 use crate::jobs::{self, Unit};
 use crate::machine::SLOT_KEEP_SECONDS;

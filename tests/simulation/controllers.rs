@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue::workload::{Controller, ObjectRef, Owner, OwnerKind, Phase, Pod, Time, Uid};
+use fluxqueue_workload::{Controller, ObjectRef, Owner, OwnerKind, Phase, Pod, Time, Uid};
 
 use crate::objects::{Run, Template};
 use crate::rng::Rng;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fluxqueue::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::Time;
+use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::Time;
 
 use crate::rng::Rng;
 use crate::server::Server;

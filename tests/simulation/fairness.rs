@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue::cluster::Node;
-use fluxqueue::workload::{NodeName, Pod, Time, Uid};
 use fluxqueue_api::FluxJob;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};

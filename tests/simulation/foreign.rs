@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue::workload::{NodeName, ObjectRef, Pod, Time};
+use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time};
 
 use crate::objects::{FOREIGN, OURS, Run, Template};
 use crate::rng::Rng;

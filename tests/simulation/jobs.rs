@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue::workload::{ObjectKey, OwnerKind, Pod, Uid};
 use fluxqueue_api::placement::expand;
 use fluxqueue_api::{FluxJob, PlacementRange, WorkloadType, names};
+use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
 
 /// What a pod is part of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

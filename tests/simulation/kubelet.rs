@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue::cluster::{Node, Taint};
-use fluxqueue::workload::{NodeName, ObjectKey, Phase, Pod, Time, Uid};
+use fluxqueue_core::cluster::{Node, Taint};
+use fluxqueue_workload::{NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
 use crate::objects::{self, OURS, Run, TAINT};
 use crate::rng::Rng;

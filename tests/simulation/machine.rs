@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue::core::{Action, Core, CoreSettings, Event, NodePolicy};
-use fluxqueue::workload::Time;
+use fluxqueue_core::{Action, Core, CoreSettings, Event, NodePolicy};
+use fluxqueue_workload::Time;
 
 use crate::objects::OURS;
 use crate::rng::WHOLE;

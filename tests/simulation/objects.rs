@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fluxqueue::cluster::Node;
-use fluxqueue::workload::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
-use fluxqueue::workload::{
+use fluxqueue_core::cluster::Node;
+use fluxqueue_workload::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
+use fluxqueue_workload::{
     GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Resources, Shape, Time, Unsupported,
 };
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use fluxqueue::core::ActionKind;
-use fluxqueue::workload::{Lifetime, Phase, Pod};
 use fluxqueue_api::JobState;
+use fluxqueue_core::ActionKind;
+use fluxqueue_workload::{Lifetime, Phase, Pod};
 
 use crate::checks::{Violation, broken};
 use crate::executor::Weather;
@@ -208,9 +208,9 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
     let nodes: Vec<_> = sim.server.nodes.values().cloned().collect();
     let mut keys = Vec::new();
     for node in &nodes {
-        let mut shape = fluxqueue::workload::Shape {
+        let mut shape = fluxqueue_workload::Shape {
             requests: node.allocatable.clone(),
-            constraints: fluxqueue::workload::constraints::Constraints::default(),
+            constraints: fluxqueue_workload::constraints::Constraints::default(),
         };
         shape.constraints.node_selector.push((Arc::from(crate::objects::HOST), Arc::clone(&node.name)));
         let template = Template {

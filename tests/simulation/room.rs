@@ -1,9 +1,9 @@
 //! Whether a pod may go to a node, and whether there is room: written once more, simply, and apart from the code under
 //! test, for what the simulation generates.
 
-use fluxqueue::cluster::{Node, Taint};
-use fluxqueue::workload::Pod;
-use fluxqueue::workload::constraints::{Operator, Requirement};
+use fluxqueue_core::cluster::{Node, Taint};
+use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::{Operator, Requirement};
 
 /// Why this node is not for this pod, whatever is on it. `None` if it is.
 pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {

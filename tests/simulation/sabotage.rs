@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue::cluster::Node;
-use fluxqueue::core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::{ObjectKey, ObjectRef, Pod, Time};
 use fluxqueue_api::FluxJob;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time};
 
 use crate::machine::{self, Machine};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, OURS};

@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue::cluster::Node;
-use fluxqueue::core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, Time, Uid};
 use fluxqueue_api::{FluxJob, FluxJobStatus};
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, Time, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue::core::{Action, ActionId, ActionKind, Event};
-use fluxqueue::workload::{NodeName, Time, Uid};
+use fluxqueue_core::{Action, ActionId, ActionKind, Event};
+use fluxqueue_workload::{NodeName, Time, Uid};
 
 use crate::channel::Channel;
 use crate::checks::{self, Violation, broken};
@@ -205,11 +205,11 @@ impl<'a> Simulation<'a> {
 
     /// A kubelet looks at a pod; if it refuses one of ours, that must be somebody else's doing. Whether it looked.
     pub(crate) fn admit(&mut self) -> Result<bool, Violation> {
-        let before = self.server.pods.values().filter(|pod| pod.phase == fluxqueue::workload::Phase::Pending).count();
+        let before = self.server.pods.values().filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending).count();
         let runs = &self.world.runs;
         let run_of = |uid: &Uid| World::run_of(runs, uid);
         let refusal = self.kubelets.admit(&mut self.server, self.now, run_of, &mut self.rng, &mut self.stats);
-        let after = self.server.pods.values().filter(|pod| pod.phase == fluxqueue::workload::Phase::Pending).count();
+        let after = self.server.pods.values().filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending).count();
         let Some(Refusal { pod, node, reason }) = refusal else { return Ok(before != after) };
         // Without a decision of ours its author chose the node.
         if let Some(decision) = self.decided.get(&pod) {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue::core::{Action, ActionKind};
-use fluxqueue::workload::{NodeName, Pod, Time, Uid};
+use fluxqueue_core::{Action, ActionKind};
+use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};

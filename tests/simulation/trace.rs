@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use fluxqueue::core::{Action, ActionKind, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::{Controller, Pod};
 use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
+use fluxqueue_core::{Action, ActionKind, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::{Controller, Pod};
 
 /// Lines that are kept.
 const LINES_MAX: usize = 3_000;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue::cluster::Node;
-use fluxqueue::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue::workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
 use fluxqueue_api::{FluxJob, JobState, PlacementRange};
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
 
 use crate::jobs::Unit;
 use crate::server::flux_job_key;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue::workload::{Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 use fluxqueue_api::{FluxJob, JobState};
+use fluxqueue_workload::{Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 use crate::controllers::{Controllers, JobPlan, Plan, owner_of};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, OURS, Run, Template};

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::server::{Script, Server};
-use crate::core::{BindOutcome, Outcome};
 use crate::kube::binder::{BindRequest, Binder};
 use crate::kube::fence::Fence;
 use crate::kube::lane::Lane;
 use crate::serve::Metrics;
-use crate::workload::{ObjectKey, ObjectRef};
+use fluxqueue_core::{BindOutcome, Outcome};
+use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 const POD: &str = "/api/v1/namespaces/ns/pods/p";
 

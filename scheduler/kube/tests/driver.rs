@@ -5,15 +5,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::server::{Server, eventually};
-use crate::core::report::Gauges;
-use crate::core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome};
 use crate::kube::client::Clients;
 use crate::kube::driver::{Driver, Inbox, Machine};
 use crate::kube::fence::Fence;
 use crate::kube::hands::{Hands, HandsSettings};
 use crate::kube::tasks::Tasks;
 use crate::serve::{Health, Metrics, Question};
-use crate::workload::{ObjectKey, ObjectRef, Time};
+use fluxqueue_core::report::Gauges;
+use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Time};
 
 /// Binds a pod for every Synced it hears, and remembers what it was told.
 #[derive(Default)]

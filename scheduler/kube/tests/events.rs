@@ -3,10 +3,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::server::{Script, Server};
-use crate::core::{EventKind, Note, Subject};
 use crate::kube::events::Announcer;
 use crate::serve::Metrics;
-use crate::workload::{ObjectKey, ObjectRef};
+use fluxqueue_core::{EventKind, Note, Subject};
+use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 fn note(text: &str) -> Note {
     Note {

@@ -8,14 +8,14 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::server::{Script, Server, eventually};
-use crate::core::report::Gauges;
-use crate::core::{Action, ActionKind, Event};
 use crate::kube::driver::Machine;
 use crate::kube::hands::HandsSettings;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{ShellError, ShellSettings, run_until};
 use crate::kube::tasks::Tasks;
-use crate::workload::{ObjectRef, Time};
+use fluxqueue_core::report::Gauges;
+use fluxqueue_core::{Action, ActionKind, Event};
+use fluxqueue_workload::{ObjectRef, Time};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/fluxqueue";
 const POD: &str = "/api/v1/namespaces/ns/pods/p";

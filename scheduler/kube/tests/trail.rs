@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use crate::kube::binder::BindRequest;
 use crate::kube::lane::Lane;
 use crate::kube::trail::{TRICKLE_EVERY, turn};
-use crate::workload::{ObjectKey, ObjectRef};
+use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 const SOON: Duration = Duration::from_millis(50);
 

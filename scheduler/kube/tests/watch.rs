@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::server::{Script, Server, eventually};
-use crate::core::Event;
 use crate::kube::convert::Watched;
 use crate::kube::lean::{Lean, LooseFluxJob};
 use crate::kube::watch::Watches;
 use crate::serve::Metrics;
+use fluxqueue_core::Event;
 
 const NODES: &str = "/api/v1/nodes";
 const JOBS: &str = "/apis/jobs.converged-computing.org/v1alpha1/fluxjobs";

@@ -5,10 +5,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::server::{Script, Server};
-use crate::core::WriteOutcome;
 use crate::kube::writer::{Write, Writer};
 use crate::serve::Metrics;
-use crate::workload::{ObjectKey, ObjectRef};
+use fluxqueue_core::WriteOutcome;
+use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/j";
 const POD: &str = "/api/v1/namespaces/ns/pods/j";

@@ -1,0 +1,133 @@
+//! What the core wants done.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, FluxJobStatus};
+
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
+
+/// Names an action, so that its outcome can be told. Never reused within a process.
+pub type ActionId = u64;
+
+/// One thing to do. Actions may be carried out in any order and concurrently: where order matters, the core waits for
+/// the outcome of the first before it asks for the second.
+#[derive(Debug, Clone)]
+pub struct Action {
+    /// To be returned with the outcome.
+    pub id: ActionId,
+    /// What to do.
+    pub kind: ActionKind,
+}
+
+/// What to do. All but [`ActionKind::Note`] have an outcome.
+#[derive(Debug, Clone)]
+pub enum ActionKind {
+    /// POST a Binding with the pod's uid as precondition. Outcome: [`super::BindOutcome`].
+    Bind {
+        /// The pod.
+        pod: ObjectRef,
+        /// Where it goes.
+        node: NodeName,
+    },
+    /// Remove this scheduling gate from the pod (and no other), if the uid still is the pod's.
+    Ungate {
+        /// The pod.
+        pod: ObjectRef,
+        /// The gate's name.
+        gate: Arc<str>,
+    },
+    /// Set the pod's condition PodScheduled to False.
+    SetPodScheduled {
+        /// The pod.
+        pod: ObjectRef,
+        /// The condition's reason.
+        reason: &'static str,
+        /// The condition's message.
+        message: String,
+        /// It was not False before, so this is when it became so.
+        newly: bool,
+    },
+    /// Create a FluxJob (its status is written apart).
+    CreateFluxJob {
+        /// The object, without status.
+        job: Box<FluxJob>,
+        /// How much it matters when.
+        urgency: Urgency,
+    },
+    /// Replace the status of a FluxJob, if the uid still is the object's.
+    WriteStatus {
+        /// The object.
+        job: ObjectRef,
+        /// The whole status.
+        status: Box<FluxJobStatus>,
+        /// How much it matters when.
+        urgency: Urgency,
+    },
+    /// Delete a FluxJob, with its uid as precondition.
+    DeleteFluxJob {
+        /// The object.
+        job: ObjectRef,
+    },
+    /// Publish an Event. No outcome: it may be dropped, which is counted.
+    Note(Note),
+}
+
+/// How much it matters when a record is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Bindings wait for it.
+    Urgent,
+    /// It may trail behind Bindings, within bounds.
+    Trailing,
+}
+
+/// A Kubernetes Event to publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The object it is about.
+    pub subject: Subject,
+    /// Normal or Warning.
+    pub kind: EventKind,
+    /// CamelCase, one of a closed set.
+    pub reason: &'static str,
+    /// CamelCase verb: what was done.
+    pub action: &'static str,
+    /// For people.
+    pub note: String,
+    /// `reportingController`: the scheduler name that the pod asked for.
+    pub reporter: Arc<str>,
+}
+
+/// The object of an Event.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A pod.
+    Pod(ObjectRef),
+    /// A FluxJob.
+    FluxJob(ObjectRef),
+    /// A node (events about nodes go to namespace `default`).
+    Node {
+        /// Its name.
+        name: NodeName,
+        /// Its uid.
+        uid: Uid,
+    },
+}
+
+/// Normal or Warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in Kubernetes")]
+pub enum EventKind {
+    Normal,
+    Warning,
+}
+
+impl Subject {
+    /// Namespace and name, for messages; a node has no namespace.
+    pub fn key(&self) -> ObjectKey {
+        match self {
+            Subject::Pod(id) | Subject::FluxJob(id) => id.key.clone(),
+            Subject::Node { name, .. } => ObjectKey::new("", Arc::clone(name)),
+        }
+    }
+}

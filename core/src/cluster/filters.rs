@@ -1,0 +1,162 @@
+//! Whether a pod may use a node, by the rules of kube-scheduler's filters, and how much it would like to.
+//!
+//! [`admit`] looks only at the node and the pod's constraints, so its answer holds for all pods of a class until the node
+//! changes. What depends on the pods that are there is asked apart: host ports ([`ports_conflict`]), anti-affinity
+//! ([`AntiAffinityTerm::repels`](fluxqueue_workload::constraints::AntiAffinityTerm::repels)), and room, which the resource graph knows. A pod with `spec.nodeName` passes no filter:
+//! it has been placed.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Node, Taint};
+use fluxqueue_workload::ResourceName;
+use fluxqueue_workload::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
+
+/// Why a node does not take a pod. [`Rejection::reason`] is what kube-scheduler says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rejection {
+    /// The node is cordoned.
+    Unschedulable,
+    /// The node has a NoSchedule or NoExecute taint that the pod does not tolerate.
+    Taint {
+        /// The taint's key.
+        key: Arc<str>,
+    },
+    /// The node's condition Ready is not True, though no taint says so (yet).
+    NotReady,
+    /// Neither `spec.nodeSelector` nor required node affinity lets the pod there.
+    NodeAffinity,
+    /// A host port is taken.
+    HostPorts,
+    /// A pod on the node, or in its domain, keeps this one away.
+    AntiAffinity,
+    /// The node lacks a feature that the pod implies.
+    Features,
+    /// The node takes no more pods.
+    TooManyPods,
+    /// There is not enough of a resource.
+    Insufficient(ResourceName),
+}
+
+/// The first filter that rejects, in kube-scheduler's order, and whether waiting could help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// What kube-scheduler would report.
+    pub first: Rejection,
+    /// Some filter rejects for good: as long as nobody edits the node's labels, its ordinary taints or its features.
+    /// If not, the node may take such pods again by itself, or when it is uncordoned.
+    pub lasting: bool,
+}
+
+/// The taint that stands for `spec.unschedulable`.
+const TAINT_UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// The taint that stands for the condition Ready being False.
+const TAINT_NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+/// Prefixes of taints that controllers put on and take off as a node's conditions change.
+const PASSING_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
+
+/// What an untolerated PreferNoSchedule taint takes from a node's [`preference`]: one and a half of the heaviest terms, as
+/// kube-scheduler's weights of the two scores (3 and 2) have it.
+const PREFER_NO_SCHEDULE_COST: i64 = 150;
+
+/// Whether pods with these constraints may use this node, were it empty.
+pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
+    let mut rejected: Option<Rejected> = None;
+    let mut reject = |rejection: Rejection, lasting: bool| match &mut rejected {
+        Some(earlier) => earlier.lasting |= lasting,
+        first => *first = Some(Rejected { first: rejection, lasting }),
+    };
+    let tolerates_key = |key: &str| tolerates_no_schedule(&constraints.tolerations, key);
+
+    if node.unschedulable && !tolerates_key(TAINT_UNSCHEDULABLE) {
+        reject(Rejection::Unschedulable, false);
+    }
+    for taint in node.taints.iter().filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute")) {
+        if !constraints.tolerations.iter().any(|toleration| tolerates(toleration, taint)) {
+            let passing = PASSING_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix));
+            reject(Rejection::Taint { key: Arc::clone(&taint.key) }, !passing);
+        }
+    }
+    // The node controller turns the condition into a taint some time later. A pod bound in between would sit there.
+    if node.not_ready && !tolerates_key(TAINT_NOT_READY) {
+        reject(Rejection::NotReady, false);
+    }
+    if !matches_node_affinity(node, constraints) {
+        reject(Rejection::NodeAffinity, true);
+    }
+    if !constraints.features.iter().all(|feature| node.declared_features.contains(feature)) {
+        reject(Rejection::Features, true);
+    }
+    rejected.map_or(Ok(()), Err)
+}
+
+/// How much pods with these constraints would like this node: weights of the preferred terms that match, less a price for
+/// each PreferNoSchedule taint that is not tolerated. More is better; 0 if nothing is said.
+pub fn preference(node: &Node, constraints: &Constraints) -> i64 {
+    let liked = constraints.preferred.iter().filter(|(_, term)| meets(node, term));
+    let weight: i64 = liked.map(|(weight, _)| i64::from(*weight)).sum();
+    let disliked = node.taints.iter().filter(|taint| {
+        &*taint.effect == "PreferNoSchedule" && !constraints.tolerations.iter().any(|t| tolerates(t, taint))
+    });
+    disliked.fold(weight, |sum, _| sum - PREFER_NO_SCHEDULE_COST)
+}
+
+/// Whether pods that want these host ports cannot share a node.
+pub fn ports_conflict(wanted: &[HostPort], used: &[HostPort]) -> bool {
+    wanted.iter().any(|wanted| used.iter().any(|used| wanted.conflicts(used)))
+}
+
+fn tolerates_no_schedule(tolerations: &[Toleration], key: &str) -> bool {
+    let of_key = |toleration: &Toleration| {
+        let any_effect = toleration.effect.is_empty() || &*toleration.effect == "NoSchedule";
+        let any_key = toleration.key.is_empty() || &*toleration.key == key;
+        any_effect && any_key && (toleration.exists || toleration.value.is_empty())
+    };
+    tolerations.iter().any(of_key)
+}
+
+fn matches_node_affinity(node: &Node, constraints: &Constraints) -> bool {
+    let selected = constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(&**value));
+    selected && constraints.required.as_ref().is_none_or(|terms| terms.iter().any(|term| meets(node, term)))
+}
+
+impl Rejection {
+    /// kube-scheduler's text for one node, as it is counted in "0/5 nodes are available: 3 node(s) ...".
+    pub fn reason(&self) -> Cow<'static, str> {
+        let text = match self {
+            Rejection::Unschedulable => "node(s) were unschedulable",
+            Rejection::Taint { .. } | Rejection::NotReady => "node(s) had untolerated taint(s)",
+            Rejection::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
+            Rejection::HostPorts => "node(s) didn't have free ports for the requested pod ports",
+            Rejection::AntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Rejection::Features => "node(s) didn't match Pod's required features",
+            Rejection::TooManyPods => "Too many pods",
+            Rejection::Insufficient(resource) => return format!("Insufficient {resource}").into(),
+        };
+        text.into()
+    }
+}
+
+/// Whether the toleration covers this taint.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    (toleration.effect.is_empty() || toleration.effect == taint.effect)
+        && (toleration.key.is_empty() || toleration.key == taint.key)
+        && (toleration.exists || toleration.value == taint.value)
+}
+
+/// Whether the node meets all of a term. One without requirements matches nothing.
+fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
+    let field = |key: &str| (key == "metadata.name").then_some(&*node.name);
+    // A field that does not exist is empty, unlike a label that does not exist.
+    let fields = || term.fields.iter().all(|field_of| field_of.matches(Some(field(&field_of.key).unwrap_or_default())));
+    let labels = || term.labels.iter().all(|requirement| requirement.matches(node.label(&requirement.key)));
+    let malformed = |requirement: &Requirement| requirement.operator == Operator::Unknown;
+    let empty = term.labels.is_empty() && term.fields.is_empty();
+    !empty && !term.labels.iter().chain(&term.fields).any(malformed) && labels() && fields()
+}
+
+#[cfg(test)]
+#[path = "filters_tests.rs"]
+mod tests;

@@ -1,0 +1,47 @@
+//! What there is: nodes, what is used of them, and who may go where.
+
+pub mod filters;
+#[cfg(test)]
+mod golden;
+mod node;
+pub mod summary;
+mod view;
+
+pub use node::InvalidAmount;
+pub use view::{Class, Cluster, NodeChange};
+
+use std::sync::Arc;
+
+use fluxqueue_workload::{NodeName, Resources};
+
+/// A node, reduced to what placement depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// `metadata.name`.
+    pub name: NodeName,
+    /// `metadata.uid`: a node deleted and made anew under its name is another node.
+    pub uid: Arc<str>,
+    /// `status.allocatable`, exact.
+    pub allocatable: Resources,
+    /// `metadata.labels`, sorted by key.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// The condition Ready is there and is not True.
+    pub not_ready: bool,
+    /// `status.declaredFeatures`.
+    pub declared_features: Vec<Arc<str>>,
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Taint {
+    /// Its key.
+    pub key: Arc<str>,
+    /// Its value, "" if absent.
+    pub value: Arc<str>,
+    /// NoSchedule, PreferNoSchedule or NoExecute.
+    pub effect: Arc<str>,
+}

@@ -1,0 +1,402 @@
+//! The nodes as one table: a rank for each, what is used of it, and which nodes a pod of given constraints may use.
+//!
+//! Pods with equal [`Constraints`] form a class. The filters run once per class and node; after that a node change costs
+//! one filter run per class, and a pod costs nothing. Usage is kept here a second time beside the graph's own account:
+//! every Binding is checked against it, and an audit compares the two.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::Node;
+use super::filters::{self, Rejection};
+use crate::fluxion::{Rank, RankSet};
+use fluxqueue_workload::constraints::{AntiAffinityTerm, Constraints, HostPort};
+use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
+
+/// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
+const CLASSES_MAX: usize = 2048;
+
+/// All nodes.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    by_name: BTreeMap<NodeName, Rank>,
+    by_rank: Vec<Option<Entry>>,
+    free_ranks: BTreeSet<Rank>,
+    present: RankSet,
+    next_generation: u64,
+    epoch: u64,
+    classes: HashMap<Constraints, Class>,
+    /// Ranks on which host ports are taken.
+    ports: BTreeMap<Rank, Vec<HostPort>>,
+    /// Anti-affinity terms of pods on nodes, with how many pods have them there.
+    repellers: Vec<Repeller>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    node: Arc<Node>,
+    generation: u64,
+    used: Resources,
+}
+
+#[derive(Debug)]
+struct Repeller {
+    rank: Rank,
+    namespace: Arc<str>,
+    terms: Vec<AntiAffinityTerm>,
+    pods: u32,
+}
+
+/// Where pods of one class may go.
+#[derive(Debug, Default)]
+pub struct Class {
+    /// Nodes that pass every filter now.
+    pub now: RankSet,
+    /// Nodes that pass all but the passing ones (cordon, not ready): where it could go one day.
+    pub lasting: RankSet,
+    /// Preference of each node, where it differs from 0.
+    preference: BTreeMap<Rank, i64>,
+    /// Why the other nodes are closed.
+    why: BTreeMap<Rank, Rejection>,
+}
+
+/// What a change of a node means for what is placed on it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NodeChange {
+    /// It is new, at this rank.
+    Added(Rank),
+    /// It was deleted and made anew: the old rank is void.
+    Replaced {
+        /// The rank that is void.
+        old: Rank,
+        /// The rank of the new node.
+        new: Rank,
+    },
+    /// Same node; `allocatable` differs in these resources.
+    Changed {
+        /// The node's rank.
+        rank: Rank,
+        /// New sizes of the resources that differ.
+        resized: Vec<(Arc<str>, u64)>,
+    },
+    /// Nothing that matters here has changed.
+    Same,
+}
+
+impl Cluster {
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// True without nodes.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// The rank of a node.
+    pub fn rank(&self, name: &str) -> Option<Rank> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The node of a rank.
+    pub fn node(&self, rank: Rank) -> Option<&Arc<Node>> {
+        self.entry(rank).map(|entry| &entry.node)
+    }
+
+    /// Changes whenever a rank is given to another node: a claim of an older generation is void.
+    pub fn generation(&self, rank: Rank) -> Option<u64> {
+        self.entry(rank).map(|entry| entry.generation)
+    }
+
+    /// What is used of a node.
+    pub fn used(&self, rank: Rank) -> Option<&Resources> {
+        self.entry(rank).map(|entry| &entry.used)
+    }
+
+    /// Counts changes of nodes: what could never fit may fit when it differs.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Every node with its rank, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&NodeName, Rank)> {
+        self.by_name.iter().map(|(name, rank)| (name, *rank))
+    }
+
+    fn entry(&self, rank: Rank) -> Option<&Entry> {
+        self.by_rank.get(rank as usize)?.as_ref()
+    }
+
+    fn entry_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
+        self.by_rank.get_mut(rank as usize)?.as_mut()
+    }
+
+    // --- nodes ---
+
+    /// Takes up a node's newest state.
+    pub fn apply(&mut self, node: &Arc<Node>) -> NodeChange {
+        let Some(rank) = self.rank(&node.name) else {
+            return NodeChange::Added(self.add(node));
+        };
+        let Some(entry) = self.entry_mut(rank) else {
+            return NodeChange::Added(self.add(node));
+        };
+        if entry.node.uid != node.uid {
+            self.remove(&Arc::clone(&node.name));
+            return NodeChange::Replaced { old: rank, new: self.add(node) };
+        }
+        if *entry.node == *node.as_ref() {
+            return NodeChange::Same;
+        }
+        let resized = differing(&entry.node.allocatable, &node.allocatable);
+        self.epoch += 1;
+        let entry = self.by_rank[rank as usize].as_mut().expect("it was found above");
+        entry.node = Arc::clone(node);
+        self.reclassify(rank);
+        NodeChange::Changed { rank, resized }
+    }
+
+    fn add(&mut self, node: &Arc<Node>) -> Rank {
+        let rank = self.free_ranks.pop_first().unwrap_or_else(|| {
+            self.by_rank.push(None);
+            Rank::try_from(self.by_rank.len() - 1).expect("fewer than 2^32 nodes")
+        });
+        self.next_generation += 1;
+        self.epoch += 1;
+        let entry = Entry { node: Arc::clone(node), generation: self.next_generation, used: Resources::new() };
+        self.by_rank[rank as usize] = Some(entry);
+        self.by_name.insert(Arc::clone(&node.name), rank);
+        self.present.insert(rank);
+        self.reclassify(rank);
+        rank
+    }
+
+    /// Forgets a node and all that was used of it.
+    pub fn remove(&mut self, name: &NodeName) -> Option<Rank> {
+        let rank = self.by_name.remove(name)?;
+        self.epoch += 1;
+        self.by_rank[rank as usize] = None;
+        self.free_ranks.insert(rank);
+        self.present.remove(rank);
+        self.ports.remove(&rank);
+        self.repellers.retain(|repeller| repeller.rank != rank);
+        for class in self.classes.values_mut() {
+            class.now.remove(rank);
+            class.lasting.remove(rank);
+            class.preference.remove(&rank);
+            class.why.remove(&rank);
+        }
+        Some(rank)
+    }
+
+    fn reclassify(&mut self, rank: Rank) {
+        let Some(Some(entry)) = self.by_rank.get(rank as usize) else { return };
+        for (constraints, class) in &mut self.classes {
+            class.judge(rank, &entry.node, constraints);
+        }
+    }
+
+    // --- usage ---
+
+    /// Counts a pod of this shape on a node.
+    pub fn occupy(&mut self, rank: Rank, namespace: &Arc<str>, shape: &Shape) {
+        let Some(entry) = self.entry_mut(rank) else { return };
+        entry.used.add(&shape.requests);
+        if !shape.constraints.host_ports.is_empty() {
+            self.ports.entry(rank).or_default().extend(shape.constraints.host_ports.iter().cloned());
+        }
+        if !shape.constraints.repels.is_empty() {
+            let same =
+                |r: &&mut Repeller| r.rank == rank && r.namespace == *namespace && r.terms == shape.constraints.repels;
+            match self.repellers.iter_mut().find(same) {
+                Some(known) => known.pods += 1,
+                None => self.repellers.push(Repeller {
+                    rank,
+                    namespace: Arc::clone(namespace),
+                    terms: shape.constraints.repels.clone(),
+                    pods: 1,
+                }),
+            }
+        }
+    }
+
+    /// Takes back an [`Cluster::occupy`].
+    pub fn vacate(&mut self, rank: Rank, namespace: &Arc<str>, shape: &Shape) {
+        let Some(entry) = self.entry_mut(rank) else { return };
+        entry.used.subtract(&shape.requests);
+        if let Some(ports) = self.ports.get_mut(&rank) {
+            for port in &shape.constraints.host_ports {
+                if let Some(at) = ports.iter().position(|taken| taken == port) {
+                    ports.swap_remove(at);
+                }
+            }
+            if ports.is_empty() {
+                self.ports.remove(&rank);
+            }
+        }
+        if !shape.constraints.repels.is_empty() {
+            let same =
+                |r: &Repeller| r.rank == rank && r.namespace == *namespace && r.terms == shape.constraints.repels;
+            if let Some(at) = self.repellers.iter().position(same) {
+                self.repellers[at].pods -= 1;
+                if self.repellers[at].pods == 0 {
+                    self.repellers.swap_remove(at);
+                }
+            }
+        }
+    }
+
+    /// The node holds no more than it has, of every resource that `requests` names.
+    pub fn holds(&self, rank: Rank, requests: &Resources) -> bool {
+        self.entry(rank).is_some_and(|entry| {
+            requests.iter().all(|(name, _)| entry.used.get(name) <= entry.node.allocatable.get(name))
+        })
+    }
+
+    /// The pod's host ports are taken on the node exactly once (by itself, as it is counted already).
+    pub fn ports_are_its_own(&self, rank: Rank, shape: &Shape) -> bool {
+        let Some(taken) = self.ports.get(&rank) else { return shape.constraints.host_ports.is_empty() };
+        let mut others = taken.clone();
+        for port in &shape.constraints.host_ports {
+            match others.iter().position(|other| other == port) {
+                Some(at) => drop(others.swap_remove(at)),
+                None => return false,
+            }
+        }
+        !filters::ports_conflict(&shape.constraints.host_ports, &others)
+    }
+
+    // --- classes ---
+
+    /// Where pods of these constraints may go.
+    pub fn class(&mut self, constraints: &Constraints) -> &Class {
+        if self.classes.len() >= CLASSES_MAX && !self.classes.contains_key(constraints) {
+            self.classes.clear();
+        }
+        let by_rank = &self.by_rank;
+        // Looked up twice: a clone of the key for every pod would cost more.
+        if !self.classes.contains_key(constraints) {
+            let mut class = Class::default();
+            for (rank, entry) in by_rank.iter().enumerate() {
+                if let Some(entry) = entry {
+                    let rank = Rank::try_from(rank).expect("ranks are u32");
+                    class.judge(rank, &entry.node, constraints);
+                }
+            }
+            self.classes.insert(constraints.clone(), class);
+        }
+        &self.classes[constraints]
+    }
+
+    /// Every node.
+    pub fn present(&self) -> &RankSet {
+        &self.present
+    }
+
+    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken host ports, and
+    /// anti-affinity of pods already there.
+    pub fn repelled(&self, pod: &Pod) -> Vec<(RankSet, Rejection)> {
+        let mut all = Vec::new();
+        let wanted = &pod.shape.constraints.host_ports;
+        if !wanted.is_empty() {
+            let mut taken = RankSet::new();
+            for (rank, ports) in &self.ports {
+                if filters::ports_conflict(wanted, ports) {
+                    taken.insert(*rank);
+                }
+            }
+            all.push((taken, Rejection::HostPorts));
+        }
+        if !self.repellers.is_empty() {
+            all.push((self.repelled_by_affinity(pod), Rejection::AntiAffinity));
+        }
+        all.retain(|(ranks, _)| !ranks.is_empty());
+        all
+    }
+
+    fn repelled_by_affinity(&self, pod: &Pod) -> RankSet {
+        let mut out = RankSet::new();
+        for repeller in &self.repellers {
+            for term in &repeller.terms {
+                if !term.repels(&pod.id.key.namespace, &pod.labels) {
+                    continue;
+                }
+                let Some(node) = self.node(repeller.rank) else { continue };
+                let Some(domain) = node.label(&term.topology_key) else { continue };
+                for (_, rank) in self.iter() {
+                    let there = self.node(rank).and_then(|node| node.label(&term.topology_key));
+                    if there == Some(domain) {
+                        out.insert(rank);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// A pod on a node repels others by anti-affinity.
+    pub fn has_repellers(&self) -> bool {
+        !self.repellers.is_empty()
+    }
+
+    /// This node is out of bounds for the pod because of the anti-affinity of pods already there or around it.
+    pub fn repels(&self, rank: Rank, pod: &Pod) -> bool {
+        self.has_repellers() && self.repelled_by_affinity(pod).contains(rank)
+    }
+}
+
+impl Class {
+    fn judge(&mut self, rank: Rank, node: &Node, constraints: &Constraints) {
+        let verdict = filters::admit(node, constraints);
+        set(&mut self.now, rank, verdict.is_ok());
+        set(&mut self.lasting, rank, verdict.as_ref().err().is_none_or(|rejected| !rejected.lasting));
+        match verdict {
+            Ok(()) => drop(self.why.remove(&rank)),
+            Err(rejected) => drop(self.why.insert(rank, rejected.first)),
+        }
+        match filters::preference(node, constraints) {
+            0 => drop(self.preference.remove(&rank)),
+            score => drop(self.preference.insert(rank, score)),
+        }
+    }
+
+    /// How many nodes are closed to it, by kube-scheduler's text for the reason.
+    pub fn rejections(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for rejection in self.why.values() {
+            *counts.entry(rejection.reason().into_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The nodes in tiers of falling preference, as far as they differ: the last tier is left out, since what is named
+    /// in no tier comes last anyway.
+    pub fn tiers(&self) -> Vec<RankSet> {
+        if self.preference.is_empty() {
+            return Vec::new();
+        }
+        let mut by_score: BTreeMap<i64, RankSet> = BTreeMap::new();
+        for rank in self.now.iter() {
+            let score = self.preference.get(&rank).copied().unwrap_or(0);
+            by_score.entry(-score).or_default().insert(rank);
+        }
+        by_score.pop_last();
+        by_score.into_values().collect()
+    }
+}
+
+fn set(ranks: &mut RankSet, rank: Rank, member: bool) {
+    if member {
+        ranks.insert(rank);
+    } else {
+        ranks.remove(rank);
+    }
+}
+
+fn differing(old: &Resources, new: &Resources) -> Vec<(Arc<str>, u64)> {
+    let mut out: Vec<(Arc<str>, u64)> =
+        new.iter().filter(|(name, size)| old.get(name) != *size).map(|(name, size)| (Arc::clone(name), size)).collect();
+    out.extend(old.iter().filter(|(name, _)| new.get(name) == 0).map(|(name, _)| (Arc::clone(name), 0)));
+    out
+}

@@ -1,0 +1,283 @@
+//! From a slot to a Binding, and what its outcome means.
+//!
+//! A Binding leaves only if the job's placement is acknowledged (where it is written ahead), the gate is off, and the pod
+//! still fits beside everything that is known of the node. An answer that got lost is asked for again on the same node:
+//! the uid makes that safe, and 409 then means success.
+
+use std::sync::Arc;
+
+use fluxqueue_api::names;
+
+use super::job::{Cause, Stage};
+use super::{
+    ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
+};
+use crate::fluxion::End;
+use crate::queue::JobId;
+use fluxqueue_workload::{Lifetime, NodeName, Uid};
+
+/// Failed writes for one pod before a lone pod gives its slot back and queues again.
+const ATTEMPTS_MAX: u32 = 6;
+const RETRY_MILLIS_MIN: i64 = 200;
+const RETRY_MILLIS_MAX: i64 = 30_000;
+
+/// How long a Binding whose answer got lost may take to show in the watch.
+const DOUBT_MILLIS: i64 = 10_000;
+
+impl Core {
+    /// Sends what may leave.
+    pub(super) fn dispatch(&mut self) {
+        let mut misfits = Vec::new();
+        while self.bindings_in_flight < BINDINGS_MAX
+            && let Some(uid) = self.outbox.pop_front()
+        {
+            let Some(member) = self.members.get(&uid) else { continue };
+            if member.stage != Stage::Assigned || member.pod.deleting {
+                continue;
+            }
+            if member.retry_at > self.now {
+                let at = member.retry_at;
+                self.wake(Timer::Pod(uid), at);
+                continue;
+            }
+            let Some(job) = self.jobs.get(&member.job) else { continue };
+            let version = member.seat.and_then(|at| job.seats.get(at)).map_or(0, |seat| seat.version);
+            if job.writes_ahead() && version > job.acked {
+                continue;
+            }
+            // After so many failures it queues again; a gang whose placement is written stays where it is.
+            let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
+            let doubt_until = member.doubt_until;
+            if !given_up && self.still_fits(&uid) {
+                self.send(&uid);
+            } else if doubt_until > self.now {
+                // It may be there already: until that is known nobody else gets the place.
+                self.wake(Timer::Pod(uid), doubt_until);
+            } else {
+                misfits.push(uid);
+            }
+        }
+        for uid in misfits {
+            // One that was taken back with its gang may fit again: it is placed anew in any case.
+            self.replan(&uid);
+        }
+    }
+
+    /// The placement is acknowledged: its pods may leave.
+    pub(super) fn release(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let assigned = self.live_members(job).into_iter().filter(|member| member.stage == Stage::Assigned);
+        let assigned: Vec<Uid> = assigned.map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        self.outbox.extend(assigned);
+    }
+
+    /// By everything received so far, the pod fits beside all others on its node, and may be there.
+    fn still_fits(&mut self, uid: &Uid) -> bool {
+        let Some(member) = self.members.get(uid) else { return false };
+        let pod = Arc::clone(&member.pod);
+        let Some(claim) = &member.claim else { return false };
+        let rank = claim.rank;
+        super::ledger::valid(&self.cluster, claim)
+            && self.cluster.holds(rank, &pod.shape.requests)
+            && self.cluster.ports_are_its_own(rank, &pod.shape)
+            && self.cluster.class(&pod.shape.constraints).now.contains(rank)
+            && !self.cluster.repels(rank, &pod)
+    }
+
+    fn send(&mut self, uid: &Uid) {
+        let Some(member) = self.members.get(uid) else { return };
+        let Some(claim) = &member.claim else { return };
+        let node = Arc::clone(&claim.node);
+        let pod = member.pod.id.clone();
+        let gated = !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE);
+        let on_its_way = member.ungating;
+        let stage = if gated {
+            let ungate = || ActionKind::Ungate { pod, gate: Arc::from(names::GATE) };
+            let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
+            Stage::Ungating(action)
+        } else {
+            self.bindings_in_flight += 1;
+            Stage::Binding(self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(Arc::clone(uid)))))
+        };
+        if let Some(member) = self.members.get_mut(uid) {
+            if let Stage::Ungating(action) = stage {
+                member.ungating = Some(action);
+            }
+            member.stage = stage;
+        }
+    }
+
+    /// The slot will not do any more: of a gang of which nothing has left yet all slots are given back, so that it is
+    /// placed anew as a whole; else only this one.
+    fn replan(&mut self, uid: &Uid) {
+        let Some(member) = self.members.get(uid) else { return };
+        if member.stage != Stage::Assigned {
+            return;
+        }
+        let Some(job) = self.jobs.get(&member.job) else { return };
+        let all = self.live_members(job);
+        let sent = all.iter().any(|m| matches!(m.stage, Stage::Binding(_) | Stage::Bound) || m.maybe_bound);
+        let back: Vec<Uid> = if job.writes_ahead() && !sent {
+            let assigned = all.iter().filter(|m| matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
+            assigned.map(|m| Arc::clone(&m.pod.id.uid)).collect()
+        } else {
+            vec![Arc::clone(uid)]
+        };
+        for uid in back {
+            self.unassign(&uid);
+        }
+    }
+
+    // --- outcomes ---
+
+    pub(super) fn done(&mut self, action: ActionId, outcome: Outcome) {
+        match (self.in_flight.remove(&action), outcome) {
+            (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
+                self.bindings_in_flight -= 1;
+                self.bind_done(&uid, action, outcome);
+            }
+            (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => self.ungate_done(&uid, action, outcome),
+            (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
+                if let Some(member) = self.members.get_mut(&uid) {
+                    member.telling = None;
+                    if let WriteOutcome::Failed(_) = outcome {
+                        // Said again when there is something to say, but not at once.
+                        member.told = Some((String::new(), self.now));
+                    }
+                }
+            }
+            (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
+            (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_))) => {
+                let at = self.now.plus_millis(RETRY_MILLIS_MAX);
+                self.wake(Timer::Stray(key), at);
+            }
+            (Some(InFlight::Stray(_)) | None, _) => {}
+            (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),
+        }
+    }
+
+    fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) {
+        let Some(member) = self.members.get_mut(uid) else { return };
+        let (id, waiting) = (member.job, member.stage == Stage::Binding(action));
+        if outcome == BindOutcome::Bound {
+            if waiting {
+                member.stage = Stage::Bound;
+            }
+            self.bound(uid, id);
+            self.touch_soon(id);
+            return;
+        }
+        self.touched.insert(id);
+        match outcome {
+            BindOutcome::Bound => {}
+            BindOutcome::BoundElsewhere(node) => {
+                self.gauges.bound_elsewhere += 1;
+                if waiting {
+                    self.move_to(uid, &node);
+                }
+            }
+            BindOutcome::Gone | BindOutcome::Deleting => {
+                if waiting {
+                    member.doomed = true;
+                    self.end(uid, Cause::Deleted);
+                }
+            }
+            BindOutcome::Gated => {
+                if waiting {
+                    member.ungated = false;
+                    self.try_later(uid, "the pod is gated".to_owned());
+                }
+            }
+            BindOutcome::Failed(text) => {
+                if waiting {
+                    member.maybe_bound = true;
+                    member.doubt_until = self.now.plus_millis(DOUBT_MILLIS);
+                    self.try_later(uid, text);
+                }
+            }
+        }
+    }
+
+    fn bound(&mut self, uid: &Uid, id: JobId) {
+        let now = self.now;
+        self.gauges.pods_bound += 1;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.started_at.get_or_insert(now);
+            let since = job.queued_at.unwrap_or(now);
+            self.gauges.scheduling_sli.observe_micros(now.0 - since.0);
+        }
+        let Some(member) = self.members.get(uid) else { return };
+        let pod = Arc::clone(&member.pod);
+        let node = member.claim.as_ref().map(|claim| &claim.node).or(pod.node.as_ref());
+        let Some(node) = node.cloned() else { return };
+        let text = format!("Successfully assigned {} to {node}", pod.id);
+        self.note(Subject::Pod(pod.id.clone()), EventKind::Normal, "Scheduled", "Binding", text, &pod.scheduler);
+    }
+
+    /// The pod is on another node than we meant; the watch will show it there.
+    fn move_to(&mut self, uid: &Uid, node: &NodeName) {
+        let Some(member) = self.members.get_mut(uid) else { return };
+        let (claim, pod, id) = (member.claim.take(), Arc::clone(&member.pod), member.job);
+        member.stage = Stage::Bound;
+        let seat = member.seat;
+        self.drop_claim(claim);
+        let end = match self.lifetime(&pod, id) {
+            Lifetime::Endless => End::Never,
+            _ => End::Eventually,
+        };
+        let claim = self.ledger.force(&mut self.cluster, node, &pod.id.key.namespace, &pod.shape, end);
+        if let Some(member) = self.members.get_mut(uid) {
+            member.claim = claim;
+        }
+        if let (Some(seat), Some(job)) = (seat, self.jobs.get_mut(&id)) {
+            job.move_seat(seat, node);
+        }
+    }
+
+    fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {
+        let Some(member) = self.members.get_mut(uid) else { return };
+        member.ungating = None;
+        member.ungated |= matches!(outcome, WriteOutcome::Written(_));
+        if member.stage != Stage::Ungating(action) {
+            return;
+        }
+        match outcome {
+            WriteOutcome::Written(_) | WriteOutcome::Exists => {
+                member.stage = Stage::Assigned;
+                self.outbox.push_back(Arc::clone(uid));
+            }
+            WriteOutcome::Gone => {
+                member.doomed = true;
+                self.end(uid, Cause::Deleted);
+            }
+            WriteOutcome::Invalid(text) | WriteOutcome::Failed(text) => self.try_later(uid, text),
+        }
+    }
+
+    /// The write is repeated after a while that doubles each time. A pod of a gang whose placement is written stays
+    /// where it is; any other gives its slot back after a number of attempts, and queues again.
+    fn try_later(&mut self, uid: &Uid, text: String) {
+        let now = self.now;
+        self.gauges_error(uid);
+        let Some(member) = self.members.get_mut(uid) else { return };
+        member.attempts += 1;
+        let pause = RETRY_MILLIS_MIN.saturating_mul(1 << member.attempts.min(16)).min(RETRY_MILLIS_MAX);
+        member.retry_at = now.plus_millis(pause);
+        member.stage = Stage::Assigned;
+        let (attempts, id) = (member.attempts, member.job);
+        tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
+        if attempts >= ATTEMPTS_MAX {
+            member.retry_at = now.plus_millis(RETRY_MILLIS_MAX);
+            self.block(id, "BindFailed", text);
+        }
+        self.wake(Timer::Pod(Arc::clone(uid)), self.members.get(uid).map_or(now, |member| member.retry_at));
+        self.touched.insert(id);
+    }
+
+    fn gauges_error(&mut self, uid: &Uid) {
+        let Some(member) = self.members.get(uid) else { return };
+        if let Some(attempts) = self.gauges.attempts.iter_mut().find(|a| a.profile == member.pod.scheduler) {
+            attempts.error += 1;
+        }
+    }
+}

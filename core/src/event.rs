@@ -1,0 +1,104 @@
+//! What the core is told.
+
+use std::sync::Arc;
+
+use fluxqueue_api::FluxJob;
+
+use super::ActionId;
+use crate::cluster::Node;
+use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, Uid};
+
+/// Something happened. Per object, events arrive in the order of its changes, but may be repeated, skipped (only the
+/// newest state is sure to come) and late; between objects there is no order at all.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A node is there, or has changed.
+    Node(Arc<Node>),
+    /// The node of this name and uid is gone.
+    NodeGone(NodeName, Arc<str>),
+    /// A pod is there, or has changed.
+    Pod(Arc<Pod>),
+    /// The pod is gone.
+    PodGone(ObjectRef),
+    /// A Job, ReplicaSet, Deployment or StatefulSet is there, or has changed.
+    Controller(Arc<Controller>),
+    /// It is gone.
+    ControllerGone(Uid),
+    /// A FluxJob is there, or has changed.
+    FluxJob(Arc<FluxJob>),
+    /// It is gone.
+    FluxJobGone(ObjectRef),
+    /// The first list of every kind has been delivered. Before this the core places nothing.
+    Synced,
+    /// An action has ended. Comes exactly once for each action that has an outcome (see [`super::ActionKind`]), unless
+    /// the process dies.
+    Done(ActionId, Outcome),
+}
+
+/// How an action ended.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// Of a Bind.
+    Bind(BindOutcome),
+    /// Of any other write.
+    Write(WriteOutcome),
+}
+
+/// How a Binding ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindOutcome {
+    /// The pod is on the node we meant: 201, or 409 and a read showed it there.
+    Bound,
+    /// A read showed the pod on another node.
+    BoundElsewhere(NodeName),
+    /// The pod is gone, or its name belongs to another uid.
+    Gone,
+    /// The pod is being deleted.
+    Deleting,
+    /// The pod carries scheduling gates.
+    Gated,
+    /// Nobody knows, or the server refused for another reason: the pod may be bound or not. The text is for people.
+    Failed(String),
+}
+
+/// How a write other than a Binding ended.
+#[derive(Debug, Clone)]
+pub enum WriteOutcome {
+    /// Written. For the creation of a FluxJob: the object as stored.
+    Written(Option<Arc<FluxJob>>),
+    /// There already is an object of that name (creation only).
+    Exists,
+    /// The object is gone, or has another uid.
+    Gone,
+    /// The server says the content is invalid: repeating cannot help.
+    Invalid(String),
+    /// Anything else; it may have taken effect or not.
+    Failed(String),
+}
+
+impl BindOutcome {
+    /// The outcome as a metric's label.
+    pub fn result(&self) -> &'static str {
+        match self {
+            BindOutcome::Bound => "bound",
+            BindOutcome::BoundElsewhere(_) => "bound_elsewhere",
+            BindOutcome::Gone => "gone",
+            BindOutcome::Deleting => "deleting",
+            BindOutcome::Gated => "gated",
+            BindOutcome::Failed(_) => "failed",
+        }
+    }
+}
+
+impl WriteOutcome {
+    /// The outcome as a metric's label.
+    pub fn result(&self) -> &'static str {
+        match self {
+            WriteOutcome::Written(_) => "written",
+            WriteOutcome::Exists => "exists",
+            WriteOutcome::Gone => "gone",
+            WriteOutcome::Invalid(_) => "invalid",
+            WriteOutcome::Failed(_) => "failed",
+        }
+    }
+}

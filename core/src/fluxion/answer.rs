@@ -1,0 +1,172 @@
+//! What the graph answers, from JSON.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Placement, Rank, RankSet, Request, SlotsAt, rankset};
+use fluxqueue_workload::Resources;
+
+/// Why a request does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Explanation {
+    /// One entry for each shape, in the order of the request.
+    pub shapes: Vec<ShapeReport>,
+}
+
+/// About one shape, as if it were asked for alone.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ShapeReport {
+    /// Its label.
+    pub label: String,
+    /// How many slots are wanted.
+    pub wanted: u64,
+    /// What there is now, on nodes that are up.
+    pub now: Supply,
+    /// What there would be if nothing ran, and every node were up.
+    pub idle: Supply,
+}
+
+/// What there is for one shape at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Supply {
+    /// Nodes that the request may use.
+    pub nodes: u64,
+    /// How many of its slots fit on them.
+    pub room: u64,
+    /// One entry for each resource of the slot.
+    pub pools: Vec<PoolSupply>,
+}
+
+/// What there is of one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PoolSupply {
+    /// The resource.
+    #[serde(rename = "type")]
+    pub resource: String,
+    /// What each slot takes.
+    pub per_slot: u64,
+    /// Nodes that have too little of it for even one slot.
+    pub short_nodes: u64,
+    /// Free on all nodes together.
+    pub free: u64,
+    /// Free on the node that has most.
+    pub largest: u64,
+}
+
+/// What a node has, and what is taken of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct NodeUsage {
+    /// The node.
+    pub rank: Rank,
+    /// Resources that it has, or that are taken of it, in no particular order.
+    pub pools: Vec<PoolUsage>,
+}
+
+/// One resource of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PoolUsage {
+    /// The resource.
+    #[serde(rename = "type")]
+    pub resource: String,
+    /// How much there is.
+    pub size: u64,
+    /// How much is taken, possibly more than there is.
+    pub used: u64,
+}
+
+impl NodeUsage {
+    /// One resource of the node; zeros if it has none.
+    pub fn of(&self, resource: &str) -> (u64, u64) {
+        self.pools.iter().find(|pool| pool.resource == resource).map_or((0, 0), |pool| (pool.size, pool.used))
+    }
+}
+
+/// A graph in R, as JGF.
+#[derive(Deserialize)]
+struct GraphText<'a> {
+    #[serde(borrow)]
+    graph: VerticesText<'a>,
+}
+
+#[derive(Deserialize)]
+struct VerticesText<'a> {
+    #[serde(borrow)]
+    nodes: Vec<VertexText<'a>>,
+}
+
+#[derive(Deserialize)]
+struct VertexText<'a> {
+    #[serde(borrow)]
+    metadata: MetadataText<'a>,
+}
+
+#[derive(Deserialize)]
+struct MetadataText<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    rank: i64,
+    #[serde(default)]
+    exclusive: bool,
+}
+
+#[derive(Deserialize)]
+struct PlacementText<'a> {
+    #[serde(borrow)]
+    slots: Vec<SlotsText<'a>>,
+}
+
+#[derive(Deserialize)]
+struct SlotsText<'a> {
+    #[serde(borrow)]
+    label: Cow<'a, str>,
+    #[serde(borrow)]
+    ranks: Cow<'a, str>,
+    per_rank: u64,
+}
+
+/// Reads a placement of the request; an error says what is wrong with the text.
+pub(super) fn placement(text: &str, request: &Request<'_>) -> Result<Placement, String> {
+    let read: PlacementText<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut slots = Vec::new();
+    for group in read.slots {
+        let shape = request.shapes.iter().position(|shape| *shape.label == *group.label);
+        let shape = shape.ok_or_else(|| format!("slot {:?}: was not asked for", group.label))?;
+        let count = group.per_rank;
+        let add = |first: Rank, last: Rank| slots.extend((first..=last).map(|rank| SlotsAt { shape, rank, count }));
+        rankset::parse_ranges(&group.ranks, add).ok_or_else(|| format!("ranks {:?}: not an idset", group.ranks))?;
+    }
+    Ok(Placement { slots })
+}
+
+/// Reads which whole slots of these vertices an R in JGF grants, by rank. An error says what is wrong with it.
+pub(super) fn vertices(
+    text: &str,
+    per_slot: &Resources,
+    count: u64,
+    ranks: &RankSet,
+) -> Result<Vec<(Rank, u64)>, String> {
+    let read: GraphText<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut granted: BTreeMap<Rank, BTreeMap<&str, u64>> = BTreeMap::new();
+    for VertexText { metadata } in read.graph.nodes.iter().filter(|vertex| vertex.metadata.exclusive) {
+        let rank = Rank::try_from(metadata.rank).ok().filter(|rank| ranks.contains(*rank));
+        let rank = rank.ok_or_else(|| format!("R has a {} of rank {}", metadata.kind, metadata.rank))?;
+        *granted.entry(rank).or_default().entry(&metadata.kind).or_default() += 1;
+    }
+    let mut slots = Vec::with_capacity(granted.len());
+    for (rank, vertices) in granted {
+        let here = per_slot.iter().map(|(kind, needed)| vertices.get(&**kind).copied().unwrap_or(0) / needed).min();
+        let here = here.unwrap_or(0);
+        let whole = per_slot.iter().all(|(kind, needed)| vertices.get(&**kind) == Some(&(needed * here)));
+        if !whole || vertices.len() != per_slot.iter().count() {
+            return Err(format!("R has no whole slots on rank {rank}"));
+        }
+        slots.push((rank, here));
+    }
+    match slots.iter().map(|(_, here)| here).sum::<u64>() {
+        sum if sum == count => Ok(slots),
+        sum => Err(format!("R has {sum} slots instead of {count}")),
+    }
+}

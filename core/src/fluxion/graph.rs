@@ -1,0 +1,131 @@
+//! The graph as the core uses it, whatever the library can do.
+
+use fluxion_sys::FunctionTable;
+
+use super::answer::{Explanation, NodeUsage};
+use super::pools::PoolGraph;
+use super::vertices::VertexGraph;
+use super::{End, Forecast, GraphError, Placement, Policy, Rank, RankSet, Request};
+use fluxqueue_workload::Resources;
+
+/// A resource graph of nodes. Calls that fail change nothing.
+///
+/// In a library with the extensions of fluxion-sys a node is pools of units, and all of it is the library's. In any other a
+/// node is whole vertices: the library chooses them, and what it cannot say (ends, charges, why not) is kept here.
+#[derive(Debug)]
+pub struct Graph(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Pools(Box<PoolGraph>),
+    Vertices(Box<VertexGraph>),
+}
+
+/// Calls a method of whichever graph it is.
+macro_rules! either {
+    ($graph:expr, $inner:ident => $call:expr) => {
+        match $graph {
+            Kind::Pools($inner) => $call,
+            Kind::Vertices($inner) => $call,
+        }
+    };
+}
+
+impl Graph {
+    /// A graph without nodes, in the library behind the table.
+    ///
+    /// ENOSYS: it lacks a function that is needed. ENOTSUP: without the extensions it does not know this policy.
+    pub fn new(table: FunctionTable, policy: Policy) -> Result<Self, GraphError> {
+        Ok(Graph(match table.extensions {
+            Some(extensions) => Kind::Pools(Box::new(PoolGraph::new(table, extensions, policy)?)),
+            None => Kind::Vertices(Box::new(VertexGraph::new(table, policy)?)),
+        }))
+    }
+
+    /// A resource of these that no graph of this kind has: whoever wants it cannot be placed.
+    pub fn refuses<'a>(&self, requests: &'a Resources) -> Option<&'a str> {
+        match &self.0 {
+            Kind::Pools(_) => None,
+            Kind::Vertices(_) => VertexGraph::refuses(requests),
+        }
+    }
+
+    /// Moves the present, in seconds of the epoch. It never goes back.
+    pub fn set_time(&mut self, now_seconds: i64) -> Result<(), GraphError> {
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.set_time(now_seconds),
+            Kind::Vertices(graph) => {
+                graph.set_time(now_seconds);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds a node that is up; its rank must be new. Amounts beyond 2^63 - 1 count as that.
+    pub fn add_node(&mut self, rank: Rank, name: &str, pools: &Resources) -> Result<(), GraphError> {
+        either!(&mut self.0, graph => graph.add_node(rank, name, pools))
+    }
+
+    /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.
+    pub fn resize(&mut self, rank: Rank, resource: &str, size: u64) -> Result<(), GraphError> {
+        either!(&mut self.0, graph => graph.resize(rank, resource, size))
+    }
+
+    /// Removes a node; slots on it vanish from their jobs, and a job that has none left ends.
+    pub fn remove_node(&mut self, rank: Rank) -> Result<(), GraphError> {
+        either!(&mut self.0, graph => graph.remove_node(rank))
+    }
+
+    /// Marks a node up or down. A node that is down keeps its jobs and gets no new ones.
+    pub fn set_up(&mut self, rank: Rank, up: bool) -> Result<(), GraphError> {
+        either!(&mut self.0, graph => graph.set_up(rank, up))
+    }
+
+    /// Takes a place for all slots of a request. `None`: they do not fit now. The job must be new.
+    pub fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Placement>, GraphError> {
+        either!(&mut self.0, graph => graph.allocate(job, request))
+    }
+
+    /// When a request could start. Takes nothing.
+    pub fn forecast(&mut self, request: &Request<'_>) -> Result<Forecast, GraphError> {
+        either!(&mut self.0, graph => graph.forecast(request))
+    }
+
+    /// The ranks on which at least one slot of some shape fits once everything that has an end has ended.
+    pub fn eligible(&mut self, request: &Request<'_>) -> Result<RankSet, GraphError> {
+        either!(&mut self.0, graph => graph.eligible(request))
+    }
+
+    /// What there is for each shape of a request, now and on the idle machine.
+    pub fn explain(&mut self, request: &Request<'_>) -> Result<Explanation, GraphError> {
+        either!(&mut self.0, graph => graph.explain(request))
+    }
+
+    /// Puts slots of a job on a node, whether or not they fit; the job is made if it is new.
+    pub fn charge(
+        &mut self,
+        job: u64,
+        rank: Rank,
+        label: &str,
+        requests: &Resources,
+        count: u64,
+        end: End,
+    ) -> Result<(), GraphError> {
+        either!(&mut self.0, graph => graph.charge(job, rank, label, requests, count, end))
+    }
+
+    /// Gives back `count` slots of a label that a job has on a node. With its last slot the job ends.
+    pub fn release(&mut self, job: u64, rank: Rank, label: &str, count: u64) -> Result<(), GraphError> {
+        either!(&mut self.0, graph => graph.release(job, rank, label, count))
+    }
+
+    /// Gives back everything of a job. One that has ended already is none the worse.
+    pub fn cancel(&mut self, job: u64) -> Result<(), GraphError> {
+        either!(&mut self.0, graph => graph.cancel(job))
+    }
+
+    /// What a node has, and what is taken of it now.
+    pub fn usage(&mut self, rank: Rank) -> Result<NodeUsage, GraphError> {
+        either!(&mut self.0, graph => graph.usage(rank))
+    }
+}

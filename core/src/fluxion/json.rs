@@ -1,0 +1,237 @@
+//! What is asked of the graph, as JSON: written straight into a buffer that is used again and again.
+
+use std::fmt::Write as _;
+
+use super::{End, Rank, RankSet, Request};
+use fluxqueue_workload::{Lifetime, Resources};
+
+/// Path of the root, and of the nodes below it.
+const ROOT: &str = "/cluster0";
+/// The largest size of a vertex in JGF.
+const SIZE_MAX: u64 = i64::MAX as u64;
+/// The longest duration that Fluxion takes, 100 years.
+const DURATION_SECONDS_MAX: u64 = 3_153_600_000;
+
+/// A graph of nothing but the root.
+pub(super) fn empty_graph() -> String {
+    format!(r#"{{"graph":{{"nodes":[{}],"edges":[]}}}}"#, root())
+}
+
+fn root() -> String {
+    format!(
+        r#"{{"id":"0","metadata":{{"type":"cluster","name":"cluster0","id":0,"rank":-1,"paths":{{"containment":"{ROOT}"}}}}}}"#
+    )
+}
+
+/// A node with its pools, below the root.
+pub(super) fn node(out: &mut String, rank: Rank, name: &str, pools: &Resources) {
+    let _ = write!(out, r#"{{"graph":{{"nodes":[{},{{"id":"1","metadata":{{"type":"node","name":"#, root());
+    string(out, name);
+    let _ = write!(out, r#","id":{rank},"rank":{rank},"paths":{{"containment":"#);
+    string(out, &format!("{ROOT}/{name}"));
+    out.push_str("}}}");
+    let mut edges = String::from(r#"{"source":"0","target":"1"}"#);
+    for ((kind, size), id) in pools.iter().zip(2..) {
+        let _ = write!(out, r#",{{"id":"{id}","metadata":{{"type":"#);
+        string(out, kind);
+        let size = size.min(SIZE_MAX);
+        let _ = write!(out, r#","id":0,"rank":{rank},"size":{size},"paths":{{"containment":"#);
+        string(out, &format!("{ROOT}/{name}/{kind}0"));
+        out.push_str("}}}");
+        let _ = write!(edges, r#",{{"source":"1","target":"{id}"}}"#);
+    }
+    let _ = write!(out, r#"],"edges":[{edges}]}}}}"#);
+}
+
+/// The path of a node.
+pub(super) fn node_path(name: &str) -> String {
+    format!("{ROOT}/{name}")
+}
+
+/// Nodes with whole vertices, below the root: rank, name, and how many of each type.
+pub(super) fn nodes_of_vertices<'a>(
+    out: &mut String,
+    nodes: impl Iterator<Item = (Rank, (&'a str, Vec<(String, u64)>))>,
+) {
+    let _ = write!(out, r#"{{"graph":{{"nodes":[{}"#, root());
+    let mut edges = String::new();
+    let mut next = 1_u64;
+    for (rank, (name, types)) in nodes {
+        let node = next;
+        vertex(out, &mut next, "node", rank, rank.into(), Some(name), &node_path(name));
+        let already = edges.len();
+        separate(&mut edges, already);
+        let _ = write!(edges, r#"{{"source":"0","target":"{node}"}}"#);
+        for (kind, count) in types {
+            for id in 0..count {
+                let _ = write!(edges, r#",{{"source":"{node}","target":"{next}"}}"#);
+                vertex(out, &mut next, &kind, rank, id, None, &format!("{ROOT}/{name}/{kind}{id}"));
+            }
+        }
+    }
+    let _ = write!(out, r#"],"edges":[{edges}]}}}}"#);
+}
+
+fn vertex(out: &mut String, next: &mut u64, kind: &str, rank: Rank, id: u64, name: Option<&str>, path: &str) {
+    let _ = write!(out, r#",{{"id":"{next}","metadata":{{"type":"#);
+    *next += 1;
+    string(out, kind);
+    if let Some(name) = name {
+        out.push_str(r#","name":"#);
+        string(out, name);
+    }
+    let _ = write!(out, r#","id":{id},"rank":{rank},"paths":{{"containment":"#);
+    string(out, path);
+    out.push_str("}}}");
+}
+
+/// A jobspec.
+pub(super) fn jobspec(out: &mut String, request: &Request<'_>) {
+    out.push_str(r#"{"version":1,"resources":["#);
+    for (at, shape) in request.shapes.iter().enumerate() {
+        separate(out, at);
+        let _ = write!(out, r#"{{"type":"slot","count":{},"label":"#, shape.count);
+        string(out, shape.label);
+        out.push_str(r#","with":["#);
+        for (at, (kind, amount)) in shape.requests.iter().enumerate() {
+            separate(out, at);
+            out.push_str(r#"{"type":"#);
+            string(out, kind);
+            let _ = write!(out, r#","count":{amount}}}"#);
+        }
+        out.push_str("]}");
+    }
+    out.push_str(r#"],"tasks":[{"command":["pod"],"slot":"#);
+    string(out, request.shapes.first().map_or("", |shape| shape.label));
+    out.push_str(r#","count":{"per_slot":1}}],"attributes":{"system":{"#);
+    if let Lifetime::Seconds(seconds) = request.end {
+        // 0 would mean for ever.
+        let _ = write!(out, r#""duration":{},"#, seconds.clamp(1, DURATION_SECONDS_MAX));
+    }
+    if let Some(ranks) = request.ranks {
+        out.push_str(r#""constraints":{"ranks":[""#);
+        idset(out, ranks);
+        out.push_str(r#""]},"#);
+    }
+    extras(out, request);
+    // A key that ends in a comma is the last one.
+    if out.ends_with(',') {
+        out.pop();
+    }
+    out.push_str("}}}");
+}
+
+fn extras(out: &mut String, request: &Request<'_>) {
+    let Request { shapes: _, end, ranks: _, prefer, max_per_node, policy } = request;
+    if prefer.is_empty() && max_per_node.is_empty() && policy.is_none() && *end != Lifetime::Eventually {
+        return;
+    }
+    out.push_str(r#""fluxion":{"prefer":["#);
+    for (at, tier) in request.prefer.iter().enumerate() {
+        separate(out, at);
+        out.push('"');
+        idset(out, tier);
+        out.push('"');
+    }
+    out.push_str(r#"],"max_per_node":["#);
+    for (at, (labels, count)) in request.max_per_node.iter().enumerate() {
+        separate(out, at);
+        out.push_str(r#"{"labels":["#);
+        for (at, label) in labels.iter().enumerate() {
+            separate(out, at);
+            string(out, label);
+        }
+        let _ = write!(out, r#"],"count":{count}}}"#);
+    }
+    out.push(']');
+    if let Some(policy) = request.policy {
+        let _ = write!(out, r#","policy":"{}""#, policy.as_str());
+    }
+    if request.end == Lifetime::Eventually {
+        out.push_str(r#","end":"eventually""#);
+    }
+    out.push('}');
+}
+
+/// A charge.
+pub(super) fn charge(out: &mut String, rank: Rank, label: &str, requests: &Resources, count: u64, end: End) {
+    out.push_str(r#"{"label":"#);
+    string(out, label);
+    let _ = write!(out, r#","rank":{rank},"count":{count},"with":{{"#);
+    for (at, (kind, amount)) in requests.iter().enumerate() {
+        separate(out, at);
+        string(out, kind);
+        let _ = write!(out, ":{amount}");
+    }
+    out.push_str(r#"},"end":"#);
+    let _ = match end {
+        End::At(second) => write!(out, "{second}}}"),
+        End::Eventually => write!(out, r#""eventually"}}"#),
+        End::Never => write!(out, r#""never"}}"#),
+    };
+}
+
+/// As `Display` would, without its cost for each number: constraints may name thousands of ranges.
+fn idset(out: &mut String, ranks: &RankSet) {
+    let mut separator = "";
+    ranks.for_each_range(|first, last| {
+        out.push_str(separator);
+        separator = ",";
+        number(out, first);
+        if first != last {
+            out.push('-');
+            number(out, last);
+        }
+    });
+}
+
+fn number(out: &mut String, mut value: Rank) {
+    // The largest rank has ten digits.
+    let mut digits = [0_u8; 10];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+}
+
+fn separate(out: &mut String, at: usize) {
+    if at > 0 {
+        out.push(',');
+    }
+}
+
+fn string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if (c as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idsets_are_written_as_they_are_displayed() {
+        for text in ["", "0", "0-3,7,9-10", "63-64", "0-63,65,127-200,4294967"] {
+            let set: RankSet = text.parse().unwrap();
+            let mut out = String::new();
+            idset(&mut out, &set);
+            assert_eq!((out.as_str(), set.to_string().as_str()), (text, text));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The resource graph, safely: what the core asks of Fluxion, through the C functions of fluxion-sys.
+//!
+//! [`Graph`] owns a context of whatever library the table leads to; every call crosses the C boundary. Which pods belong
+//! together, and which nodes suit them, is decided by the caller: here there are only ranks, shapes and amounts.
+//!
+//! ```
+//! use fluxion_sys::FunctionTable;
+//! use fluxqueue_workload::Resources;
+//! use fluxqueue_core::fluxion::{Graph, Policy, Request, SlotShape};
+//!
+//! let mut graph = Graph::new(FunctionTable::builtin(), Policy::Lonode)?;
+//! graph.add_node(0, "node-a", &Resources::from_iter([("cpu", 4000), ("pods", 110)]))?;
+//!
+//! let pod = Resources::from_iter([("cpu", 1500), ("pods", 1)]);
+//! let shapes = [SlotShape { label: "worker", count: 2, requests: &pod }];
+//! let placement = graph.allocate(7, &Request::of(&shapes))?.expect("two of them fit");
+//! assert_eq!((placement.slots[0].rank, placement.slots[0].count), (0, 2));
+//! assert!(graph.allocate(8, &Request::of(&shapes))?.is_none());
+//! graph.cancel(7)?;
+//! # Ok::<(), fluxqueue_core::fluxion::GraphError>(())
+//! ```
+
+mod answer;
+mod context;
+mod graph;
+#[cfg(test)]
+mod graph_tests;
+mod json;
+mod pools;
+mod rankset;
+mod vertices;
+
+pub use answer::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
+pub use graph::Graph;
+pub use rankset::{ParseRankSetError, RankSet};
+pub(crate) use vertices::NOT_A_VERTEX;
+
+use std::ffi::c_int;
+
+use fluxion_sys::errno;
+
+use fluxqueue_workload::{Lifetime, Resources};
+
+/// What stands for a node in the graph. Never reused for another node while the graph knows the first.
+pub type Rank = u32;
+
+/// In which order nodes are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Policy {
+    /// Whatever is cheapest.
+    #[default]
+    First,
+    /// The lowest ranks first.
+    Lonode,
+    /// The highest ranks first.
+    Hinode,
+    /// The fullest nodes first, slot after slot; the lowest ranks among equals.
+    Binpack,
+    /// The emptiest nodes first, slot after slot; the lowest ranks among equals.
+    Spread,
+}
+
+/// When slots are given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// At this second of the epoch at the latest.
+    At(i64),
+    /// Some day, nobody knows when.
+    Eventually,
+    /// Never by itself.
+    Never,
+}
+
+impl End {
+    /// When slots are given back that are taken from this second of the epoch on.
+    pub fn of(lifetime: Lifetime, from: i64) -> Self {
+        match lifetime {
+            Lifetime::Seconds(seconds) => End::At(from.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX))),
+            Lifetime::Eventually => End::Eventually,
+            Lifetime::Endless => End::Never,
+        }
+    }
+}
+
+/// Slots that take the same.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotShape<'a> {
+    /// Its name, unique in a request.
+    pub label: &'a str,
+    /// How many are wanted; at least one, at most 2^32 - 1.
+    pub count: u64,
+    /// What each takes of one node; at least one resource.
+    pub requests: &'a Resources,
+}
+
+/// Slots that are wanted together: all or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What is wanted; at least one shape.
+    pub shapes: &'a [SlotShape<'a>],
+    /// How long it is held.
+    pub end: Lifetime,
+    /// Ranks that may be used; `None`: all.
+    pub ranks: Option<&'a RankSet>,
+    /// Tiers of ranks, best first; the others come last.
+    pub prefer: &'a [RankSet],
+    /// At most so many slots of these labels together on one node.
+    pub max_per_node: &'a [(Vec<String>, u64)],
+    /// The order of nodes, if not the graph's own.
+    pub policy: Option<Policy>,
+}
+
+/// Where slots go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// By shape in the order of the request; a shape's ranks in no particular order, each once.
+    pub slots: Vec<SlotsAt>,
+}
+
+/// Slots of one shape on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotsAt {
+    /// Index into the request's shapes.
+    pub shape: usize,
+    /// The node.
+    pub rank: Rank,
+    /// How many.
+    pub count: u64,
+}
+
+/// When a request could start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forecast {
+    /// Now.
+    Now,
+    /// At this second, by the ends that are known.
+    At(i64),
+    /// Once everything that has an end has ended.
+    Eventually,
+    /// It would fit on the idle machine, but what never ends, or nodes that are down, stand in the way.
+    Blocked,
+    /// Not even on the idle machine.
+    Never,
+}
+
+/// A call of the graph failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{operation}: errno {errno}: {text}")]
+pub struct GraphError {
+    /// What was asked.
+    pub operation: &'static str,
+    /// The errno that was left.
+    pub errno: c_int,
+    /// What the library says.
+    pub text: String,
+}
+
+impl GraphError {
+    /// There is no such rank, job or slot.
+    pub fn is_not_found(&self) -> bool {
+        self.errno == errno::ENOENT
+    }
+
+    /// The library caught a defect, or an exception, and answers no more: another graph is needed.
+    pub fn is_lost(&self) -> bool {
+        self.errno == errno::EFAULT
+    }
+
+    /// There already is a job of this id, or a node of this rank.
+    pub fn is_duplicate(&self) -> bool {
+        self.errno == errno::EEXIST
+    }
+}
+
+impl<'a> Request<'a> {
+    /// These shapes anywhere, for ever, in the graph's own order.
+    pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
+        Request { shapes, end: Lifetime::Endless, ranks: None, prefer: &[], max_per_node: &[], policy: None }
+    }
+}
+
+impl Policy {
+    /// As Fluxion calls it, or our graph, whose own the last two are.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Policy::First => "first",
+            Policy::Lonode => "lonode",
+            Policy::Hinode => "hinode",
+            Policy::Binpack => "binpack",
+            Policy::Spread => "spread",
+        }
+    }
+}

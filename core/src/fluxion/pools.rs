@@ -1,0 +1,191 @@
+//! A graph whose nodes are pools of units: what the core asks, in a library that has the extensions.
+#![allow(unsafe_code, reason = "calls the extensions of fluxion-sys")]
+
+use std::ffi::{c_char, c_int};
+use std::ptr;
+
+use fluxion_sys::{
+    Extensions, FLUXION_EXT_EVENTUALLY, FunctionTable, errno, match_op, match_op_t, reapi_cli_ctx_t, status,
+};
+
+use super::answer::{self, Explanation, NodeUsage};
+use super::context::{Context, lacks, take};
+use super::{End, Forecast, GraphError, Placement, Policy, Rank, RankSet, Request, json};
+use fluxqueue_workload::Resources;
+
+/// A resource graph of nodes with pools. Calls that fail change nothing.
+#[derive(Debug)]
+pub(super) struct PoolGraph {
+    context: Context,
+    extensions: Extensions,
+    /// The nodes that were added, since the library takes one that is there for an addition of nothing.
+    nodes: RankSet,
+    /// The present as it was told, to know an answer that means now.
+    now: i64,
+}
+
+impl PoolGraph {
+    /// A graph without nodes, in the library behind the table.
+    pub(super) fn new(table: FunctionTable, extensions: Extensions, policy: Policy) -> Result<Self, GraphError> {
+        let options = format!(
+            r#"{{"load_format":"jgf","matcher_name":"CA","matcher_policy":"{}","match_format":"placement","pool_types":["*"]}}"#,
+            policy.as_str()
+        );
+        let context = Context::new(table, json::empty_graph(), options)?;
+        Ok(PoolGraph { context, extensions, nodes: RankSet::new(), now: 0 })
+    }
+
+    /// Moves the present, in seconds of the epoch. It never goes back.
+    pub(super) fn set_time(&mut self, now_seconds: i64) -> Result<(), GraphError> {
+        // SAFETY: our context.
+        let rc = unsafe { (self.extensions.set_time)(self.context.raw(), now_seconds) };
+        self.context.check("set_time", rc)?;
+        self.now = self.now.max(now_seconds);
+        Ok(())
+    }
+
+    /// Adds a node that is up; its rank must be new. Amounts beyond 2^63 - 1 count as that.
+    pub(super) fn add_node(&mut self, rank: Rank, name: &str, pools: &Resources) -> Result<(), GraphError> {
+        if self.nodes.contains(rank) {
+            let text = format!("rank {rank}: another node has it");
+            return Err(GraphError { operation: "add_node", errno: errno::EEXIST, text });
+        }
+        self.context.add_subgraph("add_node", |out| json::node(out, rank, name, pools))?;
+        self.nodes.insert(rank);
+        Ok(())
+    }
+
+    /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.
+    pub(super) fn resize(&mut self, rank: Rank, resource: &str, size: u64) -> Result<(), GraphError> {
+        let resource = self.context.write("resize", |out| out.push_str(resource))?;
+        // SAFETY: our context, a string that ends in NUL and lives through the call.
+        let rc = unsafe { (self.extensions.resize)(self.context.raw(), rank, resource, size) };
+        self.context.check("resize", rc)
+    }
+
+    /// Removes a node; slots on it vanish from their jobs, and a job that has none left ends.
+    pub(super) fn remove_node(&mut self, rank: Rank) -> Result<(), GraphError> {
+        // SAFETY: our context.
+        let rc = unsafe { (self.extensions.remove_rank)(self.context.raw(), rank) };
+        self.context.check("remove_node", rc)?;
+        self.nodes.remove(rank);
+        Ok(())
+    }
+
+    /// Marks a node up or down. A node that is down keeps its jobs and gets no new ones.
+    pub(super) fn set_up(&mut self, rank: Rank, up: bool) -> Result<(), GraphError> {
+        let set_rank_status =
+            self.context.table.set_rank_status.ok_or_else(|| lacks("set_up", "reapi_cli_set_rank_status"))?;
+        let rank = self.context.write("set_up", |out| out.push_str(&rank.to_string()))?;
+        // SAFETY: our context, a string that ends in NUL and lives through the call.
+        let rc = unsafe { set_rank_status(self.context.raw(), rank, if up { status::UP } else { status::DOWN }) };
+        self.context.check("set_up", rc)
+    }
+
+    /// Takes a place for all slots of a request. `None`: they do not fit now. The job must be new.
+    pub(super) fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Placement>, GraphError> {
+        match self.ask("allocate", match_op::ALLOCATE, job, request) {
+            Ok((text, _)) => match answer::placement(&text, request) {
+                Ok(placement) => Ok(Some(placement)),
+                Err(why) => {
+                    // What nobody knows about must not stay taken.
+                    self.cancel(job)?;
+                    Err(GraphError { operation: "allocate", errno: errno::EPROTO, text: why })
+                }
+            },
+            Err(error) if error.errno == errno::EBUSY => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// When a request could start. Takes nothing.
+    pub(super) fn forecast(&mut self, request: &Request<'_>) -> Result<Forecast, GraphError> {
+        match self.ask("forecast", match_op::WITHOUT_ALLOCATING_FUTURE, 0, request) {
+            Ok((_, at)) if at >= FLUXION_EXT_EVENTUALLY => Ok(Forecast::Eventually),
+            Ok((_, at)) if at <= self.now => Ok(Forecast::Now),
+            Ok((_, at)) => Ok(Forecast::At(at)),
+            Err(error) if error.errno == errno::EBUSY => Ok(Forecast::Blocked),
+            Err(error) if error.errno == errno::ENODEV => Ok(Forecast::Never),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The ranks on which at least one slot of some shape fits once everything that has an end has ended.
+    pub(super) fn eligible(&mut self, request: &Request<'_>) -> Result<RankSet, GraphError> {
+        let text = self.report("eligible", self.extensions.eligible, request)?;
+        text.parse().map_err(|error| unreadable("eligible", &error))
+    }
+
+    /// What there is for each shape of a request, now and on the idle machine.
+    pub(super) fn explain(&mut self, request: &Request<'_>) -> Result<Explanation, GraphError> {
+        let text = self.report("explain", self.extensions.explain, request)?;
+        serde_json::from_str(&text).map_err(|error| unreadable("explain", &error))
+    }
+
+    /// Puts slots of a job on a node, whether or not they fit; the job is made if it is new.
+    pub(super) fn charge(
+        &mut self,
+        job: u64,
+        rank: Rank,
+        label: &str,
+        requests: &Resources,
+        count: u64,
+        end: End,
+    ) -> Result<(), GraphError> {
+        let charge = self.context.write("charge", |out| json::charge(out, rank, label, requests, count, end))?;
+        // SAFETY: our context, a string that ends in NUL and lives through the call.
+        let rc = unsafe { (self.extensions.charge)(self.context.raw(), job, charge) };
+        self.context.check("charge", rc)
+    }
+
+    /// Gives back `count` slots of a label that a job has on a node. With its last slot the job ends.
+    pub(super) fn release(&mut self, job: u64, rank: Rank, label: &str, count: u64) -> Result<(), GraphError> {
+        let label = self.context.write("release", |out| out.push_str(label))?;
+        // SAFETY: our context, a string that ends in NUL and lives through the call.
+        let rc = unsafe { (self.extensions.release)(self.context.raw(), job, rank, label, count) };
+        self.context.check("release", rc)
+    }
+
+    /// Gives back everything of a job. One that has ended already is none the worse.
+    pub(super) fn cancel(&mut self, job: u64) -> Result<(), GraphError> {
+        self.context.cancel(job)
+    }
+
+    /// What a node has, and what is taken of it now.
+    pub(super) fn usage(&mut self, rank: Rank) -> Result<NodeUsage, GraphError> {
+        let mut text = ptr::null_mut();
+        // SAFETY: our context, and a place for the answer.
+        let rc = unsafe { (self.extensions.usage)(self.context.raw(), rank, &raw mut text) };
+        self.context.check("usage", rc)?;
+        serde_json::from_str(&take(text)).map_err(|error| unreadable("usage", &error))
+    }
+
+    fn ask(
+        &mut self,
+        operation: &'static str,
+        op: match_op_t,
+        job: u64,
+        request: &Request<'_>,
+    ) -> Result<(String, i64), GraphError> {
+        let matched = self.context.matched_as(operation, op, job, |out| json::jobspec(out, request))?;
+        Ok((matched.r, matched.at))
+    }
+
+    fn report(
+        &mut self,
+        operation: &'static str,
+        function: unsafe extern "C" fn(*mut reapi_cli_ctx_t, *const c_char, *mut *mut c_char) -> c_int,
+        request: &Request<'_>,
+    ) -> Result<String, GraphError> {
+        let jobspec = self.context.write(operation, |out| json::jobspec(out, request))?;
+        let mut text = ptr::null_mut();
+        // SAFETY: our context, a string that ends in NUL and lives through the call, a place for the answer.
+        let rc = unsafe { function(self.context.raw(), jobspec, &raw mut text) };
+        self.context.check(operation, rc)?;
+        Ok(take(text))
+    }
+}
+
+fn unreadable(operation: &'static str, error: &dyn std::fmt::Display) -> GraphError {
+    GraphError { operation, errno: errno::EPROTO, text: format!("cannot read the answer: {error}") }
+}

@@ -1,0 +1,173 @@
+//! Where slots have room, by the nodes' own accounts: how many, when, and what is short.
+
+use std::collections::BTreeMap;
+
+use super::kinds;
+use super::node::{Node, When};
+use crate::fluxion::{Forecast, GraphError, PoolSupply, Rank, RankSet, Request, ShapeReport, Supply};
+use fluxion_sys::errno;
+use fluxqueue_workload::{ResourceName, Resources};
+
+/// Why a resource cannot be asked for.
+pub(crate) const NOT_A_VERTEX: &str =
+    "the Fluxion library in use hands out whole cores, memory, pods and extended resources only";
+
+pub(super) type Nodes = BTreeMap<Rank, Node>;
+
+/// A shape of a request, in vertices.
+#[derive(Debug)]
+pub(super) struct Needs<'a> {
+    /// Its index in the request.
+    pub(super) shape: usize,
+    pub(super) label: &'a str,
+    pub(super) count: u64,
+    pub(super) per_slot: Resources,
+    /// Limits of the request that name it.
+    pub(super) limits: Vec<usize>,
+}
+
+/// Reads the shapes of a request; an error names what cannot be asked of a graph of whole vertices.
+pub(super) fn needs<'a>(operation: &'static str, request: &Request<'a>) -> Result<Vec<Needs<'a>>, GraphError> {
+    let invalid = |text: String| GraphError { operation, errno: errno::EINVAL, text };
+    if request.shapes.is_empty() {
+        return Err(invalid("a request without shapes".to_owned()));
+    }
+    let mut all: Vec<Needs<'a>> = Vec::with_capacity(request.shapes.len());
+    for (shape, wanted) in request.shapes.iter().enumerate() {
+        let label = wanted.label;
+        if all.iter().any(|other| other.label == label) {
+            return Err(invalid(format!("slot {label:?}: there twice")));
+        }
+        if wanted.count == 0 || wanted.requests.is_empty() {
+            return Err(invalid(format!("slot {label:?}: nothing is wanted")));
+        }
+        let per_slot = kinds::needed_for(wanted.requests).map_err(|name| invalid(format!("{name}: {NOT_A_VERTEX}")))?;
+        let limits = request.max_per_node.iter().enumerate();
+        let limits = limits.filter(|(_, (labels, _))| labels.iter().any(|named| named == label)).map(|(at, _)| at);
+        all.push(Needs { shape, label, count: wanted.count, per_slot, limits: limits.collect() });
+    }
+    Ok(all)
+}
+
+/// How many slots these vertices are enough for.
+pub(super) fn slots_in(free: &Resources, per_slot: &Resources) -> u64 {
+    per_slot.iter().map(|(name, needed)| free.get(name) / needed).min().unwrap_or(0)
+}
+
+/// The nodes that a request may use then.
+pub(super) fn open<'a>(
+    nodes: &'a Nodes,
+    request: &'a Request<'_>,
+    when: When,
+) -> impl Iterator<Item = (Rank, &'a Node)> {
+    nodes
+        .iter()
+        .map(|(rank, node)| (*rank, node))
+        .filter(move |(rank, node)| node.is_open(when) && request.ranks.is_none_or(|ranks| ranks.contains(*rank)))
+}
+
+/// In what orders the shapes are tried: the scarcest first, then the other way round. Exact for one shape; a packing of
+/// several that only another order or a mixture finds is not found.
+pub(super) fn orders(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]) -> Vec<Vec<usize>> {
+    let room = |needs: &Needs<'_>| -> u64 {
+        open(nodes, request, When::Idle).map(|(_, node)| slots_in(node.free(When::Idle), &needs.per_slot)).sum()
+    };
+    let mut order: Vec<usize> = (0..needs.len()).collect();
+    if order.len() < 2 {
+        return vec![order];
+    }
+    order.sort_by_cached_key(|at| room(&needs[*at]) / needs[*at].count);
+    let reverse = order.iter().rev().copied().collect();
+    vec![order, reverse]
+}
+
+/// When a request could start.
+pub(super) fn forecast(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], now: i64) -> Forecast {
+    let orders = orders(nodes, request, needs);
+    let fits = |when| orders.iter().any(|order| fits(nodes, request, needs, order, when));
+    if !fits(When::Idle) {
+        return Forecast::Never;
+    }
+    if fits(When::Now) {
+        return Forecast::Now;
+    }
+    if !fits(When::Eventually) {
+        return Forecast::Blocked;
+    }
+    let mut ends: Vec<i64> = open(nodes, request, When::Now).flat_map(|(_, node)| node.ends()).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    // What is past its end may leave at any moment. Ends only make room, so the first that suffices can be searched for.
+    match ends.partition_point(|end| !fits(When::After(*end))) {
+        first if first == ends.len() => Forecast::Eventually,
+        first => Forecast::At(ends[first].max(now + 1)),
+    }
+}
+
+fn fits(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], order: &[usize], when: When) -> bool {
+    let mut left: Vec<u64> = needs.iter().map(|needs| needs.count).collect();
+    for (_, node) in open(nodes, request, when) {
+        let mut free = node.free(when).clone();
+        let mut limits: Vec<u64> = request.max_per_node.iter().map(|(_, count)| *count).collect();
+        for &at in order {
+            let needs = &needs[at];
+            let allowed = needs.limits.iter().map(|limit| limits[*limit]).min().unwrap_or(u64::MAX);
+            let here = slots_in(&free, &needs.per_slot).min(left[at]).min(allowed);
+            if here > 0 {
+                left[at] -= here;
+                needs.limits.iter().for_each(|limit| limits[*limit] -= here);
+                free.subtract(&super::node::times(&needs.per_slot, here));
+            }
+        }
+        if left.iter().all(|left| *left == 0) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The ranks on which at least one slot of some shape fits once everything that has an end has ended.
+pub(super) fn eligible(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]) -> RankSet {
+    let when = When::Eventually;
+    let mut ranks = RankSet::new();
+    for (rank, node) in open(nodes, request, when) {
+        if needs.iter().any(|needs| slots_in(node.free(when), &needs.per_slot) > 0) {
+            ranks.insert(rank);
+        }
+    }
+    ranks
+}
+
+/// What there is for a shape alone.
+pub(super) fn report(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>) -> ShapeReport {
+    ShapeReport {
+        label: needs.label.to_owned(),
+        wanted: needs.count,
+        now: supply(nodes, request, needs, When::Now),
+        idle: supply(nodes, request, needs, When::Idle),
+    }
+}
+
+fn supply(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>, when: When) -> Supply {
+    let allowed = needs.limits.iter().map(|limit| request.max_per_node[*limit].1).min().unwrap_or(u64::MAX);
+    let pool = |(name, needed): (&ResourceName, u64)| PoolSupply {
+        resource: name.to_string(),
+        per_slot: kinds::units(name, needed),
+        short_nodes: 0,
+        free: 0,
+        largest: 0,
+    };
+    let mut supply = Supply { nodes: 0, room: 0, pools: needs.per_slot.iter().map(pool).collect() };
+    for (_, node) in open(nodes, request, when) {
+        let free = node.free(when);
+        supply.nodes += 1;
+        supply.room += slots_in(free, &needs.per_slot).min(allowed);
+        for pool in &mut supply.pools {
+            let here = kinds::units(&pool.resource, free.get(&pool.resource));
+            pool.short_nodes += u64::from(here < pool.per_slot);
+            pool.free += here;
+            pool.largest = pool.largest.max(here);
+        }
+    }
+    supply
+}

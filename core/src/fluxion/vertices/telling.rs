@@ -1,0 +1,157 @@
+//! Telling the library: its graph, and the jobs by which it holds what is taken.
+
+use std::sync::Arc;
+
+use fluxion_sys::{errno, match_op};
+
+use super::node::Node;
+use super::{NODES_PER_DOCUMENT, VertexGraph, empty, kinds};
+use crate::fluxion::{GraphError, Rank, RankSet, Request, SlotShape, answer, json};
+use fluxqueue_workload::Resources;
+
+/// Where one shape went, as one job of the library.
+pub(super) struct Booked {
+    pub(super) job: u64,
+    pub(super) slots: Vec<(Rank, u64)>,
+}
+
+impl VertexGraph {
+    /// Makes the library's graph anew. All that is booked becomes charges.
+    fn start_over(&mut self) -> Result<(), GraphError> {
+        self.context = empty(self.context.table, self.policy)?;
+        self.bookings.clear();
+        for (rank, node) in &mut self.nodes {
+            node.change_claims(|claims| claims.iter_mut().for_each(|claim| claim.booking = None));
+            (node.known, node.charged, node.broken) = (None, None, false);
+            self.stale.insert(*rank);
+        }
+        Ok(())
+    }
+
+    /// Brings the library's graph up to date. An error says what it would not take; the nodes are broken then.
+    pub(super) fn settle(&mut self) -> Result<(), GraphError> {
+        if self.renew_from.is_some_and(|from| from <= self.now) {
+            self.renew_from = None;
+            self.start_over()?;
+        }
+        let stale = std::mem::take(&mut self.stale);
+        let mut first_error = None;
+        let mut new = Vec::new();
+        for rank in &stale {
+            let Some(node) = self.nodes.get(rank) else { continue };
+            if node.known.as_ref().is_some_and(|known| known != node.vertices())
+                && let Err(error) = self.withdraw(*rank)
+            {
+                self.broken(*rank, error, &mut first_error);
+            }
+            if self.nodes.get(rank).is_some_and(|node| node.known.is_none() && !node.broken) {
+                new.push(*rank);
+            }
+        }
+        for new in new.chunks(NODES_PER_DOCUMENT) {
+            let nodes = &self.nodes;
+            let added = self.context.add_subgraph("add_node", |out| {
+                json::nodes_of_vertices(out, new.iter().filter_map(|rank| Some((*rank, described(nodes.get(rank)?)))));
+            });
+            for rank in new {
+                match &added {
+                    Ok(()) => {
+                        if let Some(node) = self.nodes.get_mut(rank) {
+                            node.known = Some(node.vertices().clone());
+                        }
+                    }
+                    Err(error) => self.broken(*rank, error.clone(), &mut first_error),
+                }
+            }
+        }
+        for rank in stale {
+            if let Err(error) = self.settle_charges(rank) {
+                self.broken(rank, error, &mut first_error);
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn broken(&mut self, rank: Rank, error: GraphError, first: &mut Option<GraphError>) {
+        self.renew();
+        if let Some(node) = self.nodes.get_mut(&rank) {
+            node.broken = true;
+            first.get_or_insert(GraphError { text: format!("node {}: {}", node.name, error.text), ..error });
+        }
+    }
+
+    /// Takes a node out of the library's graph. What was booked there becomes charges.
+    pub(super) fn withdraw(&mut self, rank: Rank) -> Result<(), GraphError> {
+        let Some(node) = self.nodes.get_mut(&rank) else { return Ok(()) };
+        let bookings: Vec<u64> =
+            node.change_claims(|claims| claims.iter_mut().filter_map(|claim| claim.booking.take()).collect());
+        let charged = node.charged.take();
+        let path = node.known.take().map(|_| json::node_path(&node.name));
+        for booking in bookings {
+            self.give_back(booking, rank)?;
+        }
+        if let Some((job, _)) = charged {
+            self.context.cancel(job)?;
+        }
+        path.map_or(Ok(()), |path| self.context.remove_subgraph("remove_node", &path))
+    }
+
+    /// Holds the vertices that are unusable, and no others.
+    fn settle_charges(&mut self, rank: Rank) -> Result<(), GraphError> {
+        let Some(node) = self.nodes.get(&rank).filter(|node| !node.broken) else { return Ok(()) };
+        let unusable = node.unusable();
+        let held = node.charged.as_ref();
+        if held.map_or(unusable.is_empty(), |(_, held)| *held == unusable) {
+            return Ok(());
+        }
+        if let Some((job, _)) = self.nodes.get_mut(&rank).and_then(|node| node.charged.take()) {
+            self.context.cancel(job)?;
+        }
+        if !unusable.is_empty() {
+            let ranks = [rank].into_iter().collect();
+            let booked = self.book("charge", &unusable, 1, &ranks)?;
+            if let Some(node) = self.nodes.get_mut(&rank) {
+                node.charged = Some((booked.job, unusable));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the library choose vertices for so many slots on these ranks, which have room for them.
+    pub(super) fn book(
+        &mut self,
+        operation: &'static str,
+        per_slot: &Resources,
+        count: u64,
+        ranks: &RankSet,
+    ) -> Result<Booked, GraphError> {
+        let vertices: Resources =
+            per_slot.iter().map(|(name, needed)| (Arc::from(kinds::vertex_type(name)), needed)).collect();
+        let shapes = [SlotShape { label: "0", count, requests: &vertices }];
+        let request = Request { ranks: Some(ranks), ..Request::of(&shapes) };
+        let matched = self.context.matched(operation, match_op::ALLOCATE, |out| json::jobspec(out, &request));
+        let matched = matched.map_err(|error| match error.errno {
+            errno::EBUSY | errno::ENODEV => {
+                let text = format!("the library has no place for {count} slots on ranks {ranks}, which have room");
+                GraphError { operation, errno: errno::EPROTO, text }
+            }
+            _ => error,
+        });
+        let matched = matched.inspect_err(|_| self.renew())?;
+        match answer::vertices(&matched.r, &vertices, count, ranks) {
+            Ok(slots) => Ok(Booked { job: matched.job, slots }),
+            Err(text) => {
+                self.renew();
+                // What nobody knows about must not stay taken.
+                self.context.cancel(matched.job)?;
+                Err(GraphError { operation, errno: errno::EPROTO, text })
+            }
+        }
+    }
+}
+
+/// A node as it is told: its name, and the types and numbers of its vertices.
+fn described(node: &Node) -> (&str, Vec<(String, u64)>) {
+    let vertices = node.vertices().iter().map(|(name, count)| (kinds::vertex_type(name).into_owned(), count));
+    (&node.name, vertices.collect())
+}

@@ -1,0 +1,671 @@
+//! Events into state: nodes, pods, their makers.
+//!
+//! Nothing is decided here; what may matter is marked (`touched`, `queue_changed`, the ledger's counters).
+
+use std::sync::Arc;
+
+use super::grouping::{self, Belonging};
+use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Member, Stage, Style};
+use super::ledger::{Claim, valid};
+use super::stored::Record;
+use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
+use crate::cluster::{Node, NodeChange};
+use crate::fluxion::{End, NOT_A_VERTEX};
+use crate::queue::JobId;
+use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
+use fluxqueue_workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Time, Uid, Unsupported};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+/// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
+const PARKED_MILLIS: i64 = 30_000;
+
+impl Core {
+    // --- nodes ---
+
+    pub(super) fn node(&mut self, node: &Arc<Node>) {
+        match self.ledger.apply_node(&mut self.cluster, node) {
+            NodeChange::Added(_) => self.node_is_new(&node.name),
+            NodeChange::Replaced { .. } => {
+                self.node_is_void(&node.name);
+                self.node_is_new(&node.name);
+            }
+            NodeChange::Changed { .. } => self.queue_changed = true,
+            NodeChange::Same => {}
+        }
+    }
+
+    pub(super) fn node_gone(&mut self, name: &NodeName, uid: &Arc<str>) {
+        let known = self.cluster.rank(name).and_then(|rank| self.cluster.node(rank));
+        if known.is_none_or(|node| node.uid != *uid) {
+            return;
+        }
+        self.ledger.remove_node(&mut self.cluster, name);
+        self.node_is_void(name);
+    }
+
+    /// Pods that came before their node are counted now.
+    fn node_is_new(&mut self, name: &NodeName) {
+        self.queue_changed = true;
+        for uid in self.by_node.get(name).cloned().unwrap_or_default() {
+            self.settle(&uid);
+        }
+        // Bindings go by name: those that were sent to another node of this name may take effect on this one.
+        for member in self.members.values_mut() {
+            let sent = member.claim.take_if(|claim| claim.node == *name && !valid(&self.cluster, claim));
+            if let Some(sent) = sent {
+                let namespace = &member.pod.id.key.namespace;
+                member.claim = self.ledger.force(&mut self.cluster, name, namespace, &sent.shape, sent.end);
+            }
+        }
+    }
+
+    /// What was claimed on a node is gone with it. Its pods are removed by others in time.
+    fn node_is_void(&mut self, name: &NodeName) {
+        self.queue_changed = true;
+        for foreign in self.foreign.values_mut() {
+            if foreign.claim.as_ref().is_some_and(|claim| claim.node == *name) {
+                foreign.claim = None;
+            }
+        }
+        let (mut lost, now) = (Vec::new(), self.now);
+        for (uid, member) in &mut self.members {
+            if member.claim.as_ref().is_none_or(|claim| claim.node != *name) {
+                continue;
+            }
+            self.touched.insert(member.job);
+            let in_doubt = member.maybe_bound && member.doubt_until > now;
+            let sent = in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
+            if sent && member.pod.node.is_none() {
+                // The claim says where to, in case that a node of the name comes.
+                continue;
+            }
+            member.claim = None;
+            if matches!(member.stage, Stage::Assigned | Stage::Ungating(_)) {
+                lost.push(Arc::clone(uid));
+            }
+        }
+        for uid in lost {
+            self.unassign(&uid);
+        }
+        for (id, job) in &mut self.jobs {
+            let before = job.kept.len();
+            job.kept.retain(|kept| kept.claim.node != *name);
+            if job.kept.len() != before {
+                self.touched.insert(*id);
+            }
+        }
+    }
+
+    // --- pods ---
+
+    pub(super) fn pod(&mut self, pod: Arc<Pod>) {
+        let ours = self.settings.scheduler_names.contains(&pod.scheduler);
+        if !ours {
+            self.foreign_pod(pod);
+            return;
+        }
+        let pod = self.refused_by_library(pod);
+        if self.members.contains_key(&pod.id.uid) {
+            self.member_changed(pod);
+        } else {
+            self.new_member(pod);
+        }
+    }
+
+    pub(super) fn pod_gone(&mut self, id: &ObjectRef) {
+        if let Some(parked) = self.parked.remove(&id.uid) {
+            self.unlist(&parked.pod);
+        }
+        if let Some(foreign) = self.foreign.remove(&id.uid) {
+            self.drop_claim(foreign.claim);
+            self.unlist(&foreign.pod);
+        }
+        if self.members.contains_key(&id.uid) {
+            self.end(&id.uid, Cause::Deleted);
+            if let Some(member) = self.members.remove(&id.uid) {
+                self.unlist(&member.pod);
+                self.touched.insert(member.job);
+                if let Some(job) = self.jobs.get_mut(&member.job) {
+                    job.members.remove(&id.uid);
+                }
+            }
+        }
+    }
+
+    /// What no graph of the library in use has is as unsupported as what Fluxqueue itself does not honour.
+    fn refused_by_library(&self, pod: Arc<Pod>) -> Arc<Pod> {
+        let Some(resource) = self.ledger.refuses(&pod.shape.requests) else { return pod };
+        let field = format!("spec.containers[*].resources.requests[{resource}]");
+        let mut refused = Pod::clone(&pod);
+        refused.unsupported.push(Unsupported { field, message: NOT_A_VERTEX.to_owned() });
+        Arc::new(refused)
+    }
+
+    fn foreign_pod(&mut self, pod: Arc<Pod>) {
+        let uid = Arc::clone(&pod.id.uid);
+        let gated = pod.gates.iter().any(|gate| **gate == *names::GATE);
+        let known = self.foreign.get_mut(&uid);
+        let told = known.as_ref().is_some_and(|known| known.told);
+        let (old, old_claim) = match known {
+            Some(known) => (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.claim.take()),
+            None => {
+                let foreign = Foreign { pod: Arc::clone(&pod), claim: None, told: gated };
+                self.foreign.insert(Arc::clone(&uid), foreign);
+                (None, None)
+            }
+        };
+        if let Some(old) = old {
+            self.unlist(&old);
+        }
+        self.list(&pod);
+        let claim = self.reclaim(&pod, old_claim, pod_end(&pod));
+        if let Some(foreign) = self.foreign.get_mut(&uid) {
+            foreign.claim = claim;
+            foreign.told |= gated;
+        }
+        if gated && !told {
+            let text = format!(
+                "gate {:?} is left alone: the pod's scheduler is {:?}, and a pod is only scheduled here if \
+                 spec.schedulerName is one of {}",
+                names::GATE,
+                pod.scheduler,
+                self.served_names(),
+            );
+            let reporter = self.settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
+            self.note(Subject::Pod(pod.id.clone()), EventKind::Warning, "GateIgnored", "Scheduling", text, &reporter);
+        }
+    }
+
+    fn served_names(&self) -> String {
+        self.settings.scheduler_names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn new_member(&mut self, pod: Arc<Pod>) {
+        if let Some(old) = self.parked.remove(&pod.id.uid) {
+            self.unlist(&old.pod);
+        }
+        if self.synced {
+            self.attach(pod, false);
+        } else {
+            // Which job it belongs to is decided when everything has been listed.
+            self.list(&pod);
+            let parked = Parked { pod: Arc::clone(&pod), until: self.now };
+            self.parked.insert(Arc::clone(&pod.id.uid), parked);
+        }
+    }
+
+    /// Gives a pod its job, or parks it until its maker is seen.
+    fn attach(&mut self, pod: Arc<Pod>, orphan: bool) {
+        if let Some(stand_in) = self.foreign.remove(&pod.id.uid) {
+            self.drop_claim(stand_in.claim);
+        }
+        self.list(&pod);
+        let left_behind = if orphan { self.left_behind(&pod) } else { None };
+        let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.controllers, orphan)) else {
+            let until = self.now.plus_millis(PARKED_MILLIS);
+            let uid = Arc::clone(&pod.id.uid);
+            self.wake(Timer::Parked(Arc::clone(&uid)), until);
+            // What is on a node counts even while nobody knows what it is a part of.
+            let claim = self.reclaim(&pod, None, pod_end(&pod));
+            self.foreign.insert(Arc::clone(&uid), Foreign { pod: Arc::clone(&pod), claim, told: true });
+            self.parked.insert(uid, Parked { pod, until });
+            return;
+        };
+        let id = self.job_of(&pod, &belonging);
+        let uid = Arc::clone(&pod.id.uid);
+        let job = self.jobs.get_mut(&id).expect("job_of returns a job that is there");
+        job.members.insert(Arc::clone(&uid));
+        job.joined = self.now;
+        if let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
+            job.makers.insert(Arc::clone(&owner.uid));
+        }
+        let stage = if pod.phase.is_terminal() {
+            match pod.phase {
+                Phase::Succeeded => job.succeeded += 1,
+                _ => job.failed += 1,
+            }
+            Stage::Ended
+        } else if pod.node.is_some() {
+            job.started_at = job.started_at.or(Some(pod.created));
+            Stage::Bound
+        } else {
+            Stage::Waiting
+        };
+        let ignored = pod.soft_ignored.join(", ");
+        let member = Member {
+            pod,
+            job: id,
+            stage,
+            claim: None,
+            seat: None,
+            attempts: 0,
+            retry_at: Time(0),
+            doomed: false,
+            maybe_bound: false,
+            doubt_until: Time(0),
+            ungating: None,
+            ungated: false,
+            told: None,
+            telling: None,
+        };
+        self.members.insert(Arc::clone(&uid), member);
+        self.settle(&uid);
+        if !ignored.is_empty() {
+            self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
+        }
+        self.touched.insert(id);
+    }
+
+    /// The job of a pod whose maker is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
+    /// until then it is no job of its own that could start though the other was held, or had its time.
+    fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
+        let owner =
+            pod.owner.as_ref().filter(|owner| pod.group.is_none() && !self.controllers.contains_key(&owner.uid))?;
+        let belonging = grouping::of_maker(owner)?;
+        let key = self.record_key(pod, &belonging);
+        (self.by_identity.contains_key(&belonging.identity) || self.records.contains_key(&key)).then_some(belonging)
+    }
+
+    fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
+        if let Some(id) = self.ended_group_of(pod, belonging) {
+            return id;
+        }
+        if let Some(id) = self.by_identity.get(&belonging.identity) {
+            let id = *id;
+            // A group may be made by several objects: its record goes with the last of them.
+            if belonging.kind == WorkloadType::Group {
+                let more = grouping::owners(pod, belonging, &self.controllers);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    for owner in more {
+                        if !job.owners.iter().any(|known| known.uid == owner.uid) {
+                            job.owners.push(owner);
+                        }
+                    }
+                }
+            }
+            return id;
+        }
+        let key = self.record_key(pod, belonging);
+        let owners = grouping::owners(pod, belonging, &self.controllers);
+        self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
+    }
+
+    /// After a restart, what is left of a group that had ended belongs to that, not to a new group of the name.
+    fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
+        if belonging.kind != WorkloadType::Group || !pod.phase.is_terminal() {
+            return None;
+        }
+        let ended_since = |object: &FluxJob| {
+            let status = object.status.as_ref()?;
+            let end = match status.state? {
+                JobState::Completed => JobEnd::Completed,
+                JobState::Failed => JobEnd::Failed,
+                _ => return None,
+            };
+            let at = status.completion_time.as_ref().map(super::record::time_of)?;
+            let its_own = object.metadata.namespace.as_deref() == Some(&*pod.id.key.namespace)
+                && object.spec.workload_type == WorkloadType::Group
+                && *object.spec.name == *belonging.name;
+            (its_own && at >= pod.created).then_some((at, end))
+        };
+        let records = self.records.iter().filter_map(|(key, object)| Some((ended_since(object)?, key)));
+        let ((_, end), key) = records.min_by_key(|((at, _), _)| *at)?;
+        let key = key.clone();
+        if let Some(id) = self.by_key.get(&key) {
+            return self.jobs.get(id).filter(|job| job.finished.is_some()).map(|job| job.id);
+        }
+        let living = self.by_identity.remove(&belonging.identity);
+        let id = self.new_job(belonging, key, Vec::new(), Arc::clone(&pod.scheduler));
+        self.by_identity.remove(&belonging.identity);
+        self.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.finished = Some(end);
+        }
+        Some(id)
+    }
+
+    pub(super) fn new_job(
+        &mut self,
+        belonging: &Belonging,
+        key: ObjectKey,
+        owners: Vec<OwnerReference>,
+        reporter: Arc<str>,
+    ) -> JobId {
+        let id = self.next_job;
+        self.next_job += 1;
+        let job = Job {
+            id,
+            identity: belonging.identity.clone(),
+            kind: belonging.kind,
+            style: belonging.style,
+            name: Arc::clone(&belonging.name),
+            key: key.clone(),
+            workload_uid: Arc::clone(&belonging.uid),
+            owners,
+            reporter,
+            members: std::collections::BTreeSet::new(),
+            makers: std::collections::BTreeSet::new(),
+            succeeded: 0,
+            failed: 0,
+            joined: self.now,
+            queued_at: None,
+            started_at: None,
+            completed_at: None,
+            started: false,
+            start_size: 0,
+            was_complete: false,
+            finished: None,
+            ended_as: None,
+            seats: Vec::new(),
+            version: 0,
+            acked: 0,
+            on_record: false,
+            kept: Vec::new(),
+            asks: std::collections::BTreeSet::new(),
+            blocker: None,
+            said: std::collections::BTreeMap::new(),
+            unsatisfiable: false,
+            estimate: None,
+            position: None,
+            position_at: self.now,
+            record: Record::default(),
+        };
+        self.by_identity.insert(belonging.identity.clone(), id);
+        self.by_key.insert(key.clone(), id);
+        self.jobs.insert(id, job);
+        self.adopt_record(id, &key);
+        id
+    }
+
+    /// The FluxJob's name. A group has no uid of its own, so one that is recorded already and has not ended is taken.
+    fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
+        let namespace = &pod.id.key.namespace;
+        if belonging.kind == WorkloadType::Group {
+            let known = self.records.iter().find(|(key, object)| {
+                key.namespace == *namespace
+                    && object.spec.workload_type == WorkloadType::Group
+                    && *object.spec.name == *belonging.name
+                    && object.metadata.deletion_timestamp.is_none()
+                    && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
+                    && !self.by_key.contains_key(key)
+            });
+            if let Some((key, _)) = known {
+                return key.clone();
+            }
+        }
+        let name = names::fluxjob_name(&belonging.name, belonging.kind, &belonging.uid);
+        ObjectKey::new(Arc::clone(namespace), name)
+    }
+
+    pub(super) fn unpark(&mut self, uid: &Uid) {
+        if let Some(parked) = self.parked.remove(uid) {
+            let orphan = parked.until <= self.now;
+            self.attach(parked.pod, orphan);
+        }
+    }
+
+    fn member_changed(&mut self, pod: Arc<Pod>) {
+        let uid = Arc::clone(&pod.id.uid);
+        let Some(member) = self.members.get_mut(&uid) else { return };
+        let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
+        let job = member.job;
+        // That it runs now, or is ready, changes nothing here.
+        let matters = old.deleting != pod.deleting
+            || old.gates != pod.gates
+            || old.shape != pod.shape
+            || old.group != pod.group
+            || old.owner != pod.owner
+            || old.unsupported != pod.unsupported
+            || old.priority != pod.priority
+            || pod.phase.is_terminal();
+        if matters {
+            self.touched.insert(job);
+        }
+        if old.node != pod.node || old.nominated != pod.nominated {
+            self.unlist(&old);
+            self.list(&pod);
+        }
+        if pod.phase.is_terminal() {
+            let cause = match pod.phase {
+                Phase::Succeeded => Cause::Succeeded,
+                Phase::Refused { .. } => Cause::Refused,
+                _ => Cause::Failed,
+            };
+            self.end(&uid, cause);
+            return;
+        }
+        if pod.node.is_some() {
+            self.settle(&uid);
+            return;
+        }
+        let Some(member) = self.members.get(&uid) else { return };
+        match member.stage {
+            Stage::Assigned | Stage::Ungating(_) if pod.deleting || old.shape != pod.shape => self.unassign(&uid),
+            // Its labels or owner may have changed: it may be a part of something else now.
+            Stage::Waiting if old.group != pod.group || old.owner != pod.owner => self.regroup(&uid),
+            Stage::Waiting if old.shape != pod.shape || old.gates != pod.gates => self.queue_changed = true,
+            _ => {}
+        }
+    }
+
+    fn regroup(&mut self, uid: &Uid) {
+        let Some(member) = self.members.get(uid) else { return };
+        let identity = self.jobs.get(&member.job).map(|job| job.identity.clone());
+        let now = grouping::belonging(&member.pod, &self.controllers, false).map(|belonging| belonging.identity);
+        if now == identity {
+            return;
+        }
+        let Some(member) = self.members.remove(uid) else { return };
+        if let Some(job) = self.jobs.get_mut(&member.job) {
+            job.members.remove(uid);
+        }
+        self.touched.insert(member.job);
+        self.forget_ask(&crate::queue::Ask::Member(member.job, Arc::clone(uid)));
+        self.attach(member.pod, false);
+    }
+
+    /// Makes what a pod is charged for agree with where it is.
+    pub(super) fn settle(&mut self, uid: &Uid) {
+        if let Some(foreign) = self.foreign.get_mut(uid) {
+            let (pod, claim) = (Arc::clone(&foreign.pod), foreign.claim.take());
+            let claim = self.reclaim(&pod, claim, pod_end(&pod));
+            if let Some(foreign) = self.foreign.get_mut(uid) {
+                foreign.claim = claim;
+            }
+            return;
+        }
+        let Some(member) = self.members.get_mut(uid) else { return };
+        if member.stage == Stage::Ended || member.pod.node.is_none() {
+            return;
+        }
+        let (pod, claim, id) = (Arc::clone(&member.pod), member.claim.take(), member.job);
+        let before = std::mem::replace(&mut member.stage, Stage::Bound);
+        let end = self.member_end(&pod, id);
+        let claim = self.reclaim(&pod, claim, end);
+        let node = pod.node.clone();
+        let Some(member) = self.members.get_mut(uid) else { return };
+        member.claim = claim;
+        let seat = member.seat;
+        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.get_mut(&id)) {
+            // It is where it is: the record follows.
+            job.move_seat(seat, &node);
+        }
+        match before {
+            Stage::Bound => {}
+            // Somebody else has bound it: it waits no more.
+            Stage::Waiting => drop(self.touched.insert(id)),
+            _ => self.touch_soon(id),
+        }
+    }
+
+    /// The claim of a pod that is on a node, or nominated to one, by others.
+    fn reclaim(&mut self, pod: &Arc<Pod>, claim: Option<Claim>, end: End) -> Option<Claim> {
+        let place = if pod.phase.is_terminal() { None } else { pod.node.as_ref().or(pod.nominated.as_ref()) };
+        let Some(place) = place else {
+            self.drop_claim(claim);
+            return None;
+        };
+        match claim {
+            Some(claim) if claim.node == *place && *claim.shape == *pod.shape && valid(&self.cluster, &claim) => {
+                Some(claim)
+            }
+            other => {
+                self.drop_claim(other);
+                self.ledger.force(&mut self.cluster, place, &pod.id.key.namespace, &pod.shape, end)
+            }
+        }
+    }
+
+    pub(super) fn drop_claim(&mut self, claim: Option<Claim>) {
+        if let Some(claim) = claim {
+            self.ledger.free(&mut self.cluster, claim);
+            self.queue_changed = true;
+        }
+    }
+
+    /// When a bound pod of ours ends, as far as is known.
+    fn member_end(&self, pod: &Pod, job: JobId) -> End {
+        End::of(self.lifetime(pod, job), self.now.seconds())
+    }
+
+    fn list(&mut self, pod: &Arc<Pod>) {
+        for node in [&pod.node, &pod.nominated].into_iter().flatten() {
+            self.by_node.entry(Arc::clone(node)).or_default().insert(Arc::clone(&pod.id.uid));
+        }
+    }
+
+    fn unlist(&mut self, pod: &Pod) {
+        for node in [&pod.node, &pod.nominated].into_iter().flatten() {
+            if let Some(pods) = self.by_node.get_mut(node) {
+                pods.remove(&pod.id.uid);
+                if pods.is_empty() {
+                    self.by_node.remove(node);
+                }
+            }
+        }
+    }
+
+    // --- the end of a pod ---
+
+    /// A pod uses nothing any more, or will never be placed: its slot is kept for a successor, or given back.
+    pub(super) fn end(&mut self, uid: &Uid, cause: Cause) {
+        let Some(member) = self.members.get_mut(uid) else { return };
+        if member.stage == Stage::Ended {
+            return;
+        }
+        let was_bound = member.stage == Stage::Bound;
+        member.stage = Stage::Ended;
+        let (claim, seat, id, pod) = (member.claim.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
+        self.touched.insert(id);
+        if cause == Cause::Refused {
+            self.gauges.kubelet_refusals += 1;
+            if let Some(node) = &pod.node {
+                let until = self.now.plus_millis(super::SUSPECT_MILLIS);
+                self.suspects.insert(Arc::clone(node), until);
+                self.wake(Timer::Suspect(Arc::clone(node)), until);
+            }
+        }
+        let Some(job) = self.jobs.get_mut(&id) else {
+            self.drop_claim(claim);
+            return;
+        };
+        match cause {
+            Cause::Succeeded => job.succeeded += 1,
+            Cause::Failed | Cause::Refused => job.failed += 1,
+            Cause::Deleted => {}
+        }
+        if let Some(seat) = seat.and_then(|at| job.seats.get_mut(at)) {
+            seat.occupant = None;
+        }
+        let controller = pod.owner.as_ref().map(|owner| Arc::clone(&owner.uid));
+        let successor = match cause {
+            Cause::Succeeded | Cause::Failed => job.style == Style::Gang && controller.is_some(),
+            // A gang that was never whole keeps what it has for the member's return.
+            Cause::Deleted => was_bound && !job.was_complete && job.writes_ahead() && controller.is_some(),
+            Cause::Refused => false,
+        };
+        match claim {
+            Some(claim) if successor && valid(&self.cluster, &claim) => {
+                let until =
+                    self.now.plus_millis(i64::try_from(self.settings.slot_keep_secs).unwrap_or(i64::MAX / 1000) * 1000);
+                job.kept.push(Kept { claim, seat, controller, until });
+                self.wake(Timer::Job(id), until);
+            }
+            claim => self.drop_claim(claim),
+        }
+    }
+
+    // --- makers ---
+
+    pub(super) fn controller(&mut self, made_by: Arc<Controller>) {
+        let uid = Arc::clone(&made_by.id.uid);
+        let is_new = self.controllers.insert(Arc::clone(&uid), Arc::clone(&made_by)).is_none();
+        self.touch_made_by(&made_by);
+        if is_new && self.synced {
+            let waiting: Vec<Uid> = self
+                .parked
+                .iter()
+                .filter(|(_, parked)| parked.pod.owner.as_ref().is_some_and(|owner| owner.uid == uid))
+                .map(|(pod, _)| Arc::clone(pod))
+                .collect();
+            for pod in waiting {
+                if let Some(parked) = self.parked.remove(&pod) {
+                    self.attach(parked.pod, false);
+                }
+            }
+        }
+    }
+
+    pub(super) fn controller_gone(&mut self, uid: &Uid) {
+        if let Some(made_by) = self.controllers.remove(uid) {
+            self.touch_made_by(&made_by);
+        }
+    }
+
+    /// Marks the jobs whose size or end depends on this object.
+    fn touch_made_by(&mut self, made_by: &Controller) {
+        let mut identities = vec![Identity::Controller(Arc::clone(&made_by.id.uid))];
+        if let Some(owner) = &made_by.owner {
+            identities.push(Identity::Controller(Arc::clone(&owner.uid)));
+        }
+        for identity in identities {
+            if let Some(id) = self.by_identity.get(&identity) {
+                self.touched.insert(*id);
+            }
+        }
+        // Groups are few, and may have members of any maker in their namespace. They come first in the order.
+        let groups = self.by_identity.range(..Identity::Controller(Arc::from("")));
+        for (identity, id) in groups {
+            if matches!(identity, Identity::Group(key) if key.namespace == made_by.id.key.namespace) {
+                self.touched.insert(*id);
+            }
+        }
+    }
+
+    // --- the end of the first lists ---
+
+    /// Everything has been listed: pods find their jobs, jobs their records, gangs their placements. Not before the first step,
+    /// since what has happened up to then counts.
+    pub(super) fn sync(&mut self) {
+        if self.synced {
+            return;
+        }
+        self.synced = true;
+        let mut pods: Vec<Arc<Pod>> = std::mem::take(&mut self.parked).into_values().map(|parked| parked.pod).collect();
+        // Without a record, age is the order; names make it the same each time.
+        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        for pod in pods {
+            self.attach(pod, false);
+        }
+        self.restore_placements();
+        self.sort_out_strays();
+        self.wake(Timer::Audit, self.now.plus_millis(super::AUDIT_MILLIS));
+        self.queue_changed = true;
+    }
+}
+
+/// When a pod of another scheduler ends, as far as is known. Its walltime counts from its creation: it can only be
+/// later, and an end that has passed counts as near.
+fn pod_end(pod: &Pod) -> End {
+    End::of(pod.lifetime, pod.created.seconds())
+}

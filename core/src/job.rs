@@ -1,0 +1,257 @@
+//! What the core knows of one thing that was submitted, and of each of its pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::{BlockedBy, WorkloadType};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::ActionId;
+use super::ledger::Claim;
+use super::stored::Record;
+use crate::queue::{Ask, JobId};
+use fluxqueue_workload::{NodeName, ObjectKey, Pod, Time, Uid};
+
+/// What makes pods belong to one job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Identity {
+    /// The same group label, in one namespace.
+    Group(ObjectKey),
+    /// The same object makes them: a Job, Deployment, ReplicaSet or StatefulSet.
+    Controller(Uid),
+    /// Alone.
+    Pod(Uid),
+}
+
+/// How the pods of a job start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// There is only one.
+    Lone,
+    /// A number of them together, all or none; whoever comes later joins.
+    Gang,
+    /// One by one, each at its own age.
+    Elastic,
+}
+
+/// A job: what one FluxJob stands for.
+pub(super) struct Job {
+    pub id: JobId,
+    pub identity: Identity,
+    pub kind: WorkloadType,
+    pub style: Style,
+    /// The name of the workload.
+    pub name: Arc<str>,
+    /// Namespace and name of the FluxJob.
+    pub key: ObjectKey,
+    /// The uid that the FluxJob's name is made of.
+    pub workload_uid: Uid,
+    pub owners: Vec<OwnerReference>,
+    /// The scheduler name by which its events are reported.
+    pub reporter: Arc<str>,
+    /// Its pods, as long as they exist, ended ones too.
+    pub members: BTreeSet<Uid>,
+    /// The objects that have made pods of it.
+    pub makers: BTreeSet<Uid>,
+    /// Pods that ended by success; and otherwise.
+    pub succeeded: u32,
+    pub failed: u32,
+    /// When the last member joined.
+    pub joined: Time,
+    pub queued_at: Option<Time>,
+    pub started_at: Option<Time>,
+    pub completed_at: Option<Time>,
+    /// The pods that start together have been given their slots.
+    pub started: bool,
+    /// How many of them these were; decides whether the placement is written ahead.
+    pub start_size: usize,
+    /// All that it wanted was bound at some time.
+    pub was_complete: bool,
+    pub finished: Option<End>,
+    /// How it ended, by its record as found after a restart.
+    pub ended_as: Option<End>,
+    /// Ranks and nodes of a job that is written ahead; a rank keeps its number.
+    pub seats: Vec<Seat>,
+    /// Counts changes of `seats`.
+    pub version: u64,
+    /// The newest version that the API server has acknowledged.
+    pub acked: u64,
+    /// A placement may stand in its FluxJob.
+    pub on_record: bool,
+    pub kept: Vec<Kept>,
+    /// What of it waits in the queue.
+    pub asks: BTreeSet<Ask>,
+    /// What a person reads about why it waits.
+    pub blocker: Option<BlockedBy>,
+    /// What was said about it once: warnings that are not repeated.
+    pub said: BTreeMap<&'static str, String>,
+    /// No set of the nodes there are could hold it, however idle.
+    pub unsatisfiable: bool,
+    /// When it is expected to start.
+    pub estimate: Option<Time>,
+    /// Its place in the queue, and when that was last put on record.
+    pub position: Option<usize>,
+    pub position_at: Time,
+    pub record: Record,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Completed,
+    Failed,
+}
+
+/// A rank of a job that is written ahead.
+#[derive(Debug, Clone)]
+pub(super) struct Seat {
+    pub role: usize,
+    pub node: NodeName,
+    pub occupant: Option<Uid>,
+    /// The version of the placement that first said so.
+    pub version: u64,
+}
+
+/// Which rank a pod gets.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Seating {
+    /// This one.
+    At(usize),
+    /// Its own if it has a number, else the first free one of its role.
+    Free {
+        /// Place of its shape among the job's roles.
+        role: usize,
+    },
+}
+
+/// A slot without a pod, for the pod that the controller will make.
+pub(super) struct Kept {
+    pub claim: Claim,
+    pub seat: Option<usize>,
+    /// The controller whose next pod may take it.
+    pub controller: Option<Uid>,
+    pub until: Time,
+}
+
+/// One of our pods.
+pub(super) struct Member {
+    pub pod: Arc<Pod>,
+    pub job: JobId,
+    pub stage: Stage,
+    /// What it takes, from the decision until it has ended.
+    pub claim: Option<Claim>,
+    pub seat: Option<usize>,
+    /// Writes for it that failed in a row, and when the next is due.
+    pub attempts: u32,
+    pub retry_at: Time,
+    /// The API server said that it is gone or going: it is not placed any more.
+    pub doomed: bool,
+    /// The answer to a Binding got lost, so it may be on a node without our knowing.
+    pub maybe_bound: bool,
+    /// Until then the watch may still show it on the node of a Binding whose answer got lost: it keeps that slot.
+    pub doubt_until: Time,
+    /// The removal of our gate that is on its way: it goes on also when the pod loses its slot meanwhile.
+    pub ungating: Option<ActionId>,
+    /// Our gate has been taken off, though the pod as last seen has it.
+    pub ungated: bool,
+    /// What was last said about it: condition message and time.
+    pub told: Option<(String, Time)>,
+    /// The condition that is to be written.
+    pub telling: Option<ActionId>,
+}
+
+/// Where one of our pods is on its way to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has no slot.
+    Waiting,
+    /// It has a slot.
+    Assigned,
+    /// Its gate is being removed.
+    Ungating(ActionId),
+    /// Its Binding is on its way.
+    Binding(ActionId),
+    /// It is on its node.
+    Bound,
+    /// It uses nothing any more.
+    Ended,
+}
+
+/// Why a pod stopped using its node or waiting for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    Succeeded,
+    Failed,
+    /// The kubelet refused or evicted it.
+    Refused,
+    /// Its object is gone, or going before it was bound.
+    Deleted,
+}
+
+impl Member {
+    /// It can be given a slot, as far as it itself is concerned.
+    pub(super) fn is_ready(&self, gate: &str) -> bool {
+        self.stage == Stage::Waiting
+            && !self.doomed
+            && !self.pod.deleting
+            && self.pod.unsupported.is_empty()
+            && self.pod.gates.iter().all(|held| **held == *gate)
+            && !matches!(self.pod.group, Some(ref group) if group.size.is_err())
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.stage != Stage::Ended
+    }
+
+    pub(super) fn is_bound(&self) -> bool {
+        self.stage == Stage::Bound
+    }
+}
+
+impl Job {
+    /// The placement is written before the first Binding: several pods start together. A placement that is on record is
+    /// followed, or taken back first, even if only one pod is wanted by now.
+    pub(super) fn writes_ahead(&self) -> bool {
+        self.style == Style::Gang && (self.start_size > 1 || self.on_record)
+    }
+
+    /// One rank more. Who gets it is sent there once a placement that says so is acknowledged.
+    pub(super) fn add_seat(&mut self, role: usize, node: NodeName) -> usize {
+        self.version += 1;
+        self.seats.push(Seat { role, node, occupant: None, version: self.version });
+        self.seats.len() - 1
+    }
+
+    /// A rank is on this node from now on. If that is another one, who has it next is sent there as with [`Job::add_seat`].
+    pub(super) fn move_seat(&mut self, at: usize, node: &NodeName) {
+        let Some(seat) = self.seats.get_mut(at).filter(|seat| seat.node != *node) else { return };
+        self.version += 1;
+        seat.node = NodeName::clone(node);
+        seat.version = self.version;
+    }
+
+    /// The FluxJob is gone, and the placement with it: whoever was not sent yet waits for the next.
+    pub(super) fn forget_acknowledgements(&mut self) {
+        if self.seats.is_empty() {
+            return;
+        }
+        self.version += 1;
+        for seat in &mut self.seats {
+            seat.version = self.version;
+        }
+    }
+
+    /// A rank for a pod: its own number if it has one and that rank is free, else the lowest free one.
+    pub(super) fn free_seat(&self, role: usize, wanted: Option<u32>) -> usize {
+        let taken_by_kept: BTreeSet<usize> = self.kept.iter().filter_map(|kept| kept.seat).collect();
+        let is_free = |at: usize| {
+            self.seats.get(at).is_none_or(|seat| seat.occupant.is_none() && seat.role == role)
+                && !taken_by_kept.contains(&at)
+        };
+        let wanted = wanted.and_then(|at| usize::try_from(at).ok());
+        match wanted {
+            Some(at) if at <= self.seats.len() && is_free(at) => at,
+            _ => (0..self.seats.len()).find(|at| is_free(*at)).unwrap_or(self.seats.len()),
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Who takes what of which node: every pod on a node, every slot given to a pod that is not there yet, every slot kept.
+//!
+//! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. A [`Claim`] is made
+//! by [`Ledger::allocate`] or [`Ledger::force`] and given back by [`Ledger::free`]; it is neither copied nor dropped.
+
+use std::sync::Arc;
+
+use tracing::error;
+
+use crate::cluster::{Cluster, Node, NodeChange};
+use crate::fluxion::{End, Explanation, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape};
+use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
+
+/// So many removed nodes are nothing to speak of, however small the cluster is.
+const REMOVED_MAX: usize = 10_000;
+
+/// A part of a node that is taken.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// The job number in the graph under which it is booked.
+    pub gid: u64,
+    pub rank: Rank,
+    generation: u64,
+    label: Arc<str>,
+    pub node: NodeName,
+    pub namespace: Arc<str>,
+    pub shape: Arc<Shape>,
+    /// When it ends, as far as was known when it was made.
+    pub end: End,
+}
+
+/// The graph, and what is booked in it.
+pub(super) struct Ledger {
+    graph: Graph,
+    next_gid: u64,
+    /// The graph's time, in seconds.
+    now: i64,
+    /// Counts whatever may let something start that could not before.
+    pub freed: u64,
+    /// Counts what takes room without an end: jobs that could start one day may not be able to any more.
+    pub hardened: u64,
+    /// Calls of the graph that failed: each is a defect, and is logged.
+    pub errors: u64,
+    /// Nodes that were removed since the graph was made: it keeps a little of each.
+    removed: usize,
+    /// The library has lost the graph: whatever it is asked fails.
+    lost: bool,
+}
+
+/// Pods of one shape that are wanted.
+#[derive(Debug, Clone)]
+pub(super) struct Want {
+    pub namespace: Arc<str>,
+    pub shape: Arc<Shape>,
+    pub count: usize,
+}
+
+/// Pods that share one set of nodes, to be placed together.
+#[derive(Debug)]
+pub(super) struct Party {
+    pub wants: Vec<Want>,
+    /// `None`: every node.
+    pub ranks: Option<RankSet>,
+    pub prefer: Vec<RankSet>,
+    pub lifetime: Lifetime,
+}
+
+impl Ledger {
+    pub(super) fn new(graph: Graph) -> Self {
+        Ledger { graph, next_gid: 1, now: 0, freed: 0, hardened: 0, errors: 0, removed: 0, lost: false }
+    }
+
+    pub(super) fn set_time(&mut self, now: Time) {
+        self.now = now.seconds();
+        let result = self.graph.set_time(now.seconds());
+        self.check("setting the time", result);
+    }
+
+    fn check<T>(&mut self, what: &str, result: Result<T, GraphError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.errors += 1;
+                self.lost |= error.is_lost();
+                error!(%error, "resource graph: {what}");
+                None
+            }
+        }
+    }
+
+    fn new_gid(&mut self) -> u64 {
+        self.next_gid += 1;
+        self.next_gid - 1
+    }
+
+    /// A resource of these that the library in use has no graph for.
+    pub(super) fn refuses<'a>(&self, requests: &'a Resources) -> Option<&'a str> {
+        self.graph.refuses(requests)
+    }
+
+    // --- nodes ---
+
+    /// Takes up a node; says which rank has become void, and which is new.
+    pub(super) fn apply_node(&mut self, cluster: &mut Cluster, node: &Arc<Node>) -> NodeChange {
+        let change = cluster.apply(node);
+        match &change {
+            NodeChange::Added(rank) => self.add_node(*rank, node),
+            NodeChange::Replaced { old, new } => {
+                self.cut_node(*old);
+                self.add_node(*new, node);
+            }
+            NodeChange::Changed { rank, resized } => {
+                for (resource, size) in resized {
+                    let resized = self.graph.resize(*rank, resource, *size);
+                    self.check("resizing a node", resized);
+                }
+                self.freed += 1;
+            }
+            NodeChange::Same => {}
+        }
+        change
+    }
+
+    fn add_node(&mut self, rank: Rank, node: &Node) {
+        let added = self.graph.add_node(rank, &node.name, &node.allocatable);
+        self.check("adding a node", added);
+        self.freed += 1;
+    }
+
+    /// Removes a node with all that was claimed of it.
+    pub(super) fn remove_node(&mut self, cluster: &mut Cluster, name: &NodeName) -> Option<Rank> {
+        let rank = cluster.remove(name)?;
+        self.cut_node(rank);
+        self.freed += 1;
+        Some(rank)
+    }
+
+    fn cut_node(&mut self, rank: Rank) {
+        let removed = self.graph.remove_node(rank);
+        self.check("removing a node", removed);
+        self.removed += 1;
+    }
+
+    /// The graph had better be made anew: it is lost, or remembers many more nodes that are gone than there are.
+    pub(super) fn is_worn(&self, cluster: &Cluster) -> bool {
+        self.lost || self.removed > REMOVED_MAX.max(cluster.len())
+    }
+
+    // --- claims ---
+
+    /// Books a pod where it is, whether it fits or not.
+    pub(super) fn force(
+        &mut self,
+        cluster: &mut Cluster,
+        node: &NodeName,
+        namespace: &Arc<str>,
+        shape: &Arc<Shape>,
+        end: End,
+    ) -> Option<Claim> {
+        let rank = cluster.rank(node)?;
+        let gid = self.new_gid();
+        let charged = self.graph.charge(gid, rank, "0", &shape.requests, 1, end);
+        self.check("charging a node", charged)?;
+        if matches!(end, End::Never) {
+            self.hardened += 1;
+        }
+        Some(claim(cluster, gid, rank, Arc::from("0"), namespace, shape, end))
+    }
+
+    /// Gives a claim back. On a node that is gone there is nothing to give back.
+    pub(super) fn free(&mut self, cluster: &mut Cluster, claim: Claim) {
+        if !valid(cluster, &claim) {
+            return;
+        }
+        cluster.vacate(claim.rank, &claim.namespace, &claim.shape);
+        let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
+        self.check("releasing a slot", released);
+        self.freed += 1;
+    }
+
+    /// Places everybody in the parties now, or nobody. The claims come per party and want, lowest rank first.
+    ///
+    /// Parties share nodes but are placed one after the other, those with the fewest nodes first, then once more in the
+    /// opposite order: a placement that exists only in an order between these is not found.
+    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[&Party]) -> Option<Vec<Vec<Vec<Claim>>>> {
+        let mut order: Vec<usize> = (0..parties.len()).collect();
+        order.sort_by_key(|at| parties[*at].ranks.as_ref().map_or(usize::MAX, RankSet::len));
+        let placed = self.allocate_in(cluster, parties, &order);
+        if placed.is_some() || parties.len() < 2 {
+            return placed;
+        }
+        order.reverse();
+        self.allocate_in(cluster, parties, &order)
+    }
+
+    fn allocate_in(
+        &mut self,
+        cluster: &mut Cluster,
+        parties: &[&Party],
+        order: &[usize],
+    ) -> Option<Vec<Vec<Vec<Claim>>>> {
+        let mut all: Vec<Vec<Vec<Claim>>> = parties.iter().map(|_| Vec::new()).collect();
+        for at in order {
+            match self.allocate_party(cluster, parties[*at]) {
+                Some(claims) => all[*at] = claims,
+                None => {
+                    let freed = self.freed;
+                    all.into_iter().flatten().flatten().for_each(|claim| self.free(cluster, claim));
+                    // Nothing has become free: it is as before.
+                    self.freed = freed;
+                    return None;
+                }
+            }
+        }
+        Some(all)
+    }
+
+    fn allocate_party(&mut self, cluster: &mut Cluster, party: &Party) -> Option<Vec<Vec<Claim>>> {
+        let gid = self.new_gid();
+        let placement = self.ask(party, |graph, request| graph.allocate(gid, request))??;
+        if matches!(party.lifetime, Lifetime::Endless) {
+            self.hardened += 1;
+        }
+        let end = End::of(party.lifetime, self.now);
+        let labels: Vec<Arc<str>> = (0..party.wants.len()).map(|at| Arc::from(label_of(at))).collect();
+        let mut claims: Vec<Vec<Claim>> = party.wants.iter().map(|want| Vec::with_capacity(want.count)).collect();
+        let Placement { mut slots } = placement;
+        slots.sort_by_key(|slot| (slot.shape, slot.rank));
+        for slot in slots {
+            let want = &party.wants[slot.shape];
+            for _ in 0..slot.count {
+                let label = Arc::clone(&labels[slot.shape]);
+                let claim = claim(cluster, gid, slot.rank, label, &want.namespace, &want.shape, end);
+                claims[slot.shape].push(claim);
+            }
+        }
+        Some(claims)
+    }
+
+    /// Places one pod on this node, if it fits there now.
+    pub(super) fn allocate_on(
+        &mut self,
+        cluster: &mut Cluster,
+        rank: Rank,
+        pod: &Pod,
+        lifetime: Lifetime,
+    ) -> Option<Claim> {
+        let mut ranks = RankSet::new();
+        ranks.insert(rank);
+        let want = Want { namespace: Arc::clone(&pod.id.key.namespace), shape: Arc::clone(&pod.shape), count: 1 };
+        let party = Party { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
+        self.allocate_party(cluster, &party)?.pop()?.pop()
+    }
+
+    /// When the party could start.
+    pub(super) fn forecast(&mut self, party: &Party) -> Option<Forecast> {
+        self.ask(party, Graph::forecast)
+    }
+
+    /// The nodes that could hold one of the party's pods once everything with an end has ended.
+    pub(super) fn eligible(&mut self, party: &Party) -> Option<RankSet> {
+        self.ask(party, Graph::eligible)
+    }
+
+    /// What is short.
+    pub(super) fn explain(&mut self, party: &Party) -> Option<Explanation> {
+        self.ask(party, Graph::explain)
+    }
+
+    fn ask<T>(
+        &mut self,
+        party: &Party,
+        call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
+    ) -> Option<T> {
+        let labels: Vec<String> = (0..party.wants.len()).map(label_of).collect();
+        let shapes: Vec<SlotShape<'_>> = party
+            .wants
+            .iter()
+            .zip(&labels)
+            .map(|(want, label)| SlotShape { label, count: want.count as u64, requests: &want.shape.requests })
+            .collect();
+        let max_per_node = port_limits(&party.wants, &labels);
+        let request = Request {
+            shapes: &shapes,
+            end: party.lifetime,
+            ranks: party.ranks.as_ref(),
+            prefer: &party.prefer,
+            max_per_node: &max_per_node,
+            policy: None,
+        };
+        let answer = call(&mut self.graph, &request);
+        self.check("matching a request", answer)
+    }
+
+    /// Puts another graph in place of this one, and books all that is claimed in it.
+    pub(super) fn rebuild<'a>(
+        &mut self,
+        graph: Graph,
+        now: Time,
+        cluster: &Cluster,
+        claims: impl Iterator<Item = &'a mut Claim>,
+    ) {
+        self.graph = graph;
+        self.removed = 0;
+        self.lost = false;
+        self.set_time(now);
+        for (_, rank) in cluster.iter() {
+            if let Some(node) = cluster.node(rank) {
+                self.add_node(rank, node);
+            }
+        }
+        for claim in claims.filter(|claim| valid(cluster, claim)) {
+            claim.gid = self.new_gid();
+            let charged = self.graph.charge(claim.gid, claim.rank, &claim.label, &claim.shape.requests, 1, claim.end);
+            self.check("charging a node", charged);
+        }
+    }
+
+    /// Compares the graph's account of a node with the cluster's own; says what differs.
+    pub(super) fn audit(&mut self, cluster: &Cluster, rank: Rank) -> Vec<String> {
+        let usage = self.graph.usage(rank);
+        let Some(usage) = self.check("reading usage", usage) else { return Vec::new() };
+        let Some(own) = cluster.used(rank) else { return Vec::new() };
+        let mut out = Vec::new();
+        for (resource, amount) in own.iter() {
+            let (_, used) = usage.of(resource);
+            if used != amount {
+                out.push(format!("{resource}: {amount} by pods, {used} in the graph"));
+            }
+        }
+        for pool in usage.pools.iter().filter(|pool| pool.used > 0 && own.get(&pool.resource) == 0) {
+            out.push(format!("{}: 0 by pods, {} in the graph", pool.resource, pool.used));
+        }
+        out
+    }
+}
+
+/// The claim's node is still the one it was made on.
+pub(super) fn valid(cluster: &Cluster, claim: &Claim) -> bool {
+    cluster.generation(claim.rank) == Some(claim.generation)
+}
+
+fn claim(
+    cluster: &mut Cluster,
+    gid: u64,
+    rank: Rank,
+    label: Arc<str>,
+    namespace: &Arc<str>,
+    shape: &Arc<Shape>,
+    end: End,
+) -> Claim {
+    cluster.occupy(rank, namespace, shape);
+    let node = cluster.node(rank).map_or_else(|| Arc::from(""), |node| Arc::clone(&node.name));
+    Claim {
+        gid,
+        rank,
+        generation: cluster.generation(rank).unwrap_or(0),
+        label,
+        node,
+        namespace: Arc::clone(namespace),
+        shape: Arc::clone(shape),
+        end,
+    }
+}
+
+fn label_of(at: usize) -> String {
+    at.to_string()
+}
+
+/// Wants whose host ports collide, themselves included, share a node at most once.
+fn port_limits(wants: &[Want], labels: &[String]) -> Vec<(Vec<String>, u64)> {
+    let mut limits = Vec::new();
+    for (a, first) in wants.iter().enumerate() {
+        let ports = &first.shape.constraints.host_ports;
+        if ports.is_empty() {
+            continue;
+        }
+        limits.push((vec![labels[a].clone()], 1));
+        for (b, second) in wants.iter().enumerate().skip(a + 1) {
+            if crate::cluster::filters::ports_conflict(ports, &second.shape.constraints.host_ports) {
+                limits.push((vec![labels[a].clone(), labels[b].clone()], 1));
+            }
+        }
+    }
+    limits
+}

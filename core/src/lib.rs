@@ -1,0 +1,453 @@
+//! The state machine: (state, event, now) -> actions. No clock, no network, no randomness.
+//!
+//! [`Core::handle`] takes up what happened; [`Core::step`] decides what follows from it. Between the two nothing is
+//! decided, so a burst of events costs one pass. Where what lives:
+//!
+//! - `grouping`: which job a pod belongs to, how many start together
+//! - `intake`: events into state
+//! - `refresh`: what of a job waits, what it keeps, whether it has ended
+//! - `pass`: the walk over the queue: who starts, who waits for what, who holds back whom
+//! - `dispatch`: from a slot to a Binding, and what its outcome means
+//! - `record`, `recording`: the FluxJob
+//! - `ledger`: what is taken of the nodes
+//!
+//! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the simulation.
+
+mod action;
+pub mod cluster;
+mod dispatch;
+mod event;
+pub mod fluxion;
+mod grouping;
+mod intake;
+mod job;
+mod jobspec;
+mod ledger;
+mod pass;
+pub mod queue;
+mod record;
+mod recording;
+mod refresh;
+pub mod report;
+#[cfg(test)]
+mod scenarios;
+mod settings;
+mod stored;
+
+pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
+pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
+pub use settings::{CoreSettings, NodePolicy};
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use fluxion_sys::FunctionTable;
+use fluxqueue_api::{FluxJob, JobState, names};
+use priority_queue::PriorityQueue;
+
+use crate::cluster::Cluster;
+use crate::fluxion::{Graph, GraphError, Policy, RankSet};
+use crate::queue::{Ask, JobId, Queue};
+use fluxqueue_workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
+use report::Gauges;
+
+use job::{Identity, Job, Member, Stage};
+use ledger::{Claim, Ledger};
+use pass::Memo;
+
+/// Seconds for which no further pod goes to a node whose kubelet has just refused one: what is really there is on its
+/// way to us.
+const SUSPECT_MILLIS: i64 = 2_000;
+
+/// Passes in one step at most, and the pause before the next step then.
+const ROUNDS_MAX: u32 = 3;
+const AGAIN_MILLIS: i64 = 10;
+
+/// Bindings on their way at most. Enough to keep the binder's workers busy; few enough that what is sent was checked
+/// against what was known a moment ago.
+const BINDINGS_MAX: usize = 128;
+
+/// How long what happens to the pods of a job that are being bound is gathered before the job is looked at.
+const SOON_MILLIS: i64 = 50;
+
+/// How often the two accounts of what is used are compared.
+const AUDIT_MILLIS: i64 = 10_000;
+
+/// The scheduler's state. One task owns it.
+pub struct Core {
+    settings: CoreSettings,
+    /// Whose graph it is.
+    library: FunctionTable,
+    epoch: i64,
+    now: Time,
+    /// The first lists are complete.
+    listed: bool,
+    /// What they say has been taken up.
+    synced: bool,
+    cluster: Cluster,
+    ledger: Ledger,
+    /// Pods that are ours.
+    members: BTreeMap<Uid, Member>,
+    /// Pods of other schedulers, and those that nobody schedules.
+    foreign: BTreeMap<Uid, Foreign>,
+    /// Pods of ours whose maker has not been seen, and until when it is waited for.
+    parked: BTreeMap<Uid, Parked>,
+    /// Pods that are on a node, or nominated to one, by the node's name: a node may come after its pods.
+    by_node: BTreeMap<NodeName, BTreeSet<Uid>>,
+    controllers: BTreeMap<Uid, Arc<Controller>>,
+    jobs: BTreeMap<JobId, Job>,
+    by_identity: BTreeMap<Identity, JobId>,
+    by_key: BTreeMap<ObjectKey, JobId>,
+    /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
+    records: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    next_job: JobId,
+    queue: Queue<Memo>,
+    /// Jobs to be looked at before the next pass.
+    touched: BTreeSet<JobId>,
+    /// Jobs whose record may have to be written.
+    dirty: BTreeSet<JobId>,
+    /// Pods with a slot whose Binding may leave, in the order of the decisions. A pod may be in it more than once, or
+    /// have lost its slot: its stage decides.
+    outbox: VecDeque<Uid>,
+    bindings_in_flight: usize,
+    /// Nodes that are left alone for a moment.
+    suspects: BTreeMap<NodeName, Time>,
+    timers: PriorityQueue<Timer, Reverse<Time>>,
+    actions: Vec<Action>,
+    next_action: ActionId,
+    in_flight: BTreeMap<ActionId, InFlight>,
+    /// The queue has changed in a way that may let others start.
+    queue_changed: bool,
+    /// Asks have come that were not tried yet.
+    new_asks: bool,
+    /// What the last pass saw; while nothing of it changes, only new asks are tried.
+    seen: (u64, u64),
+    /// Numbers that only grow; the others are counted when they are asked for.
+    gauges: Gauges,
+}
+
+/// A pod that is not ours.
+struct Foreign {
+    pod: Arc<Pod>,
+    claim: Option<Claim>,
+    /// Its author was told that our gate on it means nothing to us.
+    told: bool,
+}
+
+/// A pod whose maker has not been seen.
+struct Parked {
+    pod: Arc<Pod>,
+    until: Time,
+}
+
+/// What an outcome will be about.
+#[derive(Debug, Clone)]
+enum InFlight {
+    Bind(Uid),
+    Ungate(Uid),
+    Condition(Uid),
+    Record(JobId),
+    /// Removal of a FluxJob that belongs to no job.
+    Stray(ObjectKey),
+}
+
+/// What is to be looked at again at some time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Timer {
+    Job(JobId),
+    Pod(Uid),
+    Parked(Uid),
+    Suspect(NodeName),
+    Stray(ObjectKey),
+    Audit,
+    /// There was more to decide than one step takes on.
+    Again,
+}
+
+/// Why there is no core.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreError {
+    /// The graph could not be made.
+    #[error("making the resource graph")]
+    Graph(#[from] GraphError),
+}
+
+// === impl Core ===
+
+impl Core {
+    /// A core that knows nothing yet. `epoch` is the leader's: it goes into every placement that is written.
+    pub fn new(settings: CoreSettings, library: FunctionTable, epoch: i64) -> Result<Self, CoreError> {
+        let graph = settings.graph(library)?;
+        Ok(Core {
+            settings,
+            library,
+            epoch,
+            now: Time(0),
+            listed: false,
+            synced: false,
+            cluster: Cluster::default(),
+            ledger: Ledger::new(graph),
+            members: BTreeMap::new(),
+            foreign: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            controllers: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            by_identity: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            records: BTreeMap::new(),
+            next_job: 1,
+            queue: Queue::default(),
+            touched: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            outbox: VecDeque::new(),
+            bindings_in_flight: 0,
+            suspects: BTreeMap::new(),
+            timers: PriorityQueue::new(),
+            actions: Vec::new(),
+            next_action: 1,
+            in_flight: BTreeMap::new(),
+            queue_changed: false,
+            new_asks: false,
+            seen: (0, 0),
+            gauges: Gauges::default(),
+        })
+    }
+
+    /// Takes up what happened. Decides nothing.
+    pub fn handle(&mut self, event: Event, now: Time) {
+        self.advance(now);
+        match event {
+            Event::Node(node) => self.node(&node),
+            Event::NodeGone(name, uid) => self.node_gone(&name, &uid),
+            Event::Pod(pod) => self.pod(pod),
+            Event::PodGone(pod) => self.pod_gone(&pod),
+            Event::Controller(made_by) => self.controller(made_by),
+            Event::ControllerGone(uid) => self.controller_gone(&uid),
+            Event::FluxJob(object) => self.flux_job(object),
+            Event::FluxJobGone(object) => self.flux_job_gone(&object),
+            Event::Synced => self.listed = true,
+            Event::Done(action, outcome) => self.done(action, outcome),
+        }
+    }
+
+    /// Decides what follows from what has happened, and from the time.
+    pub fn step(&mut self, now: Time) -> Vec<Action> {
+        self.advance(now);
+        if self.listed {
+            self.sync();
+            self.fire_timers();
+            self.refresh_touched();
+            for round in 0.. {
+                self.run_pass();
+                self.dispatch();
+                self.refresh_touched();
+                // A slot that did not fit any more is looked for anew, at once but not for ever.
+                if !self.queue_changed && !self.new_asks {
+                    break;
+                }
+                if round == ROUNDS_MAX {
+                    self.wake(Timer::Again, now.plus_millis(AGAIN_MILLIS));
+                    break;
+                }
+            }
+            // What the rounds have changed is written once.
+            self.write_records();
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When [`Core::step`] is due even if nothing happens.
+    pub fn next_wake(&self) -> Option<Time> {
+        self.timers.peek().map(|(_, Reverse(at))| *at)
+    }
+
+    /// Numbers for metrics.
+    pub fn gauges(&self) -> Gauges {
+        let mut gauges = self.gauges.clone();
+        for (_, memo) in self.queue.iter() {
+            if memo.is_hopeless() {
+                gauges.pending_pods.unschedulable += 1;
+            } else {
+                gauges.pending_pods.active += 1;
+            }
+        }
+        let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for job in self.jobs.values() {
+            *states.entry(state_name(self.state(job))).or_default() += 1;
+        }
+        for member in self.members.values() {
+            match member.stage {
+                Stage::Waiting if !member.is_ready(names::GATE) => gauges.pending_pods.gated += 1,
+                Stage::Assigned if member.attempts > 0 => gauges.pending_pods.backoff += 1,
+                Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_) => gauges.assumed_pods += 1,
+                _ => {}
+            }
+        }
+        gauges.jobs = states.into_iter().collect();
+        gauges.nodes = self.cluster.len() as u64;
+        gauges.pods = (self.members.len() + self.foreign.len() + self.parked.len()) as u64;
+        gauges.graph_errors = self.ledger.errors;
+        gauges.synced = self.synced;
+        gauges
+    }
+
+    // --- time ---
+
+    fn advance(&mut self, now: Time) {
+        // A clock that steps back must not undo what was decided.
+        if now > self.now {
+            if now.seconds() > self.now.seconds() {
+                self.ledger.set_time(now);
+            }
+            self.now = now;
+        }
+    }
+
+    fn wake(&mut self, timer: Timer, at: Time) {
+        // The earliest wins: whoever needs a later one asks again when the earlier one fires.
+        match self.timers.get_priority(&timer) {
+            Some(Reverse(known)) if *known <= at => {}
+            _ => drop(self.timers.push(timer, Reverse(at))),
+        }
+    }
+
+    /// The job is looked at in a moment, together with what else happens to it until then: that another pod of it is
+    /// bound changes what is on record, and nothing else.
+    fn touch_soon(&mut self, id: JobId) {
+        self.wake(Timer::Job(id), self.now.plus_millis(SOON_MILLIS));
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some((_, Reverse(at))) = self.timers.peek()
+            && *at <= self.now
+            && let Some((timer, _)) = self.timers.pop()
+        {
+            match timer {
+                Timer::Job(job) => drop(self.touched.insert(job)),
+                Timer::Pod(uid) => {
+                    if let Some(member) = self.members.get(&uid) {
+                        self.touched.insert(member.job);
+                        if member.stage == Stage::Waiting {
+                            self.queue_changed = true;
+                        }
+                        self.outbox.push_back(uid);
+                    }
+                }
+                Timer::Parked(uid) => self.unpark(&uid),
+                Timer::Suspect(node) => {
+                    self.suspects.remove(&node);
+                    self.queue_changed = true;
+                }
+                Timer::Stray(key) => self.remove_stray(&key),
+                Timer::Audit => self.audit(),
+                Timer::Again => {}
+            }
+        }
+    }
+
+    /// Compares what the graph says is used with what pods and slots use; where they differ, the graph is made anew. So it
+    /// is when it has seen too many nodes come and go.
+    fn audit(&mut self) {
+        let ranks: Vec<_> = self.cluster.iter().map(|(name, rank)| (Arc::clone(name), rank)).collect();
+        let before = self.gauges.audit_differences;
+        for (name, rank) in ranks {
+            for difference in self.ledger.audit(&self.cluster, rank) {
+                tracing::error!(node = %name, %difference, "audit: the resource graph is wrong");
+                self.gauges.audit_differences += 1;
+            }
+        }
+        if self.gauges.audit_differences > before || self.ledger.is_worn(&self.cluster) {
+            self.rebuild_graph();
+        }
+        self.wake(Timer::Audit, self.now.plus_millis(AUDIT_MILLIS));
+    }
+
+    fn rebuild_graph(&mut self) {
+        match self.settings.graph(self.library) {
+            Ok(graph) => {
+                let of_members = self.members.values_mut().filter_map(|member| member.claim.as_mut());
+                let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.claim.as_mut());
+                let kept = self.jobs.values_mut().flat_map(|job| job.kept.iter_mut().map(|kept| &mut kept.claim));
+                self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(kept));
+                self.queue_changed = true;
+            }
+            Err(error) => tracing::error!(%error, "audit: the resource graph could not be made anew"),
+        }
+    }
+
+    // --- actions ---
+
+    fn act(&mut self, kind: ActionKind, about: Option<InFlight>) -> ActionId {
+        let id = self.next_action;
+        self.next_action += 1;
+        if let Some(about) = about {
+            self.in_flight.insert(id, about);
+        }
+        self.actions.push(Action { id, kind });
+        id
+    }
+
+    fn note(
+        &mut self,
+        subject: Subject,
+        kind: EventKind,
+        reason: &'static str,
+        action: &'static str,
+        note: String,
+        reporter: &Arc<str>,
+    ) {
+        let note = Note { subject, kind, reason, action, note, reporter: Arc::clone(reporter) };
+        self.act(ActionKind::Note(note), None);
+    }
+
+    /// Nodes that are left alone for a moment.
+    fn suspect_ranks(&self) -> RankSet {
+        let mut ranks = RankSet::new();
+        for name in self.suspects.keys() {
+            if let Some(rank) = self.cluster.rank(name) {
+                ranks.insert(rank);
+            }
+        }
+        ranks
+    }
+
+    fn forget_ask(&mut self, ask: &Ask) {
+        if self.queue.remove(ask) {
+            self.queue_changed = true;
+        }
+        if let Some(job) = self.jobs.get_mut(&ask.job()) {
+            job.asks.remove(ask);
+        }
+    }
+}
+
+/// A state as people see it.
+fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Incomplete => "Incomplete",
+        JobState::Pending => "Pending",
+        JobState::Held => "Held",
+        JobState::Unsatisfiable => "Unsatisfiable",
+        JobState::Refused => "Refused",
+        JobState::Starting => "Starting",
+        JobState::Running => "Running",
+        JobState::Completed => "Completed",
+        JobState::Failed => "Failed",
+    }
+}
+
+impl CoreSettings {
+    /// An empty graph that places as these settings say.
+    fn graph(&self, library: FunctionTable) -> Result<Graph, GraphError> {
+        let policy = match self.node_policy {
+            NodePolicy::First => Policy::First,
+            NodePolicy::LoNode => Policy::Lonode,
+            NodePolicy::HiNode => Policy::Hinode,
+            NodePolicy::Binpack => Policy::Binpack,
+            NodePolicy::Spread => Policy::Spread,
+        };
+        Graph::new(library, policy)
+    }
+}

@@ -1,0 +1,593 @@
+//! Writing FluxJobs, reading what people changed in them, and finding jobs again after a restart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, JobState, names, placement};
+
+use super::grouping::Belonging;
+use super::job::{End, Identity, Job, Seat, Seating, Stage, Style};
+use super::record::{self, Snapshot, time_of};
+use super::stored::{Edits, Stored};
+use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
+use crate::queue::JobId;
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Time, Uid};
+
+const RETRY_MILLIS_MIN: i64 = 250;
+const RETRY_MILLIS_MAX: i64 = 30_000;
+
+/// How long the pods of a group may be apart for its record to wait for them.
+const SETTLING_MILLIS: i64 = 2_000;
+
+/// How long an object that is said to exist may take to show up.
+const UNSEEN_MILLIS: i64 = 5_000;
+
+impl Core {
+    // --- writing ---
+
+    pub(super) fn write_records(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        for id in dirty {
+            self.write_record(id);
+        }
+    }
+
+    fn write_record(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.record.retry_at > self.now {
+            let at = job.record.retry_at;
+            self.wake(Timer::Job(id), at);
+            return;
+        }
+        match job.record.stored.clone() {
+            Stored::Absent => self.create_record(id),
+            Stored::Present { uid } => self.write_status(id, uid),
+            // The outcome marks the job again.
+            Stored::Creating(_) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}
+            Stored::Unseen => {
+                let at = self.now.plus_millis(UNSEEN_MILLIS);
+                self.wake(Timer::Job(id), at);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.record.stored = Stored::Absent;
+                    job.record.retry_at = at;
+                }
+            }
+        }
+    }
+
+    fn create_record(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if !self.is_worth_recording(job) {
+            // Whatever else keeps it from being recorded comes as an event.
+            let at = settled_at(job);
+            if job.style == Style::Gang && at > self.now {
+                self.wake(Timer::Job(id), at);
+            }
+            return;
+        }
+        let snapshot = self.snapshot(job);
+        let object = Box::new(snapshot.object());
+        let urgency = urgency(job);
+        let kind = ActionKind::CreateFluxJob { job: object, urgency };
+        let action = self.act(kind, Some(InFlight::Record(id)));
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.record.stored = Stored::Creating(action);
+        }
+    }
+
+    /// A lone pod that was just given a node is bound first and recorded after; of one that is gone there is nothing to
+    /// record.
+    fn is_worth_recording(&self, job: &Job) -> bool {
+        if job.members.is_empty() || self.owners_are_gone(job) {
+            return false;
+        }
+        if job.style == Style::Gang && !job.started && job.asks.is_empty() && self.now < settled_at(job) {
+            // Its pods are still appearing: the spec is written once, so it waits until they are there.
+            return false;
+        }
+        if job.style != Style::Lone {
+            return true;
+        }
+        let on_the_way = |stage: &Stage| matches!(stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_));
+        let member = job.members.first().and_then(|uid| self.members.get(uid));
+        member.is_some_and(|member| !on_the_way(&member.stage) || member.attempts > 0) && self.was_tried(job)
+    }
+
+    /// What made its pods was deleted: a record would be removed with it at once, again and again.
+    fn owners_are_gone(&self, job: &Job) -> bool {
+        let made_by_controller = !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
+        made_by_controller && !job.owners.iter().any(|owner| self.controllers.contains_key(&*owner.uid))
+    }
+
+    /// False only between the arrival of a pod and the first pass.
+    fn was_tried(&self, job: &Job) -> bool {
+        job.asks.iter().all(|ask| self.queue.get(ask).is_some_and(super::pass::Memo::was_tried))
+    }
+
+    fn write_status(&mut self, id: JobId, uid: Uid) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let status = self.snapshot(job).status();
+        let version = job.version;
+        if job.record.status.as_ref().is_some_and(|written| record::same(written, &status)) {
+            // The API server has this placement already.
+            if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.acked < version) {
+                job.acked = version;
+                self.release(id);
+                self.wake(Timer::Again, self.now);
+            }
+            return;
+        }
+        let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(&uid) };
+        let urgency = urgency(job);
+        let kind = ActionKind::WriteStatus { job: reference, status: Box::new(status.clone()), urgency };
+        let action = self.act(kind, Some(InFlight::Record(id)));
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.on_record |= !status.placement.is_empty();
+            job.record.stored = Stored::Writing { uid, action, version, status: Box::new(status) };
+        }
+    }
+
+    fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
+        let live = self.live_members(job);
+        // The roles of a job that has ended are those of its pods that are still there.
+        let live =
+            if live.is_empty() { job.members.iter().filter_map(|uid| self.members.get(uid)).collect() } else { live };
+        let lifetime = live.first().map_or(Lifetime::Eventually, |member| self.lifetime(&member.pod, job.id));
+        let waits = !job.asks.is_empty();
+        Snapshot {
+            job,
+            live,
+            wanted: self.wanted(job),
+            state: self.state(job),
+            priority: self.priority(job),
+            lifetime,
+            position: job.position.filter(|_| waits),
+            estimate: job.estimate.filter(|_| waits),
+            epoch: self.epoch,
+            now: self.now,
+        }
+    }
+
+    pub(super) fn record_done(&mut self, id: JobId, action: ActionId, outcome: WriteOutcome) {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        self.dirty.insert(id);
+        let stored = job.record.stored.clone();
+        let is_current = match &stored {
+            Stored::Creating(current)
+            | Stored::Writing { action: current, .. }
+            | Stored::Deleting { action: current, .. } => *current == action,
+            _ => false,
+        };
+        if !is_current {
+            return;
+        }
+        if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) = &outcome {
+            let invalid = matches!(outcome, WriteOutcome::Invalid(_));
+            tracing::warn!(job = %job.key, error = %text, "writing a FluxJob failed; it is tried again");
+            job.record.attempts += 1;
+            let pause = if invalid {
+                RETRY_MILLIS_MAX
+            } else {
+                RETRY_MILLIS_MIN.saturating_mul(1 << job.record.attempts.min(16)).min(RETRY_MILLIS_MAX)
+            };
+            job.record.retry_at = now.plus_millis(pause);
+        } else {
+            job.record.attempts = 0;
+        }
+        match (stored, outcome) {
+            (Stored::Creating(_), WriteOutcome::Written(object)) => {
+                job.record.stored = Stored::Unseen;
+                if let Some(object) = object {
+                    self.flux_job(object);
+                }
+            }
+            (Stored::Creating(_), WriteOutcome::Exists) => {
+                job.record.stored = Stored::Unseen;
+                let key = job.key.clone();
+                self.adopt_record(id, &key);
+            }
+            (Stored::Creating(_), _) => job.record.stored = Stored::Absent,
+            (Stored::Writing { uid, version, status, .. }, WriteOutcome::Written(_)) => {
+                job.acked = job.acked.max(version);
+                job.on_record = !status.placement.is_empty();
+                job.record.status = Some(*status);
+                job.record.stored = Stored::Present { uid };
+                self.release(id);
+            }
+            (Stored::Writing { uid, .. }, WriteOutcome::Gone) => {
+                let reference = ObjectRef { key: job.key.clone(), uid };
+                self.record_vanished(id, &reference);
+            }
+            (Stored::Writing { uid, .. }, _) => {
+                // It may have taken effect.
+                job.record.status = None;
+                job.record.stored = Stored::Present { uid };
+            }
+            (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
+                job.record.gone = Some(uid);
+                job.record.stored = Stored::Deleted;
+                self.touched.insert(id);
+            }
+            (Stored::Deleting { uid, .. }, _) => job.record.stored = Stored::Present { uid },
+            _ => {}
+        }
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (retry_at, finished) = (job.record.retry_at, job.finished.is_some());
+        if retry_at > now {
+            self.wake(Timer::Job(id), retry_at);
+        }
+        if finished {
+            self.touched.insert(id);
+        }
+    }
+
+    // --- reading ---
+
+    pub(super) fn flux_job(&mut self, object: Arc<FluxJob>) {
+        let Some(reference) = reference(&object) else { return };
+        let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
+        let Some(id) = self.by_key.get(&reference.key).copied() else {
+            if self.synced && old.is_none() {
+                self.consider_stray(&reference.key);
+            }
+            return;
+        };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if object.metadata.deletion_timestamp.is_some() || job.record.gone.as_ref() == Some(&reference.uid) {
+            return;
+        }
+        match &job.record.stored {
+            Stored::Present { uid } | Stored::Writing { uid, .. } if *uid == reference.uid => {}
+            Stored::Deleting { .. } => return,
+            Stored::Present { .. } | Stored::Writing { .. } => {
+                // Another object of the same name: the one we knew is gone.
+                job.record.status = None;
+                job.forget_acknowledgements();
+                job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
+            }
+            // Of a deleted one: a creation that nobody answered took effect late. It is finished like the first.
+            Stored::Absent | Stored::Creating(_) | Stored::Unseen | Stored::Deleted => {
+                job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
+            }
+        }
+        job.record.generation = object.metadata.generation;
+        let job_has_ended = job.finished.is_some();
+        let edits = Edits::of(&object);
+        if job.record.edits != edits {
+            job.record.edits = edits;
+            self.touched.insert(id);
+            self.queue_changed = true;
+        }
+        if job_has_ended {
+            self.touched.insert(id);
+        }
+        self.dirty.insert(id);
+    }
+
+    pub(super) fn flux_job_gone(&mut self, gone: &ObjectRef) {
+        let known = self.records.get(&gone.key).and_then(|object| reference(object));
+        if known.is_some_and(|known| known.uid == gone.uid) {
+            self.records.remove(&gone.key);
+        }
+        if let Some(id) = self.by_key.get(&gone.key).copied() {
+            self.record_vanished(id, gone);
+        }
+    }
+
+    /// Somebody deleted the FluxJob. A job that waits goes to the end of the queue; one that runs is written again.
+    fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.record.uid() != Some(&gone.uid) {
+            return;
+        }
+        self.touched.insert(id);
+        job.record.gone = Some(Arc::clone(&gone.uid));
+        job.record.status = None;
+        if job.finished.is_some() || matches!(job.record.stored, Stored::Deleting { .. }) {
+            job.record.stored = Stored::Deleted;
+            return;
+        }
+        job.record.stored = Stored::Absent;
+        job.record.edits = Edits::default();
+        job.forget_acknowledgements();
+        if !job.asks.is_empty() && !job.started && job.started_at.is_none() {
+            job.queued_at = Some(now);
+        }
+        self.queue_changed = true;
+        self.dirty.insert(id);
+    }
+
+    // --- the end ---
+
+    /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with its last pod.
+    pub(super) fn retire(&mut self, id: JobId) {
+        self.dirty.insert(id);
+        let Some(job) = self.jobs.get(&id) else { return };
+        let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
+        let due = job.completed_at.unwrap_or(self.now).plus_millis(ttl.saturating_mul(1000));
+        // A group of bare pods has no owner that takes its FluxJob along.
+        let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
+        match &job.record.stored {
+            Stored::Present { uid } if over => {
+                let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(uid) };
+                let uid = Arc::clone(uid);
+                let action = self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Record(id)));
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.record.stored = Stored::Deleting { uid, action };
+                }
+            }
+            Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
+            // The API server removes it with its owner.
+            Stored::Present { .. } | Stored::Unseen
+                if job.members.is_empty() && job.kind == fluxqueue_api::WorkloadType::Pod =>
+            {
+                self.forget(id);
+            }
+            _ if due > self.now => self.wake(Timer::Job(id), due),
+            // Over, but a write is on its way or a pod is still there: what ends that touches the job again.
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.dirty.remove(&id);
+        if self.by_identity.get(&job.identity) == Some(&id) {
+            self.by_identity.remove(&job.identity);
+        }
+        if self.by_key.get(&job.key) == Some(&id) {
+            self.by_key.remove(&job.key);
+        }
+    }
+
+    // --- after a restart ---
+
+    /// Takes up what the FluxJob of this name says, if there is one.
+    pub(super) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) {
+        let Some(object) = self.records.get(key).cloned() else { return };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if object.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let Some(reference) = reference(&object) else { return };
+        job.record.stored = Stored::Present { uid: reference.uid };
+        job.record.generation = object.metadata.generation;
+        job.record.edits = Edits::of(&object);
+        job.record.status.clone_from(&object.status);
+        let Some(status) = &object.status else { return };
+        job.on_record = !status.placement.is_empty();
+        job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
+        job.ended_as = match status.state {
+            Some(JobState::Completed) => Some(End::Completed),
+            Some(JobState::Failed) => Some(End::Failed),
+            _ => None,
+        };
+        job.completed_at = status.completion_time.as_ref().map(time_of);
+        job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
+    }
+
+    /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the
+    /// placement says, if that still fits.
+    pub(super) fn restore_placements(&mut self) {
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            self.restore_placement(id);
+        }
+    }
+
+    fn restore_placement(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.style != Style::Gang {
+            return;
+        }
+        let bound: Vec<(Uid, NodeName, Option<u32>)> = self
+            .live_members(job)
+            .into_iter()
+            .filter(|member| member.is_bound())
+            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
+            .collect();
+        let written = job.record.status.as_ref().map(|status| status.placement.as_slice()).unwrap_or_default();
+        let seats: Vec<(usize, NodeName)> = match placement::expand(written) {
+            Ok(seats) => seats.into_iter().map(|(role, _, node)| (role_index(role), node)).collect(),
+            Err(error) => {
+                tracing::error!(job = %job.key, %error, "status.placement cannot be read: pods that wait are placed anew");
+                Vec::new()
+            }
+        };
+        let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if seats.is_empty() {
+            // Not written ahead: it has started if anything of it runs.
+            if !bound.is_empty() {
+                job.started = true;
+                job.start_size = 1;
+                job.was_complete = true;
+            }
+            return;
+        }
+        job.started = true;
+        job.on_record = true;
+        job.start_size = seats.len().max(2);
+        job.was_complete =
+            bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
+        job.version = 1;
+        job.acked = 1;
+        for (role, node) in seats {
+            job.seats.push(Seat { role, node, occupant: None, version: 1 });
+        }
+        for (uid, node, index) in bound {
+            self.seat_bound(id, &uid, &node, index);
+        }
+        self.reseat_waiting(id);
+    }
+
+    pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let kept: Vec<usize> = job.kept.iter().filter_map(|kept| kept.seat).collect();
+        let free = |at: &usize| {
+            let seat = job.seats.get(*at);
+            seat.is_some_and(|seat| seat.occupant.is_none() && seat.node == *node) && !kept.contains(at)
+        };
+        let own = index.and_then(|at| usize::try_from(at).ok()).filter(free);
+        let found = own.or_else(|| (0..job.seats.len()).find(free));
+        let at = found.unwrap_or_else(|| job.add_seat(0, Arc::clone(node)));
+        job.seats[at].occupant = Some(Arc::clone(uid));
+        if let Some(member) = self.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+    }
+
+    fn reseat_waiting(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let waiting: Vec<Uid> = self
+            .live_members(job)
+            .into_iter()
+            .filter(|member| member.is_ready(names::GATE))
+            .map(|member| Arc::clone(&member.pod.id.uid))
+            .collect();
+        for uid in waiting {
+            let Some(job) = self.jobs.get(&id) else { return };
+            let Some(member) = self.members.get(&uid) else { continue };
+            let pod = Arc::clone(&member.pod);
+            let index = pod.completion_index.and_then(|at| usize::try_from(at).ok());
+            let free = |seat: &Seat| seat.occupant.is_none();
+            let at =
+                index.filter(|at| job.seats.get(*at).is_some_and(free)).or_else(|| job.seats.iter().position(free));
+            let Some(at) = at else { return };
+            let node = Arc::clone(&job.seats[at].node);
+            let lifetime = self.lifetime(&pod, id);
+            let Some(rank) = self.cluster.rank(&node) else { continue };
+            if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {
+                continue;
+            }
+            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+                self.assign(&uid, claim, Seating::At(at));
+            }
+        }
+    }
+
+    /// FluxJobs that nobody's pods belong to.
+    pub(super) fn sort_out_strays(&mut self) {
+        let keys: Vec<ObjectKey> = self.records.keys().filter(|key| !self.by_key.contains_key(*key)).cloned().collect();
+        for key in keys {
+            self.consider_stray(&key);
+        }
+    }
+
+    /// One without an owner is removed by us: at once if its job never ended, else when its time is over. The others go
+    /// with their owners. What people made themselves is not ours.
+    fn consider_stray(&mut self, key: &ObjectKey) {
+        let Some(object) = self.records.get(key) else { return };
+        let (label, value) = names::MANAGED_BY;
+        let ours = object.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|by| by == value);
+        if !ours {
+            return;
+        }
+        let ended = object.status.as_ref().and_then(|status| status.completion_time.as_ref()).map(time_of);
+        let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
+        let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
+        let due = match ended {
+            Some(at) if owned => at.plus_millis(ttl.saturating_mul(1000)),
+            None if owned => return self.adopt_memberless(key),
+            // The watch may show a FluxJob a little earlier than its pods.
+            _ => self.now.plus_millis(UNSEEN_MILLIS),
+        };
+        self.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
+    }
+
+    /// The FluxJob of an object that makes pods, of which there are none now: it is told of the object's end all the same.
+    fn adopt_memberless(&mut self, key: &ObjectKey) {
+        let Some(object) = self.records.get(key).cloned() else { return };
+        let uid = object.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
+        let Some(made_by) = uid.and_then(|uid| self.controllers.get(&**uid)) else { return };
+        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
+        let belonging = Belonging {
+            identity: Identity::Controller(Arc::clone(&made_by.id.uid)),
+            kind: object.spec.workload_type,
+            style,
+            name: Arc::clone(&made_by.id.key.name),
+            uid: Arc::clone(&made_by.id.uid),
+        };
+        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return };
+        if self.by_identity.contains_key(&belonging.identity) {
+            return;
+        }
+        let owners = object.metadata.owner_references.clone().unwrap_or_default();
+        let id = self.new_job(&belonging, key.clone(), owners, reporter);
+        self.touched.insert(id);
+    }
+
+    pub(super) fn remove_stray(&mut self, key: &ObjectKey) {
+        if self.by_key.contains_key(key) {
+            return;
+        }
+        let Some(reference) = self.records.get(key).and_then(|object| reference(object)) else { return };
+        self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Stray(key.clone())));
+    }
+
+    /// Everything that a person may want to see of the core's state, as JSON.
+    pub fn describe(&self) -> serde_json::Value {
+        let nodes: BTreeMap<&str, serde_json::Value> = self
+            .cluster
+            .iter()
+            .filter_map(|(name, rank)| {
+                let used: BTreeMap<&str, u64> = self.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
+                Some((&**name, serde_json::json!({"rank": rank, "used": used})))
+            })
+            .collect();
+        let jobs: BTreeMap<String, serde_json::Value> = self
+            .jobs
+            .values()
+            .map(|job| {
+                let live = self.live_members(job);
+                let waiting: Vec<String> =
+                    live.iter().filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.to_string()).collect();
+                let about = serde_json::json!({
+                    "state": super::state_name(self.state(job)),
+                    "priority": self.priority(job),
+                    "queuedAt": job.queued_at.map(|at| record::timestamp(at).to_string()),
+                    "position": job.position,
+                    "estimatedStartTime": job.estimate.map(|at| record::timestamp(at).to_string()),
+                    "blockedBy": job.blocker,
+                    "bound": live.iter().filter(|m| m.is_bound()).count(),
+                    "wanted": self.wanted(job),
+                    "waiting": waiting,
+                    "kept": job.kept.len(),
+                });
+                (job.key.to_string(), about)
+            })
+            .collect();
+        serde_json::json!({
+            "now": record::timestamp(self.now).to_string(),
+            "synced": self.synced,
+            "queue": self.queue.iter().map(|(ask, _)| format!("{ask:?}")).collect::<Vec<_>>(),
+            "jobs": jobs,
+            "nodes": nodes,
+        })
+    }
+}
+
+/// When a group that is not complete is put on record all the same.
+fn settled_at(job: &Job) -> Time {
+    job.joined.plus_millis(SETTLING_MILLIS)
+}
+
+/// Bindings wait for the record of a placement that has not been acknowledged.
+fn urgency(job: &Job) -> Urgency {
+    if job.writes_ahead() && job.acked < job.version { Urgency::Urgent } else { Urgency::Trailing }
+}
+
+fn reference(object: &FluxJob) -> Option<ObjectRef> {
+    let meta = &object.metadata;
+    Some(ObjectRef {
+        key: ObjectKey::new(meta.namespace.as_deref()?, meta.name.as_deref()?),
+        uid: Arc::from(meta.uid.as_deref()?),
+    })
+}
+
+/// The number in a role's name.
+fn role_index(name: &str) -> usize {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,568 @@
+//! What of a job waits, what it keeps, whether it has ended: computed anew whenever anything about it has changed.
+//!
+//! Idempotent: it reads the job and its members, and makes the queue, the kept slots and the state agree with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::{BlockedBy, JobState, WorkloadType, names};
+
+use super::grouping::{self, StartSize};
+use super::job::{End, Identity, Job, Member, Seating, Stage, Style};
+use super::{Core, Timer};
+use crate::queue::{Ask, JobId, Place};
+use fluxqueue_workload::{Lifetime, OwnerKind, Pod, Time, Uid};
+
+impl Core {
+    pub(super) fn refresh_touched(&mut self) {
+        while let Some(id) = self.touched.pop_first() {
+            self.refresh(id);
+        }
+    }
+
+    fn refresh(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.finished.is_some() {
+            self.retire(id);
+            return;
+        }
+        self.say_bad_walltime(id);
+        self.trim_kept(id);
+        self.obey_hold(id);
+        self.forget_empty_start(id);
+        self.seat_strangers(id);
+        let wanted = self.wanted_asks(id);
+        self.set_asks(id, wanted);
+        self.notice_completeness(id);
+        self.notice_end(id);
+        self.tell_refused(id);
+        self.dirty.insert(id);
+    }
+
+    /// An annotation of the object that made the pods cannot be read: it counts as absent, and that is said.
+    fn say_bad_walltime(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Identity::Controller(uid) = &job.identity else { return };
+        let bad =
+            self.controllers.get(uid).and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
+        if let Some((made_by, error)) = bad {
+            let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
+            self.say_once(id, "InvalidWalltime", text);
+        }
+    }
+
+    /// Pods that cannot be placed as they are are told so: more nodes would not help them.
+    fn tell_refused(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let refused: Vec<(Uid, String)> = self
+            .live_members(job)
+            .into_iter()
+            .filter(|member| member.stage == Stage::Waiting)
+            .filter_map(|member| Some((Arc::clone(&member.pod.id.uid), refusal(&[member])?.1)))
+            .collect();
+        for (uid, text) in refused {
+            self.tell(&uid, "SchedulerError", &text);
+        }
+    }
+
+    /// The pods of a job that have not ended, in the order in which they get ranks: completion index, age, name.
+    pub(super) fn live_members(&self, job: &Job) -> Vec<&Member> {
+        let mut live: Vec<&Member> =
+            job.members.iter().filter_map(|uid| self.members.get(uid)).filter(|member| member.is_live()).collect();
+        live.sort_by(|a, b| rank_order(&a.pod).cmp(&rank_order(&b.pod)));
+        live
+    }
+
+    // --- what waits ---
+
+    /// The asks that the job should have in the queue, with the pods' order among them.
+    fn wanted_asks(&mut self, id: JobId) -> Vec<(Ask, Time, u32)> {
+        let Some(job) = self.jobs.get(&id) else { return Vec::new() };
+        let live = self.live_members(job);
+        let ready: Vec<Uid> = live
+            .iter()
+            .filter(|member| member.is_ready(names::GATE))
+            .map(|member| Arc::clone(&member.pod.id.uid))
+            .collect();
+        if job.record.edits.hold {
+            self.block(id, "Held", "spec.hold of its FluxJob is true".to_owned());
+            return Vec::new();
+        }
+        if let Some((reason, message)) = refusal(&live)
+            && (job.style != Style::Elastic || ready.is_empty())
+            && !job.started
+        {
+            self.block(id, reason, message);
+            return Vec::new();
+        }
+        match job.style {
+            Style::Gang if !job.started => self.wanted_start(id, ready),
+            Style::Gang => self.wanted_joiners(id, ready),
+            Style::Lone | Style::Elastic => self.wanted_singles(id, &ready),
+        }
+    }
+
+    fn wanted_start(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(Ask, Time, u32)> {
+        let Some(job) = self.jobs.get(&id) else { return Vec::new() };
+        let live = self.live_members(job);
+        let gated = live
+            .iter()
+            .filter(|m| m.stage == Stage::Waiting && m.pod.gates.iter().any(|g| **g != *names::GATE))
+            .count();
+        let size = grouping::start_size(job, &live, &self.controllers, self.settings.group_grace_secs, self.now);
+        let contradiction = grouping::contradiction(&live);
+        let (size, clamped) = match size {
+            StartSize::Pods(size) => (size, None),
+            StartSize::Clamped { to, asked } => (to, Some(asked)),
+            StartSize::Until(at) => {
+                self.wake(Timer::Job(id), at);
+                let text = format!("{} pods are there; more than their makers can have are asked for", ready.len());
+                self.block(id, "Incomplete", text);
+                return Vec::new();
+            }
+            StartSize::None => return Vec::new(),
+        };
+        if let Some(asked) = clamped {
+            let text = format!("size {asked} is asked for, but only {size} pods can appear: {size} start together");
+            self.say_once(id, "SizeClamped", text);
+        }
+        if let Some(text) = contradiction {
+            self.say_once(id, "SizeContradiction", text);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return Vec::new() };
+        // Another size is another question.
+        self.queue_changed |= job.start_size != size;
+        job.start_size = size;
+        if ready.len() < size {
+            let (reason, held) = if gated > 0 {
+                ("Gated", format!(", {gated} held by gates of others"))
+            } else {
+                ("Incomplete", String::new())
+            };
+            let text = format!("{} of {size} pods are there{held}", ready.len());
+            self.block(id, reason, text);
+            return Vec::new();
+        }
+        let at = *job.queued_at.get_or_insert(self.now);
+        if job.blocker.as_ref().is_some_and(|blocker| matches!(&*blocker.reason, "Incomplete" | "Gated" | "Held")) {
+            job.blocker = None;
+        }
+        vec![(Ask::Start(id), at, 0)]
+    }
+
+    /// Pods of a gang that runs: they take kept slots at once, or queue at the job's place.
+    fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(Ask, Time, u32)> {
+        let mut asks = Vec::new();
+        for (index, uid) in ready.into_iter().enumerate() {
+            if self.take_kept(id, &uid) {
+                continue;
+            }
+            let Some(job) = self.jobs.get_mut(&id) else { return asks };
+            let at = *job.queued_at.get_or_insert(self.now);
+            asks.push((Ask::Member(id, uid), at, u32::try_from(index).unwrap_or(u32::MAX)));
+        }
+        asks
+    }
+
+    fn wanted_singles(&mut self, id: JobId, ready: &[Uid]) -> Vec<(Ask, Time, u32)> {
+        let mut asks = Vec::new();
+        let Some(job) = self.jobs.get(&id) else { return asks };
+        let lone = job.style == Style::Lone;
+        let first = ready.iter().filter_map(|uid| self.members.get(uid)).map(|member| member.pod.created).min();
+        let queued_at = match (job.queued_at, lone) {
+            (Some(at), true) => Some(at),
+            // A pod that waited behind a gate first could be placed only now.
+            (None, true) if !ready.is_empty() => Some(self.now),
+            _ => first,
+        };
+        for (index, uid) in ready.iter().enumerate() {
+            let Some(member) = self.members.get(uid) else { continue };
+            let at = if lone { queued_at.unwrap_or(self.now) } else { member.pod.created };
+            asks.push((Ask::Member(id, Arc::clone(uid)), at, u32::try_from(index).unwrap_or(u32::MAX)));
+        }
+        if let Some(job) = self.jobs.get_mut(&id) {
+            if queued_at.is_some() {
+                job.queued_at = queued_at;
+            }
+            if lone {
+                job.start_size = 1;
+            }
+            if !ready.is_empty()
+                && job
+                    .blocker
+                    .as_ref()
+                    .is_some_and(|b| matches!(&*b.reason, "Gated" | "Held" | "UnsupportedConstraint"))
+            {
+                job.blocker = None;
+            }
+        }
+        if ready.is_empty() {
+            self.say_if_gated(id);
+        }
+        asks
+    }
+
+    fn say_if_gated(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let gate = self.live_members(job).into_iter().find_map(|member| {
+            let gate = member.pod.gates.iter().find(|gate| ***gate != *names::GATE)?;
+            Some(format!("pod {} carries scheduling gate {gate:?}", member.pod.id))
+        });
+        if let Some(text) = gate {
+            self.block(id, "Gated", text);
+        }
+    }
+
+    fn set_asks(&mut self, id: JobId, wanted: Vec<(Ask, Time, u32)>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let priority = self.priority(job);
+        let before = job.asks.clone();
+        let after: BTreeSet<Ask> = wanted.iter().map(|(ask, ..)| ask.clone()).collect();
+        for gone in before.difference(&after) {
+            self.forget_ask(gone);
+        }
+        for (ask, at, index) in wanted {
+            if self.queue.put(Place::new(priority, at, index, ask)) {
+                self.new_asks = true;
+            }
+        }
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.asks = after;
+        }
+    }
+
+    /// The priority that a person gave it, else that of its pods.
+    pub(super) fn priority(&self, job: &Job) -> i32 {
+        let own = || job.members.iter().filter_map(|uid| self.members.get(uid)).map(|member| member.pod.priority).max();
+        job.record.edits.priority.or_else(own).unwrap_or(0)
+    }
+
+    /// How long a pod of the job takes its resources: what its FluxJob says if a person changed that, the object that
+    /// made it, the pod itself, the default of the queue.
+    pub(super) fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        let Some(job) = self.jobs.get(&job) else { return pod.lifetime };
+        if let Some(seconds) =
+            job.record.edits.duration.and_then(|seconds| u64::try_from(seconds).ok()).filter(|s| *s > 0)
+        {
+            return Lifetime::Seconds(seconds);
+        }
+        let made_by = pod.owner.as_ref().and_then(|owner| self.controllers.get(&owner.uid));
+        let annotated = made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+        let deadline = made_by
+            .and_then(|made_by| made_by.deadline)
+            .map(|at| u64::try_from(at.seconds().saturating_sub(self.now.seconds())).unwrap_or(0).max(1));
+        match (annotated, deadline, pod.lifetime) {
+            (Some(lifetime), ..) => lifetime,
+            (None, Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
+            (None, Some(left), _) => Lifetime::Seconds(left),
+            (None, None, Lifetime::Eventually) => {
+                self.settings.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds)
+            }
+            (None, None, own) => own,
+        }
+    }
+
+    // --- what is kept ---
+
+    /// Gives back slots that are kept for nobody: too long, or more than the controller still wants.
+    fn trim_kept(&mut self, id: JobId) {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.kept.is_empty() {
+            return;
+        }
+        let (expired, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut job.kept).into_iter().partition(|slot| slot.until <= now);
+        job.kept = kept;
+        for slot in expired {
+            self.drop_claim(Some(slot.claim));
+        }
+        let Some(job) = self.jobs.get(&id) else { return };
+        let succeeded = job.succeeded;
+        let mut room: BTreeMap<Option<Uid>, usize> = BTreeMap::new();
+        for slot in &job.kept {
+            let entry = room.entry(slot.controller.clone()).or_default();
+            *entry = slot.controller.as_ref().and_then(|uid| self.controllers.get(uid)).map_or(0, |made_by| {
+                // A pod that waits is the one that may take a kept slot.
+                let holds = |m: &&Member| m.stage != Stage::Waiting && made_by_is(&m.pod, &made_by.id.uid);
+                let live = self.live_members(job).iter().filter(|m| holds(m)).count();
+                (grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
+                    .saturating_sub(live)
+            });
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let mut surplus = Vec::new();
+        for slot in std::mem::take(&mut job.kept) {
+            match room.get_mut(&slot.controller) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    job.kept.push(slot);
+                }
+                _ => surplus.push(slot.claim),
+            }
+        }
+        for claim in surplus {
+            self.drop_claim(Some(claim));
+        }
+        if let Some(next) = self.jobs.get(&id).and_then(|job| job.kept.iter().map(|slot| slot.until).min()) {
+            self.wake(Timer::Job(id), next);
+        }
+    }
+
+    /// Gives a new pod the slot that was kept for it, without queueing.
+    fn take_kept(&mut self, id: JobId, uid: &Uid) -> bool {
+        let Some(member) = self.members.get(uid) else { return false };
+        let pod = Arc::clone(&member.pod);
+        let Some(job) = self.jobs.get(&id) else { return false };
+        let controller = pod.owner.as_ref().map(|owner| &owner.uid);
+        let found =
+            job.kept.iter().position(|slot| slot.controller.as_ref() == controller && *slot.claim.shape == *pod.shape);
+        let Some(at) = found else { return false };
+        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let slot = job.kept.remove(at);
+        self.gauges.slots_passed_on += 1;
+        // A slot without a seat is one of a job that has none.
+        let seating = slot.seat.map_or(Seating::Free { role: 0 }, Seating::At);
+        self.assign(uid, slot.claim, seating);
+        true
+    }
+
+    /// Gives a pod a slot; of a job that is written ahead, a rank too.
+    pub(super) fn assign(&mut self, uid: &Uid, claim: super::ledger::Claim, seating: Seating) {
+        let Some(member) = self.members.get_mut(uid) else {
+            self.drop_claim(Some(claim));
+            return;
+        };
+        let id = member.job;
+        let node = Arc::clone(&claim.node);
+        member.claim = Some(claim);
+        member.stage = Stage::Assigned;
+        member.attempts = 0;
+        let index = member.pod.completion_index;
+        // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
+        self.outbox.push_back(Arc::clone(uid));
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
+        let (at, role) = match seating {
+            Seating::At(at) => (at, 0),
+            Seating::Free { role } => (job.free_seat(role, index), role),
+        };
+        if at == job.seats.len() {
+            job.add_seat(role, node);
+        } else {
+            job.move_seat(at, &node);
+        }
+        job.seats[at].occupant = Some(Arc::clone(uid));
+        if let Some(member) = self.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+    }
+
+    /// Takes a slot back from a pod that is not bound: it waits again.
+    pub(super) fn unassign(&mut self, uid: &Uid) {
+        let Some(member) = self.members.get_mut(uid) else { return };
+        member.stage = Stage::Waiting;
+        let (claim, seat, id) = (member.claim.take(), member.seat.take(), member.job);
+        self.drop_claim(claim);
+        if let Some(job) = self.jobs.get_mut(&id)
+            && let Some(seat) = seat.and_then(|at| job.seats.get_mut(at))
+        {
+            seat.occupant = None;
+        }
+        self.touched.insert(id);
+    }
+
+    /// A held job gives back slots of which nobody has been sent to his yet. A gang of which one has is finished.
+    fn obey_hold(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.record.edits.hold) else { return };
+        let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
+        let live = self.live_members(job);
+        if job.style == Style::Gang && live.iter().any(sent) {
+            return;
+        }
+        let unsent = live.iter().filter(|m| !sent(m) && matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
+        let unsent: Vec<Uid> = unsent.map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        for uid in unsent {
+            self.unassign(&uid);
+        }
+    }
+
+    /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
+    fn seat_strangers(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.style == Style::Gang) else { return };
+        let bound = self.live_members(job).into_iter().filter(|member| member.is_bound());
+        let strangers = bound.filter(|member| !job.started || (job.writes_ahead() && member.seat.is_none()));
+        let strangers: Vec<_> = strangers
+            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
+            .collect();
+        if strangers.is_empty() {
+            return;
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.started = true;
+        if job.writes_ahead() {
+            for (uid, node, index) in strangers {
+                self.seat_bound(id, &uid, &node, index);
+            }
+        }
+    }
+
+    /// A gang of which nothing is left starts anew, all or none.
+    fn forget_empty_start(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.style != Style::Gang || !job.started || !job.kept.is_empty() {
+            return;
+        }
+        let live = self.live_members(job);
+        if live.is_empty() || live.iter().any(|member| member.stage != Stage::Waiting || member.maybe_bound) {
+            return;
+        }
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.started = false;
+            job.was_complete = false;
+            if !job.seats.is_empty() {
+                job.seats.clear();
+                job.version += 1;
+            }
+        }
+    }
+
+    // --- state ---
+
+    fn notice_completeness(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let bound = self.live_members(job).iter().filter(|member| member.is_bound()).count();
+        let whole = bound >= job.start_size && bound > 0;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.was_complete |= whole;
+        }
+    }
+
+    /// How many pods the job wants to run now.
+    pub(super) fn wanted(&self, job: &Job) -> usize {
+        if job.finished.is_some() {
+            return job.start_size;
+        }
+        match &job.identity {
+            Identity::Pod(_) => 1,
+            Identity::Controller(uid) => match self.controllers.get(uid) {
+                Some(made_by) => {
+                    grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded)) as usize
+                }
+                None => self.live_members(job).len(),
+            },
+            Identity::Group(_) => {
+                let live = self.live_members(job).len();
+                if job.started { live.max(job.kept.len() + live) } else { live.max(job.start_size) }
+            }
+        }
+    }
+
+    /// A job has ended when none of its pods is left and nobody will make more.
+    fn notice_end(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if !self.live_members(job).is_empty() || !self.nobody_makes_more(job) {
+            return;
+        }
+        let failed = match &job.identity {
+            // Its record says so since before a restart; some of its pods may be gone by now.
+            _ if job.ended_as.is_some() => job.ended_as == Some(End::Failed),
+            Identity::Controller(uid) => self.controllers.get(uid).is_some_and(|made_by| made_by.failed),
+            _ => job.failed > 0,
+        };
+        let kept = self.jobs.get_mut(&id).map(|job| std::mem::take(&mut job.kept)).unwrap_or_default();
+        for slot in kept {
+            self.drop_claim(Some(slot.claim));
+        }
+        self.set_asks(id, Vec::new());
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.finished = Some(if failed { End::Failed } else { End::Completed });
+            // A restart does not change when it ended, nor how long its record is kept.
+            job.completed_at.get_or_insert(self.now);
+            job.blocker = None;
+            let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
+            let until = self.now.plus_millis(ttl.saturating_mul(1000));
+            // Pods of the same group that come later are a new job.
+            let identity = job.identity.clone();
+            if matches!(identity, Identity::Group(_)) {
+                self.by_identity.remove(&identity);
+            }
+            self.wake(Timer::Job(id), until);
+        }
+        self.retire(id);
+    }
+
+    fn nobody_makes_more(&self, job: &Job) -> bool {
+        let done = |uid: &Uid| self.controllers.get(uid).is_none_or(|made_by| made_by.finished);
+        match &job.identity {
+            Identity::Pod(_) => true,
+            Identity::Controller(uid) => done(uid),
+            Identity::Group(_) => job
+                .members
+                .iter()
+                .filter_map(|uid| self.members.get(uid)?.pod.owner.as_ref())
+                .map(|owner| &owner.uid)
+                .chain(job.makers.iter())
+                .all(done),
+        }
+    }
+
+    /// Where the job is in its life.
+    pub(super) fn state(&self, job: &Job) -> JobState {
+        match job.finished {
+            Some(End::Completed) => return JobState::Completed,
+            Some(End::Failed) => return JobState::Failed,
+            None => {}
+        }
+        let live = self.live_members(job);
+        let bound = live.iter().filter(|member| member.is_bound()).count();
+        let on_the_way =
+            live.iter().any(|member| matches!(member.stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_)));
+        let reason = job.blocker.as_ref().map_or("", |blocker| &*blocker.reason);
+        match (bound, on_the_way) {
+            (0, true) => JobState::Starting,
+            // Its pods have ended, and whoever made them has not said yet whether more will come.
+            (0, false) if live.is_empty() && job.started_at.is_some() => JobState::Running,
+            (0, false) => match reason {
+                "Held" => JobState::Held,
+                "Incomplete" | "Gated" => JobState::Incomplete,
+                "UnsupportedConstraint" | "InvalidRequest" => JobState::Refused,
+                "Unsatisfiable" => JobState::Unsatisfiable,
+                _ => JobState::Pending,
+            },
+            (_, true) if !job.was_complete && job.style == Style::Gang => JobState::Starting,
+            _ => JobState::Running,
+        }
+    }
+
+    /// What a person reads about why the job waits.
+    pub(super) fn block(&mut self, id: JobId, reason: &str, message: String) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.blocker = Some(BlockedBy { reason: reason.to_owned(), message, ..BlockedBy::default() });
+        }
+    }
+}
+
+/// How many of a Job's pods were seen to succeed; other makers do not count that.
+fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
+    if is_job && job.kind == WorkloadType::Job { succeeded } else { 0 }
+}
+
+fn made_by_is(pod: &Pod, uid: &Uid) -> bool {
+    pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
+}
+
+fn rank_order(pod: &Pod) -> (u32, Time, &str) {
+    (pod.completion_index.unwrap_or(u32::MAX), pod.created, &pod.id.key.name)
+}
+
+/// The first pod that cannot be placed as it is, and why.
+fn refusal(live: &[&Member]) -> Option<(&'static str, String)> {
+    live.iter().find_map(|member| {
+        let pod = &member.pod;
+        if let Some(Err(error)) = pod.group.as_ref().map(|group| group.size.as_ref()) {
+            return Some(("InvalidRequest", format!("pod {}: {error}", pod.id)));
+        }
+        let first = pod.unsupported.first()?;
+        Some(("UnsupportedConstraint", format!("pod {}: {}: {}", pod.id, first.field, first.message)))
+    })
+}

@@ -1,0 +1,303 @@
+//! Scenarios: the core step by step, with every action in the test's hands.
+//!
+//! The simulation finds what nobody thought of; these say what was meant.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, placement};
+
+use fluxion_sys::FunctionTable;
+
+use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, WriteOutcome};
+use crate::cluster::Node;
+use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::{
+    Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape, Time,
+    Unsupported,
+};
+
+mod endings;
+mod library;
+mod mishaps;
+mod starting;
+
+/// A core, the time, and what an API server would hold.
+struct World {
+    core: Core,
+    now: Time,
+    pods: BTreeMap<String, Pod>,
+    records: BTreeMap<ObjectKey, FluxJob>,
+    uids: u32,
+    /// Every Binding that was asked for: pod and node.
+    bindings: Vec<(String, String)>,
+    /// Every reason of an Event.
+    notes: Vec<String>,
+}
+
+fn settings() -> CoreSettings {
+    CoreSettings {
+        scheduler_names: vec![Arc::from("fluxqueue")],
+        node_policy: NodePolicy::LoNode,
+        default_walltime_secs: None,
+        ttl_after_finished_secs: 60,
+        slot_keep_secs: 15,
+        group_grace_secs: 3,
+    }
+}
+
+fn node(name: &str, cores: u64) -> Arc<Node> {
+    let allocatable = [("cpu", cores * 1000), ("memory", 64 << 30), ("pods", 110)];
+    Arc::new(Node {
+        name: Arc::from(name),
+        uid: Arc::from(format!("uid-{name}")),
+        allocatable: allocatable.into_iter().collect(),
+        labels: Vec::new(),
+        taints: Vec::new(),
+        unschedulable: false,
+        not_ready: false,
+        declared_features: Vec::new(),
+    })
+}
+
+fn pod(name: &str, cores: u64) -> Pod {
+    let requests: Resources = [("cpu", cores * 1000), ("pods", 1)].into_iter().collect();
+    Pod {
+        id: ObjectRef { key: ObjectKey::new("ns", name), uid: Arc::from(format!("uid-{name}")) },
+        scheduler: Arc::from("fluxqueue"),
+        node: None,
+        nominated: None,
+        phase: Phase::Pending,
+        deleting: false,
+        gates: Vec::new(),
+        owner: None,
+        group: None,
+        completion_index: None,
+        priority: 0,
+        created: Time::from_seconds(1000),
+        labels: Arc::from([]),
+        shape: Arc::new(Shape { requests, constraints: Constraints::default() }),
+        lifetime: Lifetime::Eventually,
+        unsupported: Vec::new(),
+        soft_ignored: Vec::new(),
+        scheduled_condition: None,
+    }
+}
+
+fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
+    Controller {
+        id: ObjectRef { key: ObjectKey::new("ns", name), uid: Arc::from(format!("uid-{name}")) },
+        kind: OwnerKind::Job,
+        owner: None,
+        wants: parallelism.min(completions),
+        can_start_together: parallelism.min(completions),
+        succeeded: 0,
+        completions: Some(completions),
+        parallelism,
+        finished: false,
+        failed: false,
+        deadline: None,
+        deleting: false,
+        walltime: None,
+    }
+}
+
+fn of_job(mut pod: Pod, job: &str) -> Pod {
+    pod.owner = Some(Owner {
+        kind: OwnerKind::Job,
+        name: Arc::from(job),
+        uid: Arc::from(format!("uid-{job}")),
+        api_version: Arc::from("batch/v1"),
+    });
+    pod
+}
+
+fn of_group(mut pod: Pod, group: &str, size: Result<u32, String>) -> Pod {
+    pod.group = Some(GroupLabels { name: Arc::from(group), size });
+    pod
+}
+
+impl World {
+    fn new(nodes: &[(&str, u64)]) -> Self {
+        Self::on(FunctionTable::builtin(), nodes)
+    }
+
+    fn on(library: FunctionTable, nodes: &[(&str, u64)]) -> Self {
+        let mut world = World {
+            core: Core::new(settings(), library, 1).expect("a core"),
+            now: Time::from_seconds(2000),
+            pods: BTreeMap::new(),
+            records: BTreeMap::new(),
+            uids: 0,
+            bindings: Vec::new(),
+            notes: Vec::new(),
+        };
+        for (name, cores) in nodes {
+            world.tell(Event::Node(node(name, *cores)));
+        }
+        world.tell(Event::Synced);
+        world
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.core.handle(event, self.now);
+    }
+
+    fn submit(&mut self, pod: Pod) {
+        self.pods.insert(pod.id.key.name.to_string(), pod.clone());
+        self.tell(Event::Pod(Arc::new(pod)));
+    }
+
+    fn change(&mut self, name: &str, how: impl FnOnce(&mut Pod)) {
+        let pod = self.pods.get_mut(name).expect("the pod is there");
+        how(pod);
+        let pod = Arc::new(pod.clone());
+        self.tell(Event::Pod(pod));
+    }
+
+    /// A person edits a FluxJob.
+    fn edit(&mut self, workload: &str, how: impl FnOnce(&mut FluxJobSpec)) {
+        let key = key_of(self.record(workload));
+        let record = self.records.get_mut(&key).expect("it is there");
+        how(&mut record.spec);
+        record.metadata.generation = Some(2);
+        let record = Arc::new(record.clone());
+        self.tell(Event::FluxJob(record));
+    }
+
+    fn delete(&mut self, name: &str) {
+        let pod = self.pods.remove(name).expect("the pod is there");
+        self.tell(Event::PodGone(pod.id));
+    }
+
+    fn pass_seconds(&mut self, seconds: i64) {
+        self.now = self.now.plus_millis(seconds * 1000);
+    }
+
+    /// One step; its actions are returned, not carried out.
+    fn step(&mut self) -> Vec<Action> {
+        self.core.step(self.now)
+    }
+
+    /// Carries everything out until nothing is left to do.
+    fn settle(&mut self) {
+        for _ in 0..100 {
+            let actions = self.step();
+            if actions.is_empty() {
+                // What is put off for a moment belongs to it.
+                let soon = self.now.plus_millis(100);
+                match self.core.next_wake().filter(|wake| *wake <= soon) {
+                    Some(wake) => self.now = self.now.max(wake),
+                    None => return,
+                }
+                continue;
+            }
+            for action in actions {
+                self.carry_out(action);
+            }
+        }
+        panic!("the core does not come to rest");
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        let outcome = match action.kind {
+            ActionKind::Bind { pod, node } => {
+                let name = pod.key.name.to_string();
+                self.bindings.push((name.clone(), node.to_string()));
+                self.change(&name, |pod| pod.node = Some(node));
+                Outcome::Bind(BindOutcome::Bound)
+            }
+            ActionKind::CreateFluxJob { job, .. } => {
+                self.uids += 1;
+                let mut job = *job;
+                job.metadata.uid = Some(format!("record-{}", self.uids));
+                job.metadata.generation = Some(1);
+                self.tell(Event::FluxJob(Arc::new(job.clone())));
+                self.records.insert(key_of(&job), job.clone());
+                Outcome::Write(WriteOutcome::Written(Some(Arc::new(job))))
+            }
+            ActionKind::WriteStatus { job, status, .. } => match self.records.get_mut(&job.key) {
+                Some(record) => {
+                    record.status = Some(*status);
+                    let record = Arc::new(record.clone());
+                    self.tell(Event::FluxJob(record));
+                    Outcome::Write(WriteOutcome::Written(None))
+                }
+                None => Outcome::Write(WriteOutcome::Gone),
+            },
+            ActionKind::DeleteFluxJob { job } => {
+                self.records.remove(&job.key);
+                self.tell(Event::FluxJobGone(job));
+                Outcome::Write(WriteOutcome::Written(None))
+            }
+            ActionKind::Ungate { pod, gate } => {
+                self.change(&pod.key.name, |pod| pod.gates.retain(|held| *held != gate));
+                Outcome::Write(WriteOutcome::Written(None))
+            }
+            ActionKind::SetPodScheduled { .. } => Outcome::Write(WriteOutcome::Written(None)),
+            ActionKind::Note(note) => {
+                self.notes.push(note.reason.to_owned());
+                return;
+            }
+        };
+        self.tell(Event::Done(action.id, outcome));
+    }
+
+    fn node_of(&self, pod: &str) -> Option<&str> {
+        self.pods.get(pod)?.node.as_deref()
+    }
+
+    fn bound(&self) -> usize {
+        self.pods.values().filter(|pod| pod.node.is_some()).count()
+    }
+
+    /// The record of this workload.
+    fn record(&self, workload: &str) -> &FluxJob {
+        let of_it = self.records.values().find(|record| record.spec.name == workload);
+        of_it.unwrap_or_else(|| panic!("no FluxJob for {workload}: {:?}", self.records.keys()))
+    }
+
+    fn state(&self, workload: &str) -> Option<JobState> {
+        self.record(workload).status.as_ref()?.state
+    }
+
+    fn blocked(&self, workload: &str) -> (String, String) {
+        let status = self.record(workload).status.as_ref().expect("a status");
+        let blocker = status.blocked_by.as_ref().expect("it is blocked");
+        (blocker.reason.clone(), blocker.message.clone())
+    }
+
+    /// A new process: everything is listed anew.
+    fn restart(&mut self) {
+        self.core = Core::new(settings(), FunctionTable::builtin(), 2).expect("a core");
+        self.now = self.now.plus_millis(1);
+    }
+
+    fn list(&mut self, nodes: &[(&str, u64)], controllers: &[Controller]) {
+        for record in self.records.values().cloned().collect::<Vec<_>>() {
+            self.tell(Event::FluxJob(Arc::new(record)));
+        }
+        for pod in self.pods.values().cloned().collect::<Vec<_>>() {
+            self.tell(Event::Pod(Arc::new(pod)));
+        }
+        for controller in controllers {
+            self.tell(Event::Controller(Arc::new(controller.clone())));
+        }
+        for (name, cores) in nodes {
+            self.tell(Event::Node(node(name, *cores)));
+        }
+        self.tell(Event::Synced);
+    }
+}
+
+fn key_of(job: &FluxJob) -> ObjectKey {
+    ObjectKey::new(job.metadata.namespace.clone().unwrap_or_default(), job.metadata.name.clone().unwrap_or_default())
+}
+
+fn planned(ranges: &[PlacementRange]) -> Vec<String> {
+    placement::expand(ranges).expect("a placement").into_iter().map(|(_, _, node)| node.to_string()).collect()
+}
+
+fn binds(actions: &[Action]) -> usize {
+    actions.iter().filter(|action| matches!(action.kind, ActionKind::Bind { .. })).count()
+}

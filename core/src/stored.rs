@@ -1,0 +1,80 @@
+//! How far the writing of a FluxJob has come, and what people have changed in it.
+//!
+//! At most one write per FluxJob is on its way. What changes in the meantime is written with the next one, so the
+//! backlog is bounded by the number of jobs.
+
+use fluxqueue_api::{FluxJob, FluxJobStatus};
+
+use super::ActionId;
+use fluxqueue_workload::{Time, Uid};
+
+/// How far the writing of a FluxJob has come.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    pub stored: Stored,
+    /// Spec fields that people may change, as the API server has them.
+    pub edits: Edits,
+    /// The status as the API server has it, as far as we know.
+    pub status: Option<FluxJobStatus>,
+    pub generation: Option<i64>,
+    /// The FluxJob of this uid is gone: late news of it are no news.
+    pub gone: Option<Uid>,
+    /// Not before this, after a failure.
+    pub retry_at: Time,
+    pub attempts: u32,
+}
+
+/// Where the FluxJob is.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) enum Stored {
+    /// Not there.
+    #[default]
+    Absent,
+    /// Being created.
+    Creating(ActionId),
+    /// An object of the name is there, which has not been seen yet: it comes with the watch.
+    Unseen,
+    /// There.
+    Present { uid: Uid },
+    /// There, and a status is on its way with this version of the placement.
+    Writing { uid: Uid, action: ActionId, version: u64, status: Box<FluxJobStatus> },
+    /// Being deleted.
+    Deleting { uid: Uid, action: ActionId },
+    /// Deleted on purpose: it is not made again.
+    Deleted,
+}
+
+/// What people may change in a FluxJob's spec.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Edits {
+    pub priority: Option<i32>,
+    pub hold: bool,
+    /// Seconds; 0 is none.
+    pub duration: Option<i32>,
+    pub queue: Option<String>,
+}
+
+impl Record {
+    pub(super) fn uid(&self) -> Option<&Uid> {
+        match &self.stored {
+            Stored::Present { uid } | Stored::Writing { uid, .. } | Stored::Deleting { uid, .. } => Some(uid),
+            _ => None,
+        }
+    }
+}
+
+impl Edits {
+    /// Reads them from an object. A spec of the first generation is as we wrote it.
+    pub(super) fn of(object: &FluxJob) -> Self {
+        let spec = &object.spec;
+        if object.metadata.generation.unwrap_or(1) <= 1 {
+            return Edits { queue: spec.queue.clone(), hold: spec.hold, ..Edits::default() };
+        }
+        Edits {
+            priority: Some(spec.priority),
+            hold: spec.hold,
+            duration: Some(spec.duration),
+            queue: spec.queue.clone(),
+        }
+    }
+}

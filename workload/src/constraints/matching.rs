@@ -1,0 +1,55 @@
+//! What requirements match, by the rules of Kubernetes' selectors; and which ports and pods keep each other away.
+
+use std::sync::Arc;
+
+use super::{AntiAffinityTerm, HostPort, NamespaceScope, Operator, Requirement};
+
+impl Requirement {
+    /// Whether a label (or field) of this value, `None` if it is absent, meets it.
+    pub fn matches(&self, actual: Option<&str>) -> bool {
+        let listed = |actual: &str| self.values.iter().any(|value| &**value == actual);
+        match self.operator {
+            Operator::In => actual.is_some_and(listed),
+            Operator::NotIn => !actual.is_some_and(listed),
+            Operator::Exists => actual.is_some(),
+            Operator::DoesNotExist => actual.is_none(),
+            Operator::Gt => self.compares(actual, |actual, bound| actual > bound),
+            Operator::Lt => self.compares(actual, |actual, bound| actual < bound),
+            Operator::Unknown => false,
+        }
+    }
+
+    fn compares(&self, actual: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
+        let [bound] = self.values.as_slice() else { return false };
+        let (Some(actual), Ok(bound)) = (actual.and_then(|actual| actual.parse().ok()), bound.parse()) else {
+            return false;
+        };
+        holds(actual, bound)
+    }
+}
+
+impl HostPort {
+    /// Whether both cannot be had on one node: the same port and protocol, on one address or on all.
+    pub fn conflicts(&self, other: &HostPort) -> bool {
+        const ANY: &str = "0.0.0.0";
+        let addresses = self.ip == other.ip || &*self.ip == ANY || &*other.ip == ANY;
+        self.port == other.port && self.protocol == other.protocol && addresses
+    }
+}
+
+impl AntiAffinityTerm {
+    /// Whether the pod that carries the term keeps away a pod of this namespace with these labels (sorted by key). It
+    /// does so from all nodes that have the same value of the label `topology_key` as its own node, if that has one.
+    pub fn repels(&self, namespace: &str, labels: &[(Arc<str>, Arc<str>)]) -> bool {
+        let in_scope = match &self.namespaces {
+            NamespaceScope::All => true,
+            NamespaceScope::Named(names) => names.iter().any(|name| &**name == namespace),
+        };
+        let label = |key: &str| {
+            let at = labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+            Some(&*labels[at].1)
+        };
+        let selected = |requirements: &Vec<Requirement>| requirements.iter().all(|r| r.matches(label(&r.key)));
+        in_scope && self.selector.as_ref().is_some_and(selected)
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads from a pod's spec which nodes it may use and prefers. What the result means is in `cluster/filters.rs`.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, Container, NodeSelectorRequirement, NodeSelectorTerm as KubeTerm, PodAffinityTerm, PodSpec,
+    Toleration as KubeToleration,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::{
+    AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
+};
+use crate::metadata::sorted;
+
+/// The constraints of a pod of `namespace`.
+pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>) -> Constraints {
+    let node_affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    let preferred = node_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
+    Constraints {
+        node_selector: sorted(spec.node_selector.as_ref()).collect(),
+        required: required.map(|selector| selector.node_selector_terms.iter().map(node_term).collect()),
+        preferred: preferred.unwrap_or_default().iter().map(|p| (p.weight, node_term(&p.preference))).collect(),
+        tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
+        host_ports: host_ports(spec),
+        features: features(spec),
+        repels: repels(spec.affinity.as_ref(), namespace),
+    }
+}
+
+fn node_term(term: &KubeTerm) -> NodeSelectorTerm {
+    NodeSelectorTerm {
+        labels: term.match_expressions.iter().flatten().map(label_requirement).collect(),
+        fields: term.match_fields.iter().flatten().map(field_requirement).collect(),
+    }
+}
+
+/// A requirement that Kubernetes itself would not take makes its term match nothing, so it becomes [`Operator::Unknown`].
+fn label_requirement(requirement: &NodeSelectorRequirement) -> Requirement {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_number = |value: &String| value.parse::<i64>().is_ok();
+    let operator = match requirement.operator.as_str() {
+        "In" if !values.is_empty() => Operator::In,
+        "NotIn" if !values.is_empty() => Operator::NotIn,
+        "Exists" if values.is_empty() => Operator::Exists,
+        "DoesNotExist" if values.is_empty() => Operator::DoesNotExist,
+        "Gt" if values.len() == 1 && is_number(&values[0]) => Operator::Gt,
+        "Lt" if values.len() == 1 && is_number(&values[0]) => Operator::Lt,
+        _ => Operator::Unknown,
+    };
+    let operator = if values.iter().all(|value| is_label_value(value)) { operator } else { Operator::Unknown };
+    requirement_of(&requirement.key, operator, values)
+}
+
+fn field_requirement(requirement: &NodeSelectorRequirement) -> Requirement {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let operator = match requirement.operator.as_str() {
+        "In" if values.len() == 1 => Operator::In,
+        "NotIn" if values.len() == 1 => Operator::NotIn,
+        _ => Operator::Unknown,
+    };
+    requirement_of(&requirement.key, operator, values)
+}
+
+fn requirement_of(key: &str, operator: Operator, values: &[String]) -> Requirement {
+    Requirement { key: key.into(), operator, values: values.iter().map(|value| value.as_str().into()).collect() }
+}
+
+/// At most 63 letters, digits, `-`, `_`, `.`, with a letter or digit at both ends; or nothing.
+fn is_label_value(value: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let end = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = value.as_bytes();
+    bytes.len() <= 63 && bytes.iter().all(|b| inner(*b)) && end(bytes.first()) && end(bytes.last())
+}
+
+/// Operators other than Equal and Exists tolerate nothing (Lt and Gt are alpha in 1.36, and off).
+fn toleration(toleration: &KubeToleration) -> Option<Toleration> {
+    let exists = match toleration.operator.as_deref() {
+        None | Some("" | "Equal") => false,
+        Some("Exists") => true,
+        Some(_) => return None,
+    };
+    let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
+    Some(Toleration {
+        key: text(&toleration.key),
+        exists,
+        value: text(&toleration.value),
+        effect: text(&toleration.effect),
+    })
+}
+
+/// Containers and restartable init containers hold their ports as long as the pod runs.
+fn host_ports(spec: &PodSpec) -> Vec<HostPort> {
+    let restartable = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+    let inits = spec.init_containers.iter().flatten().filter(restartable);
+    let ports = inits.chain(&spec.containers).flat_map(|container| container.ports.iter().flatten());
+    let mut host_ports: Vec<_> = ports
+        .filter_map(|port| {
+            let number = u16::try_from(port.host_port?).ok().filter(|number| *number > 0)?;
+            let text = |field: &Option<String>, default: &str| {
+                field.as_deref().filter(|text| !text.is_empty()).unwrap_or(default).into()
+            };
+            let (ip, protocol) = (text(&port.host_ip, "0.0.0.0"), text(&port.protocol, "TCP"));
+            Some(HostPort { ip, protocol, port: number })
+        })
+        .collect();
+    host_ports.sort_unstable();
+    host_ports.dedup();
+    host_ports
+}
+
+/// The node features that Kubernetes 1.36 infers from a pod (KEP-5328).
+fn features(spec: &PodSpec) -> Vec<Arc<str>> {
+    let mut features = Vec::new();
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let restarts_all = |container: &Container| {
+        container.restart_policy_rules.iter().flatten().any(|rule| rule.action == "RestartAllContainers")
+    };
+    if containers.any(restarts_all) {
+        features.push("RestartAllContainersOnContainerExits".into());
+    }
+    if spec.host_network == Some(true) && spec.host_users == Some(false) {
+        features.push("UserNamespacesHostNetworkSupport".into());
+    }
+    features
+}
+
+fn repels(affinity: Option<&Affinity>, namespace: &Arc<str>) -> Vec<AntiAffinityTerm> {
+    let anti = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let terms = anti.and_then(|anti| anti.required_during_scheduling_ignored_during_execution.as_deref());
+    terms.unwrap_or_default().iter().map(|term| anti_affinity_term(term, namespace)).collect()
+}
+
+/// `matchLabelKeys` are not read: the API server has turned them into requirements of the selector.
+fn anti_affinity_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> AntiAffinityTerm {
+    let named = term.namespaces.as_deref().unwrap_or_default();
+    let namespaces = if term.namespace_selector.is_some() {
+        NamespaceScope::All
+    } else if named.is_empty() {
+        NamespaceScope::Named(vec![Arc::clone(namespace)])
+    } else {
+        NamespaceScope::Named(named.iter().map(|name| name.as_str().into()).collect())
+    };
+    AntiAffinityTerm {
+        selector: term.label_selector.as_ref().map(selector),
+        namespaces,
+        topology_key: term.topology_key.as_str().into(),
+    }
+}
+
+/// A label selector as requirements that must all hold; an empty one matches everything.
+fn selector(selector: &LabelSelector) -> Vec<Requirement> {
+    let equal = sorted(selector.match_labels.as_ref()).map(|(key, value)| Requirement {
+        key,
+        operator: Operator::In,
+        values: vec![value],
+    });
+    let expressions = selector.match_expressions.iter().flatten().map(|expression| {
+        let operator = match expression.operator.as_str() {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            _ => Operator::Unknown,
+        };
+        requirement_of(&expression.key, operator, expression.values.as_deref().unwrap_or_default())
+    });
+    equal.chain(expressions).collect()
+}

@@ -1,0 +1,225 @@
+//! Reads the objects that make pods: Jobs, ReplicaSets, Deployments, StatefulSets.
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{Job, JobStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::metadata::{self, InvalidObject};
+use super::{Controller, OwnerKind, Time, walltime};
+
+impl Controller {
+    /// Reads a Job.
+    pub fn from_job(job: &Job) -> Result<Controller, InvalidObject> {
+        let no_status = JobStatus::default();
+        let status = job.status.as_ref().unwrap_or(&no_status);
+        let spec = job.spec.as_ref();
+        let has = |name: &str| status.conditions.iter().flatten().any(|c| c.type_ == name && c.status == "True");
+
+        let parallelism = count(spec.and_then(|spec| spec.parallelism), 1);
+        let completions = spec.and_then(|spec| spec.completions).map(|completions| count(Some(completions), 0));
+        let succeeded = count(status.succeeded, 0);
+        let finished = has("Complete") || has("Failed");
+        // From these conditions on the Job makes no pods, though it is finished only when the last one has ended.
+        let ending = has("SuccessCriteriaMet") || has("FailureTarget");
+        let suspended = spec.and_then(|spec| spec.suspend) == Some(true);
+        let wants = if finished || ending || suspended {
+            0
+        } else {
+            match completions {
+                Some(completions) => {
+                    let given_up = count_indexes(status.failed_indexes.as_deref().unwrap_or_default());
+                    parallelism.min(completions.saturating_sub(succeeded).saturating_sub(given_up))
+                }
+                // A work queue: after the first success no pod is made any more, those that run go on.
+                None if succeeded > 0 => parallelism.min(count(status.active, 0)),
+                None => parallelism,
+            }
+        };
+        let deadline_secs = spec.and_then(|spec| spec.active_deadline_seconds);
+        let deadline = status.start_time.as_ref().zip(deadline_secs).map(|(start, seconds)| {
+            Time(metadata::time(Some(start)).0.saturating_add(seconds.saturating_mul(1_000_000)))
+        });
+
+        Ok(Controller {
+            wants,
+            can_start_together: completions.map_or(parallelism, |completions| parallelism.min(completions)),
+            succeeded,
+            completions,
+            parallelism,
+            finished,
+            failed: has("Failed") || has("FailureTarget"),
+            deadline,
+            ..elastic(OwnerKind::Job, "Job", &job.metadata, 0)?
+        })
+    }
+
+    /// Reads a ReplicaSet.
+    pub fn from_replica_set(set: &ReplicaSet) -> Result<Controller, InvalidObject> {
+        let replicas = count(set.spec.as_ref().and_then(|spec| spec.replicas), 1);
+        elastic(OwnerKind::ReplicaSet, "ReplicaSet", &set.metadata, replicas)
+    }
+
+    /// Reads a Deployment.
+    pub fn from_deployment(deployment: &Deployment) -> Result<Controller, InvalidObject> {
+        let replicas = count(deployment.spec.as_ref().and_then(|spec| spec.replicas), 1);
+        elastic(OwnerKind::Deployment, "Deployment", &deployment.metadata, replicas)
+    }
+
+    /// Reads a StatefulSet.
+    pub fn from_stateful_set(set: &StatefulSet) -> Result<Controller, InvalidObject> {
+        let spec = set.spec.as_ref();
+        let replicas = count(spec.and_then(|spec| spec.replicas), 1);
+        let controller = elastic(OwnerKind::StatefulSet, "StatefulSet", &set.metadata, replicas)?;
+        // Ordered sets make the next pod when the one before is ready.
+        let parallel = spec.and_then(|spec| spec.pod_management_policy.as_deref()) == Some("Parallel");
+        let can_start_together = if parallel { replicas } else { replicas.min(1) };
+        Ok(Controller { can_start_together, ..controller })
+    }
+}
+
+/// A controller that keeps `replicas` pods for ever.
+fn elastic(
+    kind: OwnerKind,
+    kind_name: &'static str,
+    metadata: &ObjectMeta,
+    replicas: u32,
+) -> Result<Controller, InvalidObject> {
+    Ok(Controller {
+        id: metadata::object_ref(kind_name, metadata)?,
+        kind,
+        owner: metadata::owner(metadata),
+        wants: replicas,
+        can_start_together: replicas,
+        succeeded: 0,
+        completions: None,
+        parallelism: replicas,
+        finished: false,
+        failed: false,
+        deadline: None,
+        deleting: metadata.deletion_timestamp.is_some(),
+        walltime: walltime::of_object(metadata),
+    })
+}
+
+/// A count of the API, which validates it to be 0 or more.
+fn count(number: Option<i32>, default: u32) -> u32 {
+    number.map_or(default, |number| u32::try_from(number).unwrap_or(0))
+}
+
+/// How many indexes a list such as `1,3-5,7` names; what cannot be read names none.
+fn count_indexes(indexes: &str) -> u32 {
+    let size = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    indexes.split(',').filter_map(size).fold(0, u32::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::Lifetime;
+
+    fn job(spec: &Value, status: &Value) -> Controller {
+        let mut spec = spec.clone();
+        spec["template"] = json!({});
+        let metadata = json!({"name": "j", "namespace": "ns", "uid": "u"});
+        let job = json!({"metadata": metadata, "spec": spec, "status": status});
+        Controller::from_job(&serde_json::from_value(job).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_job_wants_what_it_still_needs_at_once() {
+        // spec, status, wants, can start together
+        let cases = [
+            (json!({}), json!({}), 1, 1),
+            (json!({"parallelism": 4, "completions": 10}), json!({}), 4, 4),
+            (json!({"parallelism": 4, "completions": 10}), json!({"succeeded": 8}), 2, 4),
+            (json!({"parallelism": 4, "completions": 2}), json!({}), 2, 2),
+            (json!({"parallelism": 4, "completions": 4}), json!({"succeeded": 4}), 0, 4),
+            (json!({"parallelism": 4, "completions": 4}), json!({"succeeded": 9}), 0, 4),
+            (
+                json!({"parallelism": 4, "completions": 6}),
+                json!({"succeeded": 1, "failedIndexes": "0,2-3,x,9-8"}),
+                2,
+                4,
+            ),
+            (json!({"parallelism": 3}), json!({"active": 3}), 3, 3),
+            (json!({"parallelism": 3}), json!({"active": 2, "succeeded": 1}), 2, 3),
+            (json!({"parallelism": 0, "completions": 5}), json!({}), 0, 0),
+            (json!({"parallelism": 3, "suspend": true}), json!({}), 0, 3),
+            (json!({"parallelism": 3}), json!({"conditions": [{"type": "Complete", "status": "True"}]}), 0, 3),
+            (json!({"parallelism": 3}), json!({"conditions": [{"type": "Complete", "status": "False"}]}), 3, 3),
+            (
+                json!({"parallelism": 3}),
+                json!({"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}),
+                0,
+                3,
+            ),
+            (json!({"parallelism": 3}), json!({"conditions": [{"type": "FailureTarget", "status": "True"}]}), 0, 3),
+        ];
+        for (spec, status, wants, together) in cases {
+            let read = job(&spec, &status);
+            assert_eq!((read.wants, read.can_start_together), (wants, together), "{spec} {status}");
+        }
+    }
+
+    #[test]
+    fn a_job_ends_with_its_conditions_and_its_deadline() {
+        let condition = |name: &str| json!({"conditions": [{"type": name, "status": "True"}]});
+        for (name, finished, failed) in [
+            ("Complete", true, false),
+            ("Failed", true, true),
+            ("FailureTarget", false, true),
+            ("Suspended", false, false),
+        ] {
+            let read = job(&json!({}), &condition(name));
+            assert_eq!((read.finished, read.failed), (finished, failed), "{name}");
+        }
+        let deadline = json!({"activeDeadlineSeconds": 60});
+        let started = json!({"startTime": "1970-01-01T00:01:40Z"});
+        assert_eq!(job(&deadline, &started).deadline, Some(Time::from_seconds(160)));
+        assert_eq!(job(&deadline, &json!({})).deadline, None, "it has not started");
+        assert_eq!(job(&json!({}), &started).deadline, None);
+    }
+
+    #[test]
+    fn sets_want_their_replicas() {
+        let object = |spec: Value| {
+            json!({
+                "metadata": {
+                    "name": "s", "namespace": "ns", "uid": "u", "annotations": {"fluxqueue/walltime": "unlimited"},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "x", "controller": true}],
+                },
+                "spec": spec,
+            })
+        };
+        let selector = json!({});
+        let set = object(json!({"replicas": 3, "selector": selector}));
+        let read = Controller::from_replica_set(&serde_json::from_value(set).unwrap()).unwrap();
+        assert_eq!(
+            (read.kind, read.wants, read.can_start_together, read.parallelism),
+            (OwnerKind::ReplicaSet, 3, 3, 3)
+        );
+        assert_eq!(read.owner.unwrap().kind, OwnerKind::Deployment);
+        assert_eq!(read.walltime, Some(Ok(Lifetime::Endless)));
+
+        let deployment = object(json!({"selector": selector, "template": {}}));
+        let read = Controller::from_deployment(&serde_json::from_value(deployment).unwrap()).unwrap();
+        assert_eq!((read.kind, read.wants), (OwnerKind::Deployment, 1));
+
+        let stateful = |policy: &str, replicas: i32| {
+            let spec = json!({
+                "replicas": replicas, "podManagementPolicy": policy, "selector": selector, "serviceName": "", "template": {},
+            });
+            let read = Controller::from_stateful_set(&serde_json::from_value(object(spec)).unwrap()).unwrap();
+            (read.wants, read.can_start_together)
+        };
+        assert_eq!(stateful("OrderedReady", 4), (4, 1));
+        assert_eq!(stateful("OrderedReady", 0), (0, 0));
+        assert_eq!(stateful("Parallel", 4), (4, 4));
+    }
+}

@@ -1,0 +1,289 @@
+//! What there is to run: pods and the objects that make them, as the core sees them.
+//!
+//! The types here are small, owned and comparable; conversion from Kubernetes objects lives in the submodules and is
+//! pure. What belongs together (a gang, an elastic set) is decided by the core from these facts, not here.
+
+pub mod constraints;
+mod controller;
+mod group;
+pub mod metadata;
+mod pod;
+pub mod quantity;
+pub mod requests;
+mod resources;
+mod shape;
+mod unsupported;
+pub mod walltime;
+
+pub use group::GROUP_SIZE_MAX;
+pub use metadata::InvalidObject;
+pub use resources::{ResourceName, Resources};
+pub use shape::{SHAPES_MAX, ShapeInterner};
+
+use std::fmt;
+use std::sync::Arc;
+
+use constraints::Constraints;
+
+/// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always told the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub i64);
+
+/// `metadata.uid`.
+pub type Uid = Arc<str>;
+
+/// `metadata.name` of a node.
+pub type NodeName = Arc<str>;
+
+/// Namespace and name of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// `metadata.namespace`
+    pub namespace: Arc<str>,
+    /// `metadata.name`
+    pub name: Arc<str>,
+}
+
+/// Key and uid: names one object for ever.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// The uid, so that a successor of the same name is told apart.
+    pub uid: Uid,
+}
+
+/// A pod, whoever schedules it, reduced to what placement depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pod {
+    /// Which pod.
+    pub id: ObjectRef,
+    /// `spec.schedulerName`; which of them are ours is a setting of the core.
+    pub scheduler: Arc<str>,
+    /// `spec.nodeName`: where it is bound, or was put by its author.
+    pub node: Option<NodeName>,
+    /// `status.nominatedNodeName`, where another scheduler means to put it.
+    pub nominated: Option<NodeName>,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// `metadata.deletionTimestamp` is set. It still uses its node until it is gone or terminal.
+    pub deleting: bool,
+    /// Names of `spec.schedulingGates`.
+    pub gates: Vec<Arc<str>>,
+    /// The controller owner, if it has one.
+    pub owner: Option<Owner>,
+    /// The group labels of the seeds, if it carries a pair of them (a group name without a size is no group).
+    pub group: Option<GroupLabels>,
+    /// `batch.kubernetes.io/job-completion-index`.
+    pub completion_index: Option<u32>,
+    /// `spec.priority` as resolved by the API server; 0 if absent.
+    pub priority: i32,
+    /// `metadata.creationTimestamp`.
+    pub created: Time,
+    /// `metadata.labels`, sorted by key: what the anti-affinity of pods already there is matched against. They are not
+    /// part of the shape, since pods of one template differ in them (a Job's completion index, say).
+    pub labels: metadata::Labels,
+    /// What it asks and where it may go. Pods of one template share one value.
+    pub shape: Arc<Shape>,
+    /// How long its resources are taken.
+    pub lifetime: Lifetime,
+    /// Required constraints that Fluxqueue does not honour: the pod is refused, and told this.
+    pub unsupported: Vec<Unsupported>,
+    /// Soft wishes that are accepted but not honoured: field paths.
+    pub soft_ignored: Vec<&'static str>,
+    /// What the pod's condition PodScheduled says now.
+    pub scheduled_condition: Option<ScheduledCondition>,
+}
+
+/// A phase of `status.phase`, with what tells a refused pod from a failed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Pending or Unknown.
+    Pending,
+    /// Running.
+    Running,
+    /// Succeeded.
+    Succeeded,
+    /// Failed by itself.
+    Failed,
+    /// Failed because the kubelet refused or evicted it; `reason` is `status.reason` (OutOfcpu, Evicted, ...).
+    Refused {
+        /// `status.reason`.
+        reason: Arc<str>,
+    },
+}
+
+/// What a pod asks, and where it may go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// What it takes of a node, `pods: 1` included.
+    pub requests: Resources,
+    /// Which nodes it may use, and prefers.
+    pub constraints: Constraints,
+}
+
+/// How long a pod or job takes its resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lifetime {
+    /// It ends this many seconds after its start at the latest.
+    Seconds(u64),
+    /// It ends some day (a restart policy other than Always), nobody knows when.
+    Eventually,
+    /// A service: it has no end.
+    Endless,
+}
+
+/// A required constraint that is not supported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// JSON path in the pod, such as `spec.volumes[2].persistentVolumeClaim`.
+    pub field: String,
+    /// What it would need.
+    pub message: String,
+}
+
+/// The controller owner of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: OwnerKind,
+    /// Its name, in the pod's namespace.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Uid,
+    /// `apiVersion` of the owner reference.
+    pub api_version: Arc<str>,
+}
+
+/// Kinds of owners that are told apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OwnerKind {
+    /// batch/v1 Job.
+    Job,
+    /// apps/v1 ReplicaSet.
+    ReplicaSet,
+    /// apps/v1 Deployment.
+    Deployment,
+    /// apps/v1 StatefulSet.
+    StatefulSet,
+    /// Anything else: its pods are scheduled one by one. The kind is kept for messages.
+    Other(Arc<str>),
+}
+
+/// The labels by which the seeds form a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupLabels {
+    /// The group's name, unique in the namespace.
+    pub name: Arc<str>,
+    /// How many start together, or why the label's value is no size (names the label).
+    pub size: Result<u32, String>,
+}
+
+/// The pod condition PodScheduled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduledCondition {
+    /// `status == "True"`.
+    pub scheduled: bool,
+    /// The reason.
+    pub reason: String,
+    /// The message.
+    pub message: String,
+}
+
+/// An object that makes pods: a Job, ReplicaSet, Deployment or StatefulSet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Controller {
+    /// Which object.
+    pub id: ObjectRef,
+    /// Its kind; never [`OwnerKind::Other`].
+    pub kind: OwnerKind,
+    /// Its own controller (a ReplicaSet's Deployment; a Job's CronJob).
+    pub owner: Option<Owner>,
+    /// How many pods it wants at once: min(parallelism, completions - succeeded) of a Job (0 once it is finished or
+    /// suspended), `spec.replicas` of the others.
+    pub wants: u32,
+    /// How many pods it can have at once before any of them is ready: like `wants` at the start (so without what has
+    /// succeeded), but 1 for a StatefulSet with podManagementPolicy OrderedReady.
+    pub can_start_together: u32,
+    /// A Job's `status.succeeded`; 0 for the others.
+    pub succeeded: u32,
+    /// A Job's `spec.completions`, if it has one.
+    pub completions: Option<u32>,
+    /// A Job's `spec.parallelism` (1 if absent); replicas of the others.
+    pub parallelism: u32,
+    /// The Job has the condition Complete or Failed.
+    pub finished: bool,
+    /// The Job has the condition Failed (or FailureTarget).
+    pub failed: bool,
+    /// What is known of its end: a Job's `activeDeadlineSeconds` counted from `status.startTime` (an instant).
+    pub deadline: Option<Time>,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for `unlimited`), or why
+    /// its value is no duration (names the annotation).
+    pub walltime: Option<Result<Lifetime, String>>,
+}
+
+impl Time {
+    /// Whole seconds since the epoch, rounded down.
+    pub fn seconds(self) -> i64 {
+        self.0.div_euclid(1_000_000)
+    }
+
+    /// The instant `seconds` after the epoch.
+    pub fn from_seconds(seconds: i64) -> Self {
+        Time(seconds.saturating_mul(1_000_000))
+    }
+
+    /// This instant plus `millis` milliseconds.
+    #[must_use]
+    pub fn plus_millis(self, millis: i64) -> Self {
+        Time(self.0.saturating_add(millis.saturating_mul(1000)))
+    }
+}
+
+impl ObjectKey {
+    /// A key from its parts.
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        ObjectKey { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key.fmt(f)
+    }
+}
+
+impl Phase {
+    /// The pod has ended and uses nothing any more.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Phase::Succeeded | Phase::Failed | Phase::Refused { .. })
+    }
+}
+
+impl Pod {
+    /// The pod takes up room on the node it is bound to.
+    pub fn uses_node(&self) -> bool {
+        self.node.is_some() && !self.phase.is_terminal()
+    }
+}
+
+impl OwnerKind {
+    /// The Kubernetes kind.
+    pub fn as_str(&self) -> &str {
+        match self {
+            OwnerKind::Job => "Job",
+            OwnerKind::ReplicaSet => "ReplicaSet",
+            OwnerKind::Deployment => "Deployment",
+            OwnerKind::StatefulSet => "StatefulSet",
+            OwnerKind::Other(kind) => kind,
+        }
+    }
+}

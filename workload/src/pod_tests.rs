@@ -1,0 +1,311 @@
+//! Tests of reading pods, apart from what they request (see `requests.rs`) and require of nodes (see `golden.rs`).
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{GroupLabels, OwnerKind, Time};
+
+/// A pod in namespace `ns`, with `parts` merged over the least there is.
+fn pod(parts: &Value) -> Pod {
+    let mut object = json!({
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+        "spec": {"containers": [{"name": "c"}]},
+    });
+    merge(&mut object, parts);
+    let pod: KubePod = serde_json::from_value(object).unwrap();
+    Pod::from_kubernetes(&pod, &mut ShapeInterner::new()).unwrap()
+}
+
+fn merge(into: &mut Value, parts: &Value) {
+    match (into, parts) {
+        (Value::Object(into), Value::Object(parts)) => {
+            for (key, part) in parts {
+                merge(into.entry(key.clone()).or_insert(Value::Null), part);
+            }
+        }
+        (into, part) => *into = part.clone(),
+    }
+}
+
+fn fields(unsupported: &[Unsupported]) -> Vec<&str> {
+    unsupported.iter().map(|entry| entry.field.as_str()).collect()
+}
+
+#[test]
+fn a_plain_pod_is_read_whole() {
+    let read = pod(&json!({
+        "metadata": {
+            "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:06Z",
+            "labels": {"b": "2", "a": "1", "batch.kubernetes.io/job-completion-index": "7"},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "x"},
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "y", "controller": true},
+            ],
+        },
+        "spec": {
+            "schedulerName": "fluxqueue", "nodeName": "n1", "priority": -5, "restartPolicy": "Never",
+            "schedulingGates": [{"name": "fluxqueue"}, {"name": "other"}],
+        },
+        "status": {
+            "phase": "Running", "nominatedNodeName": "n2",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}],
+        },
+    }));
+    assert_eq!((&*read.id.key.namespace, &*read.id.key.name, &*read.id.uid), ("ns", "p", "u"));
+    assert_eq!(read.created, Time::from_seconds(1_767_323_045));
+    assert!(read.deleting);
+    assert_eq!(
+        read.labels.iter().map(|(key, _)| &**key).collect::<Vec<_>>(),
+        ["a", "b", "batch.kubernetes.io/job-completion-index"]
+    );
+    assert_eq!(read.completion_index, Some(7));
+    let owner = read.owner.unwrap();
+    assert_eq!((owner.kind, &*owner.name, &*owner.uid, &*owner.api_version), (OwnerKind::Job, "j", "y", "batch/v1"));
+    assert_eq!(
+        (&*read.scheduler, read.node.as_deref(), read.nominated.as_deref()),
+        ("fluxqueue", Some("n1"), Some("n2"))
+    );
+    assert_eq!((read.priority, read.phase, read.lifetime), (-5, Phase::Running, Lifetime::Eventually));
+    assert_eq!(read.gates.iter().map(|gate| &**gate).collect::<Vec<_>>(), ["fluxqueue", "other"]);
+    let condition = read.scheduled_condition.unwrap();
+    assert_eq!((condition.scheduled, &*condition.reason, &*condition.message), (false, "Unschedulable", "no"));
+    assert_eq!((read.unsupported, read.soft_ignored), (vec![], vec![]));
+}
+
+#[test]
+fn absent_fields_have_the_values_that_kubernetes_gives_them() {
+    let read = pod(&json!({"spec": {"nodeName": "", "schedulerName": ""}, "status": {"nominatedNodeName": ""}}));
+    assert_eq!((read.node, read.nominated, &*read.scheduler), (None, None, "default-scheduler"));
+    assert_eq!((read.phase, read.priority, read.group, read.owner), (Phase::Pending, 0, None, None));
+    assert_eq!(read.lifetime, Lifetime::Endless, "the default restart policy is Always");
+    assert!(!read.deleting && read.labels.is_empty());
+}
+
+#[test]
+fn a_pod_without_identity_is_refused_by_name() {
+    let object: KubePod = serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}})).unwrap();
+    let error = Pod::from_kubernetes(&object, &mut ShapeInterner::new()).unwrap_err();
+    assert_eq!(error.to_string(), "Pod ns/p: metadata.uid: is empty");
+    let object: KubePod =
+        serde_json::from_value(json!({"metadata": {"name": "", "namespace": "ns", "uid": "u"}})).unwrap();
+    let error = Pod::from_kubernetes(&object, &mut ShapeInterner::new()).unwrap_err();
+    assert_eq!(error.to_string(), "Pod ns/: metadata.name: is empty");
+}
+
+#[test]
+fn phases_tell_refused_from_failed() {
+    let phase = |status: Value| pod(&json!({ "status": status })).phase;
+    let refused = |reason: &str| Phase::Refused { reason: reason.into() };
+    assert_eq!(phase(json!({"phase": "Unknown"})), Phase::Pending);
+    assert_eq!(phase(json!({"phase": "Succeeded", "reason": "Evicted"})), Phase::Succeeded);
+    assert_eq!(phase(json!({"phase": "Failed"})), Phase::Failed);
+    assert_eq!(phase(json!({"phase": "Failed", "reason": "DeadlineExceeded"})), Phase::Failed);
+    assert_eq!(phase(json!({"phase": "Failed", "reason": "Error"})), Phase::Failed);
+    let reasons = [
+        "OutOfcpu",
+        "OutOfmemory",
+        "OutOfpods",
+        "OutOfnvidia.com/gpu",
+        "NodeAffinity",
+        "NodePorts",
+        "TaintToleration",
+        "UnexpectedAdmissionError",
+        "TopologyAffinityError",
+        "Evicted",
+        "Preempting",
+        "Terminated",
+        "NodeShutdown",
+        "PodOSNotSupported",
+        "UnknownReason",
+    ];
+    for reason in reasons {
+        assert_eq!(phase(json!({"phase": "Failed", "reason": reason})), refused(reason));
+        assert_eq!(phase(json!({"phase": "Running", "reason": reason})), Phase::Running);
+    }
+    let disrupted = |status: &str, reason: &str| {
+        let condition = json!({"type": "DisruptionTarget", "status": status, "reason": "PreemptionByScheduler"});
+        phase(json!({"phase": "Failed", "reason": reason, "conditions": [condition]}))
+    };
+    assert_eq!(disrupted("True", ""), refused("PreemptionByScheduler"));
+    assert_eq!(disrupted("True", "DeadlineExceeded"), refused("DeadlineExceeded"));
+    assert_eq!(disrupted("False", ""), Phase::Failed);
+}
+
+#[test]
+fn lifetimes_come_from_annotation_deadline_and_restart_policy_in_this_order() {
+    let lifetime = |walltime: Option<&str>, deadline: Option<u64>, policy: &str| {
+        let annotations = walltime.map_or(json!({}), |text| json!({"fluxqueue/walltime": text}));
+        pod(&json!({
+            "metadata": {"annotations": annotations},
+            "spec": {"activeDeadlineSeconds": deadline, "restartPolicy": policy},
+        }))
+    };
+    let read = |walltime, deadline, policy| lifetime(walltime, deadline, policy).lifetime;
+    assert_eq!(read(Some("1h"), Some(60), "Always"), Lifetime::Seconds(3600));
+    assert_eq!(read(Some("unlimited"), Some(60), "Never"), Lifetime::Endless);
+    assert_eq!(read(None, Some(60), "Always"), Lifetime::Seconds(60));
+    assert_eq!(read(None, None, "Always"), Lifetime::Endless);
+    assert_eq!(read(None, None, "OnFailure"), Lifetime::Eventually);
+    assert_eq!(read(None, None, "Never"), Lifetime::Eventually);
+
+    let bad = lifetime(Some("soon"), Some(60), "Never");
+    assert_eq!(bad.lifetime, Lifetime::Seconds(60));
+    assert_eq!(fields(&bad.unsupported), ["metadata.annotations[fluxqueue/walltime]"]);
+    assert!(bad.unsupported[0].message.contains("\"soon\""), "{}", bad.unsupported[0].message);
+}
+
+#[test]
+fn group_labels_are_read_from_the_pod() {
+    let read = pod(&json!({"metadata": {"labels": {"fluxqueue.pod-group": "g", "fluxqueue.group-size": "3"}}}));
+    assert_eq!(read.group, Some(GroupLabels { name: "g".into(), size: Ok(3) }));
+}
+
+#[test]
+fn what_cannot_be_honoured_is_named() {
+    let term = json!({"topologyKey": "zone", "labelSelector": {}});
+    let affinity = json!({
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+    });
+    let read = pod(&json!({"spec": {
+        "volumes": [
+            {"name": "a", "emptyDir": {}},
+            {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},
+            {"name": "c", "ephemeral": {}},
+            {"name": "d", "rbd": {"image": "i", "monitors": []}},
+            {"name": "e", "csi": {"driver": "inline"}},
+        ],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+        ],
+        "affinity": affinity,
+        "resourceClaims": [{"name": "gpu"}],
+        "schedulingGroup": {"podGroupName": "g"},
+    }}));
+    assert_eq!(
+        fields(&read.unsupported),
+        [
+            "spec.volumes[1].persistentVolumeClaim",
+            "spec.volumes[2].ephemeral",
+            "spec.volumes[3].rbd",
+            "spec.topologySpreadConstraints[1]",
+            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            "spec.resourceClaims",
+            "spec.schedulingGroup",
+        ]
+    );
+    assert_eq!(read.soft_ignored, ["spec.topologySpreadConstraints"]);
+    assert_eq!(read.shape.constraints.repels.len(), 1, "it repels others once another scheduler has placed it");
+}
+
+#[test]
+fn wishes_about_other_pods_are_accepted_and_said() {
+    let wish = json!({"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}});
+    let read = pod(&json!({"spec": {"affinity": {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]},
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [wish],
+            "requiredDuringSchedulingIgnoredDuringExecution": [],
+        },
+    }}}));
+    assert_eq!(read.unsupported, []);
+    assert_eq!(
+        read.soft_ignored,
+        [
+            "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+            "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+        ]
+    );
+}
+
+#[test]
+fn a_pod_with_a_bad_quantity_is_kept_with_what_could_be_read() {
+    let read = pod(&json!({"spec": {"nodeName": "n", "containers": [
+        {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "9223372036854775808"}}},
+    ]}}));
+    assert_eq!(read.shape.requests.get("cpu"), 2000);
+    assert_eq!(fields(&read.unsupported), ["spec.containers[0].resources.requests.memory"]);
+}
+
+#[test]
+fn host_ports_are_those_of_running_containers_with_defaults() {
+    let read = pod(&json!({"spec": {
+        "initContainers": [
+            {"name": "i", "ports": [{"containerPort": 1, "hostPort": 1}]},
+            {"name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 2, "hostPort": 2, "protocol": "UDP"}]},
+        ],
+        "containers": [
+            {"name": "a", "ports": [{"containerPort": 9}, {"containerPort": 9, "hostPort": 0}, {"containerPort": 3, "hostPort": 3}]},
+            {"name": "b", "ports": [{"containerPort": 3, "hostPort": 3}, {"containerPort": 4, "hostPort": 4, "hostIP": "10.0.0.1"}]},
+        ],
+    }}));
+    let ports: Vec<_> = read.shape.constraints.host_ports.iter().map(|p| (&*p.ip, &*p.protocol, p.port)).collect();
+    assert_eq!(ports, [("0.0.0.0", "TCP", 3), ("0.0.0.0", "UDP", 2), ("10.0.0.1", "TCP", 4)]);
+}
+
+#[test]
+fn malformed_requirements_are_unknown_and_so_match_nothing() {
+    use crate::constraints::Operator::{self, Exists, Gt, In, NotIn, Unknown};
+    let operator = |list: &str, operator: &str, values: &[&str]| -> Operator {
+        let term = json!({list: [{"key": "k", "operator": operator, "values": values}]});
+        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
+        let read = pod(&json!({"spec": {"affinity": {"nodeAffinity": required}}}));
+        let term = &read.shape.constraints.required.as_ref().unwrap()[0];
+        term.labels.iter().chain(&term.fields).next().unwrap().operator
+    };
+    let longest = "x".repeat(63);
+    let too_long = "x".repeat(64);
+    let cases: [(&str, &str, &[&str], Operator); 17] = [
+        ("matchExpressions", "In", &["a", "B.c-d_1", ""], In),
+        ("matchExpressions", "In", &[&longest], In),
+        ("matchExpressions", "In", &[&too_long], Unknown),
+        ("matchExpressions", "In", &["-a"], Unknown),
+        ("matchExpressions", "NotIn", &["a."], Unknown),
+        ("matchExpressions", "NotIn", &["a b"], Unknown),
+        ("matchExpressions", "In", &[], Unknown),
+        ("matchExpressions", "Exists", &[], Exists),
+        ("matchExpressions", "Exists", &["a"], Unknown),
+        ("matchExpressions", "Gt", &["12"], Gt),
+        ("matchExpressions", "Gt", &["1", "2"], Unknown),
+        ("matchExpressions", "Lt", &["x"], Unknown),
+        ("matchExpressions", "in", &["a"], Unknown),
+        ("matchFields", "NotIn", &["a"], NotIn),
+        ("matchFields", "In", &["a", "b"], Unknown),
+        ("matchFields", "NotIn", &[], Unknown),
+        ("matchFields", "Exists", &[], Unknown),
+    ];
+    for (list, text, values, expected) in cases {
+        assert_eq!(operator(list, text, values), expected, "{list} {text} {values:?}");
+    }
+}
+
+#[test]
+fn anti_affinity_applies_to_the_named_namespaces_its_own_or_all() {
+    use crate::constraints::NamespaceScope;
+    let scope = |term: Value| {
+        let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+        pod(&json!({"spec": {"affinity": affinity}})).shape.constraints.repels[0].namespaces.clone()
+    };
+    assert_eq!(scope(json!({"topologyKey": "z"})), NamespaceScope::Named(vec!["ns".into()]));
+    assert_eq!(scope(json!({"topologyKey": "z", "namespaces": ["x"]})), NamespaceScope::Named(vec!["x".into()]));
+    assert_eq!(scope(json!({"topologyKey": "z", "namespaceSelector": {}, "namespaces": ["x"]})), NamespaceScope::All);
+    assert_eq!(
+        scope(json!({"topologyKey": "z", "namespaceSelector": {"matchLabels": {"a": "b"}}})),
+        NamespaceScope::All
+    );
+}
+
+#[test]
+fn pods_of_one_template_share_a_shape() {
+    let mut interner = ShapeInterner::new();
+    let mut read = |name: &str, index: &str| {
+        let object = json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": {"index": index}},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        });
+        Pod::from_kubernetes(&serde_json::from_value(object).unwrap(), &mut interner).unwrap()
+    };
+    assert!(Arc::ptr_eq(&read("a", "1").shape, &read("b", "2").shape));
+}

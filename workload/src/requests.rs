@@ -1,0 +1,371 @@
+//! What a pod takes of a node, as kube-scheduler counts it.
+//!
+//! Containers are summed; init containers set a minimum, where those that go on running (restartPolicy Always) count
+//! for all that follow; pod-level requests replace the sum; overhead comes on top (KEP-753, KEP-2837). Once a pod is on a
+//! node, an in-place resize (KEP-1287) makes the larger of what is asked and what is in use count.
+//!
+//! A quantity that cannot be read is reported with its field and left out: the rest still counts.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as KubeQuantity;
+
+use super::Unsupported;
+use super::quantity::{Quantity, QuantityError};
+use crate::Resources;
+
+/// What a pod takes, and what could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requests {
+    /// The amounts, `pods: 1` included.
+    pub total: Resources,
+    /// Quantities that are left out of it.
+    pub problems: Vec<Unsupported>,
+}
+
+/// What a pod takes: by its spec while it waits, by spec and status once it is on a node.
+pub fn of_pod(pod: &Pod) -> Requests {
+    let Some(spec) = &pod.spec else { return Requests::default() };
+    let mut reader = Reader::new(spec, pod.status.as_ref());
+    let mut amounts = reader.containers(spec);
+    reader.pod_level(spec, pod.status.as_ref(), &mut amounts);
+    amounts.add(&reader.read(spec.overhead.as_ref(), || "spec.overhead".to_owned()));
+    reader.finish(&amounts)
+}
+
+/// Amounts by resource name, exact.
+#[derive(Debug, Clone, Default)]
+struct Amounts<'a>(BTreeMap<&'a str, Quantity>);
+
+type KubeAmounts = BTreeMap<String, KubeQuantity>;
+
+/// Where the resources of a container are found, and what they are called in messages.
+#[derive(Clone, Copy)]
+struct Place {
+    list: &'static str,
+    index: usize,
+}
+
+struct Reader<'a> {
+    /// Statuses of the containers by name; empty while the pod waits, when only the spec counts.
+    statuses: BTreeMap<&'a str, &'a ContainerStatus>,
+    bound: bool,
+    /// A resize that can never be granted: what is asked does not count.
+    resize_infeasible: bool,
+    problems: Vec<Unsupported>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(spec: &'a PodSpec, status: Option<&'a PodStatus>) -> Self {
+        let bound = spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
+        let status = status.filter(|_| bound);
+        let containers = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+        let inits = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
+        let pending = status
+            .and_then(|status| status.conditions.as_deref())
+            .and_then(|conditions| conditions.iter().find(|condition| condition.type_ == "PodResizePending"));
+        Reader {
+            statuses: containers.iter().chain(inits).map(|status| (status.name.as_str(), status)).collect(),
+            bound,
+            resize_infeasible: pending.is_some_and(|condition| condition.reason.as_deref() == Some("Infeasible")),
+            problems: Vec::new(),
+        }
+    }
+
+    /// The sum of the containers, but at least what each init container needs while it runs.
+    fn containers(&mut self, spec: &'a PodSpec) -> Amounts<'a> {
+        let mut total = Amounts::default();
+        for (index, container) in spec.containers.iter().enumerate() {
+            let place = Place { list: "containers", index };
+            total.add(&self.container(container, place, true));
+        }
+        let mut sidecars = Amounts::default();
+        let mut peak = Amounts::default();
+        for (index, container) in spec.init_containers.iter().flatten().enumerate() {
+            let place = Place { list: "initContainers", index };
+            let restartable = container.restart_policy.as_deref() == Some("Always");
+            let mut amounts = self.container(container, place, restartable);
+            if restartable {
+                total.add(&amounts);
+                sidecars.add(&amounts);
+                peak.raise_to(&sidecars);
+            } else {
+                amounts.add(&sidecars);
+                peak.raise_to(&amounts);
+            }
+        }
+        total.raise_to(&peak);
+        total
+    }
+
+    /// One container; `resizable` if what its status says counts too.
+    fn container(&mut self, container: &'a Container, place: Place, resizable: bool) -> Amounts<'a> {
+        let resources = container.resources.as_ref();
+        let requests = resources.and_then(|resources| resources.requests.as_ref());
+        let mut asked = self.read(requests, || place.spec("requests"));
+        // The API server fills in requests from limits; where it has not, they count all the same.
+        let limits = resources.and_then(|resources| resources.limits.as_ref());
+        let unrequested =
+            limits.into_iter().flatten().filter(|(name, _)| requests.is_none_or(|r| !r.contains_key(*name)));
+        for (name, text) in unrequested {
+            self.read_one(&mut asked, name, text, || place.spec("limits"));
+        }
+        let Some(status) = self.statuses.get(container.name.as_str()).copied().filter(|_| resizable) else {
+            return asked;
+        };
+        let Some(resources) = &status.resources else { return asked };
+        let mut effective = if self.resize_infeasible { Amounts::default() } else { asked };
+        effective.raise_to(&self.read(resources.requests.as_ref(), || place.status("resources.requests")));
+        effective.raise_to(&self.read(status.allocated_resources.as_ref(), || place.status("allocatedResources")));
+        effective
+    }
+
+    /// Requests of the pod as a whole replace what its containers sum up to.
+    fn pod_level(&mut self, spec: &'a PodSpec, status: Option<&'a PodStatus>, amounts: &mut Amounts<'a>) {
+        let Some(requests) = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()) else { return };
+        let asked = self.read(Some(requests), || "spec.resources.requests".to_owned());
+        let status = status.filter(|_| self.bound);
+        let actual = status.and_then(|status| Some((status.resources.as_ref()?, status.allocated_resources.as_ref())));
+        let effective = actual.map(|(resources, allocated)| {
+            let mut effective = if self.resize_infeasible { Amounts::default() } else { asked.clone() };
+            effective.raise_to(&self.read(resources.requests.as_ref(), || "status.resources.requests".to_owned()));
+            effective.raise_to(&self.read(allocated, || "status.allocatedResources".to_owned()));
+            effective
+        });
+        for name in asked.0.keys().filter(|name| is_pod_level(name)) {
+            let amount = effective.as_ref().unwrap_or(&asked).0.get(name).copied().unwrap_or_default();
+            amounts.0.insert(name, amount);
+        }
+    }
+
+    fn read(&mut self, list: Option<&'a KubeAmounts>, path: impl Fn() -> String) -> Amounts<'a> {
+        let mut amounts = Amounts::default();
+        for (name, text) in list.into_iter().flatten() {
+            self.read_one(&mut amounts, name, text, &path);
+        }
+        amounts
+    }
+
+    fn read_one(&mut self, into: &mut Amounts<'a>, name: &'a str, text: &KubeQuantity, path: impl Fn() -> String) {
+        if !is_counted(name) {
+            return;
+        }
+        match read_amount(name, &text.0) {
+            Ok(quantity) => drop(into.0.insert(name, quantity)),
+            Err(error) => {
+                let field = format!("{}.{name}", path());
+                self.problems.push(Unsupported { field, message: error.to_string() });
+            }
+        }
+    }
+
+    /// Rounds up, at the very end.
+    fn finish(mut self, amounts: &Amounts<'_>) -> Requests {
+        let mut total = Resources::new();
+        total.set("pods", 1);
+        for (name, quantity) in &amounts.0 {
+            let amount = if *name == "cpu" { quantity.millis() } else { quantity.value() };
+            match amount {
+                Some(amount) => total.set(*name, amount),
+                None => self.problems.push(Unsupported {
+                    field: "spec".to_owned(),
+                    message: format!("the sum of the requests of {name} is larger than 2^63 - 1"),
+                }),
+            }
+        }
+        Requests { total, problems: self.problems }
+    }
+}
+
+impl Amounts<'_> {
+    fn raise_to(&mut self, other: &Self) {
+        for (name, quantity) in &other.0 {
+            let entry = self.0.entry(name).or_default();
+            *entry = (*entry).max(*quantity);
+        }
+    }
+}
+
+impl<'a> Amounts<'a> {
+    fn add(&mut self, other: &Amounts<'a>) {
+        for (name, quantity) in &other.0 {
+            let entry = self.0.entry(name).or_default();
+            *entry = entry.plus(*quantity);
+        }
+    }
+}
+
+impl Place {
+    fn spec(self, kind: &str) -> String {
+        format!("spec.{}[{}].resources.{kind}", self.list, self.index)
+    }
+
+    /// Statuses are found by name and stand in any order, so the name of the list and the spec's index say which.
+    fn status(self, field: &str) -> String {
+        let list = if self.list == "containers" { "containerStatuses" } else { "initContainerStatuses" };
+        format!("status.{list}[of {}[{}]].{field}", self.list, self.index)
+    }
+}
+
+/// A quantity that fits the resource's own unit.
+fn read_amount(name: &str, text: &str) -> Result<Quantity, QuantityError> {
+    let quantity = Quantity::parse(text)?;
+    let amount = if name == "cpu" { quantity.millis() } else { quantity.value() };
+    amount.map(|_| quantity).ok_or_else(|| QuantityError::TooLarge(text.to_owned()))
+}
+
+/// Resources that take up a node. Names that Kubernetes does not know as such (it refuses them in pods) are left out,
+/// and so is `pods`, which every pod takes once.
+fn is_counted(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || name.contains('/')
+}
+
+/// Resources that may be asked for the pod as a whole.
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn requests(pod: Value) -> Requests {
+        of_pod(&serde_json::from_value(pod).unwrap())
+    }
+
+    fn total(pod: Value) -> Vec<(String, u64)> {
+        let requests = requests(pod);
+        assert_eq!(requests.problems, []);
+        requests.total.iter().map(|(name, amount)| (name.to_string(), amount)).collect()
+    }
+
+    fn amounts(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
+        expected.iter().map(|(name, amount)| ((*name).to_owned(), *amount)).collect()
+    }
+
+    #[test]
+    fn a_pod_that_asks_for_nothing_takes_one_pod() {
+        assert_eq!(total(json!({"spec": {"containers": [{"name": "a"}]}})), amounts(&[("pods", 1)]));
+        assert_eq!(
+            total(
+                json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "0", "x.io/y": "0"}}}]}})
+            ),
+            amounts(&[("pods", 1)])
+        );
+    }
+
+    #[test]
+    fn containers_are_summed_exactly_and_rounded_once() {
+        let container =
+            |cpu: &str, memory: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu, "memory": memory}}});
+        assert_eq!(
+            total(
+                json!({"spec": {"containers": [container("500u", "100m"), container("500u", "100m"), container("1", "1Ki")]}})
+            ),
+            amounts(&[("cpu", 1001), ("memory", 1025), ("pods", 1)])
+        );
+    }
+
+    #[test]
+    fn sidecars_count_with_what_follows_them() {
+        // While `big` runs, `side` runs too: 2 + 5. Later, `side` and `main` run: 2 + 1. `first` ran before `side`.
+        let pod = json!({"spec": {
+            "initContainers": [
+                {"name": "first", "resources": {"requests": {"cpu": "6"}}},
+                {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}},
+                {"name": "big", "resources": {"requests": {"cpu": "5", "memory": "1Gi"}}},
+            ],
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+        }});
+        assert_eq!(total(pod), amounts(&[("cpu", 7000), ("memory", 1 << 30), ("pods", 1)]));
+    }
+
+    #[test]
+    fn limits_count_where_no_request_is_made() {
+        let pod = json!({"spec": {"containers": [{"name": "a", "resources": {
+            "limits": {"nvidia.com/gpu": "2", "cpu": "4"}, "requests": {"cpu": "1"},
+        }}]}});
+        assert_eq!(total(pod), amounts(&[("cpu", 1000), ("nvidia.com/gpu", 2), ("pods", 1)]));
+    }
+
+    #[test]
+    fn pod_level_requests_replace_the_sum_and_overhead_comes_on_top() {
+        let pod = json!({"spec": {
+            "containers": [{"name": "a", "resources": {"requests": {"cpu": "3", "memory": "1Gi", "x.io/gpu": "1"}}}],
+            "resources": {"requests": {"cpu": "2", "x.io/gpu": "9"}},
+            "overhead": {"cpu": "250m"},
+        }});
+        assert_eq!(total(pod), amounts(&[("cpu", 2250), ("memory", 1 << 30), ("pods", 1), ("x.io/gpu", 1)]));
+    }
+
+    #[test]
+    fn a_resize_counts_the_larger_of_asked_and_used_once_the_pod_is_on_a_node() {
+        let pod = |node: &str, reason: &str| {
+            json!({
+                "spec": {"nodeName": node, "containers": [{"name": "a", "resources": {"requests": {"cpu": "8"}}}]},
+                "status": {
+                    "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
+                    "containerStatuses": [{
+                        "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                        "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "3"}},
+                    }],
+                },
+            })
+        };
+        assert_eq!(total(pod("n", "Deferred")), amounts(&[("cpu", 8000), ("pods", 1)]));
+        assert_eq!(total(pod("n", "Infeasible")), amounts(&[("cpu", 3000), ("pods", 1)]));
+        assert_eq!(
+            total(pod("", "Infeasible")),
+            amounts(&[("cpu", 8000), ("pods", 1)]),
+            "a waiting pod has only a spec"
+        );
+    }
+
+    #[test]
+    fn a_bad_quantity_is_named_and_the_rest_counts() {
+        let requests = requests(json!({"spec": {
+            "initContainers": [{"name": "i", "resources": {"limits": {"memory": "9223372036854775808"}}}],
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+                {"name": "b", "resources": {"requests": {"cpu": "1..2", "memory": "-1", "x.io/gpu": "1"}}},
+            ],
+            "overhead": {"cpu": "9223372036854775807"},
+        }}));
+        assert_eq!(requests.total, [("cpu", 1000), ("pods", 1), ("x.io/gpu", 1)].into_iter().collect());
+        let problems: Vec<_> = requests.problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+        assert_eq!(
+            problems,
+            [
+                "spec.containers[1].resources.requests.cpu: \"1..2\" is not a quantity",
+                "spec.containers[1].resources.requests.memory: \"-1\" is negative",
+                "spec.initContainers[0].resources.limits.memory: \"9223372036854775808\" is larger than 2^63 - 1",
+                "spec.overhead.cpu: \"9223372036854775807\" is larger than 2^63 - 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sum_past_the_bound_is_refused() {
+        let container = json!({"name": "c", "resources": {"requests": {"memory": "9223372036854775807"}}});
+        let requests = requests(json!({"spec": {"containers": [container, container]}}));
+        assert_eq!(requests.total, [("pods", 1)].into_iter().collect());
+        assert_eq!(requests.problems[0].message, "the sum of the requests of memory is larger than 2^63 - 1");
+    }
+
+    #[test]
+    fn names_that_take_up_no_node_are_left_out() {
+        let container = json!({"name": "c", "resources": {"requests": {
+            "pods": "5", "storage": "1Gi", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1", "kubernetes.io/batch": "1",
+        }}});
+        assert_eq!(
+            total(json!({"spec": {"containers": [container]}})),
+            amounts(&[("ephemeral-storage", 1), ("hugepages-2Mi", 4 << 20), ("kubernetes.io/batch", 1), ("pods", 1)])
+        );
+    }
+}

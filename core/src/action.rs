@@ -29,17 +29,21 @@ pub enum ActionKind {
         /// Where it goes.
         node: NodeName,
     },
-    /// Remove this scheduling gate from the pod (and no other), if the uid still is the pod's.
+    /// Remove this scheduling gate from the pod (and no other), if uid and version still are the pod's.
     Ungate {
         /// The pod.
         pod: ObjectRef,
+        /// The version of the pod that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
         /// The gate's name.
         gate: Arc<str>,
     },
-    /// Set the pod's condition PodScheduled to False.
+    /// Set the pod's condition PodScheduled to False, if uid and version still are the pod's.
     SetPodScheduled {
         /// The pod.
         pod: ObjectRef,
+        /// The version of the pod that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
         /// The condition's reason.
         reason: &'static str,
         /// The condition's message.
@@ -54,19 +58,26 @@ pub enum ActionKind {
         /// How much it matters when.
         urgency: Urgency,
     },
-    /// Replace the status of a FluxJob, if the uid still is the object's.
+    /// Replace the status of a FluxJob, if uid and version still are the object's.
+    ///
+    /// An urgent write may be asked for while a trailing one of the same FluxJob has no outcome yet. One that was not sent
+    /// is then dropped ([`super::WriteOutcome::Replaced`]); one that was is waited for, for 2 s at most.
     WriteStatus {
         /// The object.
         job: ObjectRef,
+        /// The version of the object that this was decided on.
+        resource_version: Arc<str>,
         /// The whole status.
         status: Box<FluxJobStatus>,
         /// How much it matters when.
         urgency: Urgency,
     },
-    /// Delete a FluxJob, with its uid as precondition.
+    /// Delete a FluxJob, with its uid and version as preconditions.
     DeleteFluxJob {
         /// The object.
         job: ObjectRef,
+        /// The version of the object that this was decided on.
+        resource_version: Arc<str>,
     },
     /// Publish an Event. No outcome: it may be dropped, which is counted.
     Note(Note),

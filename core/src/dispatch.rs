@@ -92,7 +92,8 @@ impl Core {
         let gated = !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE);
         let on_its_way = member.ungating;
         let stage = if gated {
-            let ungate = || ActionKind::Ungate { pod, gate: Arc::from(names::GATE) };
+            let resource_version = member.pod.resource_version.clone();
+            let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
             let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
             Stage::Ungating(action)
         } else {
@@ -140,14 +141,14 @@ impl Core {
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.members.get_mut(&uid) {
                     member.telling = None;
-                    if let WriteOutcome::Failed(_) = outcome {
+                    if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
                         // Said again when there is something to say, but not at once.
                         member.told = Some((String::new(), self.now));
                     }
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
-            (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_))) => {
+            (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_) | WriteOutcome::Conflict)) => {
                 let at = self.now.plus_millis(RETRY_MILLIS_MAX);
                 self.wake(Timer::Stray(key), at);
             }
@@ -250,6 +251,7 @@ impl Core {
                 member.doomed = true;
                 self.end(uid, Cause::Deleted);
             }
+            WriteOutcome::Conflict | WriteOutcome::Replaced => self.try_later(uid, "the pod has changed".to_owned()),
             WriteOutcome::Invalid(text) | WriteOutcome::Failed(text) => self.try_later(uid, text),
         }
     }

@@ -28,6 +28,9 @@ pub enum Event {
     FluxJob(Arc<FluxJob>),
     /// It is gone.
     FluxJobGone(ObjectRef),
+    /// The API server's clock was compared with the core's: so many microseconds are to be added to the core's time. The
+    /// core's own time grows evenly from where the process started, whatever happens to clocks.
+    ClockOffset(i64),
     /// The first list of every kind has been delivered. Before this the core places nothing.
     Synced,
     /// An action has ended. Comes exactly once for each action that has an outcome (see [`super::ActionKind`]), unless
@@ -64,10 +67,14 @@ pub enum BindOutcome {
 /// How a write other than a Binding ended.
 #[derive(Debug, Clone)]
 pub enum WriteOutcome {
-    /// Written. For the creation of a FluxJob: the object as stored.
+    /// Written. For the creation of a FluxJob and for its status: the object as stored, if the answer had it.
     Written(Option<Arc<FluxJob>>),
     /// There already is an object of that name (creation only).
     Exists,
+    /// The object is not of the version that the write was decided on: nothing was written, and newer news is on its way.
+    Conflict,
+    /// Never sent: an urgent write of the same object took its place.
+    Replaced,
     /// The object is gone, or has another uid.
     Gone,
     /// The server says the content is invalid: repeating cannot help.
@@ -96,6 +103,8 @@ impl WriteOutcome {
         match self {
             WriteOutcome::Written(_) => "written",
             WriteOutcome::Exists => "exists",
+            WriteOutcome::Conflict => "conflict",
+            WriteOutcome::Replaced => "replaced",
             WriteOutcome::Gone => "gone",
             WriteOutcome::Invalid(_) => "invalid",
             WriteOutcome::Failed(_) => "failed",

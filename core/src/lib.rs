@@ -227,6 +227,7 @@ impl Core {
             Event::ControllerGone(uid) => self.controller_gone(&uid),
             Event::FluxJob(object) => self.flux_job(object),
             Event::FluxJobGone(object) => self.flux_job_gone(&object),
+            Event::ClockOffset(_) => {}
             Event::Synced => self.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome),
         }

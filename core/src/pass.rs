@@ -555,7 +555,13 @@ impl Core {
             return;
         }
         let newly = known.is_none_or(|known| known.scheduled);
-        let kind = ActionKind::SetPodScheduled { pod: pod.id.clone(), reason, message: message.to_owned(), newly };
+        let kind = ActionKind::SetPodScheduled {
+            pod: pod.id.clone(),
+            resource_version: pod.resource_version.clone(),
+            reason,
+            message: message.to_owned(),
+            newly,
+        };
         let action = self.act(kind, Some(InFlight::Condition(Arc::clone(uid))));
         if let Some(member) = self.members.get_mut(uid) {
             member.telling = Some(action);

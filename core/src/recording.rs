@@ -119,7 +119,10 @@ impl Core {
         }
         let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(&uid) };
         let urgency = urgency(job);
-        let kind = ActionKind::WriteStatus { job: reference, status: Box::new(status.clone()), urgency };
+        // Without a version any would do; but then the object has been seen neither stored nor in the watch.
+        let resource_version = job.record.resource_version.clone().unwrap_or_else(|| Arc::from(""));
+        let kind =
+            ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
             job.on_record |= !status.placement.is_empty();
@@ -162,7 +165,12 @@ impl Core {
         if !is_current {
             return;
         }
-        if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) = &outcome {
+        if let WriteOutcome::Conflict = &outcome {
+            // What it conflicts with comes with the watch.
+            job.record.attempts += 1;
+            job.record.retry_at = now
+                .plus_millis(RETRY_MILLIS_MIN.saturating_mul(1 << job.record.attempts.min(16)).min(RETRY_MILLIS_MAX));
+        } else if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) = &outcome {
             let invalid = matches!(outcome, WriteOutcome::Invalid(_));
             tracing::warn!(job = %job.key, error = %text, "writing a FluxJob failed; it is tried again");
             job.record.attempts += 1;
@@ -188,10 +196,13 @@ impl Core {
                 self.adopt_record(id, &key);
             }
             (Stored::Creating(_), _) => job.record.stored = Stored::Absent,
-            (Stored::Writing { uid, version, status, .. }, WriteOutcome::Written(_)) => {
+            (Stored::Writing { uid, version, status, .. }, WriteOutcome::Written(object)) => {
                 job.acked = job.acked.max(version);
                 job.on_record = !status.placement.is_empty();
-                job.record.status = Some(*status);
+                match object {
+                    Some(object) => job.record.observe(&object),
+                    None => job.record.status = Some(*status),
+                }
                 job.record.stored = Stored::Present { uid };
                 self.release(id);
             }
@@ -242,7 +253,7 @@ impl Core {
             Stored::Deleting { .. } => return,
             Stored::Present { .. } | Stored::Writing { .. } => {
                 // Another object of the same name: the one we knew is gone.
-                job.record.status = None;
+                job.record.forget_object();
                 job.forget_acknowledgements();
                 job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
             }
@@ -251,7 +262,7 @@ impl Core {
                 job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
             }
         }
-        job.record.generation = object.metadata.generation;
+        job.record.observe(&object);
         let job_has_ended = job.finished.is_some();
         let edits = Edits::of(&object);
         if job.record.edits != edits {
@@ -284,7 +295,7 @@ impl Core {
         }
         self.touched.insert(id);
         job.record.gone = Some(Arc::clone(&gone.uid));
-        job.record.status = None;
+        job.record.forget_object();
         if job.finished.is_some() || matches!(job.record.stored, Stored::Deleting { .. }) {
             job.record.stored = Stored::Deleted;
             return;
@@ -313,7 +324,9 @@ impl Core {
             Stored::Present { uid } if over => {
                 let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(uid) };
                 let uid = Arc::clone(uid);
-                let action = self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Record(id)));
+                let resource_version = job.record.resource_version.clone().unwrap_or_else(|| Arc::from(""));
+                let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
+                let action = self.act(kind, Some(InFlight::Record(id)));
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.record.stored = Stored::Deleting { uid, action };
                 }
@@ -353,9 +366,8 @@ impl Core {
         }
         let Some(reference) = reference(&object) else { return };
         job.record.stored = Stored::Present { uid: reference.uid };
-        job.record.generation = object.metadata.generation;
+        job.record.observe(&object);
         job.record.edits = Edits::of(&object);
-        job.record.status.clone_from(&object.status);
         let Some(status) = &object.status else { return };
         job.on_record = !status.placement.is_empty();
         job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
@@ -523,8 +535,11 @@ impl Core {
         if self.by_key.contains_key(key) {
             return;
         }
-        let Some(reference) = self.records.get(key).and_then(|object| reference(object)) else { return };
-        self.act(ActionKind::DeleteFluxJob { job: reference }, Some(InFlight::Stray(key.clone())));
+        let Some(object) = self.records.get(key) else { return };
+        let Some(reference) = reference(object) else { return };
+        let resource_version = Arc::from(object.metadata.resource_version.as_deref().unwrap_or_default());
+        let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
+        self.act(kind, Some(InFlight::Stray(key.clone())));
     }
 
     /// Everything that a person may want to see of the core's state, as JSON.

@@ -3,6 +3,8 @@
 //! At most one write per FluxJob is on its way. What changes in the meantime is written with the next one, so the
 //! backlog is bounded by the number of jobs.
 
+use std::sync::Arc;
+
 use fluxqueue_api::{FluxJob, FluxJobStatus};
 
 use super::ActionId;
@@ -17,6 +19,8 @@ pub(super) struct Record {
     /// The status as the API server has it, as far as we know.
     pub status: Option<FluxJobStatus>,
     pub generation: Option<i64>,
+    /// The newest version of the object that is known: the next write is decided on it.
+    pub resource_version: Option<Arc<str>>,
     /// The FluxJob of this uid is gone: late news of it are no news.
     pub gone: Option<Uid>,
     /// Not before this, after a failure.
@@ -55,11 +59,37 @@ pub(super) struct Edits {
 }
 
 impl Record {
+    /// Takes up an object as the API server has it, from the watch or the answer to a write. Old news changes nothing.
+    pub(super) fn observe(&mut self, object: &FluxJob) {
+        let version = object.metadata.resource_version.as_deref();
+        if is_older(version, self.resource_version.as_deref()) {
+            return;
+        }
+        self.resource_version = version.map(Arc::from);
+        self.generation = object.metadata.generation;
+        self.status.clone_from(&object.status);
+    }
+
+    /// The object is another one from now on, or none: nothing is known of it.
+    pub(super) fn forget_object(&mut self) {
+        self.resource_version = None;
+        self.status = None;
+    }
+
     pub(super) fn uid(&self) -> Option<&Uid> {
         match &self.stored {
             Stored::Present { uid } | Stored::Writing { uid, .. } | Stored::Deleting { uid, .. } => Some(uid),
             _ => None,
         }
+    }
+}
+
+/// Versions are compared as numbers, which they are in every API server (KEP-5504). What is no number is never old.
+fn is_older(version: Option<&str>, known: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version?.parse::<u64>().ok();
+    match (number(version), number(known)) {
+        (Some(version), Some(known)) => version < known,
+        _ => false,
     }
 }
 

@@ -36,16 +36,18 @@ pub struct WriteRequest {
 pub enum Write {
     /// Create a FluxJob.
     Create(Box<FluxJob>),
-    /// Replace a FluxJob's status by this JSON.
-    Status(ObjectRef, Box<fluxqueue_api::FluxJobStatus>),
-    /// Delete a FluxJob.
-    Delete(ObjectRef),
-    /// Remove a pod's gate of this name.
-    Ungate(ObjectRef, Arc<str>),
+    /// Replace the status of a FluxJob of this version.
+    Status(ObjectRef, Arc<str>, Box<fluxqueue_api::FluxJobStatus>),
+    /// Delete a FluxJob of this version.
+    Delete(ObjectRef, Arc<str>),
+    /// Remove the gate of this name from a pod of this version.
+    Ungate(ObjectRef, Option<Arc<str>>, Arc<str>),
     /// Set a pod's condition PodScheduled to False with reason and message.
     Unscheduled {
         /// The pod.
         pod: ObjectRef,
+        /// The pod's version.
+        resource_version: Option<Arc<str>>,
         /// The condition's reason.
         reason: &'static str,
         /// The condition's message.
@@ -82,11 +84,17 @@ impl Write {
     pub fn from_action(kind: ActionKind) -> Option<(Write, Urgency)> {
         Some(match kind {
             ActionKind::CreateFluxJob { job, urgency } => (Write::Create(job), urgency),
-            ActionKind::WriteStatus { job, status, urgency } => (Write::Status(job, status), urgency),
-            ActionKind::DeleteFluxJob { job } => (Write::Delete(job), Urgency::Trailing),
-            ActionKind::Ungate { pod, gate } => (Write::Ungate(pod, gate), Urgency::Urgent),
-            ActionKind::SetPodScheduled { pod, reason, message, newly } => {
-                (Write::Unscheduled { pod, reason, message, newly }, Urgency::Trailing)
+            ActionKind::WriteStatus { job, resource_version, status, urgency } => {
+                (Write::Status(job, resource_version, status), urgency)
+            }
+            ActionKind::DeleteFluxJob { job, resource_version } => {
+                (Write::Delete(job, resource_version), Urgency::Trailing)
+            }
+            ActionKind::Ungate { pod, resource_version, gate } => {
+                (Write::Ungate(pod, resource_version, gate), Urgency::Urgent)
+            }
+            ActionKind::SetPodScheduled { pod, resource_version, reason, message, newly } => {
+                (Write::Unscheduled { pod, resource_version, reason, message, newly }, Urgency::Trailing)
             }
             ActionKind::Bind { .. } | ActionKind::Note(_) => return None,
         })
@@ -96,7 +104,7 @@ impl Write {
         match self {
             Write::Create(_) => "create_fluxjob",
             Write::Status(..) => "write_status",
-            Write::Delete(_) => "delete_fluxjob",
+            Write::Delete(..) => "delete_fluxjob",
             Write::Ungate(..) => "ungate_pod",
             Write::Unscheduled { .. } => "set_pod_condition",
         }
@@ -120,26 +128,29 @@ impl Writer {
     pub async fn write(&self, write: &Write) -> WriteOutcome {
         match write {
             Write::Create(job) => self.create(job).await,
-            Write::Status(id, status) => self.status(id, status).await,
-            Write::Delete(id) => self.delete(id).await,
-            Write::Ungate(pod, gate) => {
+            Write::Status(id, version, status) => self.status(id, version, status).await,
+            Write::Delete(id, version) => self.delete(id, version).await,
+            Write::Ungate(pod, version, gate) => {
                 // Deleting by the merge key touches no other gate, wherever it stands in the list, and is no error if it
                 // has gone already.
                 let body = json!({
-                    "metadata": { "uid": &*pod.uid },
+                    "metadata": identity(pod, version.as_deref()),
                     "spec": { "schedulingGates": [{ "$patch": "delete", "name": &**gate }] },
                 });
-                self.patch(&pod_path(&pod.key), "", Content::StrategicMergePatch, &body, pod).await
+                let path = pod_path(&pod.key);
+                done(self.patch(&path, "", Content::StrategicMergePatch, &body, pod).await)
             }
-            Write::Unscheduled { pod, reason, message, newly } => {
+            Write::Unscheduled { pod, resource_version, reason, message, newly } => {
                 // Merged by type: what is left out stays as it is.
                 let mut condition =
                     json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": message });
                 if *newly {
                     condition["lastTransitionTime"] = whole_seconds(Timestamp::now()).into();
                 }
-                let body = json!({ "metadata": { "uid": &*pod.uid }, "status": { "conditions": [condition] } });
-                self.patch(&pod_path(&pod.key), "/status", Content::StrategicMergePatch, &body, pod).await
+                let metadata = identity(pod, resource_version.as_deref());
+                let body = json!({ "metadata": metadata, "status": { "conditions": [condition] } });
+                let path = pod_path(&pod.key);
+                done(self.patch(&path, "/status", Content::StrategicMergePatch, &body, pod).await)
             }
         }
     }
@@ -155,10 +166,7 @@ impl Writer {
         let path = jobs_path(namespace);
         match send(&self.client, Method::POST, &path, Content::Json, body, WRITE_TIMEOUT).await {
             Ok(reply) if reply.succeeded() => match reply.parse::<FluxJob>() {
-                Ok(mut stored) => {
-                    stored.metadata.managed_fields = None;
-                    WriteOutcome::Written(Some(Arc::new(stored)))
-                }
+                Ok(job) => WriteOutcome::Written(Some(stored(job))),
                 // It is there all the same; the watch will tell how the server stored it.
                 Err(error) => WriteOutcome::Failed(format!("reading the FluxJob as stored: {error}")),
             },
@@ -168,20 +176,25 @@ impl Writer {
         }
     }
 
-    async fn status(&self, id: &ObjectRef, status: &fluxqueue_api::FluxJobStatus) -> WriteOutcome {
+    async fn status(&self, id: &ObjectRef, version: &str, status: &fluxqueue_api::FluxJobStatus) -> WriteOutcome {
         // A merge could not remove what is no longer said, so the status is replaced as a whole.
         let body = json!([
             { "op": "test", "path": "/metadata/uid", "value": &*id.uid },
+            // A version that is set has to be the object's, or the server answers 409.
+            { "op": "add", "path": "/metadata/resourceVersion", "value": version },
             { "op": "add", "path": "/status", "value": status },
         ]);
-        self.patch(&job_path(&id.key), "/status", Content::JsonPatch, &body, id).await
+        match self.patch(&job_path(&id.key), "/status", Content::JsonPatch, &body, id).await {
+            Ok(reply) => WriteOutcome::Written(reply.parse::<FluxJob>().ok().map(stored)),
+            Err(refused) => refused,
+        }
     }
 
-    async fn delete(&self, id: &ObjectRef) -> WriteOutcome {
+    async fn delete(&self, id: &ObjectRef, version: &str) -> WriteOutcome {
         let body = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": { "uid": &*id.uid },
+            "preconditions": { "uid": &*id.uid, "resourceVersion": version },
             "propagationPolicy": "Background",
         });
         let path = job_path(&id.key);
@@ -200,13 +213,13 @@ impl Writer {
         content: Content,
         body: &serde_json::Value,
         id: &ObjectRef,
-    ) -> WriteOutcome {
+    ) -> Result<Reply, WriteOutcome> {
         let path = format!("{object}{subresource}");
         let body = body.to_string().into_bytes();
         match send(&self.client, Method::PATCH, &path, content, body, WRITE_TIMEOUT).await {
-            Ok(reply) if reply.succeeded() => WriteOutcome::Written(None),
-            Ok(reply) => self.refusal(&reply, object, id).await,
-            Err(error) => failed(&error),
+            Ok(reply) if reply.succeeded() => Ok(reply),
+            Ok(reply) => Err(self.refusal(&reply, object, id).await),
+            Err(error) => Err(failed(&error)),
         }
     }
 
@@ -219,8 +232,29 @@ impl Writer {
                 _ => {}
             }
         }
-        if reply.code == 404 { WriteOutcome::Gone } else { refused(reply) }
+        match reply.code {
+            404 => WriteOutcome::Gone,
+            409 => WriteOutcome::Conflict,
+            _ => refused(reply),
+        }
     }
+}
+
+/// Uid and version of what is patched: the server refuses the patch of another object, or of another version of it.
+fn identity(id: &ObjectRef, version: Option<&str>) -> serde_json::Value {
+    match version {
+        Some(version) => json!({ "uid": &*id.uid, "resourceVersion": version }),
+        None => json!({ "uid": &*id.uid }),
+    }
+}
+
+fn stored(mut job: FluxJob) -> Arc<FluxJob> {
+    job.metadata.managed_fields = None;
+    Arc::new(job)
+}
+
+fn done(patched: Result<Reply, WriteOutcome>) -> WriteOutcome {
+    patched.map_or_else(|refused| refused, |_| WriteOutcome::Written(None))
 }
 
 fn refused(reply: &Reply) -> WriteOutcome {

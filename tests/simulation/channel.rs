@@ -106,6 +106,6 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::ControllerGone(uid) => Stream::Controller(Arc::clone(uid)),
         Event::FluxJob(job) => Stream::FluxJob(flux_job_key(job)),
         Event::FluxJobGone(id) => Stream::FluxJob(id.key.clone()),
-        Event::Synced | Event::Done(..) => return None,
+        Event::Synced | Event::ClockOffset(_) | Event::Done(..) => return None,
     })
 }

@@ -243,7 +243,7 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     // A creation whose object the watch has shown is over, whatever its answer will be; so is a write to one that is gone.
     let is_over = |id: &ActionId, open: &ActionKind| match open {
         ActionKind::CreateFluxJob { .. } => view.shown.contains(id),
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job } => view.gone.contains(&job.uid),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => view.gone.contains(&job.uid),
         _ => false,
     };
     if let Some((_, other)) = view.open.iter().find(|(id, open)| target(open) == key && !is_over(id, open)) {
@@ -299,7 +299,7 @@ fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
     let named = |key: &ObjectKey| Arc::from(key.to_string());
     match action {
         ActionKind::CreateFluxJob { job, .. } => ("FluxJob", named(&flux_job_key(job))),
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job } => ("FluxJob", named(&job.key)),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => ("FluxJob", named(&job.key)),
         ActionKind::Ungate { pod, .. } => ("gate", Arc::clone(&pod.uid)),
         ActionKind::SetPodScheduled { pod, .. } => ("condition", Arc::clone(&pod.uid)),
         ActionKind::Bind { pod, .. } => ("binding", Arc::clone(&pod.uid)),

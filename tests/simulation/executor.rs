@@ -119,6 +119,8 @@ fn count_outcome(outcome: &Outcome, stats: &mut Stats) {
         Outcome::Bind(BindOutcome::Failed(_)) => "Binding: failed",
         Outcome::Write(WriteOutcome::Written(_)) => "write: written",
         Outcome::Write(WriteOutcome::Exists) => "write: exists",
+        Outcome::Write(WriteOutcome::Conflict) => "write: conflict",
+        Outcome::Write(WriteOutcome::Replaced) => "write: replaced",
         Outcome::Write(WriteOutcome::Gone) => "write: gone",
         Outcome::Write(WriteOutcome::Invalid(_)) => "write: invalid",
         Outcome::Write(WriteOutcome::Failed(_)) => "write: failed",

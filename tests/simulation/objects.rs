@@ -53,6 +53,7 @@ impl Template {
     /// A pod of this template.
     pub(crate) fn pod(&self, id: ObjectRef, created: Time, owner: Option<Owner>, completion_index: Option<u32>) -> Pod {
         Pod {
+            resource_version: None,
             id,
             scheduler: Arc::clone(&self.scheduler),
             node: None,

@@ -188,8 +188,13 @@ impl Machine for Saboteur {
         if self.sabotage == Sabotage::NeverRest && self.next_id > 1 && self.needless.is_none() {
             self.needless = Some(self.next_id);
             let pod = ObjectRef { key: ObjectKey::new(NAMESPACE, "nobody"), uid: Arc::from("none") };
-            let kind =
-                ActionKind::SetPodScheduled { pod, reason: "Unschedulable", message: String::new(), newly: true };
+            let kind = ActionKind::SetPodScheduled {
+                pod,
+                resource_version: None,
+                reason: "Unschedulable",
+                message: String::new(),
+                newly: true,
+            };
             self.send(kind, None, &mut out);
         }
         if self.sabotage == Sabotage::BindBeforeTheAnswer {

@@ -58,10 +58,14 @@ impl Server {
     }
 
     /// Stores the pod; an unchanged one is no change.
-    pub(crate) fn put_pod(&mut self, pod: Pod) {
-        if self.pods.get(&pod.id.key).is_some_and(|old| **old == pod) {
+    pub(crate) fn put_pod(&mut self, mut pod: Pod) {
+        let old = self.pods.get(&pod.id.key);
+        pod.resource_version = old.and_then(|old| old.resource_version.clone());
+        if old.is_some_and(|old| **old == pod) {
             return;
         }
+        self.revision += 1;
+        pod.resource_version = pod.node.is_none().then(|| Arc::from(self.revision.to_string()));
         let pod = Arc::new(pod);
         self.pods.insert(pod.id.key.clone(), Arc::clone(&pod));
         self.changes.push(Event::Pod(pod));
@@ -130,23 +134,31 @@ impl Server {
     pub(crate) fn apply(&mut self, action: &ActionKind, now: Time) -> Outcome {
         match action {
             ActionKind::Bind { pod, node } => Outcome::Bind(self.bind(pod, node)),
-            ActionKind::Ungate { pod, gate } => {
-                Outcome::Write(self.change_pod(pod, |pod| pod.gates.retain(|g| g != gate)))
+            ActionKind::Ungate { pod, resource_version, gate } => {
+                let version = resource_version.as_deref();
+                Outcome::Write(self.change_pod(pod, version, |pod| pod.gates.retain(|g| g != gate)))
             }
-            ActionKind::SetPodScheduled { pod, reason, message, .. } => Outcome::Write(self.change_pod(pod, |pod| {
-                pod.scheduled_condition = Some(ScheduledCondition {
-                    scheduled: false,
-                    reason: (*reason).to_string(),
-                    message: message.clone(),
-                });
-            })),
+            ActionKind::SetPodScheduled { pod, resource_version, reason, message, .. } => {
+                let version = resource_version.as_deref();
+                Outcome::Write(self.change_pod(pod, version, |pod| {
+                    pod.scheduled_condition = Some(ScheduledCondition {
+                        scheduled: false,
+                        reason: (*reason).to_string(),
+                        message: message.clone(),
+                    });
+                }))
+            }
             ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(job, now)),
-            ActionKind::WriteStatus { job, status, .. } => Outcome::Write(self.write_status(job, status)),
-            ActionKind::DeleteFluxJob { job } => Outcome::Write(if self.flux_job(job).is_some() {
-                self.remove_flux_job(&job.key);
-                WriteOutcome::Written(None)
-            } else {
-                WriteOutcome::Gone
+            ActionKind::WriteStatus { job, resource_version, status, .. } => {
+                Outcome::Write(self.write_status(job, resource_version, status))
+            }
+            ActionKind::DeleteFluxJob { job, resource_version } => Outcome::Write(match self.flux_job(job) {
+                Some(stored) if !is_version(stored, resource_version) => WriteOutcome::Conflict,
+                Some(_) => {
+                    self.remove_flux_job(&job.key);
+                    WriteOutcome::Written(None)
+                }
+                None => WriteOutcome::Gone,
             }),
             ActionKind::Note(_) => Outcome::Write(WriteOutcome::Written(None)),
         }
@@ -173,8 +185,11 @@ impl Server {
         BindOutcome::Bound
     }
 
-    fn change_pod(&mut self, id: &ObjectRef, change: impl FnOnce(&mut Pod)) -> WriteOutcome {
+    fn change_pod(&mut self, id: &ObjectRef, version: Option<&str>, change: impl FnOnce(&mut Pod)) -> WriteOutcome {
         let Some(pod) = self.pod(id) else { return WriteOutcome::Gone };
+        if version.is_some() && pod.resource_version.as_deref() != version {
+            return WriteOutcome::Conflict;
+        }
         let mut pod = Pod::clone(pod);
         change(&mut pod);
         self.put_pod(pod);
@@ -195,15 +210,23 @@ impl Server {
         WriteOutcome::Written(self.flux_jobs.get(&key).cloned())
     }
 
-    fn write_status(&mut self, id: &ObjectRef, status: &FluxJobStatus) -> WriteOutcome {
+    fn write_status(&mut self, id: &ObjectRef, version: &str, status: &FluxJobStatus) -> WriteOutcome {
         let Some(job) = self.flux_job(id) else { return WriteOutcome::Gone };
+        if !is_version(job, version) {
+            return WriteOutcome::Conflict;
+        }
         if job.status.as_ref() != Some(status) {
             let mut job = FluxJob::clone(job);
             job.status = Some(status.clone());
             self.put_flux_job(job);
         }
-        WriteOutcome::Written(None)
+        WriteOutcome::Written(self.flux_jobs.get(&id.key).cloned())
     }
+}
+
+/// Whether the stored object is of the version that a write was decided on; "" is any.
+fn is_version(job: &FluxJob, version: &str) -> bool {
+    version.is_empty() || job.metadata.resource_version.as_deref() == Some(version)
 }
 
 /// Namespace and name of a `FluxJob`.

@@ -68,6 +68,7 @@ pub(crate) fn event(event: &Event) -> String {
         Event::Done(id, Outcome::Write(WriteOutcome::Written(stored))) => {
             format!("outcome of {id}: written {}", stored.as_ref().map_or(String::new(), |job| flux_job(job)))
         }
+        Event::ClockOffset(micros) => format!("clock offset {micros}"),
         Event::Done(id, Outcome::Write(outcome)) => format!("outcome of {id}: {outcome:?}"),
     }
 }
@@ -81,15 +82,15 @@ pub(crate) fn action(action: &Action) -> String {
 pub(crate) fn kind(kind: &ActionKind) -> String {
     match kind {
         ActionKind::Bind { pod, node } => format!("bind pod {pod} ({}) to {node}", pod.uid),
-        ActionKind::Ungate { pod, gate } => format!("take gate {gate} off pod {pod} ({})", pod.uid),
+        ActionKind::Ungate { pod, gate, .. } => format!("take gate {gate} off pod {pod} ({})", pod.uid),
         ActionKind::SetPodScheduled { pod, reason, message, .. } => {
             format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)
         }
         ActionKind::CreateFluxJob { job, urgency } => format!("create {urgency:?} {}", flux_job(job)),
-        ActionKind::WriteStatus { job, status, urgency } => {
+        ActionKind::WriteStatus { job, status, urgency, .. } => {
             format!("write {urgency:?} FluxJob {job} ({}) {}", job.uid, self::status(status))
         }
-        ActionKind::DeleteFluxJob { job } => format!("delete FluxJob {job} ({})", job.uid),
+        ActionKind::DeleteFluxJob { job, .. } => format!("delete FluxJob {job} ({})", job.uid),
         ActionKind::Note(note) => format!("note {} {}: {}", note.subject.key(), note.reason, note.note),
     }
 }

@@ -101,6 +101,7 @@ impl View {
                 }
             }
             Event::Synced => self.synced = true,
+            Event::ClockOffset(_) => {}
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),
         }
     }

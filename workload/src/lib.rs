@@ -56,6 +56,9 @@ pub struct ObjectRef {
 /// A pod, whoever schedules it, reduced to what placement depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
+    /// `metadata.resourceVersion` of a pod without a node: what is written to it is written to this version. Later nothing is
+    /// written to it any more, and changes of its status alone are no news.
+    pub resource_version: Option<Arc<str>>,
     /// Which pod.
     pub id: ObjectRef,
     /// `spec.schedulerName`; which of them are ours is a setting of the core.

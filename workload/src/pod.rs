@@ -64,7 +64,9 @@ impl Pod {
         let lifetime = lifetime(pod, spec, &mut unsupported);
         let constraints = constraints::of_spec(spec, &id.key.namespace);
 
+        let waits = spec.node_name.as_deref().is_none_or(str::is_empty);
         Ok(Pod {
+            resource_version: meta.resource_version.as_deref().filter(|_| waits).map(Arc::from),
             scheduler: non_empty(spec.scheduler_name.as_ref()).unwrap_or_else(|| DEFAULT_SCHEDULER.into()),
             node: non_empty(spec.node_name.as_ref()),
             nominated: non_empty(status.nominated_node_name.as_ref()),

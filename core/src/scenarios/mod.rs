@@ -63,6 +63,7 @@ fn node(name: &str, cores: u64) -> Arc<Node> {
 fn pod(name: &str, cores: u64) -> Pod {
     let requests: Resources = [("cpu", cores * 1000), ("pods", 1)].into_iter().collect();
     Pod {
+        resource_version: None,
         id: ObjectRef { key: ObjectKey::new("ns", name), uid: Arc::from(format!("uid-{name}")) },
         scheduler: Arc::from("fluxqueue"),
         node: None,
@@ -225,12 +226,12 @@ impl World {
                 }
                 None => Outcome::Write(WriteOutcome::Gone),
             },
-            ActionKind::DeleteFluxJob { job } => {
+            ActionKind::DeleteFluxJob { job, .. } => {
                 self.records.remove(&job.key);
                 self.tell(Event::FluxJobGone(job));
                 Outcome::Write(WriteOutcome::Written(None))
             }
-            ActionKind::Ungate { pod, gate } => {
+            ActionKind::Ungate { pod, gate, .. } => {
                 self.change(&pod.key.name, |pod| pod.gates.retain(|held| *held != gate));
                 Outcome::Write(WriteOutcome::Written(None))
             }

@@ -44,39 +44,39 @@ async fn a_status_is_replaced_only_of_the_object_that_was_meant() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     let status = Box::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
-    let outcome = writer(&server).write(&Write::Status(id("u1"), status.clone())).await;
-    assert!(matches!(outcome, WriteOutcome::Written(None)));
+    let outcome = writer(&server).write(&Write::Status(id("u1"), "".into(), status.clone())).await;
+    assert!(matches!(outcome, WriteOutcome::Written(_)));
     let sent = server.seen("PATCH").pop().unwrap();
     assert_eq!(sent.path, format!("{JOB}/status"));
     assert_eq!(sent.body[0], json!({ "op": "test", "path": "/metadata/uid", "value": "u1" }));
-    assert_eq!(sent.body[1]["path"], "/status");
-    assert_eq!(sent.body[1]["value"]["bound"], 2);
-    let outcome = writer(&server).write(&Write::Status(id("u0"), status.clone())).await;
+    assert_eq!(sent.body[2]["path"], "/status");
+    assert_eq!(sent.body[2]["value"]["bound"], 2);
+    let outcome = writer(&server).write(&Write::Status(id("u0"), "".into(), status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
     // The same code for content that the server does not take: the object shows the difference.
     server.script("PATCH", Script::Refuse(422, "Invalid"));
-    let outcome = writer(&server).write(&Write::Status(id("u1"), status.clone())).await;
+    let outcome = writer(&server).write(&Write::Status(id("u1"), "".into(), status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
     server.remove(JOB);
-    assert!(matches!(writer(&server).write(&Write::Status(id("u1"), status)).await, WriteOutcome::Gone));
+    assert!(matches!(writer(&server).write(&Write::Status(id("u1"), "".into(), status)).await, WriteOutcome::Gone));
 }
 
 #[tokio::test]
 async fn a_successor_of_the_same_name_is_not_deleted() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u2" } }));
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u1"))).await, WriteOutcome::Gone));
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u1"), "".into())).await, WriteOutcome::Gone));
     assert!(server.object(JOB).is_some());
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"))).await, WriteOutcome::Written(None)));
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), "".into())).await, WriteOutcome::Written(None)));
     assert!(server.object(JOB).is_none());
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"))).await, WriteOutcome::Gone));
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), "".into())).await, WriteOutcome::Gone));
 }
 
 #[tokio::test]
 async fn pods_are_patched_by_uid() {
     let server = Server::start().await;
     server.put(POD, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
-    let ungate = |uid| Write::Ungate(id(uid), "fluxqueue".into());
+    let ungate = |uid| Write::Ungate(id(uid), None, "fluxqueue".into());
     assert!(matches!(writer(&server).write(&ungate("u1")).await, WriteOutcome::Written(None)));
     assert!(matches!(writer(&server).write(&ungate("u0")).await, WriteOutcome::Gone));
     let sent = &server.seen("PATCH")[0];
@@ -84,6 +84,7 @@ async fn pods_are_patched_by_uid() {
     assert_eq!(sent.body["spec"]["schedulingGates"], json!([{ "$patch": "delete", "name": "fluxqueue" }]));
     let condition = |newly| Write::Unscheduled {
         pod: id("u1"),
+        resource_version: None,
         reason: "Unschedulable",
         message: "0/3 nodes are available".to_owned(),
         newly,
@@ -103,6 +104,6 @@ async fn a_server_that_breaks_is_told_as_a_failure() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     server.script("DELETE", Script::Refuse(500, "InternalError"));
-    let outcome = writer(&server).write(&Write::Delete(id("u1"))).await;
+    let outcome = writer(&server).write(&Write::Delete(id("u1"), "".into())).await;
     assert!(matches!(outcome, WriteOutcome::Failed(_)), "{outcome:?}");
 }

@@ -58,6 +58,10 @@ pub struct FluxqueueConfiguration {
     /// How long a group may stay incomplete after its last pod appeared before that is said, in seconds. Default: 3.
     #[serde(default)]
     pub group_grace_seconds: Option<u64>,
+    /// How long a gang may take from its first Binding until all its pods are bound before its FluxJob says Degraded, in
+    /// seconds. Default: 60.
+    #[serde(default)]
+    pub gang_start_timeout: Option<u64>,
     /// How many Bindings are in flight at once, 1 to 128. Default: 64.
     #[serde(default)]
     pub bind_concurrency: Option<u32>,
@@ -148,6 +152,7 @@ impl FluxqueueConfiguration {
             ttl_seconds_after_finished: None,
             slot_keep_seconds: None,
             group_grace_seconds: None,
+            gang_start_timeout: None,
             bind_concurrency: None,
         }
     }
@@ -168,6 +173,7 @@ impl Settings {
             ttl_seconds_after_finished,
             slot_keep_seconds,
             group_grace_seconds,
+            gang_start_timeout,
             bind_concurrency,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
         check_queue_policy(queue_policy.as_deref())?;
@@ -179,6 +185,7 @@ impl Settings {
             ttl_after_finished_secs: ttl_seconds_after_finished.unwrap_or(3600),
             slot_keep_secs: slot_keep_seconds.unwrap_or(15),
             group_grace_secs: group_grace_seconds.unwrap_or(3),
+            gang_start_timeout_secs: gang_start_timeout.unwrap_or(60),
         };
         let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
@@ -278,7 +285,7 @@ mod tests {
     fn every_field_is_read() {
         let settings = resolve(
             "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: fcfs\ndefaultWalltime: 1h30m\n\
-             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\nbindConcurrency: 10\n",
+             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nbindConcurrency: 10\n",
         )
         .unwrap();
         let core = CoreSettings {
@@ -288,6 +295,7 @@ mod tests {
             ttl_after_finished_secs: 7,
             slot_keep_secs: 8,
             group_grace_secs: 9,
+            gang_start_timeout_secs: 10,
         };
         assert_eq!(settings, Settings { core, bind_concurrency: 10 });
     }
@@ -308,6 +316,7 @@ mod tests {
             ttl_seconds_after_finished: Some(_),
             slot_keep_seconds: Some(_),
             group_grace_seconds: Some(_),
+            gang_start_timeout: Some(_),
             bind_concurrency: Some(_),
         } = file.clone()
         else {

@@ -29,6 +29,10 @@ pub const WALLTIME: &str = "fluxqueue/walltime";
 /// Annotation of a FluxJob: the uid of the object it stands for (of the first pod, for a group).
 pub const WORKLOAD_UID: &str = "fluxqueue/workload-uid";
 
+/// Annotation of a FluxJob: the scheduler name of the pods it stands for. A Fluxqueue that serves other names leaves the
+/// FluxJob alone.
+pub const SCHEDULER_NAME: &str = "fluxqueue/scheduler-name";
+
 /// Label of a FluxJob: the kind of the workload it stands for, in lower case.
 pub const WORKLOAD_KIND: &str = "fluxqueue/workload-kind";
 

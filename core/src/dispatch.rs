@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use super::job::{Cause, Stage};
+use super::job::{Cause, Lifecycle, Member, Stage};
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
 };
@@ -24,6 +24,16 @@ const RETRY_MILLIS_MAX: i64 = 30_000;
 /// How long a Binding whose answer got lost may take to show in the watch.
 const DOUBT_MILLIS: i64 = 10_000;
 
+/// Whether a gang of which no Binding has left may begin.
+enum Begin {
+    /// All of it fits: these are its pods, in the order of their ranks.
+    Now(Vec<Uid>),
+    /// Its placement is not acknowledged yet, or gates of ours are still on.
+    Later,
+    /// It does not fit any more as it was placed.
+    Not(String),
+}
+
 impl Core {
     /// Sends what may leave.
     pub(super) fn dispatch(&mut self) {
@@ -35,6 +45,12 @@ impl Core {
             if member.stage != Stage::Assigned || member.pod.deleting {
                 continue;
             }
+            let id = member.job;
+            if self.jobs.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
+                self.begin(id);
+                continue;
+            }
+            let Some(member) = self.members.get(&uid) else { continue };
             if member.retry_at > self.now {
                 let at = member.retry_at;
                 self.wake(Timer::Pod(uid), at);
@@ -63,6 +79,60 @@ impl Core {
         }
     }
 
+    /// Before the first Binding of a gang leaves, all its members are checked together against everything received so far.
+    /// If all fit, the gang begins; if one does not, none is sent.
+    fn begin(&mut self, id: JobId) {
+        let checked = match self.may_begin(id) {
+            Begin::Now(pods) => pods,
+            Begin::Later => return,
+            Begin::Not(why) => return self.withdraw_if_unsent(id, &why),
+        };
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.life = Lifecycle::Starting { since: self.now };
+        }
+        for uid in checked.into_iter().rev() {
+            self.outbox.push_front(uid);
+        }
+        self.touched.insert(id);
+    }
+
+    fn may_begin(&mut self, id: JobId) -> Begin {
+        let Some(job) = self.jobs.get(&id) else { return Begin::Later };
+        if job.writes_ahead() && job.seats.iter().any(|seat| seat.version > job.acked) {
+            // The acknowledgement brings its pods back.
+            return Begin::Later;
+        }
+        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
+        if empty > 0 {
+            return Begin::Not(format!("{empty} of its pods are gone"));
+        }
+        let placed = |m: &&Member| matches!(m.stage, Stage::Assigned | Stage::Ungating(_));
+        let pods: Vec<Uid> =
+            self.live_members(job).into_iter().filter(placed).map(|m| Arc::clone(&m.pod.id.uid)).collect();
+        for uid in &pods {
+            if !self.still_fits(uid) {
+                let Some(member) = self.members.get(uid) else { return Begin::Later };
+                let node = member.claim.as_ref().map_or("its node", |claim| &claim.node);
+                return Begin::Not(format!("pod {} does not fit on {node} any more", member.pod.id));
+            }
+        }
+        let mut later = false;
+        for uid in &pods {
+            let Some(member) = self.members.get(uid) else { continue };
+            if member.retry_at > self.now {
+                let at = member.retry_at;
+                self.wake(Timer::Pod(Arc::clone(uid)), at);
+                later = true;
+            } else if matches!(member.stage, Stage::Ungating(_)) {
+                later = true;
+            } else if is_gated(member) {
+                self.ungate(uid);
+                later = true;
+            }
+        }
+        if later { Begin::Later } else { Begin::Now(pods) }
+    }
+
     /// The placement is acknowledged: its pods may leave.
     pub(super) fn release(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
@@ -86,46 +156,35 @@ impl Core {
 
     fn send(&mut self, uid: &Uid) {
         let Some(member) = self.members.get(uid) else { return };
+        if is_gated(member) {
+            return self.ungate(uid);
+        }
         let Some(claim) = &member.claim else { return };
-        let node = Arc::clone(&claim.node);
-        let pod = member.pod.id.clone();
-        let gated = !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE);
-        let on_its_way = member.ungating;
-        let stage = if gated {
-            let resource_version = member.pod.resource_version.clone();
-            let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
-            let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
-            Stage::Ungating(action)
-        } else {
-            self.bindings_in_flight += 1;
-            Stage::Binding(self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(Arc::clone(uid)))))
-        };
+        let (pod, node) = (member.pod.id.clone(), Arc::clone(&claim.node));
+        self.bindings_in_flight += 1;
+        let action = self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(Arc::clone(uid))));
         if let Some(member) = self.members.get_mut(uid) {
-            if let Stage::Ungating(action) = stage {
-                member.ungating = Some(action);
-            }
-            member.stage = stage;
+            member.stage = Stage::Binding(action);
         }
     }
 
-    /// The slot will not do any more: of a gang of which nothing has left yet all slots are given back, so that it is
-    /// placed anew as a whole; else only this one.
-    fn replan(&mut self, uid: &Uid) {
+    /// Takes our gate off; the pod comes back to the outbox when it is.
+    fn ungate(&mut self, uid: &Uid) {
         let Some(member) = self.members.get(uid) else { return };
-        if member.stage != Stage::Assigned {
-            return;
+        let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
+        let on_its_way = member.ungating;
+        let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
+        let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
+        if let Some(member) = self.members.get_mut(uid) {
+            member.ungating = Some(action);
+            member.stage = Stage::Ungating(action);
         }
-        let Some(job) = self.jobs.get(&member.job) else { return };
-        let all = self.live_members(job);
-        let sent = all.iter().any(|m| matches!(m.stage, Stage::Binding(_) | Stage::Bound) || m.maybe_bound);
-        let back: Vec<Uid> = if job.writes_ahead() && !sent {
-            let assigned = all.iter().filter(|m| matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
-            assigned.map(|m| Arc::clone(&m.pod.id.uid)).collect()
-        } else {
-            vec![Arc::clone(uid)]
-        };
-        for uid in back {
-            self.unassign(&uid);
+    }
+
+    /// The slot will not do any more: the pod is placed anew.
+    fn replan(&mut self, uid: &Uid) {
+        if self.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
+            self.unassign(uid);
         }
     }
 
@@ -200,7 +259,7 @@ impl Core {
     }
 
     fn bound(&mut self, uid: &Uid, id: JobId) {
-        let now = self.now;
+        let now = self.wall_now();
         self.gauges.pods_bound += 1;
         if let Some(job) = self.jobs.get_mut(&id) {
             job.started_at.get_or_insert(now);
@@ -222,7 +281,7 @@ impl Core {
         member.stage = Stage::Bound;
         let seat = member.seat;
         self.drop_claim(claim);
-        let end = match self.lifetime(&pod, id) {
+        let end = match self.walltime(&pod, id) {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
         };
@@ -282,4 +341,9 @@ impl Core {
             attempts.error += 1;
         }
     }
+}
+
+/// Our gate is on it, as far as is known.
+fn is_gated(member: &Member) -> bool {
+    !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE)
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::grouping::{self, Belonging};
-use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Member, Stage, Style};
+use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Lifecycle, Member, Stage, Style};
 use super::ledger::{Claim, valid};
 use super::stored::Record;
 use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
@@ -85,7 +85,7 @@ impl Core {
             }
         }
         for uid in lost {
-            self.unassign(&uid);
+            self.lose_slot(&uid, &format!("node {name} is gone"));
         }
         for (id, job) in &mut self.jobs {
             let before = job.kept.len();
@@ -158,7 +158,7 @@ impl Core {
             self.unlist(&old);
         }
         self.list(&pod);
-        let claim = self.reclaim(&pod, old_claim, pod_end(&pod));
+        let claim = self.reclaim(&pod, old_claim, self.pod_end(&pod));
         if let Some(foreign) = self.foreign.get_mut(&uid) {
             foreign.claim = claim;
             foreign.told |= gated;
@@ -206,7 +206,7 @@ impl Core {
             let uid = Arc::clone(&pod.id.uid);
             self.wake(Timer::Parked(Arc::clone(&uid)), until);
             // What is on a node counts even while nobody knows what it is a part of.
-            let claim = self.reclaim(&pod, None, pod_end(&pod));
+            let claim = self.reclaim(&pod, None, self.pod_end(&pod));
             self.foreign.insert(Arc::clone(&uid), Foreign { pod: Arc::clone(&pod), claim, told: true });
             self.parked.insert(uid, Parked { pod, until });
             return;
@@ -219,6 +219,7 @@ impl Core {
         if let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
             job.makers.insert(Arc::clone(&owner.uid));
         }
+        job.last_end = job.last_end.max(pod.ended);
         let stage = if pod.phase.is_terminal() {
             match pod.phase {
                 Phase::Succeeded => job.succeeded += 1,
@@ -226,7 +227,7 @@ impl Core {
             }
             Stage::Ended
         } else if pod.node.is_some() {
-            job.started_at = job.started_at.or(Some(pod.created));
+            job.started_at = job.started_at.or(pod.started).or(Some(pod.created));
             Stage::Bound
         } else {
             Stage::Waiting
@@ -312,14 +313,14 @@ impl Core {
         let ((_, end), key) = records.min_by_key(|((at, _), _)| *at)?;
         let key = key.clone();
         if let Some(id) = self.by_key.get(&key) {
-            return self.jobs.get(id).filter(|job| job.finished.is_some()).map(|job| job.id);
+            return self.jobs.get(id).filter(|job| job.is_finished()).map(|job| job.id);
         }
         let living = self.by_identity.remove(&belonging.identity);
         let id = self.new_job(belonging, key, Vec::new(), Arc::clone(&pod.scheduler));
         self.by_identity.remove(&belonging.identity);
         self.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.finished = Some(end);
+            job.life = Lifecycle::Finished(end);
         }
         Some(id)
     }
@@ -351,14 +352,17 @@ impl Core {
             queued_at: None,
             started_at: None,
             completed_at: None,
-            started: false,
+            last_end: None,
+            life: Lifecycle::Waiting,
             start_size: 0,
-            was_complete: false,
-            finished: None,
+            backoff_until: Time(0),
+            withdrawals: 0,
+            stalled: None,
             ended_as: None,
             seats: Vec::new(),
             version: 0,
             acked: 0,
+            epoch: None,
             on_record: false,
             kept: Vec::new(),
             asks: std::collections::BTreeSet::new(),
@@ -381,13 +385,18 @@ impl Core {
     fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
         let namespace = &pod.id.key.namespace;
         if belonging.kind == WorkloadType::Group {
-            let known = self.records.iter().find(|(key, object)| {
+            let known = self.records.iter().filter(|(key, object)| {
                 key.namespace == *namespace
                     && object.spec.workload_type == WorkloadType::Group
                     && *object.spec.name == *belonging.name
                     && object.metadata.deletion_timestamp.is_none()
                     && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
                     && !self.by_key.contains_key(key)
+            });
+            // One that has begun: what runs is recorded there.
+            let known = known.max_by_key(|(_, object)| {
+                let status = object.status.as_ref();
+                status.map(|status| (!status.placement.is_empty(), status.bound))
             });
             if let Some((key, _)) = known {
                 return key.clone();
@@ -436,11 +445,19 @@ impl Core {
         }
         if pod.node.is_some() {
             self.settle(&uid);
+            if old.started != pod.started {
+                self.plan_end_anew(&uid);
+            }
             return;
         }
         let Some(member) = self.members.get(&uid) else { return };
         match member.stage {
-            Stage::Assigned | Stage::Ungating(_) if pod.deleting || old.shape != pod.shape => self.unassign(&uid),
+            Stage::Assigned | Stage::Ungating(_) if pod.deleting => {
+                self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id));
+            }
+            Stage::Assigned | Stage::Ungating(_) if old.shape != pod.shape => {
+                self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id));
+            }
             // Its labels or owner may have changed: it may be a part of something else now.
             Stage::Waiting if old.group != pod.group || old.owner != pod.owner => self.regroup(&uid),
             Stage::Waiting if old.shape != pod.shape || old.gates != pod.gates => self.queue_changed = true,
@@ -468,7 +485,7 @@ impl Core {
     pub(super) fn settle(&mut self, uid: &Uid) {
         if let Some(foreign) = self.foreign.get_mut(uid) {
             let (pod, claim) = (Arc::clone(&foreign.pod), foreign.claim.take());
-            let claim = self.reclaim(&pod, claim, pod_end(&pod));
+            let claim = self.reclaim(&pod, claim, self.pod_end(&pod));
             if let Some(foreign) = self.foreign.get_mut(uid) {
                 foreign.claim = claim;
             }
@@ -523,9 +540,31 @@ impl Core {
         }
     }
 
-    /// When a bound pod of ours ends, as far as is known.
-    fn member_end(&self, pod: &Pod, job: JobId) -> End {
-        End::of(self.lifetime(pod, job), self.now.seconds())
+    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start.
+    pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
+        let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
+        let planned = End::of(self.walltime(pod, job), started.seconds());
+        match (self.deadline(pod), planned) {
+            (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
+            (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
+            (None, planned) => planned,
+        }
+    }
+
+    /// Books a running pod with the end that is known of it now, if that is another one.
+    pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
+        let Some(member) = self.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
+        let end = self.member_end(&Arc::clone(&member.pod), member.job);
+        let Some(member) = self.members.get_mut(uid) else { return };
+        if let Some(claim) = member.claim.as_mut().filter(|claim| claim.end != end) {
+            self.ledger.set_end(&self.cluster, claim, end);
+        }
+    }
+
+    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
+    /// while that is not known. An end that has passed counts as near.
+    fn pod_end(&self, pod: &Pod) -> End {
+        End::of(pod.lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds())
     }
 
     fn list(&mut self, pod: &Arc<Pod>) {
@@ -554,6 +593,7 @@ impl Core {
             return;
         }
         let was_bound = member.stage == Stage::Bound;
+        let had_slot = matches!(member.stage, Stage::Assigned | Stage::Ungating(_));
         member.stage = Stage::Ended;
         let (claim, seat, id, pod) = (member.claim.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
         self.touched.insert(id);
@@ -574,6 +614,7 @@ impl Core {
             Cause::Failed | Cause::Refused => job.failed += 1,
             Cause::Deleted => {}
         }
+        job.last_end = job.last_end.max(pod.ended);
         if let Some(seat) = seat.and_then(|at| job.seats.get_mut(at)) {
             seat.occupant = None;
         }
@@ -581,7 +622,7 @@ impl Core {
         let successor = match cause {
             Cause::Succeeded | Cause::Failed => job.style == Style::Gang && controller.is_some(),
             // A gang that was never whole keeps what it has for the member's return.
-            Cause::Deleted => was_bound && !job.was_complete && job.writes_ahead() && controller.is_some(),
+            Cause::Deleted => was_bound && job.life != Lifecycle::Whole && job.writes_ahead() && controller.is_some(),
             Cause::Refused => false,
         };
         match claim {
@@ -592,6 +633,9 @@ impl Core {
                 self.wake(Timer::Job(id), until);
             }
             claim => self.drop_claim(claim),
+        }
+        if had_slot {
+            self.withdraw_if_unsent(id, &format!("pod {} is gone", pod.id));
         }
     }
 
@@ -662,10 +706,4 @@ impl Core {
         self.wake(Timer::Audit, self.now.plus_millis(super::AUDIT_MILLIS));
         self.queue_changed = true;
     }
-}
-
-/// When a pod of another scheduler ends, as far as is known. Its walltime counts from its creation: it can only be
-/// later, and an end that has passed counts as near.
-fn pod_end(pod: &Pod) -> End {
-    End::of(pod.lifetime, pod.created.seconds())
 }

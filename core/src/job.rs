@@ -61,13 +61,17 @@ pub(super) struct Job {
     pub queued_at: Option<Time>,
     pub started_at: Option<Time>,
     pub completed_at: Option<Time>,
-    /// The pods that start together have been given their slots.
-    pub started: bool,
-    /// How many of them these were; decides whether the placement is written ahead.
+    /// The latest end of a pod of it that the API server knows.
+    pub last_end: Option<Time>,
+    pub life: Lifecycle,
+    /// How many pods start together; decides whether the placement is written ahead.
     pub start_size: usize,
-    /// All that it wanted was bound at some time.
-    pub was_complete: bool,
-    pub finished: Option<End>,
+    /// After a placement had to be withdrawn: no other is looked for until then.
+    pub backoff_until: Time,
+    /// Placements withdrawn in a row.
+    pub withdrawals: u32,
+    /// Since its first Binding it should have become whole, and has not: why.
+    pub stalled: Option<Stalled>,
     /// How it ended, by its record as found after a restart.
     pub ended_as: Option<End>,
     /// Ranks and nodes of a job that is written ahead; a rank keeps its number.
@@ -76,6 +80,8 @@ pub(super) struct Job {
     pub version: u64,
     /// The newest version that the API server has acknowledged.
     pub acked: u64,
+    /// The epoch of the leader that placed it.
+    pub epoch: Option<i64>,
     /// A placement may stand in its FluxJob.
     pub on_record: bool,
     pub kept: Vec<Kept>,
@@ -93,6 +99,29 @@ pub(super) struct Job {
     pub position: Option<usize>,
     pub position_at: Time,
     pub record: Record,
+}
+
+/// Where a job is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lifecycle {
+    /// The pods that start together have no slots. Lone pods and elastic jobs are here until they end.
+    Waiting,
+    /// They have slots, and no Binding has left yet: the placement can still be withdrawn.
+    Placed,
+    /// The first Binding left at this time. From here on the gang is completed, elsewhere if need be.
+    Starting { since: Time },
+    /// All that it wanted was bound at some time.
+    Whole,
+    /// None of its pods is left, and nobody makes more.
+    Finished(End),
+}
+
+/// Why a gang that has begun does not become whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stalled {
+    /// The reason of its condition Degraded.
+    pub reason: &'static str,
+    pub message: String,
 }
 
 /// How a job ended.
@@ -208,7 +237,35 @@ impl Member {
     }
 }
 
+impl Lifecycle {
+    /// The pods that start together have been given slots: whoever comes now joins.
+    pub(super) fn is_placed(self) -> bool {
+        matches!(self, Lifecycle::Placed | Lifecycle::Starting { .. } | Lifecycle::Whole)
+    }
+
+    pub(super) fn end(self) -> Option<End> {
+        match self {
+            Lifecycle::Finished(end) => Some(end),
+            _ => None,
+        }
+    }
+}
+
 impl Job {
+    /// Nothing of it has a slot any more: it starts anew, all or none.
+    pub(super) fn forget_start(&mut self) {
+        self.life = Lifecycle::Waiting;
+        self.stalled = None;
+        if !self.seats.is_empty() {
+            self.seats.clear();
+            self.version += 1;
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.life.end().is_some()
+    }
+
     /// The placement is written before the first Binding: several pods start together. A placement that is on record is
     /// followed, or taken back first, even if only one pod is wanted by now.
     pub(super) fn writes_ahead(&self) -> bool {

@@ -178,6 +178,24 @@ impl Ledger {
         self.freed += 1;
     }
 
+    /// Books a claim with another end.
+    pub(super) fn set_end(&mut self, cluster: &Cluster, claim: &mut Claim, end: End) {
+        if !valid(cluster, claim) {
+            return;
+        }
+        let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
+        self.check("releasing a slot", released);
+        claim.gid = self.new_gid();
+        claim.end = end;
+        let charged = self.graph.charge(claim.gid, claim.rank, &claim.label, &claim.shape.requests, 1, end);
+        self.check("charging a node", charged);
+        // The room is the same, but what waits for it may start at another time.
+        self.freed += 1;
+        if matches!(end, End::Never) {
+            self.hardened += 1;
+        }
+    }
+
     /// Places everybody in the parties now, or nobody. The claims come per party and want, lowest rank first.
     ///
     /// Parties share nodes but are placed one after the other, those with the fewest nodes first, then once more in the

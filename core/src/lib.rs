@@ -80,7 +80,10 @@ pub struct Core {
     /// Whose graph it is.
     library: FunctionTable,
     epoch: i64,
+    /// The core's own time: it grows evenly, whatever happens to clocks.
     now: Time,
+    /// What is to be added to it for a time by the API server's clock, in microseconds.
+    clock_offset: i64,
     /// The first lists are complete.
     listed: bool,
     /// What they say has been taken up.
@@ -159,6 +162,8 @@ enum Timer {
     Pod(Uid),
     Parked(Uid),
     Suspect(NodeName),
+    /// The pause after a withdrawn placement is over.
+    Backoff(JobId),
     Stray(ObjectKey),
     Audit,
     /// There was more to decide than one step takes on.
@@ -184,6 +189,7 @@ impl Core {
             library,
             epoch,
             now: Time(0),
+            clock_offset: 0,
             listed: false,
             synced: false,
             cluster: Cluster::default(),
@@ -227,7 +233,7 @@ impl Core {
             Event::ControllerGone(uid) => self.controller_gone(&uid),
             Event::FluxJob(object) => self.flux_job(object),
             Event::FluxJobGone(object) => self.flux_job_gone(&object),
-            Event::ClockOffset(_) => {}
+            Event::ClockOffset(micros) => self.set_clock_offset(micros),
             Event::Synced => self.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome),
         }
@@ -267,11 +273,15 @@ impl Core {
     /// Numbers for metrics.
     pub fn gauges(&self) -> Gauges {
         let mut gauges = self.gauges.clone();
-        for (_, memo) in self.queue.iter() {
+        for (ask, memo) in self.queue.iter() {
+            let pods = match ask {
+                Ask::Start(id) => self.jobs.get(id).map_or(1, |job| job.start_size as u64),
+                Ask::Member(..) => 1,
+            };
             if memo.is_hopeless() {
-                gauges.pending_pods.unschedulable += 1;
+                gauges.pending_pods.unschedulable += pods;
             } else {
-                gauges.pending_pods.active += 1;
+                gauges.pending_pods.active += pods;
             }
         }
         let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -306,6 +316,29 @@ impl Core {
         }
     }
 
+    /// The present by the API server's clock: what is put on record and what is compared with its times.
+    fn wall_now(&self) -> Time {
+        Time(self.now.0.saturating_add(self.clock_offset))
+    }
+
+    /// A time by the API server's clock in the core's own time.
+    fn core_time(&self, wall: Time) -> Time {
+        Time(wall.0.saturating_sub(self.clock_offset))
+    }
+
+    /// The API server's clock has been compared with the core's time. Nothing that is under way changes by that, but for
+    /// the planned ends of what runs: they count from starts that are known by that clock.
+    fn set_clock_offset(&mut self, micros: i64) {
+        let moved = micros.saturating_sub(self.clock_offset);
+        self.clock_offset = micros;
+        if self.synced && moved != 0 {
+            let uids: Vec<Uid> = self.members.keys().cloned().collect();
+            for uid in uids {
+                self.plan_end_anew(&uid);
+            }
+        }
+    }
+
     fn wake(&mut self, timer: Timer, at: Time) {
         // The earliest wins: whoever needs a later one asks again when the earlier one fires.
         match self.timers.get_priority(&timer) {
@@ -337,10 +370,18 @@ impl Core {
                     }
                 }
                 Timer::Parked(uid) => self.unpark(&uid),
-                Timer::Suspect(node) => {
-                    self.suspects.remove(&node);
-                    self.queue_changed = true;
-                }
+                Timer::Suspect(node) => match self.suspects.get(&node) {
+                    // Its kubelet has refused another pod since.
+                    Some(until) if *until > self.now => {
+                        let until = *until;
+                        self.wake(Timer::Suspect(node), until);
+                    }
+                    _ => {
+                        self.suspects.remove(&node);
+                        self.queue_changed = true;
+                    }
+                },
+                Timer::Backoff(_) => self.queue_changed = true,
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),
                 Timer::Again => {}

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, names};
 
-use super::job::{Seating, Stage};
+use super::job::{Lifecycle, Seating, Stage};
 use super::ledger::{Claim, Party, Want};
 use super::report::Attempts;
 use super::{ActionKind, Core, EventKind, InFlight, Subject};
@@ -188,6 +188,9 @@ impl Core {
             }
             Ask::Start(id) => {
                 let job = self.jobs.get(id)?;
+                if job.backoff_until > self.now {
+                    return None;
+                }
                 let ready = self.live_members(job).into_iter().filter(|member| member.is_ready(names::GATE));
                 Some(ready.take(job.start_size).map(|member| Arc::clone(&member.pod.id.uid)).collect())
             }
@@ -355,7 +358,7 @@ impl Core {
             job.estimate = None;
             job.position = None;
             if matches!(ask, Ask::Start(_)) {
-                job.started = true;
+                job.life = Lifecycle::Placed;
             }
         }
         let mut assigned: BTreeMap<Uid, Claim> = BTreeMap::new();
@@ -426,6 +429,10 @@ impl Core {
             job.blocker = Some(blocker);
             job.estimate = estimate;
             job.unsatisfiable = unsatisfiable;
+            // One that has begun says what is in its way in another place too.
+            if job.stalled.is_some() {
+                self.touched.insert(id);
+            }
             self.dirty.insert(id);
         }
         if matches!(verdict, Verdict::Behind { .. }) {
@@ -577,7 +584,13 @@ impl Core {
             return;
         }
         job.said.insert(reason, text.clone());
+        let written = job.record.status.iter().flat_map(|status| &status.conditions);
+        let was_said = written.into_iter().any(|said| said.type_ == reason && said.message == text);
         self.dirty.insert(id);
+        if was_said {
+            // By an earlier process.
+            return;
+        }
         let reporter = Arc::clone(&job.reporter);
         let first = job.members.iter().find_map(|uid| self.members.get(uid)).map(|member| member.pod.id.clone());
         if let Some(pod) = first {

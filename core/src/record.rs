@@ -27,7 +27,7 @@ pub(super) struct Snapshot<'a> {
     pub lifetime: Lifetime,
     pub position: Option<usize>,
     pub estimate: Option<Time>,
-    pub epoch: i64,
+    /// By the API server's clock.
     pub now: Time,
 }
 
@@ -84,7 +84,10 @@ impl Snapshot<'_> {
                 name: Some(job.key.name.to_string()),
                 namespace: Some(job.key.namespace.to_string()),
                 labels: Some(labels(job.kind)),
-                annotations: Some(BTreeMap::from([(names::WORKLOAD_UID.to_owned(), job.workload_uid.to_string())])),
+                annotations: Some(BTreeMap::from([
+                    (names::WORKLOAD_UID.to_owned(), job.workload_uid.to_string()),
+                    (names::SCHEDULER_NAME.to_owned(), job.reporter.to_string()),
+                ])),
                 owner_references: (!job.owners.is_empty()).then(|| job.owners.clone()),
                 ..ObjectMeta::default()
             },
@@ -103,12 +106,10 @@ impl Snapshot<'_> {
             submit_status: Some(submit_status(self.state).to_owned()),
             state: Some(self.state),
             observed_generation: job.record.generation,
-            jobid: self
-                .live
-                .iter()
-                .find_map(|m| m.claim.as_ref())
-                .map(|claim| claim.gid.cast_signed())
-                .or_else(|| written?.jobid),
+            // A job keeps its number for life, though the graph's own differ after a restart.
+            jobid: written
+                .and_then(|written| written.jobid)
+                .or_else(|| self.live.iter().find_map(|m| Some(m.claim.as_ref()?.gid.cast_signed()))),
             queued_at: job.queued_at.map(micro_time),
             position: position.and_then(|at| i32::try_from(at).ok()),
             estimated_start_time: self.estimate.map(|at| coarse_estimate(at, self.now)).map(micro_time),
@@ -116,7 +117,7 @@ impl Snapshot<'_> {
             completion_time: job.completed_at.map(micro_time),
             nodes: self.node_list(),
             placement: self.placement(),
-            epoch: (!job.seats.is_empty()).then_some(self.epoch),
+            epoch: job.epoch.filter(|_| !job.seats.is_empty()),
             bound: i32::try_from(bound).unwrap_or(i32::MAX),
             total: i32::try_from(self.wanted).unwrap_or(i32::MAX),
             size: Some(format!("{bound}/{}", self.wanted)),
@@ -155,21 +156,22 @@ impl Snapshot<'_> {
             _ => ("False", blocker().reason, blocker().message),
         };
         out.push(self.condition("Scheduled", scheduled, written));
-        if job.started && job.writes_ahead() {
+        if !job.seats.is_empty() {
             let missing = self.wanted.saturating_sub(bound);
-            let degraded = if missing > 0 && self.state == JobState::Running {
+            let degraded = if let Some(stalled) = &job.stalled {
+                ("True", stalled.reason.to_owned(), stalled.message.clone())
+            } else if missing > 0 && self.state == JobState::Running {
                 ("True", "MemberLost".to_owned(), format!("{missing} of {} pods are missing", self.wanted))
             } else {
                 ("False", "Whole".to_owned(), String::new())
             };
             out.push(self.condition("Degraded", degraded, written));
         }
-        let finished = match job.finished {
-            Some(End::Completed) => ("True", "Completed".to_owned(), String::new()),
-            Some(End::Failed) => ("True", "Failed".to_owned(), format!("{} pods failed", job.failed)),
-            None => ("False", "Running".to_owned(), String::new()),
-        };
-        if job.finished.is_some() {
+        let finished = job.life.end().map(|end| match end {
+            End::Completed => ("True", "Completed".to_owned(), String::new()),
+            End::Failed => ("True", "Failed".to_owned(), format!("{} pods failed", job.failed)),
+        });
+        if let Some(finished) = finished {
             out.push(self.condition("Finished", finished, written));
         }
         for (reason, message) in &job.said {

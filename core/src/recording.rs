@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, JobState, names, placement};
 
 use super::grouping::Belonging;
-use super::job::{End, Identity, Job, Seat, Seating, Stage, Style};
+use super::job::{End, Identity, Job, Kept, Lifecycle, Seat, Seating, Stage, Style};
 use super::record::{self, Snapshot, time_of};
 use super::stored::{Edits, Stored};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
@@ -65,6 +65,14 @@ impl Core {
             }
             return;
         }
+        if job.is_finished() && self.is_past_keeping(job) {
+            // It ended so long ago that its record has been and gone.
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.record.stored = Stored::Deleted;
+            }
+            self.touched.insert(id);
+            return;
+        }
         let snapshot = self.snapshot(job);
         let object = Box::new(snapshot.object());
         let urgency = urgency(job);
@@ -81,7 +89,7 @@ impl Core {
         if job.members.is_empty() || self.owners_are_gone(job) {
             return false;
         }
-        if job.style == Style::Gang && !job.started && job.asks.is_empty() && self.now < settled_at(job) {
+        if job.style == Style::Gang && !job.life.is_placed() && job.asks.is_empty() && self.now < settled_at(job) {
             // Its pods are still appearing: the spec is written once, so it waits until they are there.
             return false;
         }
@@ -145,9 +153,8 @@ impl Core {
             priority: self.priority(job),
             lifetime,
             position: job.position.filter(|_| waits),
-            estimate: job.estimate.filter(|_| waits),
-            epoch: self.epoch,
-            now: self.now,
+            estimate: job.estimate.filter(|_| waits).map(|at| Time(at.0.saturating_add(self.clock_offset))),
+            now: self.wall_now(),
         }
     }
 
@@ -224,7 +231,7 @@ impl Core {
             _ => {}
         }
         let Some(job) = self.jobs.get(&id) else { return };
-        let (retry_at, finished) = (job.record.retry_at, job.finished.is_some());
+        let (retry_at, finished) = (job.record.retry_at, job.is_finished());
         if retry_at > now {
             self.wake(Timer::Job(id), retry_at);
         }
@@ -237,6 +244,9 @@ impl Core {
 
     pub(super) fn flux_job(&mut self, object: Arc<FluxJob>) {
         let Some(reference) = reference(&object) else { return };
+        if !self.serves(&object) {
+            return;
+        }
         let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
         let Some(id) = self.by_key.get(&reference.key).copied() else {
             if self.synced && old.is_none() {
@@ -263,7 +273,7 @@ impl Core {
             }
         }
         job.record.observe(&object);
-        let job_has_ended = job.finished.is_some();
+        let job_has_ended = job.is_finished();
         let edits = Edits::of(&object);
         if job.record.edits != edits {
             job.record.edits = edits;
@@ -274,6 +284,12 @@ impl Core {
             self.touched.insert(id);
         }
         self.dirty.insert(id);
+    }
+
+    /// False for the FluxJob of a Fluxqueue that serves other scheduler names.
+    fn serves(&self, object: &FluxJob) -> bool {
+        let name = object.metadata.annotations.as_ref().and_then(|all| all.get(names::SCHEDULER_NAME));
+        name.is_none_or(|name| self.settings.scheduler_names.iter().any(|ours| **ours == **name))
     }
 
     pub(super) fn flux_job_gone(&mut self, gone: &ObjectRef) {
@@ -288,7 +304,7 @@ impl Core {
 
     /// Somebody deleted the FluxJob. A job that waits goes to the end of the queue; one that runs is written again.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
-        let now = self.now;
+        let wall = self.wall_now();
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.record.uid() != Some(&gone.uid) {
             return;
@@ -296,15 +312,15 @@ impl Core {
         self.touched.insert(id);
         job.record.gone = Some(Arc::clone(&gone.uid));
         job.record.forget_object();
-        if job.finished.is_some() || matches!(job.record.stored, Stored::Deleting { .. }) {
+        if job.is_finished() || matches!(job.record.stored, Stored::Deleting { .. }) {
             job.record.stored = Stored::Deleted;
             return;
         }
         job.record.stored = Stored::Absent;
         job.record.edits = Edits::default();
         job.forget_acknowledgements();
-        if !job.asks.is_empty() && !job.started && job.started_at.is_none() {
-            job.queued_at = Some(now);
+        if !job.asks.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
+            job.queued_at = Some(wall);
         }
         self.queue_changed = true;
         self.dirty.insert(id);
@@ -312,12 +328,21 @@ impl Core {
 
     // --- the end ---
 
+    /// Until when the record of a job that has ended is kept.
+    fn kept_until(&self, job: &Job) -> Time {
+        let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
+        self.core_time(job.completed_at.unwrap_or(self.wall_now()).plus_millis(ttl.saturating_mul(1000)))
+    }
+
+    fn is_past_keeping(&self, job: &Job) -> bool {
+        self.now >= self.kept_until(job)
+    }
+
     /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with its last pod.
     pub(super) fn retire(&mut self, id: JobId) {
         self.dirty.insert(id);
         let Some(job) = self.jobs.get(&id) else { return };
-        let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
-        let due = job.completed_at.unwrap_or(self.now).plus_millis(ttl.saturating_mul(1000));
+        let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along.
         let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
         match &job.record.stored {
@@ -378,14 +403,19 @@ impl Core {
         };
         job.completed_at = status.completion_time.as_ref().map(time_of);
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
+        job.epoch = status.epoch;
     }
 
     /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the
     /// placement says, if that still fits.
     pub(super) fn restore_placements(&mut self) {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in &ids {
+            self.restore_placement(*id);
+        }
+        // Pods that wait come first: what nobody sits on is kept after that.
         for id in ids {
-            self.restore_placement(id);
+            self.retain_free_seats(id);
         }
     }
 
@@ -408,22 +438,27 @@ impl Core {
                 Vec::new()
             }
         };
+        let (now, wanted) = (self.now, self.wanted(job));
         let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if seats.is_empty() {
-            // Not written ahead: it has started if anything of it runs.
+            // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
+            let ran = job.record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
             if !bound.is_empty() {
-                job.started = true;
-                job.start_size = 1;
-                job.was_complete = true;
+                let whole = ran || bound.len() >= wanted;
+                job.life = if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };
+                job.start_size = if whole { 1 } else { wanted };
             }
             return;
         }
-        job.started = true;
         job.on_record = true;
         job.start_size = seats.len().max(2);
-        job.was_complete =
-            bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
+        let whole = bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
+        job.life = match bound.len() {
+            _ if whole => Lifecycle::Whole,
+            0 => Lifecycle::Placed,
+            _ => Lifecycle::Starting { since: now },
+        };
         job.version = 1;
         job.acked = 1;
         for (role, node) in seats {
@@ -433,6 +468,38 @@ impl Core {
             self.seat_bound(id, &uid, &node, index);
         }
         self.reseat_waiting(id);
+        // Whole or not at all also holds for a placement that an earlier leader wrote and began with nothing of.
+        let Some(job) = self.jobs.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
+        if empty > 0 {
+            let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
+            self.withdraw_if_unsent(id, &why);
+        }
+    }
+
+    /// A slot without a pod waits for the pod that the controller makes next, as it did before the restart.
+    fn retain_free_seats(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.life.is_placed()) else { return };
+        let Identity::Controller(uid) = &job.identity else { return };
+        let Some(made_by) = self.controllers.get(uid).filter(|made_by| made_by.kind == OwnerKind::Job) else { return };
+        let controller = Arc::clone(&made_by.id.uid);
+        let missing = self.wanted(job).saturating_sub(self.live_members(job).len());
+        let free = job.seats.iter().enumerate().filter(|(_, seat)| seat.occupant.is_none()).take(missing);
+        let seats: Vec<(usize, NodeName)> = free.map(|(at, seat)| (at, Arc::clone(&seat.node))).collect();
+        let Some(pod) = job.members.iter().find_map(|uid| self.members.get(uid)).map(|m| Arc::clone(&m.pod)) else {
+            return;
+        };
+        let lifetime = self.lifetime(&pod, id);
+        let until = self.now.plus_millis(i64::try_from(self.settings.slot_keep_secs).unwrap_or(i64::MAX / 1000) * 1000);
+        for (at, node) in seats {
+            let Some(rank) = self.cluster.rank(&node) else { continue };
+            let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) else { continue };
+            let slot = Kept { claim, seat: Some(at), controller: Some(Arc::clone(&controller)), until };
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.kept.push(slot);
+            }
+            self.wake(Timer::Job(id), until);
+        }
     }
 
     pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
@@ -501,7 +568,7 @@ impl Core {
         let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
         let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
         let due = match ended {
-            Some(at) if owned => at.plus_millis(ttl.saturating_mul(1000)),
+            Some(at) if owned => self.core_time(at.plus_millis(ttl.saturating_mul(1000))),
             None if owned => return self.adopt_memberless(key),
             // The watch may show a FluxJob a little earlier than its pods.
             _ => self.now.plus_millis(UNSEEN_MILLIS),

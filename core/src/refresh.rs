@@ -8,10 +8,18 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadType, names};
 
 use super::grouping::{self, StartSize};
-use super::job::{End, Identity, Job, Member, Seating, Stage, Style};
+use super::job::{End, Identity, Job, Lifecycle, Member, Seating, Stage, Stalled, Style};
 use super::{Core, Timer};
+use crate::fluxion::Rank;
 use crate::queue::{Ask, JobId, Place};
-use fluxqueue_workload::{Lifetime, OwnerKind, Pod, Time, Uid};
+use fluxqueue_workload::{Lifetime, ObjectKey, OwnerKind, Pod, Resources, Time, Uid};
+
+/// The reason of Degraded of two gangs that have begun and wait for each other.
+const MUTUAL_WAIT: &str = "MutualWait";
+
+/// The pause after a placement was withdrawn, doubled each time.
+const WITHDRAWN_MILLIS_MIN: i64 = 1_000;
+const WITHDRAWN_MILLIS_MAX: i64 = 30_000;
 
 impl Core {
     pub(super) fn refresh_touched(&mut self) {
@@ -22,7 +30,7 @@ impl Core {
 
     fn refresh(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        if job.finished.is_some() {
+        if job.is_finished() {
             self.retire(id);
             return;
         }
@@ -34,6 +42,7 @@ impl Core {
         let wanted = self.wanted_asks(id);
         self.set_asks(id, wanted);
         self.notice_completeness(id);
+        self.notice_stall(id);
         self.notice_end(id);
         self.tell_refused(id);
         self.dirty.insert(id);
@@ -90,13 +99,13 @@ impl Core {
         }
         if let Some((reason, message)) = refusal(&live)
             && (job.style != Style::Elastic || ready.is_empty())
-            && !job.started
+            && !job.life.is_placed()
         {
             self.block(id, reason, message);
             return Vec::new();
         }
         match job.style {
-            Style::Gang if !job.started => self.wanted_start(id, ready),
+            Style::Gang if !job.life.is_placed() => self.wanted_start(id, ready),
             Style::Gang => self.wanted_joiners(id, ready),
             Style::Lone | Style::Elastic => self.wanted_singles(id, &ready),
         }
@@ -129,6 +138,7 @@ impl Core {
         if let Some(text) = contradiction {
             self.say_once(id, "SizeContradiction", text);
         }
+        let now = self.wall_now();
         let Some(job) = self.jobs.get_mut(&id) else { return Vec::new() };
         // Another size is another question.
         self.queue_changed |= job.start_size != size;
@@ -143,7 +153,7 @@ impl Core {
             self.block(id, reason, text);
             return Vec::new();
         }
-        let at = *job.queued_at.get_or_insert(self.now);
+        let at = *job.queued_at.get_or_insert(now);
         if job.blocker.as_ref().is_some_and(|blocker| matches!(&*blocker.reason, "Incomplete" | "Gated" | "Held")) {
             job.blocker = None;
         }
@@ -152,13 +162,13 @@ impl Core {
 
     /// Pods of a gang that runs: they take kept slots at once, or queue at the job's place.
     fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(Ask, Time, u32)> {
-        let mut asks = Vec::new();
+        let (mut asks, now) = (Vec::new(), self.wall_now());
         for (index, uid) in ready.into_iter().enumerate() {
             if self.take_kept(id, &uid) {
                 continue;
             }
             let Some(job) = self.jobs.get_mut(&id) else { return asks };
-            let at = *job.queued_at.get_or_insert(self.now);
+            let at = *job.queued_at.get_or_insert(now);
             asks.push((Ask::Member(id, uid), at, u32::try_from(index).unwrap_or(u32::MAX)));
         }
         asks
@@ -172,12 +182,12 @@ impl Core {
         let queued_at = match (job.queued_at, lone) {
             (Some(at), true) => Some(at),
             // A pod that waited behind a gate first could be placed only now.
-            (None, true) if !ready.is_empty() => Some(self.now),
+            (None, true) if !ready.is_empty() => Some(self.wall_now()),
             _ => first,
         };
         for (index, uid) in ready.iter().enumerate() {
             let Some(member) = self.members.get(uid) else { continue };
-            let at = if lone { queued_at.unwrap_or(self.now) } else { member.pod.created };
+            let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
             asks.push((Ask::Member(id, Arc::clone(uid)), at, u32::try_from(index).unwrap_or(u32::MAX)));
         }
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -237,9 +247,21 @@ impl Core {
         job.record.edits.priority.or_else(own).unwrap_or(0)
     }
 
-    /// How long a pod of the job takes its resources: what its FluxJob says if a person changed that, the object that
-    /// made it, the pod itself, the default of the queue.
+    /// How long a pod of the job would take its resources if it started now.
     pub(super) fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        let left = self
+            .deadline(pod)
+            .map(|at| u64::try_from(at.seconds().saturating_sub(self.now.seconds())).unwrap_or(0).max(1));
+        match (left, self.walltime(pod, job)) {
+            (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
+            (Some(left), _) => Lifetime::Seconds(left),
+            (None, own) => own,
+        }
+    }
+
+    /// How long a pod of the job takes its resources from its start: what its FluxJob says if a person changed that, the
+    /// object that made it, the pod itself, the default of the queue.
+    pub(super) fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
         let Some(job) = self.jobs.get(&job) else { return pod.lifetime };
         if let Some(seconds) =
             job.record.edits.duration.and_then(|seconds| u64::try_from(seconds).ok()).filter(|s| *s > 0)
@@ -248,18 +270,20 @@ impl Core {
         }
         let made_by = pod.owner.as_ref().and_then(|owner| self.controllers.get(&owner.uid));
         let annotated = made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
-        let deadline = made_by
-            .and_then(|made_by| made_by.deadline)
-            .map(|at| u64::try_from(at.seconds().saturating_sub(self.now.seconds())).unwrap_or(0).max(1));
-        match (annotated, deadline, pod.lifetime) {
-            (Some(lifetime), ..) => lifetime,
-            (None, Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
-            (None, Some(left), _) => Lifetime::Seconds(left),
-            (None, None, Lifetime::Eventually) => {
+        match (annotated, pod.lifetime) {
+            (Some(lifetime), _) => lifetime,
+            (None, Lifetime::Eventually) => {
                 self.settings.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds)
             }
-            (None, None, own) => own,
+            (None, own) => own,
         }
+    }
+
+    /// When the object that made the pod ends it whatever it does, in the core's time; unless somebody said how long it runs.
+    pub(super) fn deadline(&self, pod: &Pod) -> Option<Time> {
+        let made_by = pod.owner.as_ref().and_then(|owner| self.controllers.get(&owner.uid))?;
+        let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
+        made_by.deadline.filter(|_| !annotated).map(|at| self.core_time(at))
     }
 
     // --- what is kept ---
@@ -346,10 +370,14 @@ impl Core {
             Seating::At(at) => (at, 0),
             Seating::Free { role } => (job.free_seat(role, index), role),
         };
+        let before = job.version;
         if at == job.seats.len() {
             job.add_seat(role, node);
         } else {
             job.move_seat(at, &node);
+        }
+        if job.version != before {
+            job.epoch = Some(self.epoch);
         }
         job.seats[at].occupant = Some(Arc::clone(uid));
         if let Some(member) = self.members.get_mut(uid) {
@@ -390,15 +418,22 @@ impl Core {
     fn seat_strangers(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id).filter(|job| job.style == Style::Gang) else { return };
         let bound = self.live_members(job).into_iter().filter(|member| member.is_bound());
-        let strangers = bound.filter(|member| !job.started || (job.writes_ahead() && member.seat.is_none()));
+        let strangers = bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
         let strangers: Vec<_> = strangers
             .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
             .collect();
         if strangers.is_empty() {
             return;
         }
+        let now = self.now;
+        let wanted = self.jobs.get(&id).map_or(0, |job| self.wanted(job));
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.started = true;
+        if !job.life.is_placed() {
+            // Nobody has counted yet how many start together.
+            job.start_size = job.start_size.max(wanted);
+            job.life = Lifecycle::Starting { since: now };
+        }
+        job.epoch = Some(self.epoch);
         if job.writes_ahead() {
             for (uid, node, index) in strangers {
                 self.seat_bound(id, &uid, &node, index);
@@ -409,7 +444,7 @@ impl Core {
     /// A gang of which nothing is left starts anew, all or none.
     fn forget_empty_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        if job.style != Style::Gang || !job.started || !job.kept.is_empty() {
+        if job.style != Style::Gang || !job.life.is_placed() || !job.kept.is_empty() {
             return;
         }
         let live = self.live_members(job);
@@ -417,13 +452,43 @@ impl Core {
             return;
         }
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.started = false;
-            job.was_complete = false;
-            if !job.seats.is_empty() {
-                job.seats.clear();
-                job.version += 1;
-            }
+            job.forget_start();
         }
+    }
+
+    /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose theirs.
+    pub(super) fn lose_slot(&mut self, uid: &Uid, why: &str) {
+        let Some(member) = self.members.get(uid) else { return };
+        let id = member.job;
+        if self.jobs.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
+            self.withdraw_if_unsent(id, why);
+        } else {
+            self.unassign(uid);
+        }
+    }
+
+    /// A gang of which no Binding has left gives all its slots back and waits at its place in the queue again, after a
+    /// pause: whole or not at all.
+    pub(super) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        let assigned =
+            self.live_members(job).into_iter().filter(|m| matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
+        let assigned: Vec<Uid> = assigned.map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        for uid in assigned {
+            self.unassign(&uid);
+        }
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.forget_start();
+        let pause = WITHDRAWN_MILLIS_MIN.saturating_mul(1 << job.withdrawals.min(16)).min(WITHDRAWN_MILLIS_MAX);
+        job.withdrawals += 1;
+        job.backoff_until = now.plus_millis(pause);
+        tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
+        let text = format!("the placement was withdrawn before the first Binding: {why}");
+        self.block(id, "PlacementWithdrawn", text);
+        self.wake(Timer::Backoff(id), now.plus_millis(pause));
+        self.touched.insert(id);
+        self.gauges.placements_withdrawn += 1;
     }
 
     // --- state ---
@@ -432,14 +497,86 @@ impl Core {
         let Some(job) = self.jobs.get(&id) else { return };
         let bound = self.live_members(job).iter().filter(|member| member.is_bound()).count();
         let whole = bound >= job.start_size && bound > 0;
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.was_complete |= whole;
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.style == Style::Gang) else { return };
+        job.life = match job.life {
+            Lifecycle::Placed | Lifecycle::Starting { .. } if whole => Lifecycle::Whole,
+            // Somebody else bound one of them.
+            Lifecycle::Placed if bound > 0 => Lifecycle::Starting { since: now },
+            life => life,
+        };
+        if job.life == Lifecycle::Whole {
+            job.stalled = None;
+            job.withdrawals = 0;
         }
+    }
+
+    /// A gang that has begun and does not become whole in time says so, with what is in its way.
+    fn notice_stall(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Lifecycle::Starting { since } = job.life else { return };
+        let due =
+            since.plus_millis(i64::try_from(self.settings.gang_start_timeout_secs).unwrap_or(i64::MAX / 1000) * 1000);
+        if self.now < due {
+            self.wake(Timer::Job(id), due);
+            return;
+        }
+        let live = self.live_members(job);
+        let bound = live.iter().filter(|member| member.is_bound()).count();
+        let size = job.start_size;
+        let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.message)).unwrap_or_default();
+        let stalled = match self.waits_for_each_other(id) {
+            Some((other, key)) => {
+                if self.jobs.get(&other).is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != MUTUAL_WAIT))
+                {
+                    self.wake(Timer::Job(other), self.now);
+                }
+                Stalled {
+                    reason: MUTUAL_WAIT,
+                    message: format!(
+                        "{bound} of {size} pods are bound; the others need nodes that {key} holds, whose missing pods need \
+                         nodes that this job holds: one of the two has to be deleted",
+                    ),
+                }
+            }
+            None => {
+                Stalled { reason: "StartTimeout", message: format!("{bound} of {size} pods are bound{in_the_way}") }
+            }
+        };
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.stalled = Some(stalled);
+        }
+    }
+
+    /// Another gang that has begun and is not whole, if each of the two would have room for a missing pod on a node that the
+    /// other holds a part of.
+    fn waits_for_each_other(&mut self, id: JobId) -> Option<(JobId, ObjectKey)> {
+        let begun = |job: &&Job| matches!(job.life, Lifecycle::Starting { .. }) && job.id != id && !job.asks.is_empty();
+        let others: Vec<JobId> = self.jobs.values().filter(begun).map(|job| job.id).collect();
+        others
+            .into_iter()
+            .find(|other| self.is_in_the_way_of(*other, id) && self.is_in_the_way_of(id, *other))
+            .and_then(|other| Some((other, self.jobs.get(&other)?.key.clone())))
+    }
+
+    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there.
+    fn is_in_the_way_of(&mut self, holder: JobId, waiting: JobId) -> bool {
+        let (Some(holder), Some(waiting)) = (self.jobs.get(&holder), self.jobs.get(&waiting)) else { return false };
+        let mut held: BTreeMap<Rank, Resources> = BTreeMap::new();
+        for claim in self.live_members(holder).into_iter().filter_map(|member| member.claim.as_ref()) {
+            held.entry(claim.rank).or_default().add(&claim.shape.requests);
+        }
+        let missing = self.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
+        let Some(pod) = missing.map(|member| Arc::clone(&member.pod)) else { return false };
+        held.into_iter().any(|(rank, freed)| {
+            self.cluster.class(&pod.shape.constraints).now.contains(rank)
+                && self.cluster.would_hold(rank, &pod.shape.requests, &freed)
+        })
     }
 
     /// How many pods the job wants to run now.
     pub(super) fn wanted(&self, job: &Job) -> usize {
-        if job.finished.is_some() {
+        if job.is_finished() {
             return job.start_size;
         }
         match &job.identity {
@@ -452,7 +589,7 @@ impl Core {
             },
             Identity::Group(_) => {
                 let live = self.live_members(job).len();
-                if job.started { live.max(job.kept.len() + live) } else { live.max(job.start_size) }
+                if job.life.is_placed() { live.max(job.kept.len() + live) } else { live.max(job.start_size) }
             }
         }
     }
@@ -474,19 +611,17 @@ impl Core {
             self.drop_claim(Some(slot.claim));
         }
         self.set_asks(id, Vec::new());
+        let wall = self.wall_now();
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.finished = Some(if failed { End::Failed } else { End::Completed });
+            job.life = Lifecycle::Finished(if failed { End::Failed } else { End::Completed });
             // A restart does not change when it ended, nor how long its record is kept.
-            job.completed_at.get_or_insert(self.now);
+            job.completed_at = job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
             job.blocker = None;
-            let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
-            let until = self.now.plus_millis(ttl.saturating_mul(1000));
             // Pods of the same group that come later are a new job.
             let identity = job.identity.clone();
             if matches!(identity, Identity::Group(_)) {
                 self.by_identity.remove(&identity);
             }
-            self.wake(Timer::Job(id), until);
         }
         self.retire(id);
     }
@@ -508,7 +643,7 @@ impl Core {
 
     /// Where the job is in its life.
     pub(super) fn state(&self, job: &Job) -> JobState {
-        match job.finished {
+        match job.life.end() {
             Some(End::Completed) => return JobState::Completed,
             Some(End::Failed) => return JobState::Failed,
             None => {}
@@ -529,7 +664,7 @@ impl Core {
                 "Unsatisfiable" => JobState::Unsatisfiable,
                 _ => JobState::Pending,
             },
-            (_, true) if !job.was_complete && job.style == Style::Gang => JobState::Starting,
+            _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => JobState::Starting,
             _ => JobState::Running,
         }
     }

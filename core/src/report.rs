@@ -27,6 +27,8 @@ pub struct Gauges {
     pub kubelet_refusals: u64,
     /// Pods that another scheduler bound, or that ended up elsewhere than we meant.
     pub bound_elsewhere: u64,
+    /// Placements of gangs that were withdrawn before their first Binding.
+    pub placements_withdrawn: u64,
     /// Slots that were kept for a successor and passed on to it.
     pub slots_passed_on: u64,
     /// Calls into the resource graph that failed: each is a defect.

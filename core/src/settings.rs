@@ -17,6 +17,8 @@ pub struct CoreSettings {
     pub ttl_after_finished_secs: u64,
     /// How long the slot of a pod that ended is kept for its successor.
     pub slot_keep_secs: u64,
+    /// How long a gang may take from its first Binding until all are bound before it says that it is Degraded.
+    pub gang_start_timeout_secs: u64,
     /// How long a group whose pods stop appearing may stay incomplete before that is said.
     pub group_grace_secs: u64,
 }

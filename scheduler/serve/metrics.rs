@@ -176,6 +176,11 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ("pods_bound", "Pods bound by this process", core.pods_bound),
         ("kubelet_refusals", "Placed pods that a kubelet refused or evicted", core.kubelet_refusals),
         ("bound_elsewhere", "Pods that ended up on another node than was meant", core.bound_elsewhere),
+        (
+            "placements_withdrawn",
+            "Placements of gangs that were withdrawn before their first Binding",
+            core.placements_withdrawn,
+        ),
         ("slots_passed_on", "Slots that a successor pod took over", core.slots_passed_on),
         ("graph_errors", "Failed calls into the resource graph", core.graph_errors),
         ("audit_differences", "Differences that the audit found", core.audit_differences),

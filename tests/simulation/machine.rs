@@ -47,6 +47,7 @@ fn core_on(library: FunctionTable, epoch: i64) -> Box<dyn Machine> {
         ttl_after_finished_secs: 3600,
         slot_keep_secs: SLOT_KEEP_SECONDS,
         group_grace_secs: 3,
+        gang_start_timeout_secs: 60,
     };
     Box::new(Core::new(settings, library, epoch).expect("the built-in library is always there"))
 }

@@ -55,7 +55,13 @@ const ALL: [(Sabotage, &[&str]); 15] = [
     (Sabotage::IgnoreHolds, &["a held job is not started"]),
     (Sabotage::IgnoreWhatIsUnsupported, &["what cannot be honoured is refused"]),
     (Sabotage::ForgetToFree, &["who could start at the head of the queue starts", "finished jobs say how they ended"]),
-    (Sabotage::ForgetPlacements, &["a gang is bound by its acknowledged placement"]),
+    (
+        Sabotage::ForgetPlacements,
+        &[
+            "a gang is bound by its acknowledged placement",
+            "a half-bound gang is finished where its placement says",
+        ],
+    ),
     (Sabotage::ForgetAnswers, &["who could start at the head of the queue starts"]),
     (Sabotage::KeepRecords, &["nothing is left of what was deleted"]),
     (Sabotage::WriteTwice, &["one write per object is under way"]),

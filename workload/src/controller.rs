@@ -17,6 +17,8 @@ impl Controller {
 
         let parallelism = count(spec.and_then(|spec| spec.parallelism), 1);
         let completions = spec.and_then(|spec| spec.completions).map(|completions| count(Some(completions), 0));
+        // An index that has failed for good (backoffLimitPerIndex) needs no success any more.
+        let given_up = count_indexes(status.failed_indexes.as_deref().unwrap_or_default());
         let succeeded = count(status.succeeded, 0);
         let finished = has("Complete") || has("Failed");
         // From these conditions on the Job makes no pods, though it is finished only when the last one has ended.
@@ -26,10 +28,7 @@ impl Controller {
             0
         } else {
             match completions {
-                Some(completions) => {
-                    let given_up = count_indexes(status.failed_indexes.as_deref().unwrap_or_default());
-                    parallelism.min(completions.saturating_sub(succeeded).saturating_sub(given_up))
-                }
+                Some(completions) => parallelism.min(completions.saturating_sub(given_up).saturating_sub(succeeded)),
                 // A work queue: after the first success no pod is made any more, those that run go on.
                 None if succeeded > 0 => parallelism.min(count(status.active, 0)),
                 None => parallelism,
@@ -44,7 +43,7 @@ impl Controller {
             wants,
             can_start_together: completions.map_or(parallelism, |completions| parallelism.min(completions)),
             succeeded,
-            completions,
+            completions: completions.map(|completions| completions.saturating_sub(given_up)),
             parallelism,
             finished,
             failed: has("Failed") || has("FailureTarget"),

@@ -83,6 +83,10 @@ pub struct Pod {
     pub priority: i32,
     /// `metadata.creationTimestamp`.
     pub created: Time,
+    /// When it began to take its node: `status.startTime`, or when it was bound. `None` while that is not known.
+    pub started: Option<Time>,
+    /// When the last of its containers ended, of a pod that has ended.
+    pub ended: Option<Time>,
     /// `metadata.labels`, sorted by key: what the anti-affinity of pods already there is matched against. They are not
     /// part of the shape, since pods of one template differ in them (a Job's completion index, say).
     pub labels: metadata::Labels,

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod as KubePod, PodCondition, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod as KubePod, PodCondition, PodSpec, PodStatus};
 
 use super::metadata::{self, InvalidObject};
 use super::shape::ShapeInterner;
 use super::walltime;
-use super::{Lifetime, Phase, Pod, ScheduledCondition, Shape, Unsupported, constraints, group, requests, unsupported};
+use super::{
+    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, group, requests, unsupported,
+};
 
 /// The name that the API server gives pods without one.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -78,6 +80,8 @@ impl Pod {
             completion_index: completion_index(pod),
             priority: spec.priority.unwrap_or(0),
             created: metadata::time(meta.creation_timestamp.as_ref()),
+            started: started(status),
+            ended: ended(status),
             labels: metadata::sorted(meta.labels.as_ref()).collect(),
             shape: interner.intern(Shape { requests: requests.total, constraints }),
             lifetime,
@@ -96,6 +100,22 @@ fn phase(status: &PodStatus) -> Phase {
         Some("Failed") => refusal(status).map_or(Phase::Failed, |reason| Phase::Refused { reason }),
         _ => Phase::Pending,
     }
+}
+
+/// The kubelet says when it took the pod up; until then the Binding's time counts.
+fn started(status: &PodStatus) -> Option<Time> {
+    let bound = || condition(status, "PodScheduled").filter(|condition| condition.status == "True");
+    let at = status.start_time.as_ref().or_else(|| bound()?.last_transition_time.as_ref())?;
+    Some(metadata::time(Some(at)))
+}
+
+fn ended(status: &PodStatus) -> Option<Time> {
+    if !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return None;
+    }
+    let containers = [&status.container_statuses, &status.init_container_statuses].into_iter().flatten().flatten();
+    let at = |status: &ContainerStatus| status.state.as_ref()?.terminated.as_ref()?.finished_at.clone();
+    containers.filter_map(at).map(|at| metadata::time(Some(&at))).max()
 }
 
 /// Why a failed pod was refused or evicted. A disruption counts whatever reason the kubelet found last (KEP-3329).

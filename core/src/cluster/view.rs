@@ -254,6 +254,16 @@ impl Cluster {
         })
     }
 
+    /// The node would have room for these requests if what is `freed` were given back.
+    pub fn would_hold(&self, rank: Rank, requests: &Resources, freed: &Resources) -> bool {
+        self.entry(rank).is_some_and(|entry| {
+            requests.iter().all(|(name, amount)| {
+                let used = entry.used.get(name).saturating_sub(freed.get(name));
+                used.saturating_add(amount) <= entry.node.allocatable.get(name)
+            })
+        })
+    }
+
     /// The pod's host ports are taken on the node exactly once (by itself, as it is counted already).
     pub fn ports_are_its_own(&self, rank: Rank, shape: &Shape) -> bool {
         let Some(taken) = self.ports.get(&rank) else { return shape.constraints.host_ports.is_empty() };

@@ -13,14 +13,16 @@ use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePoli
 use crate::cluster::Node;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape, Time,
-    Unsupported,
+    Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources,
+    ScheduledCondition, Shape, Time, Unsupported,
 };
 
 mod endings;
 mod library;
 mod mishaps;
+mod restarts;
 mod starting;
+mod whole;
 
 /// A core, the time, and what an API server would hold.
 struct World {
@@ -33,6 +35,8 @@ struct World {
     bindings: Vec<(String, String)>,
     /// Every reason of an Event.
     notes: Vec<String>,
+    /// The condition PodScheduled that was last written, by pod.
+    conditions: BTreeMap<String, ScheduledCondition>,
 }
 
 fn settings() -> CoreSettings {
@@ -43,6 +47,7 @@ fn settings() -> CoreSettings {
         ttl_after_finished_secs: 60,
         slot_keep_secs: 15,
         group_grace_secs: 3,
+        gang_start_timeout_secs: 60,
     }
 }
 
@@ -64,6 +69,8 @@ fn pod(name: &str, cores: u64) -> Pod {
     let requests: Resources = [("cpu", cores * 1000), ("pods", 1)].into_iter().collect();
     Pod {
         resource_version: None,
+        started: None,
+        ended: None,
         id: ObjectRef { key: ObjectKey::new("ns", name), uid: Arc::from(format!("uid-{name}")) },
         scheduler: Arc::from("fluxqueue"),
         node: None,
@@ -132,6 +139,7 @@ impl World {
             uids: 0,
             bindings: Vec::new(),
             notes: Vec::new(),
+            conditions: BTreeMap::new(),
         };
         for (name, cores) in nodes {
             world.tell(Event::Node(node(name, *cores)));
@@ -235,7 +243,11 @@ impl World {
                 self.change(&pod.key.name, |pod| pod.gates.retain(|held| *held != gate));
                 Outcome::Write(WriteOutcome::Written(None))
             }
-            ActionKind::SetPodScheduled { .. } => Outcome::Write(WriteOutcome::Written(None)),
+            ActionKind::SetPodScheduled { pod, reason, message, .. } => {
+                let said = ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
+                self.conditions.insert(pod.key.name.to_string(), said);
+                Outcome::Write(WriteOutcome::Written(None))
+            }
             ActionKind::Note(note) => {
                 self.notes.push(note.reason.to_owned());
                 return;

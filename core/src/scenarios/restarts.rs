@@ -1,0 +1,169 @@
+//! A restart on a quiet cluster changes nothing.
+
+use super::*;
+
+/// What a new process writes, told everything there is.
+fn writes_after_restart(world: &mut World, nodes: &[(&str, u64)], controllers: &[Controller]) -> Vec<String> {
+    world.restart();
+    world.list(nodes, controllers);
+    let mut writes = Vec::new();
+    for _ in 0..50 {
+        let actions = world.step();
+        writes.extend(actions.iter().map(|action| format!("{:?}", action.kind)));
+        for action in actions {
+            world.carry_out(action);
+        }
+        world.now = world.now.plus_millis(100);
+    }
+    writes
+}
+
+#[test]
+fn a_quiet_cluster_is_not_written_to() {
+    let nodes = [("a", 4), ("b", 4)];
+    let mut world = World::new(&nodes);
+    let gang = job("gang", 2, 2);
+    world.tell(Event::Controller(Arc::new(gang.clone())));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 3), "gang"));
+    }
+    let mut lone = pod("lone", 1);
+    lone.soft_ignored = vec!["spec.affinity.podAffinity"];
+    world.submit(lone);
+    world.submit(pod("waits", 3));
+    world.submit(pod("never", 9));
+    world.settle();
+    for name in ["p0", "p1", "lone"] {
+        let started = Some(world.now);
+        world.change(name, |pod| {
+            pod.started = started;
+            pod.phase = Phase::Running;
+        });
+    }
+    for _ in 0..60 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(world.bound(), 3);
+    for name in ["waits", "never"] {
+        // What was written into their conditions.
+        let said = world.conditions.get(name).cloned();
+        world.change(name, |pod| pod.scheduled_condition = said);
+    }
+    world.settle();
+    let before = world.records.clone();
+    let writes = writes_after_restart(&mut world, &nodes, &[gang]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(world.records, before);
+    assert_eq!(world.record("gang").status.as_ref().and_then(|status| status.epoch), Some(1));
+}
+
+#[test]
+fn a_planned_end_counts_from_the_pods_own_start() {
+    let mut world = World::new(&[("a", 4)]);
+    let mut runs = pod("runs", 4);
+    runs.lifetime = Lifetime::Seconds(100);
+    world.submit(runs);
+    world.settle();
+    let started = world.now;
+    world.change("runs", |pod| pod.started = Some(started));
+    world.pass_seconds(60);
+    world.restart();
+    world.list(&[("a", 4)], &[]);
+    world.submit(pod("waits", 4));
+    world.settle();
+    let estimate = world.record("waits").status.as_ref().and_then(|status| status.estimated_start_time.clone());
+    let estimate = crate::record::time_of(&estimate.expect("it has one"));
+    // To the minute, rounded up.
+    assert_eq!(estimate.seconds(), (started.seconds() + 100 + 59) / 60 * 60);
+}
+
+#[test]
+fn a_clock_that_jumps_moves_planned_ends_only() {
+    let mut world = World::new(&[("a", 4)]);
+    let mut runs = pod("runs", 4);
+    runs.lifetime = Lifetime::Seconds(7200);
+    world.submit(runs);
+    world.settle();
+    let started = world.now;
+    world.change("runs", |pod| pod.started = Some(started));
+    world.submit(pod("waits", 4));
+    world.settle();
+    // The API server's clock is an hour ahead from now on: so much less of the walltime is left.
+    world.tell(Event::ClockOffset(3_600_000_000));
+    world.pass_seconds(2);
+    world.settle();
+    let status = world.record("waits").status.clone().expect("a status");
+    let estimate = crate::record::time_of(&status.estimated_start_time.expect("it has one"));
+    // On record by that clock.
+    let planned = started.seconds() + 7200;
+    assert!((planned..planned + 600).contains(&estimate.seconds()), "{} {planned}", estimate.seconds());
+    assert!(world.core.next_wake().is_some_and(|wake| wake.seconds() < world.now.seconds() + 60), "timers go on");
+    // Back again: nothing is undone.
+    world.tell(Event::ClockOffset(0));
+    world.pass_seconds(2);
+    world.settle();
+    assert_eq!((world.node_of("runs"), world.node_of("waits")), (Some("a"), None));
+}
+
+#[test]
+fn what_ended_so_long_ago_that_its_record_is_gone_gets_no_other() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("ran", 1));
+    world.settle();
+    let ended = world.now;
+    world.change("ran", |pod| {
+        pod.phase = Phase::Succeeded;
+        pod.ended = Some(ended);
+    });
+    world.settle();
+    world.pass_seconds(61);
+    world.settle();
+    assert!(world.records.is_empty(), "its time is over");
+    let writes = writes_after_restart(&mut world, &[("a", 4)], &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn a_retained_slot_is_retained_by_the_next_process() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = World::new(&nodes);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 4))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 2), "j"));
+    }
+    world.settle();
+    world.change("p0", |pod| pod.phase = Phase::Succeeded);
+    world.submit(pod("behind", 2));
+    world.settle();
+    assert_eq!(world.node_of("behind"), None, "the slot is kept for the next pod of the Job");
+    world.restart();
+    world.list(&nodes, &[Controller { succeeded: 1, ..job("j", 2, 4) }]);
+    world.settle();
+    assert_eq!(world.node_of("behind"), None, "the slot is still kept");
+    world.submit(of_job(pod("p2", 2), "j"));
+    world.settle();
+    assert_eq!(world.node_of("p2"), Some("a"));
+}
+
+#[test]
+fn the_flux_jobs_of_another_fluxqueue_are_left_alone() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(of_group(pod("p0", 1), "g", Ok(2)));
+    world.submit(of_group(pod("p1", 1), "g", Ok(2)));
+    world.settle();
+    let mut theirs = world.record("g").clone();
+    theirs.metadata.name = Some("g-group-other".to_owned());
+    theirs.metadata.uid = Some("theirs".to_owned());
+    let name = (fluxqueue_api::names::SCHEDULER_NAME.to_owned(), "another".to_owned());
+    theirs.metadata.annotations.get_or_insert_default().extend([name]);
+    world.records.clear();
+    world.records.insert(key_of(&theirs), theirs.clone());
+    world.restart();
+    world.list(&[("a", 4)], &[]);
+    world.settle();
+    world.pass_seconds(120);
+    world.settle();
+    assert_eq!(world.records.get(&key_of(&theirs)), Some(&theirs), "neither written nor deleted");
+    assert_eq!(world.records.len(), 2, "the group has one of its own");
+}

@@ -1,0 +1,201 @@
+//! A gang starts whole or not at all; and one that has begun and cannot be finished says so.
+
+use super::*;
+
+/// A core with a gang of two on nodes `a` and `b` whose placement is acknowledged next: the actions that do so.
+fn placed(gates: bool) -> (World, Vec<Action>) {
+    let mut world = World::new(&[("a", 2), ("b", 2)]);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        let mut pod = of_job(pod(name, 2), "j");
+        if gates {
+            pod.gates = vec![Arc::from("fluxqueue")];
+        }
+        world.submit(pod);
+    }
+    for _ in 0..10 {
+        let actions = world.step();
+        let writes = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
+        if actions.iter().any(writes) {
+            return (world, actions);
+        }
+        for action in actions {
+            world.carry_out(action);
+        }
+    }
+    panic!("no placement was written");
+}
+
+fn theirs(node: &str, cores: u64) -> Pod {
+    let mut theirs = pod(&format!("theirs-{node}"), cores);
+    theirs.scheduler = Arc::from("default-scheduler");
+    theirs.node = Some(Arc::from(node));
+    theirs
+}
+
+fn acknowledge(world: &mut World, actions: Vec<Action>) {
+    for action in actions {
+        world.carry_out(action);
+    }
+    world.settle();
+}
+
+#[test]
+fn nothing_is_sent_if_another_scheduler_took_one_of_its_nodes() {
+    let (mut world, actions) = placed(false);
+    world.submit(theirs("b", 1));
+    acknowledge(&mut world, actions);
+    assert!(world.bindings.is_empty(), "{:?}", world.bindings);
+    assert_eq!(world.record("j").status.as_ref().map(|status| status.placement.len()), Some(0), "withdrawn");
+    world.delete("theirs-b");
+    world.settle();
+    assert!(world.bindings.is_empty(), "it pauses for a second");
+    world.pass_seconds(1);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}
+
+#[test]
+fn nothing_is_sent_if_one_of_its_nodes_is_gone() {
+    let (mut world, actions) = placed(false);
+    world.tell(Event::NodeGone(Arc::from("a"), Arc::from("uid-a")));
+    acknowledge(&mut world, actions);
+    assert!(world.bindings.is_empty(), "{:?}", world.bindings);
+    assert_eq!(world.core.gauges().placements_withdrawn, 1);
+}
+
+#[test]
+fn nothing_is_sent_if_one_of_its_pods_is_gone() {
+    let (mut world, actions) = placed(false);
+    world.delete("p1");
+    acknowledge(&mut world, actions);
+    assert!(world.bindings.is_empty(), "{:?}", world.bindings);
+    // Its successor makes it whole again.
+    world.submit(of_job(pod("p2", 2), "j"));
+    world.settle();
+    world.pass_seconds(1);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}
+
+#[test]
+fn the_check_comes_after_the_last_gate_is_off() {
+    let (mut world, actions) = placed(true);
+    for action in actions {
+        world.carry_out(action);
+    }
+    let ungates = world.step();
+    assert_eq!(ungates.iter().filter(|a| matches!(a.kind, ActionKind::Ungate { .. })).count(), 2);
+    // One gate is off; meanwhile somebody takes the node of the other pod.
+    let mut ungates = ungates.into_iter();
+    world.carry_out(ungates.next().expect("two gates"));
+    assert_eq!(binds(&world.step()), 0, "not all gates are off");
+    world.submit(theirs("b", 1));
+    acknowledge(&mut world, ungates.collect());
+    assert!(world.bindings.is_empty(), "{:?}", world.bindings);
+}
+
+#[test]
+fn pauses_double_and_end_with_the_first_binding() {
+    let (mut world, actions) = placed(false);
+    world.submit(theirs("b", 1));
+    acknowledge(&mut world, actions);
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        world.delete("theirs-b");
+        let begun = world.now;
+        while world.bindings.is_empty() {
+            let actions = world.step();
+            if actions.iter().any(|action| matches!(action.kind, ActionKind::WriteStatus { .. })) && pauses.len() < 2 {
+                // Each time it is placed again, somebody is faster.
+                let places = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
+                if actions.iter().any(places) {
+                    world.submit(theirs("b", 1));
+                    acknowledge(&mut world, actions);
+                    break;
+                }
+            }
+            for action in actions {
+                world.carry_out(action);
+            }
+            world.now = world.now.plus_millis(100);
+            assert!(world.now.seconds() - begun.seconds() < 60, "it is never placed again");
+        }
+        pauses.push((world.now.0 - begun.0 + 500_000) / 1_000_000);
+    }
+    assert_eq!(pauses, [1, 2, 4]);
+}
+
+#[test]
+fn a_new_leader_withdraws_a_placement_that_cannot_be_kept_whole() {
+    let (mut world, actions) = placed(false);
+    for action in actions {
+        world.carry_out(action);
+    }
+    // It died before the first Binding; then one of the nodes went.
+    world.restart();
+    world.list(&[("a", 2)], &[job("j", 2, 2)]);
+    world.settle();
+    assert!(world.bindings.is_empty(), "{:?}", world.bindings);
+    world.tell(Event::Node(node("c", 2)));
+    world.settle();
+    world.pass_seconds(1);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}
+
+#[test]
+fn a_gang_that_cannot_be_completed_says_so_after_its_time() {
+    let (mut world, actions) = placed(false);
+    for action in actions {
+        world.carry_out(action);
+    }
+    let actions = world.step();
+    assert_eq!(binds(&actions), 2);
+    // The first Binding takes effect, then the node of the second is gone.
+    let mut actions = actions.into_iter().filter(|action| matches!(action.kind, ActionKind::Bind { .. }));
+    world.carry_out(actions.next().expect("two Bindings"));
+    let lost = actions.next().expect("two Bindings");
+    world.tell(Event::NodeGone(Arc::from("b"), Arc::from("uid-b")));
+    world.tell(Event::Done(lost.id, Outcome::Bind(BindOutcome::Failed("no such node".to_owned()))));
+    world.settle();
+    world.pass_seconds(11);
+    world.settle();
+    let degraded = |world: &World| {
+        let status = world.record("j").status.clone().expect("a status");
+        status.conditions.into_iter().find(|condition| condition.type_ == "Degraded").expect("it is written ahead")
+    };
+    assert_eq!(degraded(&world).status, "False", "its time is not over");
+    world.pass_seconds(50);
+    world.settle();
+    let condition = degraded(&world);
+    assert_eq!((&*condition.status, &*condition.reason), ("True", "StartTimeout"), "{}", condition.message);
+    assert!(condition.message.starts_with("1 of 2 pods are bound; 0/1 nodes are available"), "{}", condition.message);
+    world.tell(Event::Node(node("c", 2)));
+    world.settle();
+    assert_eq!((world.bound(), &*degraded(&world).status), (2, "False"));
+}
+
+#[test]
+fn two_gangs_that_wait_for_each_other_are_named() {
+    let mut world = World::new(&[("a", 2), ("b", 2)]);
+    for gang in ["one", "two"] {
+        world.tell(Event::Controller(Arc::new(job(gang, 2, 2))));
+    }
+    // Each has one pod bound by somebody else, and needs the node of the other.
+    for (gang, node) in [("one", "a"), ("two", "b")] {
+        let mut bound = of_job(pod(&format!("{gang}-0"), 2), gang);
+        bound.node = Some(Arc::from(node));
+        world.submit(bound);
+        world.submit(of_job(pod(&format!("{gang}-1"), 2), gang));
+    }
+    world.settle();
+    world.pass_seconds(61);
+    world.settle();
+    for (gang, other) in [("one", "two"), ("two", "one")] {
+        let stalled = world.core.jobs.values().find(|job| *job.name == *gang).and_then(|job| job.stalled.clone());
+        let stalled = stalled.expect("its time is over");
+        assert_eq!(stalled.reason, "MutualWait", "{}", stalled.message);
+        assert!(stalled.message.contains(&format!("ns/{other}-job-")), "{}", stalled.message);
+    }
+}

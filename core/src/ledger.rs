@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tracing::error;
 
 use crate::cluster::{Cluster, Node, NodeChange};
-use crate::fluxion::{End, Explanation, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape};
+use crate::fluxion::{
+    End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape,
+};
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
@@ -63,6 +65,17 @@ pub(super) struct Party {
     pub ranks: Option<RankSet>,
     pub prefer: Vec<RankSet>,
     pub lifetime: Lifetime,
+}
+
+/// What came of placing parties.
+#[derive(Debug)]
+pub(super) enum Allotment {
+    /// Everybody has a place: per party and want, lowest rank first.
+    Placed(Vec<Vec<Vec<Claim>>>),
+    /// They do not fit now.
+    NotNow,
+    /// No place was found, and it is not proved that there is none.
+    NotFound,
 }
 
 impl Ledger {
@@ -196,46 +209,45 @@ impl Ledger {
         }
     }
 
-    /// Places everybody in the parties now, or nobody. The claims come per party and want, lowest rank first.
+    /// Places everybody in the parties now, or nobody.
     ///
     /// Parties share nodes but are placed one after the other, those with the fewest nodes first, then once more in the
     /// opposite order: a placement that exists only in an order between these is not found.
-    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[&Party]) -> Option<Vec<Vec<Vec<Claim>>>> {
+    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[&Party]) -> Allotment {
         let mut order: Vec<usize> = (0..parties.len()).collect();
         order.sort_by_key(|at| parties[*at].ranks.as_ref().map_or(usize::MAX, RankSet::len));
         let placed = self.allocate_in(cluster, parties, &order);
-        if placed.is_some() || parties.len() < 2 {
+        if matches!(placed, Allotment::Placed(_)) || parties.len() < 2 {
             return placed;
         }
         order.reverse();
         self.allocate_in(cluster, parties, &order)
     }
 
-    fn allocate_in(
-        &mut self,
-        cluster: &mut Cluster,
-        parties: &[&Party],
-        order: &[usize],
-    ) -> Option<Vec<Vec<Vec<Claim>>>> {
+    fn allocate_in(&mut self, cluster: &mut Cluster, parties: &[&Party], order: &[usize]) -> Allotment {
         let mut all: Vec<Vec<Vec<Claim>>> = parties.iter().map(|_| Vec::new()).collect();
         for at in order {
             match self.allocate_party(cluster, parties[*at]) {
-                Some(claims) => all[*at] = claims,
-                None => {
+                Allotment::Placed(mut claims) => all[*at] = claims.pop().unwrap_or_default(),
+                not => {
                     let freed = self.freed;
                     all.into_iter().flatten().flatten().for_each(|claim| self.free(cluster, claim));
                     // Nothing has become free: it is as before.
                     self.freed = freed;
-                    return None;
+                    return not;
                 }
             }
         }
-        Some(all)
+        Allotment::Placed(all)
     }
 
-    fn allocate_party(&mut self, cluster: &mut Cluster, party: &Party) -> Option<Vec<Vec<Claim>>> {
+    fn allocate_party(&mut self, cluster: &mut Cluster, party: &Party) -> Allotment {
         let gid = self.new_gid();
-        let placement = self.ask(party, |graph, request| graph.allocate(gid, request))??;
+        let placement = match self.ask(party, |graph, request| graph.allocate(gid, request)) {
+            Some(Fit::Placed(placement)) => placement,
+            Some(Fit::NotNow) | None => return Allotment::NotNow,
+            Some(Fit::NotFound) => return Allotment::NotFound,
+        };
         if matches!(party.lifetime, Lifetime::Endless) {
             self.hardened += 1;
         }
@@ -252,7 +264,7 @@ impl Ledger {
                 claims[slot.shape].push(claim);
             }
         }
-        Some(claims)
+        Allotment::Placed(vec![claims])
     }
 
     /// Places one pod on this node, if it fits there now.
@@ -267,22 +279,51 @@ impl Ledger {
         ranks.insert(rank);
         let want = Want { namespace: Arc::clone(&pod.id.key.namespace), shape: Arc::clone(&pod.shape), count: 1 };
         let party = Party { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
-        self.allocate_party(cluster, &party)?.pop()?.pop()
+        match self.allocate_party(cluster, &party) {
+            Allotment::Placed(claims) => claims.into_iter().flatten().flatten().next(),
+            Allotment::NotNow | Allotment::NotFound => None,
+        }
     }
 
-    /// When the party could start.
-    pub(super) fn forecast(&mut self, party: &Party) -> Option<Forecast> {
-        self.ask(party, Graph::forecast)
+    /// When all parties could start together: not before the last of them, and all of them together must fit the idle
+    /// cluster, whatever their constraints.
+    pub(super) fn forecast(&mut self, parties: &[&Party]) -> Option<Forecast> {
+        let mut worst = Forecast::Now;
+        for party in parties {
+            worst = later(worst, self.ask(party, Graph::forecast)?);
+        }
+        if parties.len() > 1 {
+            let wants = parties.iter().flat_map(|party| party.wants.iter().cloned()).collect();
+            let mut ranks = Some(RankSet::new());
+            for party in parties {
+                ranks = ranks.zip(party.ranks.as_ref()).map(|(mut all, ranks)| {
+                    all.union_with(ranks);
+                    all
+                });
+            }
+            let lifetime = parties.iter().map(|party| party.lifetime).max().unwrap_or(Lifetime::Endless);
+            let together = Party { wants, ranks, prefer: Vec::new(), lifetime };
+            worst = later(worst, self.ask(&together, Graph::forecast)?);
+        }
+        Some(worst)
     }
 
-    /// The nodes that could hold one of the party's pods once everything with an end has ended.
-    pub(super) fn eligible(&mut self, party: &Party) -> Option<RankSet> {
-        self.ask(party, Graph::eligible)
+    /// The nodes that could hold one of the parties' pods once everything with an end has ended.
+    pub(super) fn eligible(&mut self, parties: &[&Party]) -> Option<RankSet> {
+        let mut all = RankSet::new();
+        for party in parties {
+            all.union_with(&self.ask(party, Graph::eligible)?);
+        }
+        Some(all)
     }
 
-    /// What is short.
-    pub(super) fn explain(&mut self, party: &Party) -> Option<Explanation> {
-        self.ask(party, Graph::explain)
+    /// What is short, per want.
+    pub(super) fn explain(&mut self, parties: &[&Party]) -> Option<Explanation> {
+        let mut shapes = Vec::new();
+        for party in parties {
+            shapes.append(&mut self.ask(party, Graph::explain)?.shapes);
+        }
+        Some(Explanation { shapes })
     }
 
     fn ask<T>(
@@ -379,6 +420,18 @@ fn claim(
         shape: Arc::clone(shape),
         end,
     }
+}
+
+fn later(a: Forecast, b: Forecast) -> Forecast {
+    let order = |forecast: Forecast| match forecast {
+        Forecast::Now => (0, 0),
+        Forecast::At(at) => (1, at),
+        Forecast::Eventually => (2, 0),
+        Forecast::Blocked => (3, 0),
+        Forecast::NotFound => (4, 0),
+        Forecast::Never => (5, 0),
+    };
+    if order(b) > order(a) { b } else { a }
 }
 
 fn label_of(at: usize) -> String {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, names};
 
 use super::job::{Lifecycle, Seating, Stage};
-use super::ledger::{Claim, Party, Want};
+use super::ledger::{Allotment, Claim, Party, Want};
 use super::report::Attempts;
 use super::{ActionKind, Core, EventKind, InFlight, Subject};
 use crate::cluster::filters::Rejection;
@@ -47,6 +47,8 @@ enum Verdict {
     Behind { hold: Arc<RankSet>, job: JobId },
     /// Work without an end is in the way: it holds nothing.
     PassedOver,
+    /// The search for a place gave up, and nothing proves that there is none: it holds nothing.
+    NotFound,
     /// The nodes that could hold it are cordoned or not ready: it holds nothing.
     NodesAway,
     /// No node may be used at all.
@@ -249,13 +251,13 @@ impl Core {
         if sections.iter().any(shut) {
             return Try::Not(self.judge_behind(ask, sections, walk));
         }
-        let parties: Vec<&Party> = sections.iter().map(|section| &section.party).collect();
-        match self.ledger.allocate(&mut self.cluster, &parties) {
-            Some(claims) => {
+        match self.ledger.allocate(&mut self.cluster, &parties(sections)) {
+            Allotment::Placed(claims) => {
                 self.start(ask, sections, claims);
                 Try::Placed
             }
-            None => Try::Not(self.judge(sections, walk)),
+            // What cannot be placed now may well be placed later: the forecast tells.
+            Allotment::NotNow | Allotment::NotFound => Try::Not(self.judge(sections, walk)),
         }
     }
 
@@ -280,15 +282,10 @@ impl Core {
         for section in sections.iter_mut() {
             section.party.ranks = (section.open.len() < self.cluster.len()).then(|| section.open.clone());
         }
-        let forecast = self.forecast(sections);
-        let mut hold = RankSet::new();
-        if matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually) {
-            for section in sections.iter() {
-                if let Some(ranks) = self.ledger.eligible(&section.party) {
-                    hold.union_with(&ranks);
-                }
-            }
-        }
+        let together = parties(sections);
+        let forecast = self.ledger.forecast(&together).unwrap_or(Forecast::Blocked);
+        let could_start = matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually);
+        let hold = if could_start { self.ledger.eligible(&together) } else { None }.unwrap_or_default();
         let hold = Arc::new(hold);
         match forecast {
             Forecast::Now if walk.holders.is_empty() => Verdict::Waits { hold, at: None },
@@ -296,48 +293,26 @@ impl Core {
             Forecast::At(seconds) => Verdict::Waits { hold, at: Some(Time::from_seconds(seconds)) },
             Forecast::Eventually => Verdict::Waits { hold, at: None },
             Forecast::Blocked => Verdict::PassedOver,
+            Forecast::NotFound => {
+                self.gauges.placements_not_found += 1;
+                Verdict::NotFound
+            }
             Forecast::Never if self.could_reopen(sections) => Verdict::NodesAway,
             Forecast::Never => Verdict::Never,
         }
     }
 
-    /// The latest of the sections' forecasts; and all of them together must fit the idle cluster, whatever their
-    /// constraints.
-    fn forecast(&mut self, sections: &[Section]) -> Forecast {
-        let mut worst = Forecast::Now;
-        for section in sections {
-            worst = later(worst, self.ledger.forecast(&section.party).unwrap_or(Forecast::Blocked));
-        }
-        if sections.len() > 1 {
-            let mut all = RankSet::new();
-            let mut wants = Vec::new();
-            for section in sections {
-                all.union_with(&section.open);
-                wants.extend(section.party.wants.iter().cloned());
-            }
-            let lifetime = sections.iter().map(|section| section.party.lifetime).max().unwrap_or(Lifetime::Endless);
-            let together = Party { wants, ranks: Some(all), prefer: Vec::new(), lifetime };
-            worst = later(worst, self.ledger.forecast(&together).unwrap_or(Forecast::Blocked));
-        }
-        worst
-    }
-
     /// It would fit if nodes that are cordoned, not ready or left alone for the moment came back.
     fn could_reopen(&mut self, sections: &[Section]) -> bool {
-        sections.iter().all(|section| {
-            let Some(want) = section.party.wants.first() else { return false };
-            let lasting = self.cluster.class(&want.shape.constraints).lasting.clone();
-            if lasting.is_subset(&section.open) {
-                return !matches!(self.ledger.forecast(&section.party), Some(Forecast::Never) | None);
-            }
-            let party = Party {
-                wants: section.party.wants.clone(),
-                ranks: Some(lasting),
-                prefer: Vec::new(),
-                lifetime: section.party.lifetime,
-            };
-            !matches!(self.ledger.forecast(&party), Some(Forecast::Never) | None)
-        })
+        let mut lasting: Vec<Party> = Vec::with_capacity(sections.len());
+        for Section { party, .. } in sections {
+            let Some(want) = party.wants.first() else { return false };
+            let ranks = Some(self.cluster.class(&want.shape.constraints).lasting.clone());
+            let (wants, lifetime) = (party.wants.clone(), party.lifetime);
+            lasting.push(Party { wants, ranks, prefer: Vec::new(), lifetime });
+        }
+        let parties: Vec<&Party> = lasting.iter().collect();
+        !matches!(self.ledger.forecast(&parties), Some(Forecast::Never) | None)
     }
 
     /// The first job in the queue whose nodes are in the way.
@@ -482,7 +457,7 @@ impl Core {
         let mut worst: Option<Shortage> = None;
         for section in sections {
             self.count_closed(section, &mut counts);
-            let Some(explanation) = self.ledger.explain(&section.party) else { continue };
+            let Some(explanation) = self.ledger.explain(&[&section.party]) else { continue };
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if matches!(verdict, Verdict::Never) { &shape.idle } else { &shape.now };
@@ -519,6 +494,10 @@ impl Core {
         };
         if matches!(verdict, Verdict::PassedOver) {
             message += " Work that has no end is in the way, so later jobs are not held back.";
+        }
+        if matches!(verdict, Verdict::NotFound) {
+            message += " No placement of all of them together was found, and none was proved impossible, so later jobs are \
+                        not held back.";
         }
         let quantity = |shortage: &Shortage, amount| super::record::quantity(&shortage.resource, amount);
         BlockedBy {
@@ -649,17 +628,12 @@ impl Verdict {
             Verdict::NoNodes => 4,
             Verdict::Never => 5,
             Verdict::Later => 6,
+            Verdict::NotFound => 7,
         }
     }
 }
 
-fn later(a: Forecast, b: Forecast) -> Forecast {
-    let order = |forecast: Forecast| match forecast {
-        Forecast::Now => (0, 0),
-        Forecast::At(at) => (1, at),
-        Forecast::Eventually => (2, 0),
-        Forecast::Blocked => (3, 0),
-        Forecast::Never => (4, 0),
-    };
-    if order(b) > order(a) { b } else { a }
+/// Everybody, to be placed together.
+fn parties(sections: &[Section]) -> Vec<&Party> {
+    sections.iter().map(|section| &section.party).collect()
 }

@@ -33,6 +33,8 @@ pub struct Gauges {
     pub slots_passed_on: u64,
     /// Calls into the resource graph that failed: each is a defect.
     pub graph_errors: u64,
+    /// Times that no place was found for pods that start together, and none was proved impossible.
+    pub placements_not_found: u64,
     /// Differences that the audit found between the graph and what was received.
     pub audit_differences: u64,
     /// Scheduling passes.

@@ -4,6 +4,8 @@ use std::ffi::c_int;
 
 /// No such job, path, rank or slot.
 pub const ENOENT: c_int = 2;
+/// A search gave up: no place was found, and it is not proved that there is none.
+pub const EAGAIN: c_int = 11;
 /// Out of memory.
 pub const ENOMEM: c_int = 12;
 /// A defect of the library was caught.

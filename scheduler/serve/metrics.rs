@@ -183,6 +183,11 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ),
         ("slots_passed_on", "Slots that a successor pod took over", core.slots_passed_on),
         ("graph_errors", "Failed calls into the resource graph", core.graph_errors),
+        (
+            "placement_not_found",
+            "Times that no place was found for pods that start together, and none was proved impossible",
+            core.placements_not_found,
+        ),
         ("audit_differences", "Differences that the audit found", core.audit_differences),
         ("passes", "Scheduling passes", core.passes),
     ];

@@ -182,8 +182,8 @@ impl Context {
             return Ok(());
         }
         let errno = errno::get();
-        // EBUSY and ENODEV are answers, frequent, and leave no text.
-        if errno == errno::EBUSY || errno == errno::ENODEV {
+        // These are answers, frequent, and leave no text.
+        if matches!(errno, errno::EBUSY | errno::ENODEV | errno::EAGAIN) {
             return Err(GraphError { operation, errno, text: String::new() });
         }
         // SAFETY: our context.

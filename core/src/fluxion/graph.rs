@@ -5,7 +5,7 @@ use fluxion_sys::FunctionTable;
 use super::answer::{Explanation, NodeUsage};
 use super::pools::PoolGraph;
 use super::vertices::VertexGraph;
-use super::{End, Forecast, GraphError, Placement, Policy, Rank, RankSet, Request};
+use super::{End, Fit, Forecast, GraphError, Policy, Rank, RankSet, Request};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes. Calls that fail change nothing.
@@ -81,8 +81,8 @@ impl Graph {
         either!(&mut self.0, graph => graph.set_up(rank, up))
     }
 
-    /// Takes a place for all slots of a request. `None`: they do not fit now. The job must be new.
-    pub fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Placement>, GraphError> {
+    /// Takes a place for all slots of a request, or for none. The job must be new.
+    pub fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Fit, GraphError> {
         either!(&mut self.0, graph => graph.allocate(job, request))
     }
 

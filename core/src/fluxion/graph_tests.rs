@@ -2,7 +2,7 @@
 
 use fluxion_sys::FunctionTable;
 
-use super::{End, Forecast, Graph, Policy, Rank, Request, SlotShape, SlotsAt};
+use super::{End, Fit, Forecast, Graph, Policy, Rank, Request, SlotShape, SlotsAt};
 use fluxqueue_workload::{Lifetime, Resources};
 
 const POD: &str = "worker";
@@ -34,9 +34,9 @@ fn at(rank: Rank, count: u64) -> SlotsAt {
 fn gangs_are_placed_whole_or_not_at_all() {
     let mut graph = graph();
     slots(POD, 5, &amounts(1500, 0), |request| {
-        let placement = graph.allocate(1, request).unwrap().unwrap();
+        let placement = graph.allocate(1, request).unwrap().placed().unwrap();
         assert_eq!(placement.slots, [at(0, 2), at(1, 2), at(2, 1)]);
-        assert_eq!(graph.allocate(2, request).unwrap(), None);
+        assert_eq!(graph.allocate(2, request).unwrap(), Fit::NotNow);
         assert!(graph.allocate(1, request).unwrap_err().is_duplicate());
     });
     assert_eq!(graph.usage(2).unwrap().of("cpu"), (4000, 1500));
@@ -52,12 +52,12 @@ fn requests_keep_to_their_ranks_tiers_and_limits() {
     let shapes = [SlotShape { label: POD, count: 3, requests: &pod }];
     let (allowed, liked) = ("1-2".parse().unwrap(), ["2".parse().unwrap()]);
     let request = Request { ranks: Some(&allowed), prefer: &liked, ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(1, &request).unwrap().unwrap().slots, [at(2, 3)]);
+    assert_eq!(graph.allocate(1, &request).unwrap().placed().unwrap().slots, [at(2, 3)]);
     let one_each = [(vec![POD.to_owned()], 1)];
     let spread = Request { max_per_node: &one_each, policy: Some(Policy::Hinode), ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(2, &spread).unwrap().unwrap().slots, [at(0, 1), at(1, 1), at(2, 1)]);
+    assert_eq!(graph.allocate(2, &spread).unwrap().placed().unwrap().slots, [at(0, 1), at(1, 1), at(2, 1)]);
     let too_many = Request { ranks: Some(&allowed), ..spread };
-    assert_eq!(graph.allocate(3, &too_many).unwrap(), None);
+    assert_eq!(graph.allocate(3, &too_many).unwrap(), Fit::NotNow);
     assert_eq!(graph.forecast(&too_many).unwrap(), Forecast::Never);
 }
 
@@ -68,10 +68,10 @@ fn nodes_can_go_by_how_full_they_are() {
     graph.charge(1, 1, POD, &pod, 2, End::Never).unwrap();
     let shapes = [SlotShape { label: POD, count: 3, requests: &pod }];
     let by = |policy| Request { policy: Some(policy), ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(2, &by(Policy::Binpack)).unwrap().unwrap().slots, [at(1, 2), at(0, 1)]);
+    assert_eq!(graph.allocate(2, &by(Policy::Binpack)).unwrap().placed().unwrap().slots, [at(1, 2), at(0, 1)]);
     graph.cancel(2).unwrap();
     // Node 2 has idle GPUs, so that it stays the emptier one with a pod.
-    assert_eq!(graph.allocate(3, &by(Policy::Spread)).unwrap().unwrap().slots, [at(2, 2), at(0, 1)]);
+    assert_eq!(graph.allocate(3, &by(Policy::Spread)).unwrap().placed().unwrap().slots, [at(2, 2), at(0, 1)]);
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn shapes_are_placed_together() {
         SlotShape { label: "launcher", count: 2, requests: &launcher },
         SlotShape { label: POD, count: 2, requests: &worker },
     ];
-    let placement = graph.allocate(1, &Request::of(&shapes)).unwrap().unwrap();
+    let placement = graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap();
     assert_eq!(placement.slots, [at(0, 1), at(1, 1), SlotsAt { shape: 1, rank: 2, count: 2 }]);
     // Nothing of a gang is taken when a part of it has no place.
-    assert_eq!(graph.allocate(2, &Request::of(&shapes)).unwrap(), None);
+    assert_eq!(graph.allocate(2, &Request::of(&shapes)).unwrap(), Fit::NotNow);
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 3000));
 }
 
@@ -95,12 +95,12 @@ fn charges_always_succeed_and_fill_the_node() {
     graph.charge(9, 0, "other", &amounts(3000, 1), 2, End::Never).unwrap();
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 6000));
     assert_eq!(graph.usage(0).unwrap().of("nvidia.com/gpu"), (0, 2));
-    slots(POD, 9, &amounts(1000, 0), |request| assert_eq!(graph.allocate(1, request).unwrap(), None));
+    slots(POD, 9, &amounts(1000, 0), |request| assert_eq!(graph.allocate(1, request).unwrap(), Fit::NotNow));
     // The pool that was charged before it was there counts as it comes.
     graph.resize(0, "nvidia.com/gpu", 3).unwrap();
     graph.resize(0, "cpu", 7000).unwrap();
     slots(POD, 1, &amounts(1000, 1), |request| {
-        assert_eq!(graph.allocate(2, request).unwrap().unwrap().slots, [at(0, 1)]);
+        assert_eq!(graph.allocate(2, request).unwrap().placed().unwrap().slots, [at(0, 1)]);
     });
     assert!(graph.release(9, 0, "other", 3).unwrap_err().is_not_found());
     graph.release(9, 0, "other", 1).unwrap();
@@ -116,7 +116,7 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     let pod = amounts(4000, 0);
     let one = [SlotShape { label: POD, count: 1, requests: &pod }];
     for (job, end) in [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)] {
-        graph.allocate(job, &Request { end, ..Request::of(&one) }).unwrap().unwrap();
+        graph.allocate(job, &Request { end, ..Request::of(&one) }).unwrap().placed().unwrap();
     }
     for (count, forecast) in
         [(1, Forecast::At(1050)), (2, Forecast::Eventually), (3, Forecast::Blocked), (4, Forecast::Never)]
@@ -126,7 +126,7 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     // Past its end a job still has its place, and may leave at any moment.
     graph.set_time(1060).unwrap();
     slots(POD, 1, &pod, |request| {
-        assert_eq!(graph.allocate(4, request).unwrap(), None);
+        assert_eq!(graph.allocate(4, request).unwrap(), Fit::NotNow);
         assert_eq!(graph.forecast(request).unwrap(), Forecast::At(1061));
     });
     slots(POD, 2, &pod, |request| assert_eq!(graph.eligible(request).unwrap().to_string(), "0-1"));
@@ -139,11 +139,11 @@ fn nodes_go_down_and_away() {
     let mut graph = graph();
     slots(POD, 3, &amounts(4000, 0), |request| {
         graph.set_up(1, false).unwrap();
-        assert_eq!(graph.allocate(1, request).unwrap(), None);
+        assert_eq!(graph.allocate(1, request).unwrap(), Fit::NotNow);
         assert_eq!(graph.forecast(request).unwrap(), Forecast::Blocked);
         assert_eq!(graph.eligible(request).unwrap().to_string(), "0,2");
         graph.set_up(1, true).unwrap();
-        graph.allocate(1, request).unwrap().unwrap();
+        graph.allocate(1, request).unwrap().placed().unwrap();
         graph.remove_node(1).unwrap();
         assert_eq!(graph.forecast(request).unwrap(), Forecast::Never);
     });
@@ -195,7 +195,7 @@ fn odd_names_and_wrong_requests_are_refused_or_kept() {
     graph.add_node(7, "quote\" back\\slash\n", &amounts(1000, 0)).unwrap();
     slots("lab\"el", 1, &amounts(1000, 0), |request| {
         let only = "7".parse().unwrap();
-        let placement = graph.allocate(1, &Request { ranks: Some(&only), ..*request }).unwrap().unwrap();
+        let placement = graph.allocate(1, &Request { ranks: Some(&only), ..*request }).unwrap().placed().unwrap();
         assert_eq!(placement.slots, [at(7, 1)]);
     });
     graph.release(1, 7, "lab\"el", 1).unwrap();

@@ -6,16 +6,16 @@
 //! ```
 //! use fluxion_sys::FunctionTable;
 //! use fluxqueue_workload::Resources;
-//! use fluxqueue_core::fluxion::{Graph, Policy, Request, SlotShape};
+//! use fluxqueue_core::fluxion::{Fit, Graph, Policy, Request, SlotShape};
 //!
 //! let mut graph = Graph::new(FunctionTable::builtin(), Policy::Lonode)?;
 //! graph.add_node(0, "node-a", &Resources::from_iter([("cpu", 4000), ("pods", 110)]))?;
 //!
 //! let pod = Resources::from_iter([("cpu", 1500), ("pods", 1)]);
 //! let shapes = [SlotShape { label: "worker", count: 2, requests: &pod }];
-//! let placement = graph.allocate(7, &Request::of(&shapes))?.expect("two of them fit");
+//! let placement = graph.allocate(7, &Request::of(&shapes))?.placed().expect("two of them fit");
 //! assert_eq!((placement.slots[0].rank, placement.slots[0].count), (0, 2));
-//! assert!(graph.allocate(8, &Request::of(&shapes))?.is_none());
+//! assert_eq!(graph.allocate(8, &Request::of(&shapes))?, Fit::NotNow);
 //! graph.cancel(7)?;
 //! # Ok::<(), fluxqueue_core::fluxion::GraphError>(())
 //! ```
@@ -128,6 +128,17 @@ pub struct SlotsAt {
     pub count: u64,
 }
 
+/// What came of a request to place slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fit {
+    /// All have a place, which is taken.
+    Placed(Placement),
+    /// They do not fit now.
+    NotNow,
+    /// No place was found, and it is not proved that there is none.
+    NotFound,
+}
+
 /// When a request could start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forecast {
@@ -141,6 +152,8 @@ pub enum Forecast {
     Blocked,
     /// Not even on the idle machine.
     Never,
+    /// No place was found for any moment, and it is not proved that there is none.
+    NotFound,
 }
 
 /// A call of the graph failed.
@@ -176,6 +189,16 @@ impl<'a> Request<'a> {
     /// These shapes anywhere, for ever, in the graph's own order.
     pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
         Request { shapes, end: Lifetime::Endless, ranks: None, prefer: &[], max_per_node: &[], policy: None }
+    }
+}
+
+impl Fit {
+    /// The place, if there is one.
+    pub fn placed(self) -> Option<Placement> {
+        match self {
+            Fit::Placed(placement) => Some(placement),
+            Fit::NotNow | Fit::NotFound => None,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use fluxion_sys::{
 
 use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take};
-use super::{End, Forecast, GraphError, Placement, Policy, Rank, RankSet, Request, json};
+use super::{End, Fit, Forecast, GraphError, Policy, Rank, RankSet, Request, json};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes with pools. Calls that fail change nothing.
@@ -82,18 +82,19 @@ impl PoolGraph {
         self.context.check("set_up", rc)
     }
 
-    /// Takes a place for all slots of a request. `None`: they do not fit now. The job must be new.
-    pub(super) fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Placement>, GraphError> {
+    /// Takes a place for all slots of a request, or for none. The job must be new.
+    pub(super) fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Fit, GraphError> {
         match self.ask("allocate", match_op::ALLOCATE, job, request) {
             Ok((text, _)) => match answer::placement(&text, request) {
-                Ok(placement) => Ok(Some(placement)),
+                Ok(placement) => Ok(Fit::Placed(placement)),
                 Err(why) => {
                     // What nobody knows about must not stay taken.
                     self.cancel(job)?;
                     Err(GraphError { operation: "allocate", errno: errno::EPROTO, text: why })
                 }
             },
-            Err(error) if error.errno == errno::EBUSY => Ok(None),
+            Err(error) if error.errno == errno::EBUSY => Ok(Fit::NotNow),
+            Err(error) if error.errno == errno::EAGAIN => Ok(Fit::NotFound),
             Err(error) => Err(error),
         }
     }
@@ -106,6 +107,7 @@ impl PoolGraph {
             Ok((_, at)) => Ok(Forecast::At(at)),
             Err(error) if error.errno == errno::EBUSY => Ok(Forecast::Blocked),
             Err(error) if error.errno == errno::ENODEV => Ok(Forecast::Never),
+            Err(error) if error.errno == errno::EAGAIN => Ok(Forecast::NotFound),
             Err(error) => Err(error),
         }
     }

@@ -8,14 +8,10 @@ use super::VertexGraph;
 use super::node::{Claim, When};
 use super::room::{self, Needs};
 use super::telling::Booked;
-use crate::fluxion::{End, Explanation, Forecast, GraphError, Placement, Rank, RankSet, Request, SlotsAt};
+use crate::fluxion::{End, Explanation, Fit, Forecast, GraphError, Placement, Rank, RankSet, Request, SlotsAt};
 
 impl VertexGraph {
-    pub(in crate::fluxion) fn allocate(
-        &mut self,
-        job: u64,
-        request: &Request<'_>,
-    ) -> Result<Option<Placement>, GraphError> {
+    pub(in crate::fluxion) fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Fit, GraphError> {
         const ALLOCATE: &str = "allocate";
         let needs = self.needs(ALLOCATE, request)?;
         if self.jobs.contains_key(&job) {
@@ -25,7 +21,7 @@ impl VertexGraph {
         self.settle()?;
         for order in room::orders(&self.nodes, request, &needs) {
             match self.place_all(job, request, &needs, &order) {
-                Ok(Some(placement)) => return Ok(Some(placement)),
+                Ok(Some(placement)) => return Ok(Fit::Placed(placement)),
                 Ok(None) => self.cancel(job)?,
                 Err(error) => {
                     self.cancel(job)?;
@@ -33,7 +29,7 @@ impl VertexGraph {
                 }
             }
         }
-        Ok(None)
+        Ok(Fit::NotNow)
     }
 
     fn place_all(

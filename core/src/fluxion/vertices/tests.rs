@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int};
 use fluxion_sys::{FunctionTable, errno, match_op_t, reapi_cli_ctx_t};
 use proptest::prelude::*;
 
-use crate::fluxion::{End, Forecast, Graph, Policy, Rank, RankSet, Request, SlotShape, SlotsAt};
+use crate::fluxion::{End, Fit, Forecast, Graph, Policy, Rank, RankSet, Request, SlotShape, SlotsAt};
 use fluxqueue_workload::{Lifetime, Resources};
 
 const GIB: u64 = 1 << 30;
@@ -56,9 +56,9 @@ fn free_cores(graph: &mut Graph) -> u64 {
 fn gangs_take_whole_cores_all_or_none() {
     let mut graph = graph();
     slots(5, &amounts(1500, 1, 0), |request| {
-        let placement = graph.allocate(1, request).unwrap().unwrap();
+        let placement = graph.allocate(1, request).unwrap().placed().unwrap();
         assert_eq!(placement.slots, [at(0, 2), at(1, 2), at(2, 1)]);
-        assert_eq!(graph.allocate(2, request).unwrap(), None);
+        assert_eq!(graph.allocate(2, request).unwrap(), Fit::NotNow);
         assert!(graph.allocate(1, request).unwrap_err().is_duplicate());
     });
     // What pods ask for is on the account, not what is rounded.
@@ -76,18 +76,19 @@ fn requests_keep_to_their_ranks_tiers_and_limits() {
     let shapes = [SlotShape { label: "a", count: 5, requests: &pod }];
     let (allowed, liked): (RankSet, _) = ("1-2".parse().unwrap(), ["2".parse().unwrap()]);
     let request = Request { ranks: Some(&allowed), prefer: &liked, ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(1, &request).unwrap().unwrap().slots, [at(2, 4), at(1, 1)]);
+    assert_eq!(graph.allocate(1, &request).unwrap().placed().unwrap().slots, [at(2, 4), at(1, 1)]);
 
     let one_each = [(vec!["a".to_owned(), "b".to_owned()], 1)];
     let shapes =
         [SlotShape { label: "a", count: 1, requests: &pod }, SlotShape { label: "b", count: 1, requests: &pod }];
     let apart = Request { max_per_node: &one_each, ..Request::of(&shapes) };
-    let mut ranks: Vec<Rank> = graph.allocate(2, &apart).unwrap().unwrap().slots.iter().map(|slot| slot.rank).collect();
+    let mut ranks: Vec<Rank> =
+        graph.allocate(2, &apart).unwrap().placed().unwrap().slots.iter().map(|slot| slot.rank).collect();
     ranks.sort_unstable();
     assert_eq!(ranks, [0, 1], "node 2 is full");
     let three = [SlotShape { count: 3, ..shapes[0] }];
     let too_many = Request { max_per_node: &one_each, ..Request::of(&three) };
-    assert_eq!(graph.allocate(3, &too_many).unwrap(), None);
+    assert_eq!(graph.allocate(3, &too_many).unwrap(), Fit::NotNow);
     assert_eq!(graph.forecast(&too_many).unwrap(), Forecast::Blocked);
     let error = graph.allocate(3, &Request { policy: Some(Policy::First), ..apart }).unwrap_err();
     assert!(error.errno == errno::ENOTSUP && error.text.contains("lonode"), "{error}");
@@ -102,11 +103,11 @@ fn shapes_are_placed_together() {
         SlotShape { label: "worker", count: 2, requests: &worker },
     ];
     let request = Request::of(&shapes);
-    let mut placed = graph.allocate(1, &request).unwrap().unwrap().slots;
+    let mut placed = graph.allocate(1, &request).unwrap().placed().unwrap().slots;
     placed.sort_by_key(|slot| (slot.shape, slot.rank));
     assert_eq!(placed, [at(0, 1), at(1, 1), SlotsAt { shape: 1, rank: 2, count: 2 }]);
     // Nothing of a gang is taken when a part of it has no place.
-    assert_eq!(graph.allocate(2, &request).unwrap(), None);
+    assert_eq!(graph.allocate(2, &request).unwrap(), Fit::NotNow);
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 3000));
     let huge = [SlotShape { count: 4, ..shapes[0] }, shapes[1]];
     assert_eq!(graph.forecast(&Request::of(&huge)).unwrap(), Forecast::Never);
@@ -116,12 +117,12 @@ fn shapes_are_placed_together() {
 fn a_slot_is_given_back_alone() {
     let mut graph = graph();
     slots(8, &amounts(1000, 1, 0), |request| {
-        assert_eq!(graph.allocate(1, request).unwrap().unwrap().slots, [at(0, 4), at(1, 4)]);
+        assert_eq!(graph.allocate(1, request).unwrap().placed().unwrap().slots, [at(0, 4), at(1, 4)]);
     });
     graph.release(1, 0, "a", 1).unwrap();
     assert_eq!((graph.usage(0).unwrap().of("cpu").1, free_cores(&mut graph)), (3000, 5));
     slots(5, &amounts(1000, 1, 0), |request| {
-        assert_eq!(graph.allocate(2, request).unwrap().unwrap().slots, [at(0, 1), at(2, 4)]);
+        assert_eq!(graph.allocate(2, request).unwrap().placed().unwrap().slots, [at(0, 1), at(2, 4)]);
     });
     assert!(graph.release(1, 0, "a", 4).unwrap_err().is_not_found());
     assert!(graph.release(1, 0, "b", 1).unwrap_err().is_not_found());
@@ -129,7 +130,7 @@ fn a_slot_is_given_back_alone() {
     graph.release(1, 1, "a", 4).unwrap();
     assert!(graph.release(1, 1, "a", 1).unwrap_err().is_not_found());
     slots(7, &amounts(1000, 1, 0), |request| {
-        assert_eq!(graph.allocate(1, request).unwrap().unwrap().slots, [at(0, 3), at(1, 4)]);
+        assert_eq!(graph.allocate(1, request).unwrap().placed().unwrap().slots, [at(0, 3), at(1, 4)]);
     });
 }
 
@@ -144,15 +145,15 @@ fn charges_share_cores_and_may_be_more_than_there_is() {
     let pod = amounts(3000, 0, 0);
     let shapes = [SlotShape { label: "a", count: 1, requests: &pod }];
     let there = Request { ranks: Some(&only), ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(1, &there).unwrap().unwrap().slots, [at(0, 1)]);
+    assert_eq!(graph.allocate(1, &there).unwrap().placed().unwrap().slots, [at(0, 1)]);
     graph.charge(15, 0, "0", &amounts(9000, 0, 1), 1, End::Eventually).unwrap();
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 12_500));
     graph.release(1, 0, "a", 1).unwrap();
-    assert_eq!(graph.allocate(1, &there).unwrap(), None);
+    assert_eq!(graph.allocate(1, &there).unwrap(), Fit::NotNow);
     assert_eq!(graph.forecast(&there).unwrap(), Forecast::Eventually);
     graph.release(15, 0, "0", 1).unwrap();
-    assert_eq!(graph.allocate(1, &there).unwrap().unwrap().slots, [at(0, 1)]);
-    assert_eq!(graph.allocate(2, &there).unwrap(), None);
+    assert_eq!(graph.allocate(1, &there).unwrap().placed().unwrap().slots, [at(0, 1)]);
+    assert_eq!(graph.allocate(2, &there).unwrap(), Fit::NotNow);
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     let pod = amounts(4000, 0, 0);
     let one = [SlotShape { label: "a", count: 1, requests: &pod }];
     for (job, end) in [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)] {
-        graph.allocate(job, &Request { end, ..Request::of(&one) }).unwrap().unwrap();
+        graph.allocate(job, &Request { end, ..Request::of(&one) }).unwrap().placed().unwrap();
     }
     for (count, forecast) in
         [(1, Forecast::At(1050)), (2, Forecast::Eventually), (3, Forecast::Blocked), (4, Forecast::Never)]
@@ -171,7 +172,7 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     }
     graph.set_time(1060).unwrap();
     slots(1, &pod, |request| {
-        assert_eq!(graph.allocate(4, request).unwrap(), None);
+        assert_eq!(graph.allocate(4, request).unwrap(), Fit::NotNow);
         assert_eq!(graph.forecast(request).unwrap(), Forecast::At(1061));
     });
     slots(2, &pod, |request| assert_eq!(graph.eligible(request).unwrap().to_string(), "0-1"));
@@ -183,7 +184,7 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
 fn nodes_come_go_and_change_under_their_jobs() {
     let mut graph = graph();
     slots(6, &amounts(2000, 1, 0), |request| {
-        graph.allocate(1, request).unwrap().unwrap();
+        graph.allocate(1, request).unwrap().placed().unwrap();
         graph.remove_node(1).unwrap();
         assert!(graph.usage(1).unwrap_err().is_not_found());
         assert_eq!(graph.forecast(request).unwrap(), Forecast::Never);
@@ -195,7 +196,7 @@ fn nodes_come_go_and_change_under_their_jobs() {
     graph.resize(0, "cpu", 6900).unwrap();
     assert_eq!(free_cores(&mut graph), 6);
     slots(3, &amounts(2000, 1, 0), |request| {
-        assert_eq!(graph.allocate(2, request).unwrap().unwrap().slots, [at(0, 1), at(1, 2)]);
+        assert_eq!(graph.allocate(2, request).unwrap().placed().unwrap().slots, [at(0, 1), at(1, 2)]);
     });
     graph.resize(0, "cpu", 3000).unwrap();
     assert_eq!(free_cores(&mut graph), 0);
@@ -203,7 +204,7 @@ fn nodes_come_go_and_change_under_their_jobs() {
     assert_eq!(free_cores(&mut graph), 0);
     graph.release(1, 0, "a", 2).unwrap();
     slots(3, &amounts(1000, 1, 0), |request| {
-        assert_eq!(graph.allocate(3, request).unwrap().unwrap().slots, [at(0, 3)]);
+        assert_eq!(graph.allocate(3, request).unwrap().placed().unwrap().slots, [at(0, 3)]);
         graph.set_up(2, false).unwrap();
         assert_eq!(graph.eligible(request).unwrap().to_string(), "");
     });
@@ -420,10 +421,10 @@ impl Twins {
         });
         self.next += 1;
         let job = self.next;
-        let placed = self.vertices.allocate(job, request).unwrap();
+        let placed = self.vertices.allocate(job, request).unwrap().placed();
         assert_eq!(placed.is_some(), forecast == Forecast::Now);
         let Some(placed) = placed else {
-            assert_eq!(self.pools.allocate(job, request).unwrap(), None);
+            assert_eq!(self.pools.allocate(job, request).unwrap(), Fit::NotNow);
             return;
         };
         let shape = request.shapes[0];
@@ -434,7 +435,7 @@ impl Twins {
             assert!(there.is_subset(request.ranks.unwrap()));
             let shapes = [SlotShape { count: slots.count, ..shape }];
             let request = Request { ranks: Some(&there), end: request.end, ..Request::of(&shapes) };
-            self.pools.allocate(self.next, &request).unwrap().expect("the library puts slots where they fit");
+            self.pools.allocate(self.next, &request).unwrap().placed().expect("the library puts slots where they fit");
             (0..slots.count).for_each(|_| self.held.push((job, self.next, slots.rank)));
         }
     }
@@ -451,7 +452,7 @@ impl Twins {
             let there: RankSet = [rank].into_iter().collect();
             let shapes = [SlotShape { label: "a", count: 1, requests: &all }];
             let request = Request { ranks: Some(&there), ..Request::of(&shapes) };
-            self.vertices.allocate(1_000_000 + u64::from(rank), &request).unwrap().expect("all of it is free");
+            self.vertices.allocate(1_000_000 + u64::from(rank), &request).unwrap().placed().expect("all of it is free");
         }
     }
 }

@@ -10,7 +10,8 @@ use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 pub type ActionId = u64;
 
 /// One thing to do. Actions may be carried out in any order and concurrently: where order matters, the core waits for
-/// the outcome of the first before it asks for the second.
+/// the outcome of the first before it asks for the second. The exception is an urgent write of a FluxJob, which may be asked
+/// for while a trailing one of it is on its way: there the object's version decides.
 #[derive(Debug, Clone)]
 pub struct Action {
     /// To be returned with the outcome.
@@ -51,7 +52,8 @@ pub enum ActionKind {
         /// It was not False before, so this is when it became so.
         newly: bool,
     },
-    /// Create a FluxJob (its status is written apart).
+    /// Create a FluxJob (its status is written apart). An urgent one may overtake a trailing one, as with
+    /// [`ActionKind::WriteStatus`].
     CreateFluxJob {
         /// The object, without status.
         job: Box<FluxJob>,

@@ -8,7 +8,7 @@ use fluxqueue_api::{FluxJob, JobState, names, placement};
 use super::grouping::Belonging;
 use super::job::{End, Identity, Job, Kept, Lifecycle, Seat, Seating, Stage, Style};
 use super::record::{self, Snapshot, time_of};
-use super::stored::{Edits, Stored};
+use super::stored::{Edits, StatusWrite, Stored};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Time, Uid};
@@ -39,11 +39,25 @@ impl Core {
             self.wake(Timer::Job(id), at);
             return;
         }
+        let urgent = urgency(job) == Urgency::Urgent;
+        if job.record.overtaken.is_some() && !urgent {
+            // Its outcome marks the job again.
+            return;
+        }
         match job.record.stored.clone() {
             Stored::Absent => self.create_record(id),
             Stored::Present { uid } => self.write_status(id, uid),
+            // A placement for which Bindings wait does not wait behind what trails.
+            Stored::Creating(action, _) if urgent && job.record.may_be_overtaken() => {
+                self.overtake(id, action);
+                self.create_record(id);
+            }
+            Stored::Writing { uid, write } if urgent && job.record.may_be_overtaken() => {
+                self.overtake(id, write.action);
+                self.write_status(id, uid);
+            }
             // The outcome marks the job again.
-            Stored::Creating(_) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}
+            Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}
             Stored::Unseen => {
                 let at = self.now.plus_millis(UNSEEN_MILLIS);
                 self.wake(Timer::Job(id), at);
@@ -52,6 +66,12 @@ impl Core {
                     job.record.retry_at = at;
                 }
             }
+        }
+    }
+
+    fn overtake(&mut self, id: JobId, trailing: ActionId) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.record.overtaken = Some(trailing);
         }
     }
 
@@ -79,7 +99,7 @@ impl Core {
         let kind = ActionKind::CreateFluxJob { job: object, urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.record.stored = Stored::Creating(action);
+            job.record.stored = Stored::Creating(action, urgency);
         }
     }
 
@@ -129,12 +149,14 @@ impl Core {
         let urgency = urgency(job);
         // Without a version any would do; but then the object has been seen neither stored nor in the watch.
         let resource_version = job.record.resource_version.clone().unwrap_or_else(|| Arc::from(""));
+        let based_on = Arc::clone(&resource_version);
         let kind =
             ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
         if let Some(job) = self.jobs.get_mut(&id) {
             job.on_record |= !status.placement.is_empty();
-            job.record.stored = Stored::Writing { uid, action, version, status: Box::new(status) };
+            let write = StatusWrite { action, urgency, version, based_on, status: Box::new(status) };
+            job.record.stored = Stored::Writing { uid, write };
         }
     }
 
@@ -164,15 +186,32 @@ impl Core {
         self.dirty.insert(id);
         let stored = job.record.stored.clone();
         let is_current = match &stored {
-            Stored::Creating(current)
-            | Stored::Writing { action: current, .. }
-            | Stored::Deleting { action: current, .. } => *current == action,
+            Stored::Creating(current, _) | Stored::Deleting { action: current, .. } => *current == action,
+            Stored::Writing { write, .. } => write.action == action,
             _ => false,
         };
+        if job.record.overtaken == Some(action) {
+            job.record.overtaken = None;
+            if job.is_finished() {
+                self.touched.insert(id);
+            }
+            if let WriteOutcome::Written(Some(object)) = outcome {
+                self.flux_job(object);
+            }
+            return;
+        }
         if !is_current {
             return;
         }
-        if let WriteOutcome::Conflict = &outcome {
+        let has_newer = |write: &StatusWrite| {
+            job.record.resource_version.as_ref().is_some_and(|version| *version != write.based_on)
+        };
+        if let (WriteOutcome::Conflict, Stored::Writing { write, .. }) = (&outcome, &stored)
+            && has_newer(write)
+        {
+            // What it conflicts with is known by now.
+            job.record.retry_at = now;
+        } else if let WriteOutcome::Conflict = &outcome {
             // What it conflicts with comes with the watch.
             job.record.attempts += 1;
             job.record.retry_at = now
@@ -191,24 +230,24 @@ impl Core {
             job.record.attempts = 0;
         }
         match (stored, outcome) {
-            (Stored::Creating(_), WriteOutcome::Written(object)) => {
+            (Stored::Creating(..), WriteOutcome::Written(object)) => {
                 job.record.stored = Stored::Unseen;
                 if let Some(object) = object {
                     self.flux_job(object);
                 }
             }
-            (Stored::Creating(_), WriteOutcome::Exists) => {
+            (Stored::Creating(..), WriteOutcome::Exists) => {
                 job.record.stored = Stored::Unseen;
                 let key = job.key.clone();
                 self.adopt_record(id, &key);
             }
-            (Stored::Creating(_), _) => job.record.stored = Stored::Absent,
-            (Stored::Writing { uid, version, status, .. }, WriteOutcome::Written(object)) => {
-                job.acked = job.acked.max(version);
-                job.on_record = !status.placement.is_empty();
+            (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
+            (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
+                job.acked = job.acked.max(write.version);
+                job.on_record = !write.status.placement.is_empty();
                 match object {
                     Some(object) => job.record.observe(&object),
-                    None => job.record.status = Some(*status),
+                    None => job.record.status = Some(*write.status),
                 }
                 job.record.stored = Stored::Present { uid };
                 self.release(id);
@@ -268,7 +307,7 @@ impl Core {
                 job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
             }
             // Of a deleted one: a creation that nobody answered took effect late. It is finished like the first.
-            Stored::Absent | Stored::Creating(_) | Stored::Unseen | Stored::Deleted => {
+            Stored::Absent | Stored::Creating(..) | Stored::Unseen | Stored::Deleted => {
                 job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
             }
         }
@@ -346,7 +385,7 @@ impl Core {
         // A group of bare pods has no owner that takes its FluxJob along.
         let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
         match &job.record.stored {
-            Stored::Present { uid } if over => {
+            Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(uid) };
                 let uid = Arc::clone(uid);
                 let resource_version = job.record.resource_version.clone().unwrap_or_else(|| Arc::from(""));

@@ -1,13 +1,13 @@
 //! How far the writing of a FluxJob has come, and what people have changed in it.
 //!
-//! At most one write per FluxJob is on its way. What changes in the meantime is written with the next one, so the
-//! backlog is bounded by the number of jobs.
+//! At most one write per FluxJob is on its way, and one urgent one that overtakes it. What changes in the meantime is written
+//! with the next one, so the backlog is bounded by the number of jobs.
 
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus};
 
-use super::ActionId;
+use super::{ActionId, Urgency};
 use fluxqueue_workload::{Time, Uid};
 
 /// How far the writing of a FluxJob has come.
@@ -23,6 +23,8 @@ pub(super) struct Record {
     pub resource_version: Option<Arc<str>>,
     /// The FluxJob of this uid is gone: late news of it are no news.
     pub gone: Option<Uid>,
+    /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
+    pub overtaken: Option<ActionId>,
     /// Not before this, after a failure.
     pub retry_at: Time,
     pub attempts: u32,
@@ -35,17 +37,29 @@ pub(super) enum Stored {
     #[default]
     Absent,
     /// Being created.
-    Creating(ActionId),
+    Creating(ActionId, Urgency),
     /// An object of the name is there, which has not been seen yet: it comes with the watch.
     Unseen,
     /// There.
     Present { uid: Uid },
-    /// There, and a status is on its way with this version of the placement.
-    Writing { uid: Uid, action: ActionId, version: u64, status: Box<FluxJobStatus> },
+    /// There, and a status is on its way.
+    Writing { uid: Uid, write: StatusWrite },
     /// Being deleted.
     Deleting { uid: Uid, action: ActionId },
     /// Deleted on purpose: it is not made again.
     Deleted,
+}
+
+/// A status on its way.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct StatusWrite {
+    pub action: ActionId,
+    pub urgency: Urgency,
+    /// Which version of the placement it says.
+    pub version: u64,
+    /// Which version of the object it was decided on.
+    pub based_on: Arc<str>,
+    pub status: Box<FluxJobStatus>,
 }
 
 /// What people may change in a FluxJob's spec.
@@ -74,6 +88,16 @@ impl Record {
     pub(super) fn forget_object(&mut self) {
         self.resource_version = None;
         self.status = None;
+    }
+
+    /// A trailing write is on its way, and no other: an urgent one may overtake it.
+    pub(super) fn may_be_overtaken(&self) -> bool {
+        let trailing = match &self.stored {
+            Stored::Creating(_, urgency) => *urgency == Urgency::Trailing,
+            Stored::Writing { write, .. } => write.urgency == Urgency::Trailing,
+            _ => false,
+        };
+        trailing && self.overtaken.is_none()
     }
 
     pub(super) fn uid(&self) -> Option<&Uid> {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, WorkloadType, names};
-use fluxqueue_core::{Action, ActionId, ActionKind};
+use fluxqueue_core::{Action, ActionId, ActionKind, Urgency};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 
 use crate::jobs::{self, Unit};
 use crate::machine::SLOT_KEEP_SECONDS;
 use crate::objects::OURS;
 use crate::room;
-use crate::server::{Server, flux_job_key};
+use crate::server::{Server, flux_job_key, is_version};
 use crate::trace;
 use crate::view::{BindingState, View};
 
@@ -205,11 +205,13 @@ fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, nod
     Err(format!("no acknowledged placement has room: {acknowledged:?}"))
 }
 
-/// The placement that this action writes for this `FluxJob`.
+/// The placement that this action writes for this `FluxJob`, if that can still take effect.
 fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [PlacementRange]> {
     match action {
-        ActionKind::WriteStatus { job: id, status, .. }
-            if Some(&*id.uid) == job.metadata.uid.as_deref() && !status.placement.is_empty() =>
+        ActionKind::WriteStatus { job: id, resource_version, status, .. }
+            if Some(&*id.uid) == job.metadata.uid.as_deref()
+                && !status.placement.is_empty()
+                && is_version(job, resource_version) =>
         {
             Some(&status.placement)
         }
@@ -246,13 +248,32 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => view.gone.contains(&job.uid),
         _ => false,
     };
-    if let Some((_, other)) = view.open.iter().find(|(id, open)| target(open) == key && !is_over(id, open)) {
+    let mut others = view.open.iter().filter(|(id, open)| target(open) == key && !is_over(id, open));
+    if let Some((_, other)) = others.next()
+        && !(is_urgent(write) && is_trailing(other) && others.next().is_none())
+    {
         return broken(
             "one write per object is under way",
             format!("{} while {}", trace::kind(write), trace::kind(other)),
         );
     }
     Ok(())
+}
+
+/// Bindings wait for it: it may overtake one that trails.
+fn is_urgent(write: &ActionKind) -> bool {
+    urgency(write) == Some(Urgency::Urgent)
+}
+
+fn is_trailing(write: &ActionKind) -> bool {
+    urgency(write) == Some(Urgency::Trailing)
+}
+
+fn urgency(write: &ActionKind) -> Option<Urgency> {
+    match write {
+        ActionKind::CreateFluxJob { urgency, .. } | ActionKind::WriteStatus { urgency, .. } => Some(*urgency),
+        _ => None,
+    }
 }
 
 /// Not a set, whose pods start one by one.

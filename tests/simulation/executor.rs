@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue_workload::Time;
+use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Urgency, WriteOutcome};
+use fluxqueue_workload::{ObjectKey, Time};
 
 use crate::rng::Rng;
-use crate::server::Server;
+use crate::server::{Server, flux_job_key};
 use crate::stats::Stats;
 
 /// Actions that the core asked for, and answers that it has not heard yet.
@@ -27,7 +27,16 @@ pub(crate) enum Weather {
 
 impl Executor {
     /// Takes up what the core asks for. Notes have no outcome and change nothing.
-    pub(crate) fn ask(&mut self, action: &Action) {
+    pub(crate) fn ask(&mut self, action: &Action, rng: &mut Rng) {
+        // An urgent write takes the place of a trailing one of its object that was not sent yet.
+        if let Some((key, Urgency::Urgent)) = record_write(&action.kind) {
+            let trails = |kind: &ActionKind| record_write(kind) == Some((key.clone(), Urgency::Trailing));
+            let waiting = self.asked.iter().find(|(_, kind)| trails(kind)).map(|(id, _)| *id);
+            if let Some(id) = waiting.filter(|_| rng.chance(50)) {
+                self.asked.remove(&id);
+                self.answers.push((id, Outcome::Write(WriteOutcome::Replaced)));
+            }
+        }
         if !matches!(action.kind, ActionKind::Note(_)) {
             self.asked.insert(action.id, action.kind.clone());
         }
@@ -95,6 +104,15 @@ impl Executor {
                 stats.count("write of a dead process lost");
             }
         }
+    }
+}
+
+/// Which FluxJob is written, and how urgently.
+fn record_write(kind: &ActionKind) -> Option<(ObjectKey, Urgency)> {
+    match kind {
+        ActionKind::CreateFluxJob { job, urgency } => Some((flux_job_key(job), *urgency)),
+        ActionKind::WriteStatus { job, urgency, .. } => Some((job.key.clone(), *urgency)),
+        _ => None,
     }
 }
 

@@ -54,8 +54,8 @@ impl Template {
     pub(crate) fn pod(&self, id: ObjectRef, created: Time, owner: Option<Owner>, completion_index: Option<u32>) -> Pod {
         Pod {
             resource_version: None,
-        started: None,
-        ended: None,
+            started: None,
+            ended: None,
             id,
             scheduler: Arc::clone(&self.scheduler),
             node: None,

@@ -39,7 +39,10 @@ enum Sabotage {
 /// Each with the rule that must catch it.
 const ALL: [(Sabotage, &[&str]); 15] = [
     (Sabotage::BindTwice, &["no pod is bound twice"]),
-    (Sabotage::BindBeforeTheAnswer, &["a gang is bound by its acknowledged placement"]),
+    (
+        Sabotage::BindBeforeTheAnswer,
+        &["a gang is bound by its acknowledged placement", "one write per object is under way"],
+    ),
     (
         Sabotage::BindToAnotherNode,
         &[
@@ -57,10 +60,7 @@ const ALL: [(Sabotage, &[&str]); 15] = [
     (Sabotage::ForgetToFree, &["who could start at the head of the queue starts", "finished jobs say how they ended"]),
     (
         Sabotage::ForgetPlacements,
-        &[
-            "a gang is bound by its acknowledged placement",
-            "a half-bound gang is finished where its placement says",
-        ],
+        &["a gang is bound by its acknowledged placement", "a half-bound gang is finished where its placement says"],
     ),
     (Sabotage::ForgetAnswers, &["who could start at the head of the queue starts"]),
     (Sabotage::KeepRecords, &["nothing is left of what was deleted"]),

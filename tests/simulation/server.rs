@@ -225,7 +225,7 @@ impl Server {
 }
 
 /// Whether the stored object is of the version that a write was decided on; "" is any.
-fn is_version(job: &FluxJob, version: &str) -> bool {
+pub(crate) fn is_version(job: &FluxJob, version: &str) -> bool {
     version.is_empty() || job.metadata.resource_version.as_deref() == Some(version)
 }
 

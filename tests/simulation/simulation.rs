@@ -182,7 +182,7 @@ impl<'a> Simulation<'a> {
                 ActionKind::Note(note) => self.stats.count(note.reason),
                 _ => {}
             }
-            self.executor.ask(action);
+            self.executor.ask(action, &mut self.rng);
         }
         actions.retain(|action| !matches!(action.kind, ActionKind::Note(_)));
         Ok(actions)

@@ -145,6 +145,9 @@ impl View {
                 self.acknowledge(&job.uid, &status.placement);
             }
             (Some(ActionKind::CreateFluxJob { .. }), Outcome::Write(WriteOutcome::Written(Some(job)))) => {
+                // One that it has overtaken is over too.
+                let same = |it: &ActionKind| matches!(it, ActionKind::CreateFluxJob { job: other, .. } if flux_job_key(other) == flux_job_key(job));
+                self.shown.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
                 self.note_placement(job);
             }
             (Some(ActionKind::Ungate { pod, .. }), Outcome::Write(WriteOutcome::Written(_))) => {

@@ -201,3 +201,39 @@ fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
     assert!(deleted);
     assert_eq!((world.bound(), world.state("j")), (2, Some(JobState::Running)));
 }
+
+#[test]
+fn a_placement_does_not_wait_behind_what_trails() {
+    let mut world = World::new(&[("a", 2)]);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    world.submit(pod("before", 2));
+    world.settle();
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Pending));
+    // Something about it changes: a trailing write, which nobody answers for now.
+    world.pass_seconds(60);
+    world.edit("j", |spec| spec.priority = 5);
+    let trailing = world.step();
+    let writes = |actions: &[Action], urgency| {
+        let is =
+            |action: &&Action| matches!(&action.kind, ActionKind::WriteStatus { urgency: of, .. } if *of == urgency);
+        actions.iter().filter(is).count()
+    };
+    assert_eq!(writes(&trailing, Urgency::Trailing), 1, "{trailing:?}");
+    world.change("before", |pod| pod.phase = Phase::Succeeded);
+    let urgent = world.step();
+    assert_eq!(writes(&urgent, Urgency::Urgent), 1, "{urgent:?}");
+    for action in urgent {
+        world.carry_out(action);
+    }
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("a"), Some("a")));
+    // The one that was overtaken is answered at last, and changes nothing.
+    for action in trailing {
+        world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Replaced)));
+    }
+    world.settle();
+}

@@ -9,7 +9,7 @@ use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, placement};
 
 use fluxion_sys::FunctionTable;
 
-use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, WriteOutcome};
+use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, Urgency, WriteOutcome};
 use crate::cluster::Node;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{

@@ -41,22 +41,22 @@ impl Core {
         while self.bindings_in_flight < BINDINGS_MAX
             && let Some(uid) = self.outbox.pop_front()
         {
-            let Some(member) = self.members.get(&uid) else { continue };
+            let Some(member) = self.jobs.members.get(&uid) else { continue };
             if member.stage != Stage::Assigned || member.pod.deleting {
                 continue;
             }
             let id = member.job;
-            if self.jobs.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
+            if self.jobs.all.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
                 self.begin(id);
                 continue;
             }
-            let Some(member) = self.members.get(&uid) else { continue };
+            let Some(member) = self.jobs.members.get(&uid) else { continue };
             if member.retry_at > self.now {
                 let at = member.retry_at;
                 self.wake(Timer::Pod(uid), at);
                 continue;
             }
-            let Some(job) = self.jobs.get(&member.job) else { continue };
+            let Some(job) = self.jobs.all.get(&member.job) else { continue };
             let version = member.seat.and_then(|at| job.seats.get(at)).map_or(0, |seat| seat.version);
             if job.writes_ahead() && version > job.acked {
                 continue;
@@ -87,7 +87,7 @@ impl Core {
             Begin::Later => return,
             Begin::Not(why) => return self.withdraw_if_unsent(id, &why),
         };
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Starting { since: self.now };
         }
         for uid in checked.into_iter().rev() {
@@ -97,7 +97,7 @@ impl Core {
     }
 
     fn may_begin(&mut self, id: JobId) -> Begin {
-        let Some(job) = self.jobs.get(&id) else { return Begin::Later };
+        let Some(job) = self.jobs.all.get(&id) else { return Begin::Later };
         if job.writes_ahead() && job.seats.iter().any(|seat| seat.version > job.acked) {
             // The acknowledgement brings its pods back.
             return Begin::Later;
@@ -108,17 +108,17 @@ impl Core {
         }
         let placed = |m: &&Member| matches!(m.stage, Stage::Assigned | Stage::Ungating(_));
         let pods: Vec<Uid> =
-            self.live_members(job).into_iter().filter(placed).map(|m| Arc::clone(&m.pod.id.uid)).collect();
+            self.jobs.live_members(job).into_iter().filter(placed).map(|m| Arc::clone(&m.pod.id.uid)).collect();
         for uid in &pods {
             if !self.still_fits(uid) {
-                let Some(member) = self.members.get(uid) else { return Begin::Later };
+                let Some(member) = self.jobs.members.get(uid) else { return Begin::Later };
                 let node = member.claim.as_ref().map_or("its node", |claim| &claim.node);
                 return Begin::Not(format!("pod {} does not fit on {node} any more", member.pod.id));
             }
         }
         let mut later = false;
         for uid in &pods {
-            let Some(member) = self.members.get(uid) else { continue };
+            let Some(member) = self.jobs.members.get(uid) else { continue };
             if member.retry_at > self.now {
                 let at = member.retry_at;
                 self.wake(Timer::Pod(Arc::clone(uid)), at);
@@ -135,15 +135,15 @@ impl Core {
 
     /// The placement is acknowledged: its pods may leave.
     pub(super) fn release(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let assigned = self.live_members(job).into_iter().filter(|member| member.stage == Stage::Assigned);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let assigned = self.jobs.live_members(job).into_iter().filter(|member| member.stage == Stage::Assigned);
         let assigned: Vec<Uid> = assigned.map(|member| Arc::clone(&member.pod.id.uid)).collect();
         self.outbox.extend(assigned);
     }
 
     /// By everything received so far, the pod fits beside all others on its node, and may be there.
     fn still_fits(&mut self, uid: &Uid) -> bool {
-        let Some(member) = self.members.get(uid) else { return false };
+        let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(claim) = &member.claim else { return false };
         let rank = claim.rank;
@@ -155,7 +155,7 @@ impl Core {
     }
 
     fn send(&mut self, uid: &Uid) {
-        let Some(member) = self.members.get(uid) else { return };
+        let Some(member) = self.jobs.members.get(uid) else { return };
         if is_gated(member) {
             return self.ungate(uid);
         }
@@ -163,19 +163,19 @@ impl Core {
         let (pod, node) = (member.pod.id.clone(), Arc::clone(&claim.node));
         self.bindings_in_flight += 1;
         let action = self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(Arc::clone(uid))));
-        if let Some(member) = self.members.get_mut(uid) {
+        if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage = Stage::Binding(action);
         }
     }
 
     /// Takes our gate off; the pod comes back to the outbox when it is.
     fn ungate(&mut self, uid: &Uid) {
-        let Some(member) = self.members.get(uid) else { return };
+        let Some(member) = self.jobs.members.get(uid) else { return };
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
         let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
         let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
-        if let Some(member) = self.members.get_mut(uid) {
+        if let Some(member) = self.jobs.members.get_mut(uid) {
             member.ungating = Some(action);
             member.stage = Stage::Ungating(action);
         }
@@ -183,7 +183,7 @@ impl Core {
 
     /// The slot will not do any more: the pod is placed anew.
     fn replan(&mut self, uid: &Uid) {
-        if self.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
             self.unassign(uid);
         }
     }
@@ -198,7 +198,7 @@ impl Core {
             }
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => self.ungate_done(&uid, action, outcome),
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
-                if let Some(member) = self.members.get_mut(&uid) {
+                if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.telling = None;
                     if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
                         // Said again when there is something to say, but not at once.
@@ -217,7 +217,7 @@ impl Core {
     }
 
     fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) {
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         let (id, waiting) = (member.job, member.stage == Stage::Binding(action));
         if outcome == BindOutcome::Bound {
             if waiting {
@@ -261,12 +261,12 @@ impl Core {
     fn bound(&mut self, uid: &Uid, id: JobId) {
         let now = self.wall_now();
         self.gauges.pods_bound += 1;
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.started_at.get_or_insert(now);
             let since = job.queued_at.unwrap_or(now);
             self.gauges.scheduling_sli.observe_micros(now.0 - since.0);
         }
-        let Some(member) = self.members.get(uid) else { return };
+        let Some(member) = self.jobs.members.get(uid) else { return };
         let pod = Arc::clone(&member.pod);
         let node = member.claim.as_ref().map(|claim| &claim.node).or(pod.node.as_ref());
         let Some(node) = node.cloned() else { return };
@@ -276,7 +276,7 @@ impl Core {
 
     /// The pod is on another node than we meant; the watch will show it there.
     fn move_to(&mut self, uid: &Uid, node: &NodeName) {
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         let (claim, pod, id) = (member.claim.take(), Arc::clone(&member.pod), member.job);
         member.stage = Stage::Bound;
         let seat = member.seat;
@@ -286,16 +286,16 @@ impl Core {
             _ => End::Eventually,
         };
         let claim = self.ledger.force(&mut self.cluster, node, &pod.id.key.namespace, &pod.shape, end);
-        if let Some(member) = self.members.get_mut(uid) {
+        if let Some(member) = self.jobs.members.get_mut(uid) {
             member.claim = claim;
         }
-        if let (Some(seat), Some(job)) = (seat, self.jobs.get_mut(&id)) {
+        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.move_seat(seat, node);
         }
     }
 
     fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.ungating = None;
         member.ungated |= matches!(outcome, WriteOutcome::Written(_));
         if member.stage != Stage::Ungating(action) {
@@ -320,7 +320,7 @@ impl Core {
     fn try_later(&mut self, uid: &Uid, text: String) {
         let now = self.now;
         self.gauges_error(uid);
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.attempts += 1;
         let pause = RETRY_MILLIS_MIN.saturating_mul(1 << member.attempts.min(16)).min(RETRY_MILLIS_MAX);
         member.retry_at = now.plus_millis(pause);
@@ -331,12 +331,12 @@ impl Core {
             member.retry_at = now.plus_millis(RETRY_MILLIS_MAX);
             self.block(id, "BindFailed", text);
         }
-        self.wake(Timer::Pod(Arc::clone(uid)), self.members.get(uid).map_or(now, |member| member.retry_at));
+        self.wake(Timer::Pod(Arc::clone(uid)), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
         self.touched.insert(id);
     }
 
     fn gauges_error(&mut self, uid: &Uid) {
-        let Some(member) = self.members.get(uid) else { return };
+        let Some(member) = self.jobs.members.get(uid) else { return };
         if let Some(attempts) = self.gauges.attempts.iter_mut().find(|a| a.profile == member.pod.scheduler) {
             attempts.error += 1;
         }

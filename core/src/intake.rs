@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::grouping::{self, Belonging};
-use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Lifecycle, Member, Stage, Style};
+use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Lifecycle, Member, PodOrder, Stage, Style};
 use super::ledger::{Claim, valid};
 use super::stored::Record;
 use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
@@ -50,7 +50,7 @@ impl Core {
             self.settle(&uid);
         }
         // Bindings go by name: those that were sent to another node of this name may take effect on this one.
-        for member in self.members.values_mut() {
+        for member in self.jobs.members.values_mut() {
             let sent = member.claim.take_if(|claim| claim.node == *name && !valid(&self.cluster, claim));
             if let Some(sent) = sent {
                 let namespace = &member.pod.id.key.namespace;
@@ -68,7 +68,7 @@ impl Core {
             }
         }
         let (mut lost, now) = (Vec::new(), self.now);
-        for (uid, member) in &mut self.members {
+        for (uid, member) in &mut self.jobs.members {
             if member.claim.as_ref().is_none_or(|claim| claim.node != *name) {
                 continue;
             }
@@ -87,7 +87,7 @@ impl Core {
         for uid in lost {
             self.lose_slot(&uid, &format!("node {name} is gone"));
         }
-        for (id, job) in &mut self.jobs {
+        for (id, job) in &mut self.jobs.all {
             let before = job.kept.len();
             job.kept.retain(|kept| kept.claim.node != *name);
             if job.kept.len() != before {
@@ -105,7 +105,7 @@ impl Core {
             return;
         }
         let pod = self.refused_by_library(pod);
-        if self.members.contains_key(&pod.id.uid) {
+        if self.jobs.members.contains_key(&pod.id.uid) {
             self.member_changed(pod);
         } else {
             self.new_member(pod);
@@ -120,12 +120,12 @@ impl Core {
             self.drop_claim(foreign.claim);
             self.unlist(&foreign.pod);
         }
-        if self.members.contains_key(&id.uid) {
+        if self.jobs.members.contains_key(&id.uid) {
             self.end(&id.uid, Cause::Deleted);
-            if let Some(member) = self.members.remove(&id.uid) {
+            if let Some(member) = self.jobs.members.remove(&id.uid) {
                 self.unlist(&member.pod);
                 self.touched.insert(member.job);
-                if let Some(job) = self.jobs.get_mut(&member.job) {
+                if let Some(job) = self.jobs.all.get_mut(&member.job) {
                     job.members.remove(&id.uid);
                 }
             }
@@ -201,7 +201,7 @@ impl Core {
         }
         self.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
-        let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.controllers, orphan)) else {
+        let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
             let until = self.now.plus_millis(PARKED_MILLIS);
             let uid = Arc::clone(&pod.id.uid);
             self.wake(Timer::Parked(Arc::clone(&uid)), until);
@@ -213,13 +213,14 @@ impl Core {
         };
         let id = self.job_of(&pod, &belonging);
         let uid = Arc::clone(&pod.id.uid);
-        let job = self.jobs.get_mut(&id).expect("job_of returns a job that is there");
+        let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
         job.members.insert(Arc::clone(&uid));
         job.joined = self.now;
         if let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
             job.makers.insert(Arc::clone(&owner.uid));
         }
         job.last_end = job.last_end.max(pod.ended);
+        job.pod_priority = job.pod_priority.max(Some(pod.priority));
         let stage = if pod.phase.is_terminal() {
             match pod.phase {
                 Phase::Succeeded => job.succeeded += 1,
@@ -232,6 +233,9 @@ impl Core {
         } else {
             Stage::Waiting
         };
+        if stage != Stage::Ended {
+            job.live.insert(PodOrder::of(&pod), Arc::clone(&uid));
+        }
         let ignored = pod.soft_ignored.join(", ");
         let member = Member {
             pod,
@@ -249,7 +253,7 @@ impl Core {
             told: None,
             telling: None,
         };
-        self.members.insert(Arc::clone(&uid), member);
+        self.jobs.members.insert(Arc::clone(&uid), member);
         self.settle(&uid);
         if !ignored.is_empty() {
             self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
@@ -260,23 +264,26 @@ impl Core {
     /// The job of a pod whose maker is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
     /// until then it is no job of its own that could start though the other was held, or had its time.
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
-        let owner =
-            pod.owner.as_ref().filter(|owner| pod.group.is_none() && !self.controllers.contains_key(&owner.uid))?;
+        let owner = pod
+            .owner
+            .as_ref()
+            .filter(|owner| pod.group.is_none() && !self.jobs.controllers.contains_key(&owner.uid))?;
         let belonging = grouping::of_maker(owner)?;
         let key = self.record_key(pod, &belonging);
-        (self.by_identity.contains_key(&belonging.identity) || self.records.contains_key(&key)).then_some(belonging)
+        (self.jobs.by_identity.contains_key(&belonging.identity) || self.records.contains_key(&key))
+            .then_some(belonging)
     }
 
     fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
         if let Some(id) = self.ended_group_of(pod, belonging) {
             return id;
         }
-        if let Some(id) = self.by_identity.get(&belonging.identity) {
+        if let Some(id) = self.jobs.by_identity.get(&belonging.identity) {
             let id = *id;
             // A group may be made by several objects: its record goes with the last of them.
             if belonging.kind == WorkloadType::Group {
-                let more = grouping::owners(pod, belonging, &self.controllers);
-                if let Some(job) = self.jobs.get_mut(&id) {
+                let more = grouping::owners(pod, belonging, &self.jobs.controllers);
+                if let Some(job) = self.jobs.all.get_mut(&id) {
                     for owner in more {
                         if !job.owners.iter().any(|known| known.uid == owner.uid) {
                             job.owners.push(owner);
@@ -287,7 +294,7 @@ impl Core {
             return id;
         }
         let key = self.record_key(pod, belonging);
-        let owners = grouping::owners(pod, belonging, &self.controllers);
+        let owners = grouping::owners(pod, belonging, &self.jobs.controllers);
         self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
     }
 
@@ -312,14 +319,14 @@ impl Core {
         let records = self.records.iter().filter_map(|(key, object)| Some((ended_since(object)?, key)));
         let ((_, end), key) = records.min_by_key(|((at, _), _)| *at)?;
         let key = key.clone();
-        if let Some(id) = self.by_key.get(&key) {
-            return self.jobs.get(id).filter(|job| job.is_finished()).map(|job| job.id);
+        if let Some(id) = self.jobs.by_key.get(&key) {
+            return self.jobs.all.get(id).filter(|job| job.is_finished()).map(|job| job.id);
         }
-        let living = self.by_identity.remove(&belonging.identity);
+        let living = self.jobs.by_identity.remove(&belonging.identity);
         let id = self.new_job(belonging, key, Vec::new(), Arc::clone(&pod.scheduler));
-        self.by_identity.remove(&belonging.identity);
-        self.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
-        if let Some(job) = self.jobs.get_mut(&id) {
+        self.jobs.by_identity.remove(&belonging.identity);
+        self.jobs.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Finished(end);
         }
         Some(id)
@@ -332,8 +339,8 @@ impl Core {
         owners: Vec<OwnerReference>,
         reporter: Arc<str>,
     ) -> JobId {
-        let id = self.next_job;
-        self.next_job += 1;
+        let id = self.jobs.next_job;
+        self.jobs.next_job += 1;
         let job = Job {
             id,
             identity: belonging.identity.clone(),
@@ -345,6 +352,8 @@ impl Core {
             owners,
             reporter,
             members: std::collections::BTreeSet::new(),
+            live: std::collections::BTreeMap::new(),
+            pod_priority: None,
             makers: std::collections::BTreeSet::new(),
             succeeded: 0,
             failed: 0,
@@ -371,12 +380,11 @@ impl Core {
             unsatisfiable: false,
             estimate: None,
             position: None,
-            position_at: self.now,
             record: Record::default(),
         };
-        self.by_identity.insert(belonging.identity.clone(), id);
-        self.by_key.insert(key.clone(), id);
-        self.jobs.insert(id, job);
+        self.jobs.by_identity.insert(belonging.identity.clone(), id);
+        self.jobs.by_key.insert(key.clone(), id);
+        self.jobs.all.insert(id, job);
         self.adopt_record(id, &key);
         id
     }
@@ -391,7 +399,7 @@ impl Core {
                     && *object.spec.name == *belonging.name
                     && object.metadata.deletion_timestamp.is_none()
                     && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
-                    && !self.by_key.contains_key(key)
+                    && !self.jobs.by_key.contains_key(key)
             });
             // One that has begun: what runs is recorded there.
             let known = known.max_by_key(|(_, object)| {
@@ -415,9 +423,15 @@ impl Core {
 
     fn member_changed(&mut self, pod: Arc<Pod>) {
         let uid = Arc::clone(&pod.id.uid);
-        let Some(member) = self.members.get_mut(&uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(&uid) else { return };
         let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
         let job = member.job;
+        if let Some(job) = self.jobs.all.get_mut(&job) {
+            job.pod_priority = job.pod_priority.max(Some(pod.priority));
+            if let Some(uid) = job.live.remove(&PodOrder::of(&old)) {
+                job.live.insert(PodOrder::of(&pod), uid);
+            }
+        }
         // That it runs now, or is ready, changes nothing here.
         let matters = old.deleting != pod.deleting
             || old.gates != pod.gates
@@ -450,7 +464,7 @@ impl Core {
             }
             return;
         }
-        let Some(member) = self.members.get(&uid) else { return };
+        let Some(member) = self.jobs.members.get(&uid) else { return };
         match member.stage {
             Stage::Assigned | Stage::Ungating(_) if pod.deleting => {
                 self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id));
@@ -466,15 +480,16 @@ impl Core {
     }
 
     fn regroup(&mut self, uid: &Uid) {
-        let Some(member) = self.members.get(uid) else { return };
-        let identity = self.jobs.get(&member.job).map(|job| job.identity.clone());
-        let now = grouping::belonging(&member.pod, &self.controllers, false).map(|belonging| belonging.identity);
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
+        let now = grouping::belonging(&member.pod, &self.jobs.controllers, false).map(|belonging| belonging.identity);
         if now == identity {
             return;
         }
-        let Some(member) = self.members.remove(uid) else { return };
-        if let Some(job) = self.jobs.get_mut(&member.job) {
+        let Some(member) = self.jobs.members.remove(uid) else { return };
+        if let Some(job) = self.jobs.all.get_mut(&member.job) {
             job.members.remove(uid);
+            job.live.remove(&PodOrder::of(&member.pod));
         }
         self.touched.insert(member.job);
         self.forget_ask(&crate::queue::Ask::Member(member.job, Arc::clone(uid)));
@@ -491,7 +506,7 @@ impl Core {
             }
             return;
         }
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if member.stage == Stage::Ended || member.pod.node.is_none() {
             return;
         }
@@ -500,10 +515,10 @@ impl Core {
         let end = self.member_end(&pod, id);
         let claim = self.reclaim(&pod, claim, end);
         let node = pod.node.clone();
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.claim = claim;
         let seat = member.seat;
-        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.get_mut(&id)) {
+        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // It is where it is: the record follows.
             job.move_seat(seat, &node);
         }
@@ -544,7 +559,7 @@ impl Core {
     pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
         let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
         let planned = End::of(self.walltime(pod, job), started.seconds());
-        match (self.deadline(pod), planned) {
+        match (self.jobs.deadline(pod, self.clock()), planned) {
             (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
             (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
             (None, planned) => planned,
@@ -553,9 +568,9 @@ impl Core {
 
     /// Books a running pod with the end that is known of it now, if that is another one.
     pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
-        let Some(member) = self.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
+        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
         let end = self.member_end(&Arc::clone(&member.pod), member.job);
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if let Some(claim) = member.claim.as_mut().filter(|claim| claim.end != end) {
             self.ledger.set_end(&self.cluster, claim, end);
         }
@@ -588,9 +603,12 @@ impl Core {
 
     /// A pod uses nothing any more, or will never be placed: its slot is kept for a successor, or given back.
     pub(super) fn end(&mut self, uid: &Uid, cause: Cause) {
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if member.stage == Stage::Ended {
             return;
+        }
+        if let Some(job) = self.jobs.all.get_mut(&member.job) {
+            job.live.remove(&PodOrder::of(&member.pod));
         }
         let was_bound = member.stage == Stage::Bound;
         let had_slot = matches!(member.stage, Stage::Assigned | Stage::Ungating(_));
@@ -602,10 +620,11 @@ impl Core {
             if let Some(node) = &pod.node {
                 let until = self.now.plus_millis(super::SUSPECT_MILLIS);
                 self.suspects.insert(Arc::clone(node), until);
+                self.suspects_version += 1;
                 self.wake(Timer::Suspect(Arc::clone(node)), until);
             }
         }
-        let Some(job) = self.jobs.get_mut(&id) else {
+        let Some(job) = self.jobs.all.get_mut(&id) else {
             self.drop_claim(claim);
             return;
         };
@@ -643,7 +662,7 @@ impl Core {
 
     pub(super) fn controller(&mut self, made_by: Arc<Controller>) {
         let uid = Arc::clone(&made_by.id.uid);
-        let is_new = self.controllers.insert(Arc::clone(&uid), Arc::clone(&made_by)).is_none();
+        let is_new = self.jobs.controllers.insert(Arc::clone(&uid), Arc::clone(&made_by)).is_none();
         self.touch_made_by(&made_by);
         if is_new && self.synced {
             let waiting: Vec<Uid> = self
@@ -661,7 +680,7 @@ impl Core {
     }
 
     pub(super) fn controller_gone(&mut self, uid: &Uid) {
-        if let Some(made_by) = self.controllers.remove(uid) {
+        if let Some(made_by) = self.jobs.controllers.remove(uid) {
             self.touch_made_by(&made_by);
         }
     }
@@ -673,12 +692,12 @@ impl Core {
             identities.push(Identity::Controller(Arc::clone(&owner.uid)));
         }
         for identity in identities {
-            if let Some(id) = self.by_identity.get(&identity) {
+            if let Some(id) = self.jobs.by_identity.get(&identity) {
                 self.touched.insert(*id);
             }
         }
         // Groups are few, and may have members of any maker in their namespace. They come first in the order.
-        let groups = self.by_identity.range(..Identity::Controller(Arc::from("")));
+        let groups = self.jobs.by_identity.range(..Identity::Controller(Arc::from("")));
         for (identity, id) in groups {
             if matches!(identity, Identity::Group(key) if key.namespace == made_by.id.key.namespace) {
                 self.touched.insert(*id);

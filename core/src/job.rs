@@ -51,6 +51,10 @@ pub(super) struct Job {
     pub reporter: Arc<str>,
     /// Its pods, as long as they exist, ended ones too.
     pub members: BTreeSet<Uid>,
+    /// The highest priority of a pod of it so far.
+    pub pod_priority: Option<i32>,
+    /// Those of them that have not ended, in the order in which they get ranks.
+    pub live: BTreeMap<PodOrder, Uid>,
     /// The objects that have made pods of it.
     pub makers: BTreeSet<Uid>,
     /// Pods that ended by success; and otherwise.
@@ -95,9 +99,8 @@ pub(super) struct Job {
     pub unsatisfiable: bool,
     /// When it is expected to start.
     pub estimate: Option<Time>,
-    /// Its place in the queue, and when that was last put on record.
+    /// Its place in the queue.
     pub position: Option<usize>,
-    pub position_at: Time,
     pub record: Record,
 }
 
@@ -228,12 +231,18 @@ impl Member {
             && !matches!(self.pod.group, Some(ref group) if group.size.is_err())
     }
 
-    pub(super) fn is_live(&self) -> bool {
-        self.stage != Stage::Ended
-    }
-
     pub(super) fn is_bound(&self) -> bool {
         self.stage == Stage::Bound
+    }
+}
+
+/// The order in which pods of a job get ranks: completion index, age, name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PodOrder(u32, Time, Arc<str>);
+
+impl PodOrder {
+    pub(super) fn of(pod: &Pod) -> Self {
+        PodOrder(pod.completion_index.unwrap_or(u32::MAX), pod.created, Arc::clone(&pod.id.key.name))
     }
 }
 
@@ -260,6 +269,11 @@ impl Job {
             self.seats.clear();
             self.version += 1;
         }
+    }
+
+    /// The priority that a person gave it, else that of its pods.
+    pub(super) fn priority(&self) -> i32 {
+        self.record.edits.priority.or(self.pod_priority).unwrap_or(0)
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -3,6 +3,7 @@
 //! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. A [`Claim`] is made
 //! by [`Ledger::allocate`] or [`Ledger::force`] and given back by [`Ledger::free`]; it is neither copied nor dropped.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tracing::error;
@@ -37,16 +38,64 @@ pub(super) struct Ledger {
     next_gid: u64,
     /// The graph's time, in seconds.
     now: i64,
-    /// Counts whatever may let something start that could not before.
-    pub freed: u64,
-    /// Counts what takes room without an end: jobs that could start one day may not be able to any more.
-    pub hardened: u64,
+    /// What has changed on which node, for those who wait for that.
+    pub changes: Changes,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,
     /// Nodes that were removed since the graph was made: it keeps a little of each.
     removed: usize,
     /// The library has lost the graph: whatever it is asked fails.
     lost: bool,
+}
+
+/// Something changed on a node that may let wait, or start, what could not before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Room that would have become free some day is free.
+    Freed(Rank),
+    /// What was taken without an end is not any more.
+    FreedForGood(Rank),
+    /// Room was taken without an end.
+    TakenForGood(Rank),
+    /// The node came or went, has more or less than before, or other labels or taints.
+    Node(Rank),
+}
+
+/// The latest changes, numbered.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    count: u64,
+    latest: VecDeque<Change>,
+}
+
+/// Changes that are remembered; who last looked before the first of them looks again as if everything had changed.
+const CHANGES_MAX: usize = 4_096;
+
+impl Changes {
+    /// How many there were so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn push(&mut self, change: Change) {
+        self.count += 1;
+        if self.latest.len() == CHANGES_MAX {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(change);
+    }
+
+    /// Everything may have changed.
+    fn forget(&mut self) {
+        self.count += CHANGES_MAX as u64;
+        self.latest.clear();
+    }
+
+    /// One of those since then matters, or there were too many to know.
+    pub(super) fn any_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
+        let since = usize::try_from(self.count.saturating_sub(then)).unwrap_or(usize::MAX);
+        since > self.latest.len() || self.latest.iter().rev().take(since).any(|change| matters(*change))
+    }
 }
 
 /// Pods of one shape that are wanted.
@@ -80,7 +129,7 @@ pub(super) enum Allotment {
 
 impl Ledger {
     pub(super) fn new(graph: Graph) -> Self {
-        Ledger { graph, next_gid: 1, now: 0, freed: 0, hardened: 0, errors: 0, removed: 0, lost: false }
+        Ledger { graph, next_gid: 1, now: 0, changes: Changes::default(), errors: 0, removed: 0, lost: false }
     }
 
     pub(super) fn set_time(&mut self, now: Time) {
@@ -127,7 +176,7 @@ impl Ledger {
                     let resized = self.graph.resize(*rank, resource, *size);
                     self.check("resizing a node", resized);
                 }
-                self.freed += 1;
+                self.changes.push(Change::Node(*rank));
             }
             NodeChange::Same => {}
         }
@@ -137,20 +186,20 @@ impl Ledger {
     fn add_node(&mut self, rank: Rank, node: &Node) {
         let added = self.graph.add_node(rank, &node.name, &node.allocatable);
         self.check("adding a node", added);
-        self.freed += 1;
+        self.changes.push(Change::Node(rank));
     }
 
     /// Removes a node with all that was claimed of it.
     pub(super) fn remove_node(&mut self, cluster: &mut Cluster, name: &NodeName) -> Option<Rank> {
         let rank = cluster.remove(name)?;
         self.cut_node(rank);
-        self.freed += 1;
         Some(rank)
     }
 
     fn cut_node(&mut self, rank: Rank) {
         let removed = self.graph.remove_node(rank);
         self.check("removing a node", removed);
+        self.changes.push(Change::Node(rank));
         self.removed += 1;
     }
 
@@ -175,20 +224,24 @@ impl Ledger {
         let charged = self.graph.charge(gid, rank, "0", &shape.requests, 1, end);
         self.check("charging a node", charged)?;
         if matches!(end, End::Never) {
-            self.hardened += 1;
+            self.changes.push(Change::TakenForGood(rank));
         }
         Some(claim(cluster, gid, rank, Arc::from("0"), namespace, shape, end))
     }
 
     /// Gives a claim back. On a node that is gone there is nothing to give back.
     pub(super) fn free(&mut self, cluster: &mut Cluster, claim: Claim) {
-        if !valid(cluster, &claim) {
-            return;
+        if valid(cluster, &claim) {
+            let change = if matches!(claim.end, End::Never) { Change::FreedForGood } else { Change::Freed };
+            self.changes.push(change(claim.rank));
+            self.give_back(cluster, &claim);
         }
+    }
+
+    fn give_back(&mut self, cluster: &mut Cluster, claim: &Claim) {
         cluster.vacate(claim.rank, &claim.namespace, &claim.shape);
         let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
         self.check("releasing a slot", released);
-        self.freed += 1;
     }
 
     /// Books a claim with another end.
@@ -203,10 +256,7 @@ impl Ledger {
         let charged = self.graph.charge(claim.gid, claim.rank, &claim.label, &claim.shape.requests, 1, end);
         self.check("charging a node", charged);
         // The room is the same, but what waits for it may start at another time.
-        self.freed += 1;
-        if matches!(end, End::Never) {
-            self.hardened += 1;
-        }
+        self.changes.push(Change::FreedForGood(claim.rank));
     }
 
     /// Places everybody in the parties now, or nobody.
@@ -230,10 +280,8 @@ impl Ledger {
             match self.allocate_party(cluster, parties[*at]) {
                 Allotment::Placed(mut claims) => all[*at] = claims.pop().unwrap_or_default(),
                 not => {
-                    let freed = self.freed;
-                    all.into_iter().flatten().flatten().for_each(|claim| self.free(cluster, claim));
-                    // Nothing has become free: it is as before.
-                    self.freed = freed;
+                    // Nothing has become free by that: it is as before.
+                    all.iter().flatten().flatten().for_each(|claim| self.give_back(cluster, claim));
                     return not;
                 }
             }
@@ -248,15 +296,15 @@ impl Ledger {
             Some(Fit::NotNow) | None => return Allotment::NotNow,
             Some(Fit::NotFound) => return Allotment::NotFound,
         };
-        if matches!(party.lifetime, Lifetime::Endless) {
-            self.hardened += 1;
-        }
         let end = End::of(party.lifetime, self.now);
         let labels: Vec<Arc<str>> = (0..party.wants.len()).map(|at| Arc::from(label_of(at))).collect();
         let mut claims: Vec<Vec<Claim>> = party.wants.iter().map(|want| Vec::with_capacity(want.count)).collect();
         let Placement { mut slots } = placement;
         slots.sort_by_key(|slot| (slot.shape, slot.rank));
         for slot in slots {
+            if matches!(end, End::Never) {
+                self.changes.push(Change::TakenForGood(slot.rank));
+            }
             let want = &party.wants[slot.shape];
             for _ in 0..slot.count {
                 let label = Arc::clone(&labels[slot.shape]);
@@ -362,6 +410,7 @@ impl Ledger {
         self.graph = graph;
         self.removed = 0;
         self.lost = false;
+        self.changes.forget();
         self.set_time(now);
         for (_, rank) in cluster.iter() {
             if let Some(node) = cluster.node(rank) {

@@ -17,13 +17,16 @@ mod action;
 pub mod cluster;
 mod dispatch;
 mod event;
+mod explain;
 pub mod fluxion;
 mod grouping;
 mod intake;
 mod job;
+mod jobs;
 mod jobspec;
 mod ledger;
 mod pass;
+mod plan;
 pub mod queue;
 mod record;
 mod recording;
@@ -48,13 +51,15 @@ use priority_queue::PriorityQueue;
 
 use crate::cluster::Cluster;
 use crate::fluxion::{Graph, GraphError, Policy, RankSet};
-use crate::queue::{Ask, JobId, Queue};
-use fluxqueue_workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
+use crate::queue::{Ask, JobId};
+use explain::Telling;
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod, Time, Uid};
 use report::Gauges;
 
-use job::{Identity, Job, Member, Stage};
+use job::Stage;
+use jobs::{Clock, Jobs};
 use ledger::{Claim, Ledger};
-use pass::Memo;
+use plan::{Holds, Pending};
 
 /// Seconds for which no further pod goes to a node whose kubelet has just refused one: what is really there is on its
 /// way to us.
@@ -90,22 +95,21 @@ pub struct Core {
     synced: bool,
     cluster: Cluster,
     ledger: Ledger,
-    /// Pods that are ours.
-    members: BTreeMap<Uid, Member>,
     /// Pods of other schedulers, and those that nobody schedules.
     foreign: BTreeMap<Uid, Foreign>,
     /// Pods of ours whose maker has not been seen, and until when it is waited for.
     parked: BTreeMap<Uid, Parked>,
     /// Pods that are on a node, or nominated to one, by the node's name: a node may come after its pods.
     by_node: BTreeMap<NodeName, BTreeSet<Uid>>,
-    controllers: BTreeMap<Uid, Arc<Controller>>,
-    jobs: BTreeMap<JobId, Job>,
-    by_identity: BTreeMap<Identity, JobId>,
-    by_key: BTreeMap<ObjectKey, JobId>,
+    jobs: Jobs,
     /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
     records: BTreeMap<ObjectKey, Arc<FluxJob>>,
-    next_job: JobId,
-    queue: Queue<Memo>,
+    queue: Pending,
+    /// What the last walk over the queue came to hold.
+    holds: Holds,
+    /// Classes whose requests are to be told why they wait.
+    tellings: VecDeque<Telling>,
+    positions_due: Option<Time>,
     /// Jobs to be looked at before the next pass.
     touched: BTreeSet<JobId>,
     /// Jobs whose record may have to be written.
@@ -124,8 +128,10 @@ pub struct Core {
     queue_changed: bool,
     /// Asks have come that were not tried yet.
     new_asks: bool,
-    /// What the last pass saw; while nothing of it changes, only new asks are tried.
-    seen: (u64, u64),
+    /// What the last walk saw: while nothing of it changes, only new requests are tried.
+    seen_changes: u64,
+    seen_terms: u64,
+    suspects_version: u64,
     /// Numbers that only grow; the others are counted when they are asked for.
     gauges: Gauges,
 }
@@ -162,6 +168,8 @@ enum Timer {
     Pod(Uid),
     Parked(Uid),
     Suspect(NodeName),
+    /// Places in the queue are noted.
+    Positions,
     /// The pause after a withdrawn placement is over.
     Backoff(JobId),
     Stray(ObjectKey),
@@ -184,6 +192,7 @@ impl Core {
     /// A core that knows nothing yet. `epoch` is the leader's: it goes into every placement that is written.
     pub fn new(settings: CoreSettings, library: FunctionTable, epoch: i64) -> Result<Self, CoreError> {
         let graph = settings.graph(library)?;
+        let default_walltime_secs = settings.default_walltime_secs;
         Ok(Core {
             settings,
             library,
@@ -194,17 +203,15 @@ impl Core {
             synced: false,
             cluster: Cluster::default(),
             ledger: Ledger::new(graph),
-            members: BTreeMap::new(),
             foreign: BTreeMap::new(),
             parked: BTreeMap::new(),
             by_node: BTreeMap::new(),
-            controllers: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-            by_identity: BTreeMap::new(),
-            by_key: BTreeMap::new(),
+            jobs: Jobs::new(default_walltime_secs),
             records: BTreeMap::new(),
-            next_job: 1,
-            queue: Queue::default(),
+            queue: Pending::default(),
+            holds: Holds::default(),
+            tellings: VecDeque::new(),
+            positions_due: None,
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             outbox: VecDeque::new(),
@@ -216,7 +223,9 @@ impl Core {
             in_flight: BTreeMap::new(),
             queue_changed: false,
             new_asks: false,
-            seen: (0, 0),
+            seen_changes: 0,
+            seen_terms: 0,
+            suspects_version: 0,
             gauges: Gauges::default(),
         })
     }
@@ -273,22 +282,22 @@ impl Core {
     /// Numbers for metrics.
     pub fn gauges(&self) -> Gauges {
         let mut gauges = self.gauges.clone();
-        for (ask, memo) in self.queue.iter() {
-            let pods = match ask {
-                Ask::Start(id) => self.jobs.get(id).map_or(1, |job| job.start_size as u64),
+        for (place, class) in self.queue.iter() {
+            let pods = match place.ask() {
+                Ask::Start(id) => self.jobs.all.get(id).map_or(1, |job| job.start_size as u64),
                 Ask::Member(..) => 1,
             };
-            if memo.is_hopeless() {
+            if self.queue.memo(class).is_some_and(plan::Attempt::is_hopeless) {
                 gauges.pending_pods.unschedulable += pods;
             } else {
                 gauges.pending_pods.active += pods;
             }
         }
         let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
-        for job in self.jobs.values() {
-            *states.entry(state_name(self.state(job))).or_default() += 1;
+        for job in self.jobs.all.values() {
+            *states.entry(state_name(self.jobs.state(job))).or_default() += 1;
         }
-        for member in self.members.values() {
+        for member in self.jobs.members.values() {
             match member.stage {
                 Stage::Waiting if !member.is_ready(names::GATE) => gauges.pending_pods.gated += 1,
                 Stage::Assigned if member.attempts > 0 => gauges.pending_pods.backoff += 1,
@@ -298,7 +307,7 @@ impl Core {
         }
         gauges.jobs = states.into_iter().collect();
         gauges.nodes = self.cluster.len() as u64;
-        gauges.pods = (self.members.len() + self.foreign.len() + self.parked.len()) as u64;
+        gauges.pods = (self.jobs.members.len() + self.foreign.len() + self.parked.len()) as u64;
         gauges.graph_errors = self.ledger.errors;
         gauges.synced = self.synced;
         gauges
@@ -316,14 +325,27 @@ impl Core {
         }
     }
 
+    fn clock(&self) -> Clock {
+        Clock { now: self.now, offset: self.clock_offset }
+    }
+
     /// The present by the API server's clock: what is put on record and what is compared with its times.
     fn wall_now(&self) -> Time {
-        Time(self.now.0.saturating_add(self.clock_offset))
+        self.clock().wall_now()
     }
 
     /// A time by the API server's clock in the core's own time.
     fn core_time(&self, wall: Time) -> Time {
-        Time(wall.0.saturating_sub(self.clock_offset))
+        self.clock().core(wall)
+    }
+
+    /// How long a pod of the job would take its resources if it started now.
+    fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock()))
+    }
+
+    fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
     }
 
     /// The API server's clock has been compared with the core's time. Nothing that is under way changes by that, but for
@@ -332,7 +354,7 @@ impl Core {
         let moved = micros.saturating_sub(self.clock_offset);
         self.clock_offset = micros;
         if self.synced && moved != 0 {
-            let uids: Vec<Uid> = self.members.keys().cloned().collect();
+            let uids: Vec<Uid> = self.jobs.members.keys().cloned().collect();
             for uid in uids {
                 self.plan_end_anew(&uid);
             }
@@ -361,7 +383,7 @@ impl Core {
             match timer {
                 Timer::Job(job) => drop(self.touched.insert(job)),
                 Timer::Pod(uid) => {
-                    if let Some(member) = self.members.get(&uid) {
+                    if let Some(member) = self.jobs.members.get(&uid) {
                         self.touched.insert(member.job);
                         if member.stage == Stage::Waiting {
                             self.queue_changed = true;
@@ -378,13 +400,15 @@ impl Core {
                     }
                     _ => {
                         self.suspects.remove(&node);
+                        self.suspects_version += 1;
                         self.queue_changed = true;
                     }
                 },
                 Timer::Backoff(_) => self.queue_changed = true,
+                Timer::Positions => self.note_positions(),
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),
-                Timer::Again => {}
+                Timer::Again => self.tell_classes(),
             }
         }
     }
@@ -409,9 +433,9 @@ impl Core {
     fn rebuild_graph(&mut self) {
         match self.settings.graph(self.library) {
             Ok(graph) => {
-                let of_members = self.members.values_mut().filter_map(|member| member.claim.as_mut());
+                let of_members = self.jobs.members.values_mut().filter_map(|member| member.claim.as_mut());
                 let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.claim.as_mut());
-                let kept = self.jobs.values_mut().flat_map(|job| job.kept.iter_mut().map(|kept| &mut kept.claim));
+                let kept = self.jobs.all.values_mut().flat_map(|job| job.kept.iter_mut().map(|kept| &mut kept.claim));
                 self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(kept));
                 self.queue_changed = true;
             }
@@ -459,7 +483,7 @@ impl Core {
         if self.queue.remove(ask) {
             self.queue_changed = true;
         }
-        if let Some(job) = self.jobs.get_mut(&ask.job()) {
+        if let Some(job) = self.jobs.all.get_mut(&ask.job()) {
             job.asks.remove(ask);
         }
     }

@@ -7,6 +7,7 @@ use fluxqueue_api::{FluxJob, JobState, names, placement};
 
 use super::grouping::Belonging;
 use super::job::{End, Identity, Job, Kept, Lifecycle, Seat, Seating, Stage, Style};
+use super::plan::{Asking, Requests};
 use super::record::{self, Snapshot, time_of};
 use super::stored::{Edits, StatusWrite, Stored};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
@@ -33,7 +34,7 @@ impl Core {
     }
 
     fn write_record(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         if job.record.retry_at > self.now {
             let at = job.record.retry_at;
             self.wake(Timer::Job(id), at);
@@ -61,7 +62,7 @@ impl Core {
             Stored::Unseen => {
                 let at = self.now.plus_millis(UNSEEN_MILLIS);
                 self.wake(Timer::Job(id), at);
-                if let Some(job) = self.jobs.get_mut(&id) {
+                if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Absent;
                     job.record.retry_at = at;
                 }
@@ -70,13 +71,13 @@ impl Core {
     }
 
     fn overtake(&mut self, id: JobId, trailing: ActionId) {
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.record.overtaken = Some(trailing);
         }
     }
 
     fn create_record(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         if !self.is_worth_recording(job) {
             // Whatever else keeps it from being recorded comes as an event.
             let at = settled_at(job);
@@ -87,7 +88,7 @@ impl Core {
         }
         if job.is_finished() && self.is_past_keeping(job) {
             // It ended so long ago that its record has been and gone.
-            if let Some(job) = self.jobs.get_mut(&id) {
+            if let Some(job) = self.jobs.all.get_mut(&id) {
                 job.record.stored = Stored::Deleted;
             }
             self.touched.insert(id);
@@ -98,7 +99,7 @@ impl Core {
         let urgency = urgency(job);
         let kind = ActionKind::CreateFluxJob { job: object, urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.record.stored = Stored::Creating(action, urgency);
         }
     }
@@ -117,28 +118,29 @@ impl Core {
             return true;
         }
         let on_the_way = |stage: &Stage| matches!(stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_));
-        let member = job.members.first().and_then(|uid| self.members.get(uid));
+        let member = job.members.first().and_then(|uid| self.jobs.members.get(uid));
         member.is_some_and(|member| !on_the_way(&member.stage) || member.attempts > 0) && self.was_tried(job)
     }
 
     /// What made its pods was deleted: a record would be removed with it at once, again and again.
     fn owners_are_gone(&self, job: &Job) -> bool {
         let made_by_controller = !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
-        made_by_controller && !job.owners.iter().any(|owner| self.controllers.contains_key(&*owner.uid))
+        made_by_controller && !job.owners.iter().any(|owner| self.jobs.controllers.contains_key(&*owner.uid))
     }
 
     /// False only between the arrival of a pod and the first pass.
     fn was_tried(&self, job: &Job) -> bool {
-        job.asks.iter().all(|ask| self.queue.get(ask).is_some_and(super::pass::Memo::was_tried))
+        let asking = Asking { jobs: &self.jobs, clock: self.clock() };
+        job.asks.iter().all(|ask| self.queue.memo_of(ask).is_some() || asking.is_put_off(ask))
     }
 
     fn write_status(&mut self, id: JobId, uid: Uid) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let status = self.snapshot(job).status();
         let version = job.version;
         if job.record.status.as_ref().is_some_and(|written| record::same(written, &status)) {
             // The API server has this placement already.
-            if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.acked < version) {
+            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.acked < version) {
                 job.acked = version;
                 self.release(id);
                 self.wake(Timer::Again, self.now);
@@ -153,7 +155,7 @@ impl Core {
         let kind =
             ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.on_record |= !status.placement.is_empty();
             let write = StatusWrite { action, urgency, version, based_on, status: Box::new(status) };
             job.record.stored = Stored::Writing { uid, write };
@@ -161,28 +163,31 @@ impl Core {
     }
 
     fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
-        let live = self.live_members(job);
+        let live = self.jobs.live_members(job);
         // The roles of a job that has ended are those of its pods that are still there.
-        let live =
-            if live.is_empty() { job.members.iter().filter_map(|uid| self.members.get(uid)).collect() } else { live };
+        let live = if live.is_empty() {
+            job.members.iter().filter_map(|uid| self.jobs.members.get(uid)).collect()
+        } else {
+            live
+        };
         let lifetime = live.first().map_or(Lifetime::Eventually, |member| self.lifetime(&member.pod, job.id));
         let waits = !job.asks.is_empty();
         Snapshot {
             job,
             live,
-            wanted: self.wanted(job),
-            state: self.state(job),
-            priority: self.priority(job),
+            wanted: self.jobs.wanted(job),
+            state: self.jobs.state(job),
+            priority: job.priority(),
             lifetime,
             position: job.position.filter(|_| waits),
-            estimate: job.estimate.filter(|_| waits).map(|at| Time(at.0.saturating_add(self.clock_offset))),
+            estimate: job.estimate.filter(|_| waits).map(|at| self.clock().wall(at)),
             now: self.wall_now(),
         }
     }
 
     pub(super) fn record_done(&mut self, id: JobId, action: ActionId, outcome: WriteOutcome) {
         let now = self.now;
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         self.dirty.insert(id);
         let stored = job.record.stored.clone();
         let is_current = match &stored {
@@ -269,7 +274,7 @@ impl Core {
             (Stored::Deleting { uid, .. }, _) => job.record.stored = Stored::Present { uid },
             _ => {}
         }
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let (retry_at, finished) = (job.record.retry_at, job.is_finished());
         if retry_at > now {
             self.wake(Timer::Job(id), retry_at);
@@ -287,13 +292,13 @@ impl Core {
             return;
         }
         let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
-        let Some(id) = self.by_key.get(&reference.key).copied() else {
+        let Some(id) = self.jobs.by_key.get(&reference.key).copied() else {
             if self.synced && old.is_none() {
                 self.consider_stray(&reference.key);
             }
             return;
         };
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if object.metadata.deletion_timestamp.is_some() || job.record.gone.as_ref() == Some(&reference.uid) {
             return;
         }
@@ -336,7 +341,7 @@ impl Core {
         if known.is_some_and(|known| known.uid == gone.uid) {
             self.records.remove(&gone.key);
         }
-        if let Some(id) = self.by_key.get(&gone.key).copied() {
+        if let Some(id) = self.jobs.by_key.get(&gone.key).copied() {
             self.record_vanished(id, gone);
         }
     }
@@ -344,7 +349,7 @@ impl Core {
     /// Somebody deleted the FluxJob. A job that waits goes to the end of the queue; one that runs is written again.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
         let wall = self.wall_now();
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.record.uid() != Some(&gone.uid) {
             return;
         }
@@ -380,7 +385,7 @@ impl Core {
     /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with its last pod.
     pub(super) fn retire(&mut self, id: JobId) {
         self.dirty.insert(id);
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along.
         let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
@@ -391,7 +396,7 @@ impl Core {
                 let resource_version = job.record.resource_version.clone().unwrap_or_else(|| Arc::from(""));
                 let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
                 let action = self.act(kind, Some(InFlight::Record(id)));
-                if let Some(job) = self.jobs.get_mut(&id) {
+                if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Deleting { uid, action };
                 }
             }
@@ -409,13 +414,13 @@ impl Core {
     }
 
     fn forget(&mut self, id: JobId) {
-        let Some(job) = self.jobs.remove(&id) else { return };
+        let Some(job) = self.jobs.all.remove(&id) else { return };
         self.dirty.remove(&id);
-        if self.by_identity.get(&job.identity) == Some(&id) {
-            self.by_identity.remove(&job.identity);
+        if self.jobs.by_identity.get(&job.identity) == Some(&id) {
+            self.jobs.by_identity.remove(&job.identity);
         }
-        if self.by_key.get(&job.key) == Some(&id) {
-            self.by_key.remove(&job.key);
+        if self.jobs.by_key.get(&job.key) == Some(&id) {
+            self.jobs.by_key.remove(&job.key);
         }
     }
 
@@ -424,7 +429,7 @@ impl Core {
     /// Takes up what the FluxJob of this name says, if there is one.
     pub(super) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) {
         let Some(object) = self.records.get(key).cloned() else { return };
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if object.metadata.deletion_timestamp.is_some() {
             return;
         }
@@ -448,7 +453,7 @@ impl Core {
     /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the
     /// placement says, if that still fits.
     pub(super) fn restore_placements(&mut self) {
-        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        let ids: Vec<JobId> = self.jobs.all.keys().copied().collect();
         for id in &ids {
             self.restore_placement(*id);
         }
@@ -459,11 +464,12 @@ impl Core {
     }
 
     fn restore_placement(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         if job.style != Style::Gang {
             return;
         }
         let bound: Vec<(Uid, NodeName, Option<u32>)> = self
+            .jobs
             .live_members(job)
             .into_iter()
             .filter(|member| member.is_bound())
@@ -477,9 +483,9 @@ impl Core {
                 Vec::new()
             }
         };
-        let (now, wanted) = (self.now, self.wanted(job));
+        let (now, wanted) = (self.now, self.jobs.wanted(job));
         let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
             let ran = job.record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
@@ -508,7 +514,7 @@ impl Core {
         }
         self.reseat_waiting(id);
         // Whole or not at all also holds for a placement that an earlier leader wrote and began with nothing of.
-        let Some(job) = self.jobs.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
         let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
         if empty > 0 {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
@@ -518,14 +524,17 @@ impl Core {
 
     /// A slot without a pod waits for the pod that the controller makes next, as it did before the restart.
     fn retain_free_seats(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id).filter(|job| job.life.is_placed()) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life.is_placed()) else { return };
         let Identity::Controller(uid) = &job.identity else { return };
-        let Some(made_by) = self.controllers.get(uid).filter(|made_by| made_by.kind == OwnerKind::Job) else { return };
+        let Some(made_by) = self.jobs.controllers.get(uid).filter(|made_by| made_by.kind == OwnerKind::Job) else {
+            return;
+        };
         let controller = Arc::clone(&made_by.id.uid);
-        let missing = self.wanted(job).saturating_sub(self.live_members(job).len());
+        let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
         let free = job.seats.iter().enumerate().filter(|(_, seat)| seat.occupant.is_none()).take(missing);
         let seats: Vec<(usize, NodeName)> = free.map(|(at, seat)| (at, Arc::clone(&seat.node))).collect();
-        let Some(pod) = job.members.iter().find_map(|uid| self.members.get(uid)).map(|m| Arc::clone(&m.pod)) else {
+        let Some(pod) = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|m| Arc::clone(&m.pod))
+        else {
             return;
         };
         let lifetime = self.lifetime(&pod, id);
@@ -534,7 +543,7 @@ impl Core {
             let Some(rank) = self.cluster.rank(&node) else { continue };
             let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) else { continue };
             let slot = Kept { claim, seat: Some(at), controller: Some(Arc::clone(&controller)), until };
-            if let Some(job) = self.jobs.get_mut(&id) {
+            if let Some(job) = self.jobs.all.get_mut(&id) {
                 job.kept.push(slot);
             }
             self.wake(Timer::Job(id), until);
@@ -542,7 +551,7 @@ impl Core {
     }
 
     pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let kept: Vec<usize> = job.kept.iter().filter_map(|kept| kept.seat).collect();
         let free = |at: &usize| {
             let seat = job.seats.get(*at);
@@ -552,22 +561,23 @@ impl Core {
         let found = own.or_else(|| (0..job.seats.len()).find(free));
         let at = found.unwrap_or_else(|| job.add_seat(0, Arc::clone(node)));
         job.seats[at].occupant = Some(Arc::clone(uid));
-        if let Some(member) = self.members.get_mut(uid) {
+        if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }
     }
 
     fn reseat_waiting(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let waiting: Vec<Uid> = self
+            .jobs
             .live_members(job)
             .into_iter()
             .filter(|member| member.is_ready(names::GATE))
             .map(|member| Arc::clone(&member.pod.id.uid))
             .collect();
         for uid in waiting {
-            let Some(job) = self.jobs.get(&id) else { return };
-            let Some(member) = self.members.get(&uid) else { continue };
+            let Some(job) = self.jobs.all.get(&id) else { return };
+            let Some(member) = self.jobs.members.get(&uid) else { continue };
             let pod = Arc::clone(&member.pod);
             let index = pod.completion_index.and_then(|at| usize::try_from(at).ok());
             let free = |seat: &Seat| seat.occupant.is_none();
@@ -588,7 +598,8 @@ impl Core {
 
     /// FluxJobs that nobody's pods belong to.
     pub(super) fn sort_out_strays(&mut self) {
-        let keys: Vec<ObjectKey> = self.records.keys().filter(|key| !self.by_key.contains_key(*key)).cloned().collect();
+        let keys: Vec<ObjectKey> =
+            self.records.keys().filter(|key| !self.jobs.by_key.contains_key(*key)).cloned().collect();
         for key in keys {
             self.consider_stray(&key);
         }
@@ -619,7 +630,7 @@ impl Core {
     fn adopt_memberless(&mut self, key: &ObjectKey) {
         let Some(object) = self.records.get(key).cloned() else { return };
         let uid = object.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
-        let Some(made_by) = uid.and_then(|uid| self.controllers.get(&**uid)) else { return };
+        let Some(made_by) = uid.and_then(|uid| self.jobs.controllers.get(&**uid)) else { return };
         let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
         let belonging = Belonging {
             identity: Identity::Controller(Arc::clone(&made_by.id.uid)),
@@ -629,7 +640,7 @@ impl Core {
             uid: Arc::clone(&made_by.id.uid),
         };
         let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return };
-        if self.by_identity.contains_key(&belonging.identity) {
+        if self.jobs.by_identity.contains_key(&belonging.identity) {
             return;
         }
         let owners = object.metadata.owner_references.clone().unwrap_or_default();
@@ -638,7 +649,7 @@ impl Core {
     }
 
     pub(super) fn remove_stray(&mut self, key: &ObjectKey) {
-        if self.by_key.contains_key(key) {
+        if self.jobs.by_key.contains_key(key) {
             return;
         }
         let Some(object) = self.records.get(key) else { return };
@@ -660,20 +671,21 @@ impl Core {
             .collect();
         let jobs: BTreeMap<String, serde_json::Value> = self
             .jobs
+            .all
             .values()
             .map(|job| {
-                let live = self.live_members(job);
+                let live = self.jobs.live_members(job);
                 let waiting: Vec<String> =
                     live.iter().filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.to_string()).collect();
                 let about = serde_json::json!({
-                    "state": super::state_name(self.state(job)),
-                    "priority": self.priority(job),
+                    "state": super::state_name(self.jobs.state(job)),
+                    "priority": job.priority(),
                     "queuedAt": job.queued_at.map(|at| record::timestamp(at).to_string()),
                     "position": job.position,
                     "estimatedStartTime": job.estimate.map(|at| record::timestamp(at).to_string()),
                     "blockedBy": job.blocker,
                     "bound": live.iter().filter(|m| m.is_bound()).count(),
-                    "wanted": self.wanted(job),
+                    "wanted": self.jobs.wanted(job),
                     "waiting": waiting,
                     "kept": job.kept.len(),
                 });
@@ -683,7 +695,7 @@ impl Core {
         serde_json::json!({
             "now": record::timestamp(self.now).to_string(),
             "synced": self.synced,
-            "queue": self.queue.iter().map(|(ask, _)| format!("{ask:?}")).collect::<Vec<_>>(),
+            "queue": self.queue.iter().map(|(place, _)| format!("{:?}", place.ask())).collect::<Vec<_>>(),
             "jobs": jobs,
             "nodes": nodes,
         })

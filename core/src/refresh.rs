@@ -5,14 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, JobState, WorkloadType, names};
+use fluxqueue_api::{BlockedBy, names};
 
 use super::grouping::{self, StartSize};
 use super::job::{End, Identity, Job, Lifecycle, Member, Seating, Stage, Stalled, Style};
-use super::{Core, Timer};
+use super::plan::Asking;
+use super::{Core, Timer, jobs};
 use crate::fluxion::Rank;
 use crate::queue::{Ask, JobId, Place};
-use fluxqueue_workload::{Lifetime, ObjectKey, OwnerKind, Pod, Resources, Time, Uid};
+use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Resources, Time, Uid};
 
 /// The reason of Degraded of two gangs that have begun and wait for each other.
 const MUTUAL_WAIT: &str = "MutualWait";
@@ -29,7 +30,7 @@ impl Core {
     }
 
     fn refresh(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         if job.is_finished() {
             self.retire(id);
             return;
@@ -50,10 +51,13 @@ impl Core {
 
     /// An annotation of the object that made the pods cannot be read: it counts as absent, and that is said.
     fn say_bad_walltime(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let Identity::Controller(uid) = &job.identity else { return };
-        let bad =
-            self.controllers.get(uid).and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
+        let bad = self
+            .jobs
+            .controllers
+            .get(uid)
+            .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
         if let Some((made_by, error)) = bad {
             let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
             self.say_once(id, "InvalidWalltime", text);
@@ -62,8 +66,9 @@ impl Core {
 
     /// Pods that cannot be placed as they are are told so: more nodes would not help them.
     fn tell_refused(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let refused: Vec<(Uid, String)> = self
+            .jobs
             .live_members(job)
             .into_iter()
             .filter(|member| member.stage == Stage::Waiting)
@@ -74,20 +79,12 @@ impl Core {
         }
     }
 
-    /// The pods of a job that have not ended, in the order in which they get ranks: completion index, age, name.
-    pub(super) fn live_members(&self, job: &Job) -> Vec<&Member> {
-        let mut live: Vec<&Member> =
-            job.members.iter().filter_map(|uid| self.members.get(uid)).filter(|member| member.is_live()).collect();
-        live.sort_by(|a, b| rank_order(&a.pod).cmp(&rank_order(&b.pod)));
-        live
-    }
-
     // --- what waits ---
 
     /// The asks that the job should have in the queue, with the pods' order among them.
     fn wanted_asks(&mut self, id: JobId) -> Vec<(Ask, Time, u32)> {
-        let Some(job) = self.jobs.get(&id) else { return Vec::new() };
-        let live = self.live_members(job);
+        let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
+        let live = self.jobs.live_members(job);
         let ready: Vec<Uid> = live
             .iter()
             .filter(|member| member.is_ready(names::GATE))
@@ -112,13 +109,13 @@ impl Core {
     }
 
     fn wanted_start(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(Ask, Time, u32)> {
-        let Some(job) = self.jobs.get(&id) else { return Vec::new() };
-        let live = self.live_members(job);
+        let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
+        let live = self.jobs.live_members(job);
         let gated = live
             .iter()
             .filter(|m| m.stage == Stage::Waiting && m.pod.gates.iter().any(|g| **g != *names::GATE))
             .count();
-        let size = grouping::start_size(job, &live, &self.controllers, self.settings.group_grace_secs, self.now);
+        let size = grouping::start_size(job, &live, &self.jobs.controllers, self.settings.group_grace_secs, self.now);
         let contradiction = grouping::contradiction(&live);
         let (size, clamped) = match size {
             StartSize::Pods(size) => (size, None),
@@ -139,7 +136,7 @@ impl Core {
             self.say_once(id, "SizeContradiction", text);
         }
         let now = self.wall_now();
-        let Some(job) = self.jobs.get_mut(&id) else { return Vec::new() };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return Vec::new() };
         // Another size is another question.
         self.queue_changed |= job.start_size != size;
         job.start_size = size;
@@ -167,7 +164,7 @@ impl Core {
             if self.take_kept(id, &uid) {
                 continue;
             }
-            let Some(job) = self.jobs.get_mut(&id) else { return asks };
+            let Some(job) = self.jobs.all.get_mut(&id) else { return asks };
             let at = *job.queued_at.get_or_insert(now);
             asks.push((Ask::Member(id, uid), at, u32::try_from(index).unwrap_or(u32::MAX)));
         }
@@ -176,9 +173,9 @@ impl Core {
 
     fn wanted_singles(&mut self, id: JobId, ready: &[Uid]) -> Vec<(Ask, Time, u32)> {
         let mut asks = Vec::new();
-        let Some(job) = self.jobs.get(&id) else { return asks };
+        let Some(job) = self.jobs.all.get(&id) else { return asks };
         let lone = job.style == Style::Lone;
-        let first = ready.iter().filter_map(|uid| self.members.get(uid)).map(|member| member.pod.created).min();
+        let first = ready.iter().filter_map(|uid| self.jobs.members.get(uid)).map(|member| member.pod.created).min();
         let queued_at = match (job.queued_at, lone) {
             (Some(at), true) => Some(at),
             // A pod that waited behind a gate first could be placed only now.
@@ -186,11 +183,11 @@ impl Core {
             _ => first,
         };
         for (index, uid) in ready.iter().enumerate() {
-            let Some(member) = self.members.get(uid) else { continue };
+            let Some(member) = self.jobs.members.get(uid) else { continue };
             let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
             asks.push((Ask::Member(id, Arc::clone(uid)), at, u32::try_from(index).unwrap_or(u32::MAX)));
         }
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             if queued_at.is_some() {
                 job.queued_at = queued_at;
             }
@@ -213,8 +210,8 @@ impl Core {
     }
 
     fn say_if_gated(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let gate = self.live_members(job).into_iter().find_map(|member| {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let gate = self.jobs.live_members(job).into_iter().find_map(|member| {
             let gate = member.pod.gates.iter().find(|gate| ***gate != *names::GATE)?;
             Some(format!("pod {} carries scheduling gate {gate:?}", member.pod.id))
         });
@@ -224,66 +221,22 @@ impl Core {
     }
 
     fn set_asks(&mut self, id: JobId, wanted: Vec<(Ask, Time, u32)>) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let priority = self.priority(job);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let priority = job.priority();
         let before = job.asks.clone();
         let after: BTreeSet<Ask> = wanted.iter().map(|(ask, ..)| ask.clone()).collect();
         for gone in before.difference(&after) {
             self.forget_ask(gone);
         }
         for (ask, at, index) in wanted {
-            if self.queue.put(Place::new(priority, at, index, ask)) {
+            let key = Asking { jobs: &self.jobs, clock: self.clock() }.key(&ask, &self.cluster);
+            if self.queue.put(Place::new(priority, at, index, ask), key) {
                 self.new_asks = true;
             }
         }
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.asks = after;
         }
-    }
-
-    /// The priority that a person gave it, else that of its pods.
-    pub(super) fn priority(&self, job: &Job) -> i32 {
-        let own = || job.members.iter().filter_map(|uid| self.members.get(uid)).map(|member| member.pod.priority).max();
-        job.record.edits.priority.or_else(own).unwrap_or(0)
-    }
-
-    /// How long a pod of the job would take its resources if it started now.
-    pub(super) fn lifetime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        let left = self
-            .deadline(pod)
-            .map(|at| u64::try_from(at.seconds().saturating_sub(self.now.seconds())).unwrap_or(0).max(1));
-        match (left, self.walltime(pod, job)) {
-            (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
-            (Some(left), _) => Lifetime::Seconds(left),
-            (None, own) => own,
-        }
-    }
-
-    /// How long a pod of the job takes its resources from its start: what its FluxJob says if a person changed that, the
-    /// object that made it, the pod itself, the default of the queue.
-    pub(super) fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
-        let Some(job) = self.jobs.get(&job) else { return pod.lifetime };
-        if let Some(seconds) =
-            job.record.edits.duration.and_then(|seconds| u64::try_from(seconds).ok()).filter(|s| *s > 0)
-        {
-            return Lifetime::Seconds(seconds);
-        }
-        let made_by = pod.owner.as_ref().and_then(|owner| self.controllers.get(&owner.uid));
-        let annotated = made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
-        match (annotated, pod.lifetime) {
-            (Some(lifetime), _) => lifetime,
-            (None, Lifetime::Eventually) => {
-                self.settings.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds)
-            }
-            (None, own) => own,
-        }
-    }
-
-    /// When the object that made the pod ends it whatever it does, in the core's time; unless somebody said how long it runs.
-    pub(super) fn deadline(&self, pod: &Pod) -> Option<Time> {
-        let made_by = pod.owner.as_ref().and_then(|owner| self.controllers.get(&owner.uid))?;
-        let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
-        made_by.deadline.filter(|_| !annotated).map(|at| self.core_time(at))
     }
 
     // --- what is kept ---
@@ -291,7 +244,7 @@ impl Core {
     /// Gives back slots that are kept for nobody: too long, or more than the controller still wants.
     fn trim_kept(&mut self, id: JobId) {
         let now = self.now;
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.kept.is_empty() {
             return;
         }
@@ -301,20 +254,20 @@ impl Core {
         for slot in expired {
             self.drop_claim(Some(slot.claim));
         }
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let succeeded = job.succeeded;
         let mut room: BTreeMap<Option<Uid>, usize> = BTreeMap::new();
         for slot in &job.kept {
             let entry = room.entry(slot.controller.clone()).or_default();
-            *entry = slot.controller.as_ref().and_then(|uid| self.controllers.get(uid)).map_or(0, |made_by| {
+            *entry = slot.controller.as_ref().and_then(|uid| self.jobs.controllers.get(uid)).map_or(0, |made_by| {
                 // A pod that waits is the one that may take a kept slot.
                 let holds = |m: &&Member| m.stage != Stage::Waiting && made_by_is(&m.pod, &made_by.id.uid);
-                let live = self.live_members(job).iter().filter(|m| holds(m)).count();
-                (grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
+                let live = self.jobs.live_members(job).iter().filter(|m| holds(m)).count();
+                (grouping::wants(made_by, jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
                     .saturating_sub(live)
             });
         }
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let mut surplus = Vec::new();
         for slot in std::mem::take(&mut job.kept) {
             match room.get_mut(&slot.controller) {
@@ -328,21 +281,21 @@ impl Core {
         for claim in surplus {
             self.drop_claim(Some(claim));
         }
-        if let Some(next) = self.jobs.get(&id).and_then(|job| job.kept.iter().map(|slot| slot.until).min()) {
+        if let Some(next) = self.jobs.all.get(&id).and_then(|job| job.kept.iter().map(|slot| slot.until).min()) {
             self.wake(Timer::Job(id), next);
         }
     }
 
     /// Gives a new pod the slot that was kept for it, without queueing.
     fn take_kept(&mut self, id: JobId, uid: &Uid) -> bool {
-        let Some(member) = self.members.get(uid) else { return false };
+        let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
-        let Some(job) = self.jobs.get(&id) else { return false };
+        let Some(job) = self.jobs.all.get(&id) else { return false };
         let controller = pod.owner.as_ref().map(|owner| &owner.uid);
         let found =
             job.kept.iter().position(|slot| slot.controller.as_ref() == controller && *slot.claim.shape == *pod.shape);
         let Some(at) = found else { return false };
-        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
         let slot = job.kept.remove(at);
         self.gauges.slots_passed_on += 1;
         // A slot without a seat is one of a job that has none.
@@ -353,7 +306,7 @@ impl Core {
 
     /// Gives a pod a slot; of a job that is written ahead, a rank too.
     pub(super) fn assign(&mut self, uid: &Uid, claim: super::ledger::Claim, seating: Seating) {
-        let Some(member) = self.members.get_mut(uid) else {
+        let Some(member) = self.jobs.members.get_mut(uid) else {
             self.drop_claim(Some(claim));
             return;
         };
@@ -365,7 +318,7 @@ impl Core {
         let index = member.pod.completion_index;
         // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
         self.outbox.push_back(Arc::clone(uid));
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
         let (at, role) = match seating {
             Seating::At(at) => (at, 0),
             Seating::Free { role } => (job.free_seat(role, index), role),
@@ -380,18 +333,18 @@ impl Core {
             job.epoch = Some(self.epoch);
         }
         job.seats[at].occupant = Some(Arc::clone(uid));
-        if let Some(member) = self.members.get_mut(uid) {
+        if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }
     }
 
     /// Takes a slot back from a pod that is not bound: it waits again.
     pub(super) fn unassign(&mut self, uid: &Uid) {
-        let Some(member) = self.members.get_mut(uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.stage = Stage::Waiting;
         let (claim, seat, id) = (member.claim.take(), member.seat.take(), member.job);
         self.drop_claim(claim);
-        if let Some(job) = self.jobs.get_mut(&id)
+        if let Some(job) = self.jobs.all.get_mut(&id)
             && let Some(seat) = seat.and_then(|at| job.seats.get_mut(at))
         {
             seat.occupant = None;
@@ -401,9 +354,9 @@ impl Core {
 
     /// A held job gives back slots of which nobody has been sent to his yet. A gang of which one has is finished.
     fn obey_hold(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id).filter(|job| job.record.edits.hold) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.edits.hold) else { return };
         let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
-        let live = self.live_members(job);
+        let live = self.jobs.live_members(job);
         if job.style == Style::Gang && live.iter().any(sent) {
             return;
         }
@@ -416,8 +369,8 @@ impl Core {
 
     /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
     fn seat_strangers(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id).filter(|job| job.style == Style::Gang) else { return };
-        let bound = self.live_members(job).into_iter().filter(|member| member.is_bound());
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang) else { return };
+        let bound = self.jobs.live_members(job).into_iter().filter(|member| member.is_bound());
         let strangers = bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
         let strangers: Vec<_> = strangers
             .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
@@ -426,8 +379,8 @@ impl Core {
             return;
         }
         let now = self.now;
-        let wanted = self.jobs.get(&id).map_or(0, |job| self.wanted(job));
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if !job.life.is_placed() {
             // Nobody has counted yet how many start together.
             job.start_size = job.start_size.max(wanted);
@@ -443,24 +396,24 @@ impl Core {
 
     /// A gang of which nothing is left starts anew, all or none.
     fn forget_empty_start(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         if job.style != Style::Gang || !job.life.is_placed() || !job.kept.is_empty() {
             return;
         }
-        let live = self.live_members(job);
+        let live = self.jobs.live_members(job);
         if live.is_empty() || live.iter().any(|member| member.stage != Stage::Waiting || member.maybe_bound) {
             return;
         }
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.forget_start();
         }
     }
 
     /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose theirs.
     pub(super) fn lose_slot(&mut self, uid: &Uid, why: &str) {
-        let Some(member) = self.members.get(uid) else { return };
+        let Some(member) = self.jobs.members.get(uid) else { return };
         let id = member.job;
-        if self.jobs.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
+        if self.jobs.all.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
             self.withdraw_if_unsent(id, why);
         } else {
             self.unassign(uid);
@@ -470,15 +423,15 @@ impl Core {
     /// A gang of which no Binding has left gives all its slots back and waits at its place in the queue again, after a
     /// pause: whole or not at all.
     pub(super) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
-        let Some(job) = self.jobs.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
         let assigned =
-            self.live_members(job).into_iter().filter(|m| matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
+            self.jobs.live_members(job).into_iter().filter(|m| matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
         let assigned: Vec<Uid> = assigned.map(|member| Arc::clone(&member.pod.id.uid)).collect();
         for uid in assigned {
             self.unassign(&uid);
         }
         let now = self.now;
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         job.forget_start();
         let pause = WITHDRAWN_MILLIS_MIN.saturating_mul(1 << job.withdrawals.min(16)).min(WITHDRAWN_MILLIS_MAX);
         job.withdrawals += 1;
@@ -494,11 +447,11 @@ impl Core {
     // --- state ---
 
     fn notice_completeness(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let bound = self.live_members(job).iter().filter(|member| member.is_bound()).count();
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let bound = self.jobs.live_members(job).iter().filter(|member| member.is_bound()).count();
         let whole = bound >= job.start_size && bound > 0;
         let now = self.now;
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.style == Style::Gang) else { return };
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Gang) else { return };
         job.life = match job.life {
             Lifecycle::Placed | Lifecycle::Starting { .. } if whole => Lifecycle::Whole,
             // Somebody else bound one of them.
@@ -513,7 +466,7 @@ impl Core {
 
     /// A gang that has begun and does not become whole in time says so, with what is in its way.
     fn notice_stall(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let Lifecycle::Starting { since } = job.life else { return };
         let due =
             since.plus_millis(i64::try_from(self.settings.gang_start_timeout_secs).unwrap_or(i64::MAX / 1000) * 1000);
@@ -521,13 +474,17 @@ impl Core {
             self.wake(Timer::Job(id), due);
             return;
         }
-        let live = self.live_members(job);
+        let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
         let size = job.start_size;
         let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.message)).unwrap_or_default();
         let stalled = match self.waits_for_each_other(id) {
             Some((other, key)) => {
-                if self.jobs.get(&other).is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != MUTUAL_WAIT))
+                if self
+                    .jobs
+                    .all
+                    .get(&other)
+                    .is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != MUTUAL_WAIT))
                 {
                     self.wake(Timer::Job(other), self.now);
                 }
@@ -543,7 +500,7 @@ impl Core {
                 Stalled { reason: "StartTimeout", message: format!("{bound} of {size} pods are bound{in_the_way}") }
             }
         };
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.stalled = Some(stalled);
         }
     }
@@ -552,21 +509,23 @@ impl Core {
     /// other holds a part of.
     fn waits_for_each_other(&mut self, id: JobId) -> Option<(JobId, ObjectKey)> {
         let begun = |job: &&Job| matches!(job.life, Lifecycle::Starting { .. }) && job.id != id && !job.asks.is_empty();
-        let others: Vec<JobId> = self.jobs.values().filter(begun).map(|job| job.id).collect();
+        let others: Vec<JobId> = self.jobs.all.values().filter(begun).map(|job| job.id).collect();
         others
             .into_iter()
             .find(|other| self.is_in_the_way_of(*other, id) && self.is_in_the_way_of(id, *other))
-            .and_then(|other| Some((other, self.jobs.get(&other)?.key.clone())))
+            .and_then(|other| Some((other, self.jobs.all.get(&other)?.key.clone())))
     }
 
     /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there.
     fn is_in_the_way_of(&mut self, holder: JobId, waiting: JobId) -> bool {
-        let (Some(holder), Some(waiting)) = (self.jobs.get(&holder), self.jobs.get(&waiting)) else { return false };
+        let (Some(holder), Some(waiting)) = (self.jobs.all.get(&holder), self.jobs.all.get(&waiting)) else {
+            return false;
+        };
         let mut held: BTreeMap<Rank, Resources> = BTreeMap::new();
-        for claim in self.live_members(holder).into_iter().filter_map(|member| member.claim.as_ref()) {
+        for claim in self.jobs.live_members(holder).into_iter().filter_map(|member| member.claim.as_ref()) {
             held.entry(claim.rank).or_default().add(&claim.shape.requests);
         }
-        let missing = self.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
+        let missing = self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
         let Some(pod) = missing.map(|member| Arc::clone(&member.pod)) else { return false };
         held.into_iter().any(|(rank, freed)| {
             self.cluster.class(&pod.shape.constraints).now.contains(rank)
@@ -574,45 +533,25 @@ impl Core {
         })
     }
 
-    /// How many pods the job wants to run now.
-    pub(super) fn wanted(&self, job: &Job) -> usize {
-        if job.is_finished() {
-            return job.start_size;
-        }
-        match &job.identity {
-            Identity::Pod(_) => 1,
-            Identity::Controller(uid) => match self.controllers.get(uid) {
-                Some(made_by) => {
-                    grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded)) as usize
-                }
-                None => self.live_members(job).len(),
-            },
-            Identity::Group(_) => {
-                let live = self.live_members(job).len();
-                if job.life.is_placed() { live.max(job.kept.len() + live) } else { live.max(job.start_size) }
-            }
-        }
-    }
-
     /// A job has ended when none of its pods is left and nobody will make more.
     fn notice_end(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        if !self.live_members(job).is_empty() || !self.nobody_makes_more(job) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        if !self.jobs.live_members(job).is_empty() || !self.nobody_makes_more(job) {
             return;
         }
         let failed = match &job.identity {
             // Its record says so since before a restart; some of its pods may be gone by now.
             _ if job.ended_as.is_some() => job.ended_as == Some(End::Failed),
-            Identity::Controller(uid) => self.controllers.get(uid).is_some_and(|made_by| made_by.failed),
+            Identity::Controller(uid) => self.jobs.controllers.get(uid).is_some_and(|made_by| made_by.failed),
             _ => job.failed > 0,
         };
-        let kept = self.jobs.get_mut(&id).map(|job| std::mem::take(&mut job.kept)).unwrap_or_default();
+        let kept = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.kept)).unwrap_or_default();
         for slot in kept {
             self.drop_claim(Some(slot.claim));
         }
         self.set_asks(id, Vec::new());
         let wall = self.wall_now();
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Finished(if failed { End::Failed } else { End::Completed });
             // A restart does not change when it ended, nor how long its record is kept.
             job.completed_at = job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
@@ -620,74 +559,37 @@ impl Core {
             // Pods of the same group that come later are a new job.
             let identity = job.identity.clone();
             if matches!(identity, Identity::Group(_)) {
-                self.by_identity.remove(&identity);
+                self.jobs.by_identity.remove(&identity);
             }
         }
         self.retire(id);
     }
 
     fn nobody_makes_more(&self, job: &Job) -> bool {
-        let done = |uid: &Uid| self.controllers.get(uid).is_none_or(|made_by| made_by.finished);
+        let done = |uid: &Uid| self.jobs.controllers.get(uid).is_none_or(|made_by| made_by.finished);
         match &job.identity {
             Identity::Pod(_) => true,
             Identity::Controller(uid) => done(uid),
             Identity::Group(_) => job
                 .members
                 .iter()
-                .filter_map(|uid| self.members.get(uid)?.pod.owner.as_ref())
+                .filter_map(|uid| self.jobs.members.get(uid)?.pod.owner.as_ref())
                 .map(|owner| &owner.uid)
                 .chain(job.makers.iter())
                 .all(done),
         }
     }
 
-    /// Where the job is in its life.
-    pub(super) fn state(&self, job: &Job) -> JobState {
-        match job.life.end() {
-            Some(End::Completed) => return JobState::Completed,
-            Some(End::Failed) => return JobState::Failed,
-            None => {}
-        }
-        let live = self.live_members(job);
-        let bound = live.iter().filter(|member| member.is_bound()).count();
-        let on_the_way =
-            live.iter().any(|member| matches!(member.stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_)));
-        let reason = job.blocker.as_ref().map_or("", |blocker| &*blocker.reason);
-        match (bound, on_the_way) {
-            (0, true) => JobState::Starting,
-            // Its pods have ended, and whoever made them has not said yet whether more will come.
-            (0, false) if live.is_empty() && job.started_at.is_some() => JobState::Running,
-            (0, false) => match reason {
-                "Held" => JobState::Held,
-                "Incomplete" | "Gated" => JobState::Incomplete,
-                "UnsupportedConstraint" | "InvalidRequest" => JobState::Refused,
-                "Unsatisfiable" => JobState::Unsatisfiable,
-                _ => JobState::Pending,
-            },
-            _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => JobState::Starting,
-            _ => JobState::Running,
-        }
-    }
-
     /// What a person reads about why the job waits.
     pub(super) fn block(&mut self, id: JobId, reason: &str, message: String) {
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.blocker = Some(BlockedBy { reason: reason.to_owned(), message, ..BlockedBy::default() });
         }
     }
 }
 
-/// How many of a Job's pods were seen to succeed; other makers do not count that.
-fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
-    if is_job && job.kind == WorkloadType::Job { succeeded } else { 0 }
-}
-
 fn made_by_is(pod: &Pod, uid: &Uid) -> bool {
     pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
-}
-
-fn rank_order(pod: &Pod) -> (u32, Time, &str) {
-    (pod.completion_index.unwrap_or(u32::MAX), pod.created, &pod.id.key.name)
 }
 
 /// The first pod that cannot be placed as it is, and why.

@@ -30,6 +30,12 @@ pub struct Cluster {
     ports: BTreeMap<Rank, Vec<HostPort>>,
     /// Anti-affinity terms of pods on nodes, with how many pods have them there.
     repellers: Vec<Repeller>,
+    /// The different terms among them.
+    terms: Vec<Term>,
+    next_term: u32,
+    terms_version: u64,
+    repellers_version: u64,
+    ports_version: u64,
 }
 
 #[derive(Debug)]
@@ -45,6 +51,16 @@ struct Repeller {
     namespace: Arc<str>,
     terms: Vec<AntiAffinityTerm>,
     pods: u32,
+}
+
+/// An anti-affinity term that some pod on a node has.
+#[derive(Debug)]
+struct Term {
+    /// Never given to another term.
+    id: u32,
+    term: AntiAffinityTerm,
+    /// How many repellers have it.
+    repellers: u32,
 }
 
 /// Where pods of one class may go.
@@ -180,7 +196,14 @@ impl Cluster {
         self.free_ranks.insert(rank);
         self.present.remove(rank);
         self.ports.remove(&rank);
-        self.repellers.retain(|repeller| repeller.rank != rank);
+        let gone: Vec<Repeller> = self.repellers.extract_if(.., |repeller| repeller.rank == rank).collect();
+        for repeller in &gone {
+            for _ in 0..repeller.pods {
+                repeller.terms.iter().for_each(|term| self.discount_term(term));
+            }
+        }
+        self.repellers_version += 1;
+        self.ports_version += 1;
         for class in self.classes.values_mut() {
             class.now.remove(rank);
             class.lasting.remove(rank);
@@ -204,9 +227,14 @@ impl Cluster {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.add(&shape.requests);
         if !shape.constraints.host_ports.is_empty() {
+            self.ports_version += 1;
             self.ports.entry(rank).or_default().extend(shape.constraints.host_ports.iter().cloned());
         }
         if !shape.constraints.repels.is_empty() {
+            self.repellers_version += 1;
+            for term in &shape.constraints.repels {
+                self.count_term(term);
+            }
             let same =
                 |r: &&mut Repeller| r.rank == rank && r.namespace == *namespace && r.terms == shape.constraints.repels;
             match self.repellers.iter_mut().find(same) {
@@ -225,6 +253,7 @@ impl Cluster {
     pub fn vacate(&mut self, rank: Rank, namespace: &Arc<str>, shape: &Shape) {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.subtract(&shape.requests);
+        self.ports_version += u64::from(!shape.constraints.host_ports.is_empty());
         if let Some(ports) = self.ports.get_mut(&rank) {
             for port in &shape.constraints.host_ports {
                 if let Some(at) = ports.iter().position(|taken| taken == port) {
@@ -236,6 +265,10 @@ impl Cluster {
             }
         }
         if !shape.constraints.repels.is_empty() {
+            self.repellers_version += 1;
+            for term in &shape.constraints.repels {
+                self.discount_term(term);
+            }
             let same =
                 |r: &Repeller| r.rank == rank && r.namespace == *namespace && r.terms == shape.constraints.repels;
             if let Some(at) = self.repellers.iter().position(same) {
@@ -245,6 +278,54 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    fn count_term(&mut self, term: &AntiAffinityTerm) {
+        if let Some(known) = self.terms.iter_mut().find(|known| known.term == *term) {
+            known.repellers += 1;
+            return;
+        }
+        self.next_term += 1;
+        self.terms_version += 1;
+        self.terms.push(Term { id: self.next_term, term: term.clone(), repellers: 1 });
+    }
+
+    fn discount_term(&mut self, term: &AntiAffinityTerm) {
+        let Some(at) = self.terms.iter().position(|known| known.term == *term) else { return };
+        self.terms[at].repellers -= 1;
+        if self.terms[at].repellers == 0 {
+            self.terms_version += 1;
+            self.terms.remove(at);
+        }
+    }
+
+    /// Changes when the different terms do: who is repelled by which has to be asked anew.
+    pub fn terms_version(&self) -> u64 {
+        self.terms_version
+    }
+
+    /// Changes when a pod that repels others comes to a node or leaves one.
+    pub fn repellers_version(&self) -> u64 {
+        self.repellers_version
+    }
+
+    /// Changes when a host port is taken or given back.
+    pub fn ports_version(&self) -> u64 {
+        self.ports_version
+    }
+
+    /// Adds the terms that repel a pod, each once.
+    pub fn repelling(&self, pod: &Pod, by: &mut Vec<u32>) {
+        for known in &self.terms {
+            if !by.contains(&known.id) && known.term.repels(&pod.id.key.namespace, &pod.labels) {
+                by.push(known.id);
+            }
+        }
+    }
+
+    /// Some pod on a node repels it.
+    pub fn is_repelled(&self, pod: &Pod) -> bool {
+        self.terms.iter().any(|known| known.term.repels(&pod.id.key.namespace, &pod.labels))
     }
 
     /// The node holds no more than it has, of every resource that `requests` names.
@@ -318,7 +399,7 @@ impl Cluster {
             }
             all.push((taken, Rejection::HostPorts));
         }
-        if !self.repellers.is_empty() {
+        if self.is_repelled(pod) {
             all.push((self.repelled_by_affinity(pod), Rejection::AntiAffinity));
         }
         all.retain(|(ranks, _)| !ranks.is_empty());
@@ -352,7 +433,7 @@ impl Cluster {
 
     /// This node is out of bounds for the pod because of the anti-affinity of pods already there or around it.
     pub fn repels(&self, rank: Rank, pod: &Pod) -> bool {
-        self.has_repellers() && self.repelled_by_affinity(pod).contains(rank)
+        self.is_repelled(pod) && self.repelled_by_affinity(pod).contains(rank)
     }
 }
 

@@ -1,14 +1,20 @@
-//! Order: which ask is tried next. First come, first served within priority.
+//! Order: which pending request is tried next. First come, first served within priority.
 //!
-//! Pure: no clock, no I/O. Who may overtake whom is decided by the pass in [`crate::Core`], which walks this order and
-//! asks the resource graph.
+//! Requests that ask for the same form a class: what one of them cannot get, none behind it in the class can. So what was
+//! found out is remembered per class, and a walk looks at the first of each class only, however many wait.
+//!
+//! Pure: no clock, no I/O. Who may overtake whom is decided by `plan`, which walks this order and asks the resource graph.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::hash::Hash;
 
 use fluxqueue_workload::{Time, Uid};
 
 /// The number of a job within the process.
 pub type JobId = u64;
+
+/// The number of a class within the process.
+pub type ClassId = u32;
 
 /// What waits to be placed, all or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +49,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of an ask.
+    /// The place of a request.
     pub fn new(priority: i32, queued_at: Time, index: u32, ask: Ask) -> Self {
         Place { negated_priority: -i64::from(priority), queued_at, job: ask.job(), index, ask }
     }
@@ -54,61 +60,146 @@ impl Place {
     }
 }
 
-/// All that waits, in order. `M` is what the caller wants to remember about each.
+/// All that waits, in order. `K` says what is asked for: equal keys make a class. `M` is what is remembered about a class.
 #[derive(Debug)]
-pub struct Queue<M> {
-    order: BTreeMap<Place, M>,
-    places: BTreeMap<Ask, Place>,
+pub struct Queue<K, M> {
+    order: BTreeMap<Place, ClassId>,
+    places: BTreeMap<Ask, (Place, ClassId)>,
+    classes: BTreeMap<ClassId, Class<K, M>>,
+    by_key: HashMap<K, ClassId>,
+    /// The first of each class.
+    heads: BTreeMap<Place, ClassId>,
+    /// Requests that came since they were last taken, by class.
+    arrivals: BTreeMap<ClassId, BTreeSet<Place>>,
+    next_class: ClassId,
 }
 
-impl<M> Default for Queue<M> {
+#[derive(Debug)]
+struct Class<K, M> {
+    key: K,
+    places: BTreeSet<Place>,
+    memo: Option<M>,
+}
+
+impl<K, M> Default for Queue<K, M> {
     fn default() -> Self {
-        Queue { order: BTreeMap::new(), places: BTreeMap::new() }
+        Queue {
+            order: BTreeMap::new(),
+            places: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            by_key: HashMap::new(),
+            heads: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
+            next_class: 0,
+        }
     }
 }
 
-impl<M: Default> Queue<M> {
-    /// Puts an ask at its place, moving it if it had another. What was remembered about a moved ask is forgotten.
-    /// True if it is new or moved.
-    pub fn put(&mut self, place: Place) -> bool {
-        match self.places.entry(place.ask.clone()) {
-            btree_map::Entry::Occupied(known) if *known.get() == place => return false,
-            btree_map::Entry::Occupied(mut known) => {
-                let old = known.insert(place.clone());
-                self.order.remove(&old);
+impl<K: Clone + Eq + Hash, M> Queue<K, M> {
+    /// Puts a request at its place, moving it if it had another or asked for something else. True if it is new or moved.
+    pub fn put(&mut self, place: Place, key: K) -> bool {
+        if let Some((known, class)) = self.places.get(&place.ask) {
+            if *known == place && self.classes.get(class).is_some_and(|class| class.key == key) {
+                return false;
             }
-            btree_map::Entry::Vacant(new) => drop(new.insert(place.clone())),
+            self.remove(&place.ask.clone());
         }
-        self.order.insert(place, M::default());
+        let id = *self.by_key.entry(key.clone()).or_insert_with(|| {
+            self.next_class += 1;
+            self.next_class
+        });
+        let class = match self.classes.entry(id) {
+            btree_map::Entry::Occupied(known) => known.into_mut(),
+            btree_map::Entry::Vacant(new) => new.insert(Class { key, places: BTreeSet::new(), memo: None }),
+        };
+        let head = class.places.first().cloned();
+        class.places.insert(place.clone());
+        if head.as_ref().is_none_or(|head| place < *head) {
+            head.map(|head| self.heads.remove(&head));
+            self.heads.insert(place.clone(), id);
+        }
+        self.arrivals.entry(id).or_default().insert(place.clone());
+        self.order.insert(place.clone(), id);
+        self.places.insert(place.ask.clone(), (place, id));
         true
     }
 
-    /// Takes an ask out. False if it was not in.
+    /// Takes a request out. False if it was not in. With the last of a class what is remembered about it goes.
     pub fn remove(&mut self, ask: &Ask) -> bool {
-        match self.places.remove(ask) {
-            Some(place) => self.order.remove(&place).is_some(),
-            None => false,
+        let Some((place, id)) = self.places.remove(ask) else { return false };
+        self.order.remove(&place);
+        if let Some(arrivals) = self.arrivals.get_mut(&id) {
+            arrivals.remove(&place);
+        }
+        let Some(class) = self.classes.get_mut(&id) else { return true };
+        class.places.remove(&place);
+        if self.heads.remove(&place).is_some()
+            && let Some(head) = class.places.first()
+        {
+            self.heads.insert(head.clone(), id);
+        }
+        if class.places.is_empty()
+            && let Some(class) = self.classes.remove(&id)
+        {
+            self.by_key.remove(&class.key);
+            self.arrivals.remove(&id);
+        }
+        true
+    }
+
+    /// The first of each class, in order.
+    pub fn heads(&self) -> impl Iterator<Item = (&Place, ClassId)> {
+        self.heads.iter().map(|(place, class)| (place, *class))
+    }
+
+    /// The next of a class behind this place.
+    pub fn next_of(&self, class: ClassId, after: &Place) -> Option<&Place> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.classes.get(&class)?.places.range((Excluded(after), Unbounded)).next()
+    }
+
+    /// All of a class, from this place on.
+    pub fn of_class(&self, class: ClassId, from: Option<&Place>) -> impl Iterator<Item = &Place> {
+        use std::ops::Bound::{Included, Unbounded};
+        let from = from.map_or(Unbounded, Included);
+        self.classes.get(&class).into_iter().flat_map(move |class| class.places.range((from, Unbounded)))
+    }
+
+    /// What has come since the last call, by class.
+    pub fn take_arrivals(&mut self) -> BTreeMap<ClassId, BTreeSet<Place>> {
+        std::mem::take(&mut self.arrivals)
+    }
+
+    /// What has come since the arrivals were last taken, by class.
+    pub fn arrivals(&self) -> impl Iterator<Item = (ClassId, &BTreeSet<Place>)> {
+        self.arrivals.iter().map(|(class, places)| (*class, places))
+    }
+
+    /// What is remembered about a class.
+    pub fn memo(&self, class: ClassId) -> Option<&M> {
+        self.classes.get(&class)?.memo.as_ref()
+    }
+
+    /// What is remembered about a class.
+    pub fn memo_mut(&mut self, class: ClassId) -> Option<&mut M> {
+        self.classes.get_mut(&class)?.memo.as_mut()
+    }
+
+    /// Remembers something about a class.
+    pub fn remember(&mut self, class: ClassId, memo: M) {
+        if let Some(class) = self.classes.get_mut(&class) {
+            class.memo = Some(memo);
         }
     }
 
-    /// Everything in order.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Ask, &mut M)> {
-        self.order.iter_mut().map(|(place, memo)| (&place.ask, memo))
+    /// What is remembered about the class of a request.
+    pub fn memo_of(&self, ask: &Ask) -> Option<&M> {
+        self.memo(self.places.get(ask)?.1)
     }
 
-    /// Everything in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Ask, &M)> {
-        self.order.iter().map(|(place, memo)| (&place.ask, memo))
-    }
-
-    /// What is remembered about an ask.
-    pub fn get_mut(&mut self, ask: &Ask) -> Option<&mut M> {
-        self.order.get_mut(self.places.get(ask)?)
-    }
-
-    /// What is remembered about an ask.
-    pub fn get(&self, ask: &Ask) -> Option<&M> {
-        self.order.get(self.places.get(ask)?)
+    /// Everything in order, with its class.
+    pub fn iter(&self) -> impl Iterator<Item = (&Place, ClassId)> {
+        self.order.iter().map(|(place, class)| (place, *class))
     }
 
     /// How many wait.
@@ -127,11 +218,11 @@ mod tests {
     use super::*;
 
     fn order(places: &[(i32, i64, JobId)]) -> Vec<JobId> {
-        let mut queue: Queue<()> = Queue::default();
+        let mut queue: Queue<u8, ()> = Queue::default();
         for (priority, at, job) in places {
-            queue.put(Place::new(*priority, Time(*at), 0, Ask::Start(*job)));
+            queue.put(Place::new(*priority, Time(*at), 0, Ask::Start(*job)), 0);
         }
-        queue.iter().map(|(ask, ())| ask.job()).collect()
+        queue.iter().map(|(place, _)| place.ask().job()).collect()
     }
 
     #[test]
@@ -141,13 +232,34 @@ mod tests {
     }
 
     #[test]
-    fn an_ask_has_one_place() {
-        let mut queue: Queue<u8> = Queue::default();
-        assert!(queue.put(Place::new(0, Time(1), 0, Ask::Start(1))));
-        assert!(!queue.put(Place::new(0, Time(1), 0, Ask::Start(1))), "the same place again");
-        *queue.get_mut(&Ask::Start(1)).expect("it waits") = 9;
-        assert!(queue.put(Place::new(5, Time(1), 0, Ask::Start(1))));
-        assert_eq!((queue.len(), queue.get(&Ask::Start(1))), (1, Some(&0)), "moved, and forgotten");
+    fn a_request_has_one_place_in_one_class() {
+        let mut queue: Queue<u8, &str> = Queue::default();
+        let place = |priority| Place::new(priority, Time(1), 0, Ask::Start(1));
+        assert!(queue.put(place(0), 7));
+        assert!(!queue.put(place(0), 7), "the same place again");
+        queue.remember(1, "blocked");
+        assert_eq!(queue.memo_of(&Ask::Start(1)), Some(&"blocked"));
+        assert!(queue.put(place(0), 8), "it asks for something else");
+        assert_eq!(queue.memo_of(&Ask::Start(1)), None);
+        assert!(queue.put(place(5), 8));
+        assert_eq!((queue.len(), queue.heads().count()), (1, 1));
         assert!(queue.remove(&Ask::Start(1)) && !queue.remove(&Ask::Start(1)) && queue.is_empty());
+    }
+
+    #[test]
+    fn the_head_of_a_class_is_its_first() {
+        let mut queue: Queue<u8, ()> = Queue::default();
+        let place = |job, at| Place::new(0, Time(at), 0, Ask::Start(job));
+        for (job, at, key) in [(1, 5, 1), (2, 3, 1), (3, 4, 2), (4, 1, 1)] {
+            queue.put(place(job, at), key);
+        }
+        let heads = |queue: &Queue<u8, ()>| queue.heads().map(|(place, _)| place.ask().job()).collect::<Vec<_>>();
+        assert_eq!(heads(&queue), [4, 3]);
+        queue.remove(&Ask::Start(4));
+        assert_eq!(heads(&queue), [2, 3]);
+        let class = queue.heads().next().map(|(_, class)| class).unwrap();
+        assert_eq!(queue.next_of(class, &place(2, 3)).map(|place| place.ask().job()), Some(1));
+        assert_eq!(queue.take_arrivals().values().map(BTreeSet::len).sum::<usize>(), 3);
+        assert!(queue.take_arrivals().is_empty());
     }
 }

@@ -1,0 +1,328 @@
+//! Why something waits, in words: in its FluxJob, in its pods' conditions, as Events.
+//!
+//! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of requests is made when its
+//! outcome is another one, and otherwise once a second at most; who waits behind the first of a class is told in turns.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use fluxqueue_api::BlockedBy;
+
+use super::cluster::filters::Rejection;
+use super::cluster::summary;
+use super::job::Stage;
+use super::ledger::Party;
+use super::plan::{Attempt, Group, Outcome};
+use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
+use crate::queue::{Ask, ClassId, JobId, Place};
+use fluxqueue_workload::{Time, Uid};
+
+/// A changed text about the same pod is not written more often than this.
+const TELL_MILLIS: i64 = 30_000;
+
+/// How often the numbers in a text about a class are brought up to date, and places in the queue.
+const EXPLAIN_MILLIS: i64 = 1_000;
+const POSITION_MILLIS: i64 = 10_000;
+
+/// In a queue of at most so many the place of whoever comes is counted at once.
+const COUNTED_MAX: usize = 1_000;
+
+/// Requests that are told in one step; the others follow in the next.
+const TOLD_AT_ONCE: usize = 256;
+
+/// What was said about the outcome of an attempt.
+#[derive(Debug, Clone)]
+pub(super) struct Told {
+    /// The first of the class by then.
+    head: Ask,
+    blocker: BlockedBy,
+    at: Time,
+}
+
+/// What is to be told of a class, and how far that has come.
+#[derive(Debug)]
+pub(super) struct Telling {
+    class: ClassId,
+    /// The first that has not been told.
+    from: Option<Place>,
+}
+
+impl Core {
+    /// Puts the outcome of an attempt in words, if it is another one than before or the last words are old.
+    pub(super) fn explain(&mut self, class: ClassId, head: &Ask, attempt: &mut Attempt) {
+        let before = self.queue.memo(class);
+        let same =
+            |before: &&Attempt| std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome);
+        let told = before.filter(same).and_then(|before| before.told.clone());
+        if let Some(told) = told.filter(|told| self.now < told.at.plus_millis(EXPLAIN_MILLIS)) {
+            attempt.told = Some(told);
+            return;
+        }
+        let blocker = match &attempt.outcome {
+            Outcome::Behind { job, .. } => self.queued_behind(*job),
+            _ => self.short_of(attempt),
+        };
+        attempt.told = Some(Told { head: head.clone(), blocker, at: self.now });
+        self.tellings.push_back(Telling { class, from: None });
+    }
+
+    /// Tells the requests of classes whose outcome is new why they wait.
+    pub(super) fn tell_classes(&mut self) {
+        let mut left = TOLD_AT_ONCE;
+        while let Some(telling) = self.tellings.pop_front() {
+            let places: Vec<Place> =
+                self.queue.of_class(telling.class, telling.from.as_ref()).take(left + 1).cloned().collect();
+            for place in places.iter().take(left) {
+                self.tell_request(place.ask(), telling.class);
+            }
+            if places.len() > left {
+                let from = places.last().cloned();
+                self.tellings.push_front(Telling { class: telling.class, from });
+                self.wake(Timer::Again, self.now.plus_millis(super::AGAIN_MILLIS));
+                return;
+            }
+            left -= places.len();
+        }
+    }
+
+    /// A request that has just come to a class that waits is told at once.
+    pub(super) fn tell_request(&mut self, ask: &Ask, class: ClassId) {
+        let Some(attempt) = self.queue.memo(class) else { return };
+        let Some(Told { head, blocker, .. }) = &attempt.told else { return };
+        let behind_head = matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. })
+            && matches!(ask, Ask::Start(_))
+            && head != ask;
+        let estimate = match attempt.outcome {
+            Outcome::Waits { at, .. } if !behind_head => at,
+            _ => None,
+        };
+        let unsatisfiable = attempt.is_hopeless();
+        let is_behind = behind_head || matches!(attempt.outcome, Outcome::Behind { .. });
+        let head = head.job();
+        let blocker = if behind_head { self.queued_behind(head) } else { blocker.clone() };
+        let text = blocker.message.clone();
+        let id = ask.job();
+        let position =
+            self.jobs.all.get(&id).is_some_and(|job| job.position.is_none() && self.queue.len() <= COUNTED_MAX);
+        let position = if position { self.queue.iter().position(|(place, _)| place.ask() == ask) } else { None };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        job.position = job.position.or(position.map(|at| at + 1));
+        if job.blocker.as_ref() != Some(&blocker) || job.estimate != estimate || job.unsatisfiable != unsatisfiable {
+            job.blocker = Some(blocker);
+            job.estimate = estimate;
+            job.unsatisfiable = unsatisfiable;
+            // One that has begun says what is in its way in another place too.
+            if job.stalled.is_some() {
+                self.touched.insert(id);
+            }
+        }
+        self.dirty.insert(id);
+        if is_behind {
+            return;
+        }
+        for uid in self.waiting_pods(ask) {
+            self.tell(&uid, "Unschedulable", &text);
+        }
+    }
+
+    /// All pods of the job that wait with this request.
+    fn waiting_pods(&self, ask: &Ask) -> Vec<Uid> {
+        match ask {
+            Ask::Member(_, uid) => vec![Arc::clone(uid)],
+            Ask::Start(id) => self.jobs.all.get(id).map_or_else(Vec::new, |job| {
+                let live = self.jobs.live(job);
+                live.filter(|m| m.stage == Stage::Waiting).map(|m| Arc::clone(&m.pod.id.uid)).collect()
+            }),
+        }
+    }
+
+    fn queued_behind(&self, job: JobId) -> BlockedBy {
+        let behind = self.jobs.all.get(&job).map(|job| job.key.to_string());
+        BlockedBy {
+            reason: "QueuedBehind".to_owned(),
+            message: format!("waits behind {}", behind.as_deref().unwrap_or("an earlier job")),
+            behind,
+            ..BlockedBy::default()
+        }
+    }
+
+    /// The places of all that wait, now and then.
+    pub(super) fn note_positions(&mut self) {
+        let mut positions: BTreeMap<JobId, usize> = BTreeMap::new();
+        for (at, (place, _)) in self.queue.iter().enumerate() {
+            positions.entry(place.ask().job()).or_insert(at + 1);
+        }
+        for (id, position) in positions {
+            let Some(job) = self.jobs.all.get_mut(&id) else { continue };
+            if job.position != Some(position) {
+                job.position = Some(position);
+                self.dirty.insert(id);
+            }
+        }
+        self.positions_due = None;
+    }
+
+    /// The places in the queue are noted in a while.
+    pub(super) fn note_positions_soon(&mut self) {
+        if self.positions_due.is_none() && !self.queue.is_empty() {
+            let due = self.now.plus_millis(POSITION_MILLIS);
+            self.positions_due = Some(due);
+            self.wake(Timer::Positions, due);
+        }
+    }
+
+    /// In kube-scheduler's words why no node will do, and the resource that is short most.
+    fn short_of(&mut self, attempt: &Attempt) -> BlockedBy {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut worst: Option<Shortage> = None;
+        let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
+        for (group, open) in groups.iter().zip(&attempt.open) {
+            self.count_closed(group, &mut counts);
+            let party = Party {
+                wants: group.wants.clone(),
+                ranks: (open.len() < self.cluster.len()).then(|| open.clone()),
+                prefer: Vec::new(),
+                lifetime: group.lifetime,
+            };
+            let Some(explanation) = self.ledger.explain(&[&party]) else { continue };
+            for shape in &explanation.shapes {
+                // Of what never fits, what the idle cluster lacks counts.
+                let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
+                for pool in &supply.pools {
+                    if pool.short_nodes > 0 {
+                        let nodes = usize::try_from(pool.short_nodes).unwrap_or(usize::MAX);
+                        *counts.entry(insufficient(&pool.resource)).or_default() += nodes;
+                    }
+                    let requested = pool.per_slot.saturating_mul(shape.wanted);
+                    let found = Shortage { resource: pool.resource.clone(), requested, free: pool.free };
+                    if worst.as_ref().is_none_or(|known| found.is_worse_than(known)) {
+                        worst = Some(found);
+                    }
+                }
+            }
+        }
+        let mut message = summary::unavailable(self.cluster.len(), &counts);
+        let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
+        if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
+            let idle = if *outcome == Outcome::Never { "in all" } else { "free" };
+            let amount = |amount| super::record::quantity(&worst.resource, amount);
+            let _ = write!(
+                message,
+                " {pods} pods start together and ask for {} {}, {} {idle} on the nodes they may use.",
+                amount(worst.requested),
+                worst.resource,
+                amount(worst.free),
+            );
+        }
+        let reason = match outcome {
+            Outcome::Never | Outcome::NoNodes => "Unsatisfiable",
+            Outcome::NodesAway => "NoMatchingNodes",
+            _ => "InsufficientResources",
+        };
+        if *outcome == Outcome::PassedOver {
+            message += " Work that has no end is in the way, so later jobs are not held back.";
+        }
+        if *outcome == Outcome::NotFound {
+            message += " No placement of all of them together was found, and none was proved impossible, so later jobs are \
+                        not held back.";
+        }
+        let quantity = |shortage: &Shortage, amount| super::record::quantity(&shortage.resource, amount);
+        BlockedBy {
+            reason: reason.to_owned(),
+            message,
+            resource: worst.as_ref().map(|shortage| shortage.resource.clone()),
+            requested: worst.as_ref().map(|shortage| quantity(shortage, shortage.requested)),
+            available: worst.as_ref().map(|shortage| quantity(shortage, shortage.free)),
+            behind: None,
+        }
+    }
+
+    fn count_closed(&mut self, group: &Group, counts: &mut BTreeMap<String, usize>) {
+        for (text, nodes) in self.cluster.class(&group.sample.shape.constraints).rejections() {
+            *counts.entry(text).or_default() += nodes;
+        }
+        for (closed, rejection) in self.cluster.repelled(&group.sample) {
+            *counts.entry(rejection.reason().into_owned()).or_default() += closed.len();
+        }
+    }
+
+    /// Writes into a pod's condition, and as an event, why it is not scheduled.
+    pub(super) fn tell(&mut self, uid: &Uid, reason: &'static str, message: &str) {
+        let now = self.now;
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if member.telling.is_some() || member.pod.deleting {
+            return;
+        }
+        let recently = |at: Time| now < at.plus_millis(TELL_MILLIS);
+        if member.told.as_ref().is_some_and(|(text, at)| text == message || recently(*at)) {
+            return;
+        }
+        member.told = Some((message.to_owned(), now));
+        let pod = Arc::clone(&member.pod);
+        let known = pod.scheduled_condition.as_ref();
+        if known.is_some_and(|known| !known.scheduled && known.reason == reason && known.message == message) {
+            return;
+        }
+        let newly = known.is_none_or(|known| known.scheduled);
+        let kind = ActionKind::SetPodScheduled {
+            pod: pod.id.clone(),
+            resource_version: pod.resource_version.clone(),
+            reason,
+            message: message.to_owned(),
+            newly,
+        };
+        let action = self.act(kind, Some(InFlight::Condition(Arc::clone(uid))));
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.telling = Some(action);
+        }
+        let subject = Subject::Pod(pod.id.clone());
+        self.note(subject, EventKind::Warning, "FailedScheduling", "Scheduling", message.to_owned(), &pod.scheduler);
+    }
+
+    /// Says something about a job once: in its conditions, and as an event.
+    pub(super) fn say_once(&mut self, id: JobId, reason: &'static str, text: String) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.said.get(reason) == Some(&text) {
+            return;
+        }
+        job.said.insert(reason, text.clone());
+        let written = job.record.status.iter().flat_map(|status| &status.conditions);
+        let was_said = written.into_iter().any(|said| said.type_ == reason && said.message == text);
+        self.dirty.insert(id);
+        if was_said {
+            // By an earlier process.
+            return;
+        }
+        let reporter = Arc::clone(&job.reporter);
+        let first = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|member| member.pod.id.clone());
+        if let Some(pod) = first {
+            self.note(Subject::Pod(pod), EventKind::Warning, reason, "Grouping", text, &reporter);
+        }
+    }
+}
+
+/// kube-scheduler's words for a node that has too little of a resource.
+fn insufficient(resource: &str) -> String {
+    match resource {
+        "pods" => Rejection::TooManyPods,
+        other => Rejection::Insufficient(Arc::from(other)),
+    }
+    .reason()
+    .into_owned()
+}
+
+/// A resource that is asked for, and how much there is.
+struct Shortage {
+    resource: String,
+    requested: u64,
+    free: u64,
+}
+
+impl Shortage {
+    /// Less of what is asked for is there.
+    fn is_worse_than(&self, other: &Shortage) -> bool {
+        let ratio = |a: &Shortage, b: &Shortage| u128::from(a.free) * u128::from(b.requested.max(1));
+        ratio(self, other) < ratio(other, self)
+    }
+}

@@ -1,0 +1,170 @@
+//! All jobs and their pods, and the objects that make those.
+//!
+//! The questions that can be answered from these alone are asked here: who of a job is alive, how many it wants, how long it
+//! runs. What of it waits, holds a slot or is on record is others' business.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::{JobState, WorkloadType};
+
+use super::grouping;
+use super::job::{End, Identity, Job, Lifecycle, Member, Stage};
+use crate::queue::JobId;
+use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
+
+/// The jobs, their pods and their makers, with the indexes that find them.
+pub(super) struct Jobs {
+    pub all: BTreeMap<JobId, Job>,
+    /// Pods that are ours.
+    pub members: BTreeMap<Uid, Member>,
+    pub controllers: BTreeMap<Uid, Arc<Controller>>,
+    pub by_identity: BTreeMap<Identity, JobId>,
+    pub by_key: BTreeMap<ObjectKey, JobId>,
+    pub next_job: JobId,
+    /// The walltime of a job that says none and would otherwise end some day.
+    default_walltime_secs: Option<u64>,
+}
+
+/// The core's time, and how far the API server's clock is from it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    pub now: Time,
+    /// What is to be added to the core's time for one by the API server's clock, in microseconds.
+    pub offset: i64,
+}
+
+impl Clock {
+    /// The present by the API server's clock: what is put on record, and compared with its times.
+    pub(super) fn wall_now(self) -> Time {
+        self.wall(self.now)
+    }
+
+    /// A time of the core by the API server's clock.
+    pub(super) fn wall(self, at: Time) -> Time {
+        Time(at.0.saturating_add(self.offset))
+    }
+
+    /// A time by the API server's clock in the core's own.
+    pub(super) fn core(self, wall: Time) -> Time {
+        Time(wall.0.saturating_sub(self.offset))
+    }
+}
+
+impl Jobs {
+    pub(super) fn new(default_walltime_secs: Option<u64>) -> Self {
+        Jobs {
+            all: BTreeMap::new(),
+            members: BTreeMap::new(),
+            controllers: BTreeMap::new(),
+            by_identity: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            next_job: 1,
+            default_walltime_secs,
+        }
+    }
+
+    /// The pods of a job that have not ended, in the order in which they get ranks: completion index, age, name.
+    pub(super) fn live<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
+        job.live.values().filter_map(|uid| self.members.get(uid))
+    }
+
+    /// The same, as a list.
+    pub(super) fn live_members<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
+        self.live(job).collect()
+    }
+
+    /// How many pods the job wants to run now.
+    pub(super) fn wanted(&self, job: &Job) -> usize {
+        if job.is_finished() {
+            return job.start_size;
+        }
+        match &job.identity {
+            Identity::Pod(_) => 1,
+            Identity::Controller(uid) => match self.controllers.get(uid) {
+                Some(made_by) => {
+                    grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded)) as usize
+                }
+                None => job.live.len(),
+            },
+            Identity::Group(_) => {
+                let live = job.live.len();
+                if job.life.is_placed() { live.max(job.kept.len() + live) } else { live.max(job.start_size) }
+            }
+        }
+    }
+
+    /// Where the job is in its life, as people see it.
+    pub(super) fn state(&self, job: &Job) -> JobState {
+        match job.life.end() {
+            Some(End::Completed) => return JobState::Completed,
+            Some(End::Failed) => return JobState::Failed,
+            None => {}
+        }
+        let (mut bound, mut on_the_way) = (0, false);
+        for member in self.live(job) {
+            bound += usize::from(member.is_bound());
+            on_the_way |= matches!(member.stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_));
+        }
+        let reason = job.blocker.as_ref().map_or("", |blocker| &*blocker.reason);
+        match (bound, on_the_way) {
+            (0, true) => JobState::Starting,
+            // Its pods have ended, and whoever made them has not said yet whether more will come.
+            (0, false) if job.live.is_empty() && job.started_at.is_some() => JobState::Running,
+            (0, false) => match reason {
+                "Held" => JobState::Held,
+                "Incomplete" | "Gated" => JobState::Incomplete,
+                "UnsupportedConstraint" | "InvalidRequest" => JobState::Refused,
+                "Unsatisfiable" => JobState::Unsatisfiable,
+                _ => JobState::Pending,
+            },
+            _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => JobState::Starting,
+            _ => JobState::Running,
+        }
+    }
+
+    // --- how long ---
+
+    /// How long a pod of the job would take its resources if it started now.
+    pub(super) fn lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
+        let left = self
+            .deadline(pod, clock)
+            .map(|at| u64::try_from(at.seconds().saturating_sub(clock.now.seconds())).unwrap_or(0).max(1));
+        match (left, self.walltime(pod, job)) {
+            (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
+            (Some(left), _) => Lifetime::Seconds(left),
+            (None, own) => own,
+        }
+    }
+
+    /// How long a pod of the job takes its resources from its start: what its FluxJob says if a person changed that, the
+    /// object that made it, the pod itself, the default of the queue.
+    pub(super) fn walltime(&self, pod: &Pod, job: &Job) -> Lifetime {
+        let edited = job.record.edits.duration.and_then(|seconds| u64::try_from(seconds).ok()).filter(|s| *s > 0);
+        if let Some(seconds) = edited {
+            return Lifetime::Seconds(seconds);
+        }
+        let annotated = self.maker(pod).and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+        match (annotated, pod.lifetime) {
+            (Some(lifetime), _) => lifetime,
+            (None, Lifetime::Eventually) => self.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds),
+            (None, own) => own,
+        }
+    }
+
+    /// When the object that made the pod ends it whatever it does, in the core's time; unless somebody said how long it runs.
+    pub(super) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
+        let made_by = self.maker(pod)?;
+        let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
+        made_by.deadline.filter(|_| !annotated).map(|at| clock.core(at))
+    }
+
+    fn maker(&self, pod: &Pod) -> Option<&Controller> {
+        self.controllers.get(&pod.owner.as_ref()?.uid).map(|made_by| &**made_by)
+    }
+}
+
+/// How many of a Job's pods were seen to succeed; other makers do not count that.
+pub(super) fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
+    if is_job && job.kind == WorkloadType::Job { succeeded } else { 0 }
+}

@@ -1,0 +1,182 @@
+//! The plan's view of the real jobs and of the real machine.
+
+use std::sync::Arc;
+
+use fluxqueue_api::names;
+
+use super::{Capacity, Fit, Group, Request, RequestKey, Requests, Same, Version, WantKey};
+use crate::cluster::Cluster;
+use crate::fluxion::{Forecast, Rank, RankSet};
+use crate::job::Member;
+use crate::jobs::{Clock, Jobs};
+use crate::ledger::{Allotment, Change, Claim, Ledger, Party, Want};
+use crate::queue::{Ask, JobId};
+use fluxqueue_workload::Pod;
+
+/// The jobs as they are.
+pub(crate) struct Asking<'a> {
+    pub jobs: &'a Jobs,
+    pub clock: Clock,
+}
+
+/// The resource graph and the nodes as they are.
+pub(crate) struct Live<'a> {
+    pub ledger: &'a mut Ledger,
+    pub cluster: &'a mut Cluster,
+    /// Nodes that are left alone for a moment, and how often they changed.
+    pub suspects: &'a RankSet,
+    pub suspects_version: u64,
+}
+
+impl Asking<'_> {
+    /// The pods to be placed together.
+    pub(crate) fn pods(&self, ask: &Ask) -> Vec<&Member> {
+        match ask {
+            Ask::Member(_, uid) => self.jobs.members.get(uid).into_iter().collect(),
+            Ask::Start(id) => {
+                let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
+                self.jobs.live(job).filter(|member| member.is_ready(names::GATE)).take(job.start_size).collect()
+            }
+        }
+    }
+
+    /// What a request asks for, for telling equal ones.
+    pub(crate) fn key(&self, ask: &Ask, cluster: &Cluster) -> RequestKey {
+        let mut key = RequestKey { wants: Vec::new(), repelled_by: Vec::new() };
+        let Some(job) = self.jobs.all.get(&ask.job()) else { return key };
+        for member in self.pods(ask) {
+            let pod = &member.pod;
+            let want = WantKey {
+                shape: Same(Arc::clone(&pod.shape)),
+                walltime: self.jobs.walltime(pod, job),
+                deadline: self.jobs.deadline(pod, self.clock).map(fluxqueue_workload::Time::seconds),
+                count: 0,
+            };
+            let at = key.wants.iter().position(|known| WantKey { count: 0, ..known.clone() } == want);
+            let at = at.unwrap_or_else(|| {
+                cluster.repelling(pod, &mut key.repelled_by);
+                key.wants.push(want);
+                key.wants.len() - 1
+            });
+            key.wants[at].count += 1;
+        }
+        key
+    }
+
+    fn add(&self, request: &mut Request, pod: &Arc<Pod>, id: JobId) {
+        let lifetime = self.jobs.all.get(&id).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock));
+        let same_nodes =
+            |group: &&mut Group| group.lifetime == lifetime && group.sample.shape.constraints == pod.shape.constraints;
+        match request.groups.iter_mut().find(same_nodes) {
+            Some(group) => group.add(pod),
+            None => {
+                let mut group = Group { wants: Vec::new(), pods: Vec::new(), lifetime, sample: Arc::clone(pod) };
+                group.add(pod);
+                request.groups.push(group);
+            }
+        }
+    }
+}
+
+impl Requests for Asking<'_> {
+    fn is_put_off(&self, ask: &Ask) -> bool {
+        match ask {
+            Ask::Member(_, uid) => self.jobs.members.get(uid).is_none_or(|member| member.retry_at > self.clock.now),
+            Ask::Start(id) => self.jobs.all.get(id).is_none_or(|job| job.backoff_until > self.clock.now),
+        }
+    }
+
+    fn request(&self, ask: &Ask) -> Option<Request> {
+        let mut request = Request { groups: Vec::new() };
+        for member in self.pods(ask) {
+            self.add(&mut request, &member.pod, ask.job());
+        }
+        (!request.groups.is_empty()).then_some(request)
+    }
+}
+
+impl Group {
+    fn add(&mut self, pod: &Arc<Pod>) {
+        let known = self.wants.iter().position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
+        let at = known.unwrap_or_else(|| {
+            let namespace = Arc::clone(&pod.id.key.namespace);
+            self.wants.push(Want { namespace, shape: Arc::clone(&pod.shape), count: 0 });
+            self.pods.push(Vec::new());
+            self.pods.len() - 1
+        });
+        self.wants[at].count += 1;
+        self.pods[at].push(Arc::clone(&pod.id.uid));
+    }
+}
+
+impl Live<'_> {
+    /// The groups as the ledger takes them.
+    pub(crate) fn parties(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Party> {
+        let all = self.cluster.len();
+        let party = |(group, nodes): (&Group, &RankSet)| Party {
+            wants: group.wants.clone(),
+            ranks: (nodes.len() < all).then(|| nodes.clone()),
+            prefer: self.cluster.class(&group.sample.shape.constraints).tiers(),
+            lifetime: group.lifetime,
+        };
+        request.groups.iter().zip(nodes).map(party).collect()
+    }
+}
+
+impl Capacity for Live<'_> {
+    type Slots = Vec<Vec<Vec<Claim>>>;
+
+    fn version(&self, request: &Request) -> Version {
+        let mut nodes = self.cluster.epoch() + self.suspects_version;
+        for group in &request.groups {
+            if group.wants.iter().any(|want| !want.shape.constraints.host_ports.is_empty()) {
+                nodes += self.cluster.ports_version();
+            }
+            if self.cluster.has_repellers() && self.cluster.is_repelled(&group.sample) {
+                nodes += self.cluster.repellers_version();
+            }
+        }
+        Version { nodes, changes: self.ledger.changes.count() }
+    }
+
+    fn open(&mut self, group: &Group) -> RankSet {
+        let mut open = self.cluster.class(&group.sample.shape.constraints).now.clone();
+        for (closed, _) in self.cluster.repelled(&group.sample) {
+            open.subtract(&closed);
+        }
+        open.subtract(self.suspects);
+        open
+    }
+
+    fn lasting(&mut self, group: &Group) -> RankSet {
+        self.cluster.class(&group.sample.shape.constraints).lasting.clone()
+    }
+
+    fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
+        let parties = self.parties(request, nodes);
+        match self.ledger.allocate(self.cluster, &parties.iter().collect::<Vec<_>>()) {
+            Allotment::Placed(slots) => Fit::Placed(slots),
+            Allotment::NotNow => Fit::NotNow,
+            Allotment::NotFound => Fit::NotFound,
+        }
+    }
+
+    fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
+        let parties = self.parties(request, nodes);
+        self.ledger.forecast(&parties.iter().collect::<Vec<_>>()).unwrap_or(Forecast::Blocked)
+    }
+
+    fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
+        let parties = self.parties(request, nodes);
+        self.ledger.eligible(&parties.iter().collect::<Vec<_>>()).unwrap_or_default()
+    }
+
+    fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
+        self.ledger.changes.any_since(then, matters)
+    }
+
+    fn fits_one(&self, request: &Request, rank: Rank) -> bool {
+        let mut wants = request.groups.iter().flat_map(|group| &group.wants);
+        wants.any(|want| self.cluster.would_hold(rank, &want.shape.requests, &fluxqueue_workload::Resources::new()))
+    }
+}

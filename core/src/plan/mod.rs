@@ -1,0 +1,385 @@
+//! Who starts, who waits for what, who holds back whom: one walk over the queue.
+//!
+//! First come, first served within priority. A request that does not fit holds the nodes that it could use once everything
+//! with an end has ended, against all that come later, if it could start then at all; otherwise (services are in the way, or
+//! no node is large enough) it is passed over.
+//!
+//! [`plan`] is a function: its only effect is on the [`Capacity`] that it is given, where what starts has its slots
+//! afterwards. A request is looked at again only if something that its last answer rests on has changed; requests of one
+//! class get one answer. Explaining to people why something waits is not done here (see `explain`).
+
+mod live;
+
+pub(super) use live::{Asking, Live};
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::explain::Told;
+use super::ledger::{Change, Want};
+use crate::fluxion::{Forecast, Rank, RankSet};
+use crate::queue::{Ask, ClassId, JobId, Place, Queue};
+use fluxqueue_workload::{Lifetime, Pod, Shape, Time, Uid};
+
+/// What is asked for: all of it or nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub groups: Vec<Group>,
+}
+
+/// Pods that may use the same nodes, and for as long.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub wants: Vec<Want>,
+    /// Per want, the pods.
+    pub pods: Vec<Vec<Uid>>,
+    pub lifetime: Lifetime,
+    /// One of them: labels matter where pods on nodes repel by them, and those of one gang are taken to be alike.
+    pub sample: Arc<Pod>,
+}
+
+/// What makes two requests ask for the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct RequestKey {
+    pub wants: Vec<WantKey>,
+    /// Which anti-affinity terms of pods on nodes repel the pods.
+    pub repelled_by: Vec<u32>,
+}
+
+/// Pods of one shape that run for as long.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct WantKey {
+    pub shape: Same<Shape>,
+    pub walltime: Lifetime,
+    /// The second at which they are ended whatever they do.
+    pub deadline: Option<i64>,
+    pub count: usize,
+}
+
+/// A shared value that is compared by identity: equal values that are not shared count as different.
+#[derive(Debug, Clone)]
+pub(super) struct Same<T>(pub Arc<T>);
+
+impl<T> PartialEq for Same<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T> Eq for Same<T> {}
+
+impl<T> std::hash::Hash for Same<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::ptr::hash(Arc::as_ptr(&self.0), state);
+    }
+}
+
+/// The pending requests, with the last attempt of each class.
+pub(super) type Pending = Queue<RequestKey, Attempt>;
+
+/// Where the requests come from.
+pub(super) trait Requests {
+    /// It is to be left alone for a while, after something failed.
+    fn is_put_off(&self, ask: &Ask) -> bool;
+    /// What is asked for now; `None` if nothing is.
+    fn request(&self, ask: &Ask) -> Option<Request>;
+}
+
+/// What can be asked of the machine. Nodes are given per group of the request.
+pub(super) trait Capacity {
+    /// Slots that were taken.
+    type Slots;
+
+    /// As of when answers for this request are given.
+    fn version(&self, request: &Request) -> Version;
+    /// The nodes that a group may use now.
+    fn open(&mut self, group: &Group) -> RankSet;
+    /// The nodes that a group could use if those that are cordoned or not ready came back.
+    fn lasting(&mut self, group: &Group) -> RankSet;
+    /// Takes slots for all pods on these nodes.
+    fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots>;
+    /// When all pods could start on these nodes.
+    fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast;
+    /// The nodes that could hold a pod of it once everything with an end has ended.
+    fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet;
+    /// One of the changes since then matters, or there were too many to know.
+    fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool;
+    /// A pod of the request fits on this node now, as far as its amounts go.
+    fn fits_one(&self, request: &Request, rank: Rank) -> bool;
+}
+
+/// As of when something is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Version {
+    /// Differs whenever the nodes that a request may use may be others.
+    pub nodes: u64,
+    /// How many changes of what is taken there had been.
+    pub changes: u64,
+}
+
+/// Whether a request fits.
+#[derive(Debug)]
+pub(super) enum Fit<S> {
+    /// It has these slots.
+    Placed(S),
+    /// It does not fit now.
+    NotNow,
+    /// No place was found, and it is not proved that there is none.
+    NotFound,
+}
+
+/// The last attempt at requests of a class.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub outcome: Outcome,
+    version: Version,
+    /// Of the first of the class at that time: the others ask for the same.
+    pub request: Request,
+    /// Per group: nodes it may use, and those of them that no earlier job held.
+    pub open: Vec<RankSet>,
+    free: Vec<RankSet>,
+    /// What was said about it.
+    pub told: Option<Told>,
+}
+
+/// Why a request was not given slots.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Outcome {
+    /// It could start one day: it holds these nodes.
+    Waits { hold: Arc<RankSet>, at: Option<Time> },
+    /// It would fit, but an earlier job holds the nodes.
+    Behind { hold: Arc<RankSet>, job: JobId },
+    /// Work without an end is in the way: it holds nothing.
+    PassedOver,
+    /// The nodes that could hold it are cordoned, not ready or left alone for the moment: it holds nothing.
+    NodesAway,
+    /// No node may be used at all.
+    NoNodes,
+    /// It does not fit the idle cluster.
+    Never,
+    /// No placement was found, and it is not proved that there is none: it holds nothing.
+    NotFound,
+}
+
+/// What a walk decided about a request, or a class.
+#[derive(Debug)]
+pub(super) enum Decision<S> {
+    Start { ask: Ask, request: Request, slots: S },
+    Blocked { class: ClassId, ask: Ask, attempt: Attempt },
+}
+
+/// What earlier requests hold against later ones.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Holds {
+    held: RankSet,
+    holders: Vec<(Arc<RankSet>, JobId)>,
+    /// How far the walk has come.
+    end: Option<Place>,
+}
+
+/// What has happened since the last walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// Requests came, and nothing else: they are behind all others, where the last walk ended.
+    Arrivals,
+    /// Anything.
+    Anything,
+}
+
+/// What came of a walk.
+#[derive(Debug)]
+pub(super) struct Plan<S> {
+    pub decisions: Vec<Decision<S>>,
+    /// Classes whose last attempt still stands, and as of when.
+    pub confirmed: Vec<(ClassId, Version)>,
+}
+
+/// Walks the queue in order. What starts has its slots in `capacity` afterwards.
+pub(super) fn plan<C: Capacity>(
+    queue: &Pending,
+    requests: &impl Requests,
+    capacity: &mut C,
+    news: News,
+    last: &mut Holds,
+) -> Plan<C::Slots> {
+    let mut heads: BinaryHeap<Reverse<(Place, ClassId)>> = match news {
+        News::Arrivals => untried(queue).map(|(place, class)| Reverse((place.clone(), class))).collect(),
+        News::Anything => queue.heads().map(|(place, class)| Reverse((place.clone(), class))).collect(),
+    };
+    let mut holds = if news == News::Arrivals { std::mem::take(last) } else { Holds::default() };
+    let mut plan = Plan { decisions: Vec::new(), confirmed: Vec::new() };
+    while let Some(Reverse((place, class))) = heads.pop() {
+        let ask = place.ask();
+        let next = queue.next_of(class, &place).map(|next| Reverse((next.clone(), class)));
+        if requests.is_put_off(ask) {
+            heads.extend(next);
+        } else if let Some(known) = queue.memo(class)
+            && let Some(version) = known.still_stands(capacity, &holds)
+        {
+            holds.add(&known.outcome, ask.job());
+            if version != known.version {
+                plan.confirmed.push((class, version));
+            }
+        } else if let Some(request) = requests.request(ask) {
+            match attempt(request, capacity, &holds) {
+                Ok((request, slots)) => {
+                    heads.extend(next);
+                    plan.decisions.push(Decision::Start { ask: ask.clone(), request, slots });
+                }
+                Err(attempt) => {
+                    holds.add(&attempt.outcome, ask.job());
+                    plan.decisions.push(Decision::Blocked { class, ask: ask.clone(), attempt });
+                }
+            }
+        }
+        holds.end = holds.end.max(Some(place));
+    }
+    *last = holds;
+    plan
+}
+
+/// The first of each class that has come and of which nothing is known.
+fn untried(queue: &Pending) -> impl Iterator<Item = (&Place, ClassId)> {
+    let untried = queue.arrivals().filter(|(class, _)| queue.memo(*class).is_none());
+    untried.filter_map(|(class, places)| Some((places.first()?, class)))
+}
+
+/// Whether what has come is all behind where the last walk ended, so that what was held then is what is held against it.
+pub(super) fn is_behind(queue: &Pending, last: &Holds) -> bool {
+    untried(queue).all(|(place, _)| last.end.as_ref().is_none_or(|end| end < place))
+}
+
+fn attempt<C: Capacity>(request: Request, capacity: &mut C, holds: &Holds) -> Result<(Request, C::Slots), Attempt> {
+    let version = capacity.version(&request);
+    let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
+    let free: Vec<RankSet> = open.iter().map(|open| holds.left_of(open)).collect();
+    let outcome = if open.iter().any(RankSet::is_empty) {
+        if could_reopen(&request, &open, capacity) { Outcome::NodesAway } else { Outcome::NoNodes }
+    } else {
+        let shut = free.iter().any(RankSet::is_empty);
+        match if shut { Fit::NotNow } else { capacity.place(&request, &free) } {
+            Fit::Placed(slots) => return Ok((request, slots)),
+            Fit::NotFound if open == free => Outcome::NotFound,
+            Fit::NotNow | Fit::NotFound => judge(&request, &open, capacity, holds),
+        }
+    };
+    Err(Attempt { outcome, version, request, open, free, told: None })
+}
+
+/// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the question is what the request
+/// itself could use.
+fn judge<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C, holds: &Holds) -> Outcome {
+    let forecast = capacity.forecast(request, open);
+    let mut hold = || Arc::new(capacity.eligible(request, open));
+    match forecast {
+        Forecast::Now if holds.holders.is_empty() => Outcome::Waits { hold: hold(), at: None },
+        Forecast::Now => Outcome::Behind { hold: hold(), job: holds.first_in_the_way(open) },
+        Forecast::At(seconds) => Outcome::Waits { hold: hold(), at: Some(Time::from_seconds(seconds)) },
+        Forecast::Eventually => Outcome::Waits { hold: hold(), at: None },
+        Forecast::Blocked => Outcome::PassedOver,
+        Forecast::NotFound => Outcome::NotFound,
+        Forecast::Never if could_reopen(request, open, capacity) => Outcome::NodesAway,
+        Forecast::Never => Outcome::Never,
+    }
+}
+
+/// It would fit if nodes that are cordoned, not ready or left alone for the moment came back.
+fn could_reopen<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C) -> bool {
+    let lasting: Vec<RankSet> = request.groups.iter().map(|group| capacity.lasting(group)).collect();
+    if lasting.iter().any(RankSet::is_empty) {
+        return false;
+    }
+    let more = lasting.iter().zip(open).any(|(lasting, open)| !lasting.is_subset(open));
+    more && !matches!(capacity.forecast(request, &lasting), Forecast::Never)
+}
+
+impl Holds {
+    fn add(&mut self, outcome: &Outcome, job: JobId) {
+        if let Outcome::Waits { hold, .. } | Outcome::Behind { hold, .. } = outcome
+            && !hold.is_empty()
+            && !hold.is_subset(&self.held)
+        {
+            self.held.union_with(hold);
+            self.holders.push((Arc::clone(hold), job));
+        }
+    }
+
+    fn left_of(&self, open: &RankSet) -> RankSet {
+        let mut left = open.clone();
+        left.subtract(&self.held);
+        left
+    }
+
+    /// The first job in the queue whose nodes are in the way.
+    fn first_in_the_way(&self, open: &[RankSet]) -> JobId {
+        let in_the_way = self.holders.iter().find(|(held, _)| open.iter().any(|open| held.intersects(open)));
+        in_the_way.or(self.holders.first()).map_or(0, |(_, job)| *job)
+    }
+}
+
+impl Attempt {
+    /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
+    /// what never ends there, what earlier jobs hold.
+    fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &Holds) -> Option<Version> {
+        let version = capacity.version(&self.request);
+        if version.nodes != self.version.nodes {
+            let groups = self.request.groups.iter().zip(&self.open);
+            for (group, open) in groups {
+                if capacity.open(group) != *open {
+                    return None;
+                }
+            }
+        }
+        if !self.is_left_no_more(holds) {
+            return None;
+        }
+        if version.changes != self.version.changes && self.is_concerned(capacity) {
+            return None;
+        }
+        Some(version)
+    }
+
+    /// A change since concerns its nodes in a way that its outcome rests on.
+    fn is_concerned<C: Capacity>(&self, capacity: &mut C) -> bool {
+        let is_open = |rank| self.open.iter().any(|open| open.contains(rank));
+        let is_free = |rank| self.free.iter().any(|free| free.contains(rank));
+        let mut nodes = Vec::new();
+        let concerned = capacity.changed_since(self.version.changes, &mut |change| match (change, &self.outcome) {
+            (Change::Node(rank), _) => {
+                nodes.push(rank);
+                is_open(rank)
+            }
+            (_, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway) => false,
+            // Work with an end is not in the way of what is passed over.
+            (Change::Freed(_), Outcome::PassedOver) => false,
+            (Change::Freed(rank), _) => is_free(rank) && capacity.fits_one(&self.request, rank),
+            (Change::FreedForGood(rank), _) => is_open(rank),
+            (Change::TakenForGood(rank), Outcome::Waits { hold, .. } | Outcome::Behind { hold, .. }) => {
+                hold.contains(rank)
+            }
+            (Change::TakenForGood(_), _) => false,
+        });
+        // What needs nodes that are not there now also looks at those that may come back.
+        let may_reopen = matches!(self.outcome, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway);
+        concerned
+            || may_reopen && !nodes.is_empty() && {
+                let lasting: Vec<RankSet> = self.request.groups.iter().map(|group| capacity.lasting(group)).collect();
+                nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))
+            }
+    }
+
+    fn is_left_no_more(&self, holds: &Holds) -> bool {
+        self.open.iter().zip(&self.free).all(|(open, free)| holds.left_of(open).is_subset(free))
+    }
+
+    /// It still stands, as of now.
+    pub(super) fn confirm(&mut self, version: Version) {
+        self.version = version;
+    }
+
+    /// More nodes, or larger ones, are needed.
+    pub(super) fn is_hopeless(&self) -> bool {
+        matches!(self.outcome, Outcome::Never | Outcome::NoNodes)
+    }
+}

@@ -20,11 +20,38 @@ impl Bits {
         Bits(vec![0; len.div_ceil(64)])
     }
 
+    /// What is in one of these sets.
+    pub(crate) fn union<'a>(sets: impl IntoIterator<Item = &'a Bits>) -> Self {
+        let mut all = Bits::default();
+        for set in sets {
+            all.unite(set);
+        }
+        all
+    }
+
     pub(crate) fn insert(&mut self, at: usize) {
         if at / 64 >= self.0.len() {
             self.0.resize(at / 64 + 1, 0);
         }
         self.0[at / 64] |= 1 << (at % 64);
+    }
+
+    pub(crate) fn insert_range(&mut self, range: std::ops::Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        let (first, last) = (range.start / 64, (range.end - 1) / 64);
+        if last >= self.0.len() {
+            self.0.resize(last + 1, 0);
+        }
+        let (head, tail) = (u64::MAX << (range.start % 64), u64::MAX >> (63 - (range.end - 1) % 64));
+        if first == last {
+            self.0[first] |= head & tail;
+            return;
+        }
+        self.0[first] |= head;
+        self.0[first + 1..last].fill(u64::MAX);
+        self.0[last] |= tail;
     }
 
     pub(crate) fn remove(&mut self, at: usize) {
@@ -176,6 +203,15 @@ mod tests {
             }
             let expected: Vec<usize> = (0..list.len()).filter(|at| list[*at]).collect();
             prop_assert_eq!(bits.iter().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn ranges_are_inserted_whole() {
+        for (from, to) in [(0, 0), (3, 3), (3, 4), (0, 64), (63, 65), (5, 200), (64, 128), (127, 129)] {
+            let mut bits = Bits::empty(10);
+            bits.insert_range(from..to);
+            assert_eq!(bits.iter().collect::<Vec<_>>(), (from..to).collect::<Vec<_>>());
         }
     }
 

@@ -23,6 +23,8 @@ pub enum Reason {
     NotFound,
     /// There already is such a job (EEXIST).
     Exists,
+    /// No place was found, and it is not proved that there is none (EAGAIN).
+    GaveUp,
     /// A number is out of range (EOVERFLOW).
     Overflow,
     /// The graph or the options cannot be used (EPROTO).
@@ -53,9 +55,19 @@ impl Error {
         Error { reason: Reason::Busy, text: String::new() }
     }
 
+    /// Whether the request was understood, and the answer is no.
+    pub fn is_answer(&self) -> bool {
+        matches!(self.reason, Reason::Busy | Reason::Unsatisfiable | Reason::GaveUp)
+    }
+
     /// It never fits.
     pub(crate) fn unsatisfiable() -> Self {
         Error { reason: Reason::Unsatisfiable, text: String::new() }
+    }
+
+    /// No place was found, and it is not proved that there is none.
+    pub(crate) fn gave_up() -> Self {
+        Error { reason: Reason::GaveUp, text: String::new() }
     }
 
     /// The same failure as another kind.

@@ -16,11 +16,13 @@
  *
  * ERRORS
  *   Functions that return int return 0, or -1 with errno set. Failures of the built-in library leave a text that
- *   reapi_cli_get_err_msg returns, except EBUSY and ENODEV, which are answers, and those that upstream is silent about
+ *   reapi_cli_get_err_msg returns, except EBUSY, ENODEV and EAGAIN, which are answers, and those that upstream is silent about
  *   (arguments that are NULL, a context without a graph). A call that fails changes nothing.
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
  *     EBUSY      it does not fit now
  *     ENODEV     it would not fit on the idle machine either
+ *     EAGAIN     ours, only for several shapes on pools: no place was found, and it is not proved that there is none; the
+ *                same question gets the same answer until something changes
  *     ENOENT     there is no such job, path, rank or slot; also: a match later than now finds a place and nothing of it would
  *                be taken, and find shows the root alone
  *     ERANGE     of a match with alternative slots: it does not fit now, and an alternative never does
@@ -200,10 +202,23 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   vertex of type node that has a rank. A slot that asks for {"type":"cpu","count":1500} takes 1500 units of the cpu of one
  *   node. A node that lacks a type of the slot has no room for it.
  *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get
- *   their place, or none. One shape is placed exactly; so are two of which one has at most 32 slots. Others are placed
- *   greedily, the scarcest first, in up to four orders: a packing that only a search would find is EBUSY. Counts are
- *   numbers here, at most 2^32-1 slots, not ranges. Other requests walk the graph as upstream does;
- *   prefer and max_per_node are EINVAL there, and units of a pool are asked for directly in a slot, on the level of a node.
+ *   their place, or none. Counts are numbers here, at most 2^32-1 slots, not ranges. Other requests walk the graph as upstream
+ *   does; prefer, max_per_node and slots are EINVAL there, and units of a pool are asked for directly in a slot, on the level
+ *   of a node.
+ *
+ * SEVERAL SHAPES
+ *   One shape is placed exactly. Several are placed greedily, the scarcest first, in up to four orders; what that does not
+ *   place is searched for. Preferences give way to finding a place at all. The search is exact, so that the answer is a place,
+ *   EBUSY or ENODEV, where
+ *     - no node takes more than one slot of the request, by its limits or by what it has free;
+ *     - on every node the shapes are not in each other's way, or those that are all take the same of what is short;
+ *     - or few slots can be shared out in few ways: all shapes but the one with the most slots, taken together, on all nodes
+ *       that differ, in at most 16 million steps. Three shapes of together 24 slots take at most 2025 steps per node, two of
+ *       which the smaller has 32 slots 561; nodes on which everything is equal count once for each slot.
+ *   Elsewhere what was found fits, and EBUSY or ENODEV is proved by relaxations: each shape alone; slots, and the units of each
+ *   pool and each limit, as flows from shapes to nodes. What neither finds nor proves is EAGAIN. A search for a flow that takes
+ *   more than 16 million steps counts as one that found nothing out.
+ *   Slots of one request are held for different times if it says so; they share a node for as long as both are held.
  *
  * REQUEST: attributes.system.fluxion in the jobspec (upstream ignores it)
  *   "policy": "lonode"            the order of nodes for this request
@@ -211,6 +226,11 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   "max_per_node": [{"labels": ["a","b"], "count": 1}]
  *                                 at most so many slots of these labels together on one node
  *   "end": "eventually"           it ends some day, nobody knows when; system.duration is ignored
+ *   "slots": [{"label": "a", "ranks": "0-7", "prefer": ["3"], "duration": 60, "end": "eventually"}]
+ *                                 what holds for the slots of one label (each at most once): of the nodes that the constraints
+ *                                 admit those of these ranks; its own tiers; its own duration or end. What is not named is
+ *                                 as for the whole request. Limits hold on all nodes, whatever the ranks. starttime and
+ *                                 expiration of R are those of the slots that are held longest.
  *   A duration of 0, or none, means that it never ends.
  *   For pools first, low and lonode fill the lowest ranks first, high and hinode the highest.
  *
@@ -221,9 +241,9 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   that the request does not name. A pool that is used beyond its size counts as full, one of size 0 of which nothing is
  *   used does not count.
  *   Slots are placed one after the other, and each sees what those before it took. Tiers of prefer come before the fill.
- *   Several shapes: the scarcest first (the least room for each slot that is wanted), as with the other policies; where that
- *   does not work, the orders that are tried then keep shapes off each other's nodes first, and a last search over two
- *   shapes takes any nodes.
+ *   Several shapes: the scarcest first (the least room for each slot that is wanted, of which no more than 16 slots are
+ *   counted), as with the other policies; where that does not work, the orders that are tried then keep shapes off each
+ *   other's nodes first, and a last search takes any nodes.
  *   For a later instant the fill is that of the node at that instant: by the ends that are known and the reservations that
  *   have begun by then; for "eventually" only what never ends counts, for the idle machine nothing.
  *   For slots of pool units only: EINVAL where a request would walk the graph.
@@ -236,7 +256,9 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   Now is 0 until it is set. What is past its end holds its resources until it is cancelled; for later instants it is
  *   taken to end at now + 1. MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice,
  *   FLUXION_EXT_EVENTUALLY (and R "") if it fits once everything that has an end has ended, EBUSY if what never ends or nodes that
- *   are down stand in the way, ENODEV if it would not fit on the idle machine.
+ *   are down stand in the way, ENODEV if it would not fit on the idle machine, EAGAIN if no place was found for any of
+ *   these moments and that is not proved. A place that was found is one; an earlier instant may be one too if the search
+ *   there gave up. MATCH_ALLOCATE is EAGAIN if that holds for now; the others as it follows from this.
  * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Stands for an instant that nobody knows. INT64_MAX / 2. */

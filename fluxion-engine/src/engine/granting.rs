@@ -96,7 +96,7 @@ impl Engine {
             left_out: unmarked.contains(&marked.vertex),
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
-        let expiration = match ask.spec.hold {
+        let expiration = match ask.longest() {
             Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
             _ => at.saturating_add(WINDOW_SECONDS),
         };
@@ -121,8 +121,7 @@ impl Engine {
     /// Takes a place that was found. Returns the vertices that cannot be taken, as [`Engine::touch`] does.
     fn take(&mut self, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<VertexId> {
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
-        let end = Engine::end_of(ask.spec.hold, at);
-        let to = at.saturating_add(seconds(ask.spec.hold));
+        let to = at.saturating_add(seconds(ask.longest()));
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
         let term = Term { job: id, from: at, to, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
@@ -135,6 +134,7 @@ impl Engine {
             (Found::Flat(picks), Form::Flat(request)) => {
                 for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
                     let slot = request.slot(of_shape[0].shape);
+                    let end = Engine::end_of(request.shapes[of_shape[0].shape].hold, at);
                     for pick in of_shape {
                         let slot = Arc::clone(&slot);
                         self.claim(pick.row, Claim { job: id, slot, count: pick.count, start: at, end });
@@ -142,6 +142,7 @@ impl Engine {
                 }
             }
             (Found::Walk(selection, which), Form::Walk(requests)) => {
+                let end = Engine::end_of(ask.spec.hold, at);
                 unmarked = self.touch(id, selection);
                 for units in &selection.units {
                     self.claim_units(id, &requests[*which], *units, at, end);

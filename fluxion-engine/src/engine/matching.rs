@@ -1,12 +1,11 @@
 //! The match operations: whether, when and where a request fits. What is found is taken by [`super::granting`].
 
 use super::Engine;
-use crate::bits::Bits;
 use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status};
-use crate::matcher::flat;
+use crate::matcher::flat::{self, Search, Start};
 use crate::policy::Policy;
-use crate::time::{EVENTUALLY, WINDOW_SECONDS, When};
+use crate::time::{EVENTUALLY, WINDOW_SECONDS};
 use crate::traverser::{Later, Left, Request, Selection};
 use crate::{Error, Reason};
 
@@ -70,6 +69,16 @@ pub(super) enum Found {
     Walk(Selection, usize),
 }
 
+impl Ask<'_> {
+    /// How long it holds what it holds longest.
+    pub(super) fn longest(&self) -> Hold {
+        match &self.form {
+            Form::Flat(request) => request.longest(),
+            Form::Walk(_) => self.spec.hold,
+        }
+    }
+}
+
 impl Engine {
     /// Matches under an id that the engine chooses.
     pub fn match_next(&mut self, op: MatchOp, jobspec: &str) -> Result<Grant, Error> {
@@ -95,7 +104,7 @@ impl Engine {
         }
         // As upstream, failed matches use up an id, and malformed ones do not.
         if answer.as_ref().is_ok_and(|grant| grant.job.is_some() && op.takes())
-            || answer.as_ref().is_err_and(|error| matches!(error.reason, Reason::Busy | Reason::Unsatisfiable))
+            || answer.as_ref().is_err_and(Error::is_answer)
         {
             self.next_job += 1;
         }
@@ -113,7 +122,7 @@ impl Engine {
         let answer = self.try_match(op, spec, job);
         let empty = match &answer {
             Ok(_) => op == MatchOp::Satisfiability,
-            Err(error) => matches!(error.reason, Reason::Busy | Reason::Unsatisfiable),
+            Err(error) => error.is_answer(),
         };
         if empty {
             self.writer.nothing(self.options.format, &self.graph)?;
@@ -163,8 +172,9 @@ impl Engine {
         let form = match flat {
             Some(request) => Form::Flat(request),
             None => {
-                if !spec.extras.prefer.is_empty() || !spec.extras.max_per_node.is_empty() {
-                    let text = "attributes.system.fluxion: prefer and max_per_node need slots of pool units";
+                let extras = &spec.extras;
+                if !extras.prefer.is_empty() || !extras.max_per_node.is_empty() || !extras.slots.is_empty() {
+                    let text = "attributes.system.fluxion: prefer, max_per_node and slots need slots of pool units";
                     return Err(Error::invalid(text));
                 }
                 if policy.by_fill().is_some() {
@@ -179,9 +189,11 @@ impl Engine {
     /// Whether it fits on the idle machine with all nodes up.
     fn ever(&self, ask: &Ask<'_>) -> Result<(), Error> {
         match &ask.form {
-            Form::Flat(_) => {
-                self.find_flat(ask, When::Idle, Status::Ignored).map(|_| ()).ok_or_else(Error::unsatisfiable)
-            }
+            Form::Flat(request) => match self.find_flat(ask, request, Start::Idle, Status::Ignored) {
+                Search::Found(_) => Ok(()),
+                Search::Impossible => Err(Error::unsatisfiable()),
+                Search::GaveUp => Err(Error::gave_up()),
+            },
             Form::Walk(requests) => {
                 let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
                 let mut last = Error::unsatisfiable();
@@ -197,7 +209,7 @@ impl Engine {
     }
 
     fn refusal(&self, ask: &Ask<'_>, error: Error) -> Error {
-        if error.reason != Reason::Busy {
+        if !matches!(error.reason, Reason::Busy | Reason::GaveUp) {
             return error;
         }
         if error.text == END_OF_WINDOW {
@@ -228,9 +240,11 @@ impl Engine {
 
     fn now_for(&self, ask: &Ask<'_>) -> Result<Found, Error> {
         match &ask.form {
-            Form::Flat(_) => {
-                self.find_flat(ask, window(ask.spec, self.now), Status::Heeded).map(Found::Flat).ok_or_else(Error::busy)
-            }
+            Form::Flat(request) => match self.find_flat(ask, request, Start::At(self.now), Status::Heeded) {
+                Search::Found(picks) => Ok(Found::Flat(picks)),
+                Search::Impossible => Err(Error::busy()),
+                Search::GaveUp => Err(Error::gave_up()),
+            },
             Form::Walk(requests) => {
                 let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
                 let mut last = Error::busy();
@@ -247,12 +261,14 @@ impl Engine {
 
     /// The earliest instant at which it fits, by the ends that are known.
     fn soonest(&self, ask: &Ask<'_>) -> Result<(Found, i64), Error> {
-        let Form::Walk(requests) = &ask.form else {
-            return match self.now_for(ask) {
-                Ok(found) => Ok((found, self.now)),
-                Err(error) if error.reason != Reason::Busy => Err(error),
-                Err(_) => self.soonest_flat(ask).map(|(picks, at)| (Found::Flat(picks), at)).ok_or_else(Error::busy),
-            };
+        let requests = match &ask.form {
+            Form::Flat(request) => {
+                return match self.now_for(ask) {
+                    Ok(found) => Ok((found, self.now)),
+                    Err(now) => self.later_flat(ask, request, now).map(|(picks, at)| (Found::Flat(picks), at)),
+                };
+            }
+            Form::Walk(requests) => requests,
         };
         let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
         let mut last = Error::busy();
@@ -293,7 +309,8 @@ impl Engine {
     }
 
     fn fits_eventually(&self, ask: &Ask<'_>) -> bool {
-        matches!(ask.form, Form::Flat(_)) && self.find_flat(ask, When::Eventually, Status::Heeded).is_some()
+        let Form::Flat(request) = &ask.form else { return false };
+        matches!(self.find_flat(ask, request, Start::Eventually, Status::Heeded), Search::Found(_))
     }
 
     fn missed(&self, miss: crate::traverser::Miss, reason: Reason) -> Error {
@@ -310,46 +327,62 @@ impl Engine {
         }
     }
 
-    fn find_flat(&self, ask: &Ask<'_>, when: When, status: Status) -> Option<Vec<flat::Pick>> {
-        let Form::Flat(request) = &ask.form else { return None };
-        let tiers = self.tiers(ask, status);
-        let moment = request.columns(&self.graph, when);
-        request.place(&moment, &tiers, &flat::NodeOrder::of(&self.graph.pools, ask.policy, when))
+    fn find_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>, start: Start, status: Status) -> Search {
+        let slots = request.shapes.iter().map(|shape| shape.extras);
+        let usable = candidates::usable(&self.graph, ask.spec, slots, status);
+        request.search(&self.graph, start, &usable, ask.policy)
     }
 
-    fn tiers(&self, ask: &Ask<'_>, status: Status) -> Vec<Bits> {
-        candidates::tiers(&self.graph, ask.spec, candidates::rows(&self.graph, ask.spec, status))
-    }
-
-    fn soonest_flat(&self, ask: &Ask<'_>) -> Option<(Vec<flat::Pick>, i64)> {
-        let Form::Flat(request) = &ask.form else { return None };
-        let attempt = |at: i64| self.find_flat(ask, window(ask.spec, at), Status::Heeded).map(|found| (found, at));
-        if request.shapes.len() == 1 && !self.graph.pools.has_planned() {
+    /// The earliest instant after now at which a place is found, by the ends that are known. `now` is why not at once.
+    fn later_flat(
+        &self,
+        ask: &Ask<'_>,
+        request: &flat::Request<'_>,
+        now: Error,
+    ) -> Result<(Vec<flat::Pick>, i64), Error> {
+        let attempt = |at: i64| match self.find_flat(ask, request, Start::At(at), Status::Heeded) {
+            Search::Found(picks) => Some((picks, at)),
+            Search::Impossible | Search::GaveUp => None,
+        };
+        let planned = self.graph.pools.has_planned();
+        if let ([shape], false) = (&request.shapes[..], planned) {
             let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);
-            return attempt(request.earliest(&self.graph, &rows)?);
+            let rows = candidates::rows_of_slots(&self.graph, &rows, shape.extras);
+            return request.earliest(&self.graph, &rows).and_then(attempt).ok_or_else(Error::busy);
         }
         // What does not fit once everything that has an end has ended does not fit at any instant before.
-        self.find_flat(ask, When::Eventually, Status::Heeded)?;
+        let refused = match self.find_flat(ask, request, Start::Eventually, Status::Heeded) {
+            Search::Found(_) => now,
+            Search::Impossible => return Err(Error::busy()),
+            // It may still be found at an instant at which there is less to choose from.
+            Search::GaveUp => Error::gave_up(),
+        };
         let ends = self.graph.pools.ends();
-        if self.graph.pools.has_planned() {
+        let found = if planned {
             // Where others begin later, a gap may open and close again: each instant has to be tried.
-            return ends.into_iter().find_map(attempt);
-        }
-        // Otherwise resources only come free: if it fits once, it fits ever after.
-        let mut best = attempt(*ends.last()?)?;
-        let (mut low, mut high) = (0, ends.len() - 1);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match attempt(ends[middle]) {
-                Some(found) => {
-                    best = found;
-                    high = middle;
-                }
-                None => low = middle + 1,
-            }
-        }
-        Some(best)
+            ends.into_iter().find_map(attempt)
+        } else {
+            first_that_fits(&ends, attempt)
+        };
+        found.ok_or(refused)
     }
+}
+
+/// The first of these instants at which it fits, if it fits ever after once it fits: resources only come free.
+fn first_that_fits<T>(ends: &[i64], attempt: impl Fn(i64) -> Option<T>) -> Option<T> {
+    let mut best = attempt(*ends.last()?)?;
+    let (mut low, mut high) = (0, ends.len() - 1);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match attempt(ends[middle]) {
+            Some(found) => {
+                best = found;
+                high = middle;
+            }
+            None => low = middle + 1,
+        }
+    }
+    Some(best)
 }
 
 /// For how long a job needs its resources.
@@ -358,13 +391,4 @@ pub(super) fn seconds(hold: Hold) -> i64 {
         Hold::Seconds(seconds) => i64::try_from(seconds).unwrap_or(WINDOW_SECONDS),
         _ => WINDOW_SECONDS,
     }
-}
-
-/// The time for which a job that starts at `at` needs its resources.
-fn window(spec: &Jobspec, at: i64) -> When {
-    let to = match spec.hold {
-        Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
-        _ => i64::MAX,
-    };
-    When::Window { from: at, to }
 }

@@ -115,10 +115,14 @@ impl Engine {
         let request = of_pools(&ask.form)?;
         let moment = request.columns(&self.graph, When::Eventually);
         let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
-        let rows = candidates::rows(&self.graph, &spec, Status::Heeded);
-        let fits = rows.iter().filter(|row| request.shapes.iter().any(|shape| shape.room(&free, *row, 1) > 0));
+        let of_request = candidates::rows(&self.graph, &spec, Status::Heeded);
+        let mut fits = Bits::default();
+        for shape in &request.shapes {
+            let rows = candidates::rows_of_slots(&self.graph, &of_request, shape.extras);
+            rows.iter().filter(|row| shape.room(&free, *row, 1) > 0).for_each(|row| fits.insert(row));
+        }
         let mut ranks = String::new();
-        idset::write(&mut ranks, fits.map(|row| self.graph.pools.ranks()[row]));
+        idset::write(&mut ranks, fits.iter().map(|row| self.graph.pools.ranks()[row]));
         Ok(ranks)
     }
 
@@ -142,10 +146,13 @@ impl Engine {
     fn supplies(&self, request: &flat::Request<'_>, when: When, rows: &Bits) -> Vec<Supply> {
         let moment = request.columns(&self.graph, when);
         let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
-        let supply = |shape: &flat::Shape<'_>| Supply {
-            nodes: rows.count() as u64,
-            room: request.room_alone(shape, &free, rows),
-            pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, rows)).collect(),
+        let supply = |shape: &flat::Shape<'_>| {
+            let rows = candidates::rows_of_slots(&self.graph, rows, shape.extras);
+            Supply {
+                nodes: rows.count() as u64,
+                room: request.room_alone(shape, &free, std::slice::from_ref(&rows), u64::MAX),
+                pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, &rows)).collect(),
+            }
         };
         request.shapes.iter().map(supply).collect()
     }

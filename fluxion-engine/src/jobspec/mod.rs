@@ -64,6 +64,21 @@ pub struct Extras {
     pub prefer: Vec<Vec<(u32, u32)>>,
     /// How many slots may come to one node.
     pub max_per_node: Vec<Limit>,
+    /// What holds for some labels only; each label at most once.
+    pub slots: Vec<SlotExtras>,
+}
+
+/// What holds for the slots of one label, instead of what holds for the whole request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotExtras {
+    /// Label of a top-level slot.
+    pub label: Box<str>,
+    /// Of the nodes that the request may use, those that these slots may use; `None`: all.
+    pub ranks: Option<Vec<(u32, u32)>>,
+    /// Tiers of ranks, best first.
+    pub prefer: Option<Vec<Vec<(u32, u32)>>>,
+    /// How long they are held.
+    pub hold: Option<Hold>,
 }
 
 /// At most `count` slots of these labels together on one node.
@@ -79,6 +94,18 @@ impl Jobspec {
     /// Reads a jobspec in JSON or YAML.
     pub fn parse(text: &str) -> Result<Self, crate::Error> {
         read::jobspec(text)
+    }
+}
+
+impl Hold {
+    /// For how many seconds; what has no known end is held for ever.
+    pub(crate) fn seconds(self) -> u64 {
+        if let Hold::Seconds(seconds) = self { seconds } else { u64::MAX }
+    }
+
+    /// Until when, if it begins at `from`.
+    pub(crate) fn until(self, from: i64) -> i64 {
+        from.saturating_add_unsigned(self.seconds())
     }
 }
 

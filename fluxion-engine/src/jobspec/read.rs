@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Limit, Resource};
+use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Limit, Resource, SlotExtras};
 use crate::policy::Policy;
 use crate::tree::{Node, wrong};
 use crate::{Error, idset};
@@ -140,7 +140,7 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     let Some(system) = get(fields, "system").filter(|system| !system.is_null()) else { return Ok(()) };
     let system = map(system, "attributes.system")?;
     if let Some(duration) = get(system, "duration") {
-        into.hold = hold(duration)?;
+        into.hold = hold(duration, "attributes.system.duration")?;
     }
     if let Some(queue) = get(system, "queue") {
         into.queue = Some(scalar(queue, "attributes.system.queue")?.into_owned());
@@ -155,8 +155,8 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie in 0..=100 years")]
-fn hold(value: &Node<'_>) -> Result<Hold, Error> {
-    let seconds = value.float().ok_or_else(|| wrong(value, "attributes.system.duration", "not a number"))?;
+fn hold(value: &Node<'_>, at: &str) -> Result<Hold, Error> {
+    let seconds = value.float().ok_or_else(|| wrong(value, at, "not a number"))?;
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
         return Ok(Hold::Refused);
     }
@@ -166,24 +166,63 @@ fn hold(value: &Node<'_>) -> Result<Hold, Error> {
 fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
     let fields = map(value, AT)?;
-    only(fields, AT, &["policy", "prefer", "max_per_node", "end"])?;
+    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots"])?;
     if let Some(policy) = get(fields, "policy") {
         let name = scalar(policy, &format!("{AT}.policy"))?;
         let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, &format!("policy: unknown {name:?}")))?;
         into.extras.policy = Some(known);
     }
-    for tier in get(fields, "prefer").map_or(Ok(&[][..]), |tiers| list(tiers, AT))? {
-        into.extras.prefer.push(idset::parse(&scalar(tier, &format!("{AT}.prefer"))?)?);
+    if let Some(tiers) = get(fields, "prefer") {
+        into.extras.prefer = read_tiers(tiers, AT)?;
     }
     for limit in get(fields, "max_per_node").map_or(Ok(&[][..]), |limits| list(limits, AT))? {
         into.extras.max_per_node.push(read_limit(limit)?);
     }
-    match get(fields, "end").map(Node::text) {
-        None => {}
-        Some(Some(end)) if end == "eventually" => into.hold = Hold::Eventually,
-        Some(_) => return Err(wrong(value, &format!("{AT}.end"), "not \"eventually\"")),
+    if ends_eventually(fields, AT)? {
+        into.hold = Hold::Eventually;
+    }
+    for slots in get(fields, "slots").map_or(Ok(&[][..]), |slots| list(slots, &format!("{AT}.slots")))? {
+        let read = read_slots(slots)?;
+        if into.extras.slots.iter().any(|other| other.label == read.label) {
+            return Err(wrong(slots, &format!("{AT}.slots"), &format!("label {:?}: is there twice", read.label)));
+        }
+        into.extras.slots.push(read);
     }
     Ok(())
+}
+
+fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
+    const AT: &str = "attributes.system.fluxion.slots";
+    let fields = map(value, AT)?;
+    only(fields, AT, &["label", "ranks", "prefer", "duration", "end"])?;
+    let label = scalar(require(value, fields, AT, "label")?, AT)?.into();
+    let ranks = get(fields, "ranks").map(|ranks| idset::parse(&scalar(ranks, &format!("{AT}.ranks"))?)).transpose()?;
+    let prefer = get(fields, "prefer").map(|tiers| read_tiers(tiers, AT)).transpose()?;
+    let mut hold = None;
+    if let Some(duration) = get(fields, "duration") {
+        let at = format!("{AT}.duration");
+        hold = Some(self::hold(duration, &at)?);
+        if hold == Some(Hold::Refused) {
+            return Err(wrong(duration, &at, "not a number of seconds from 0 to 100 years"));
+        }
+    }
+    if ends_eventually(fields, AT)? {
+        hold = Some(Hold::Eventually);
+    }
+    Ok(SlotExtras { label, ranks, prefer, hold })
+}
+
+fn read_tiers(value: &Node<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
+    let tier = |tier| idset::parse(&scalar(tier, &format!("{at}.prefer"))?);
+    list(value, at)?.iter().map(tier).collect()
+}
+
+fn ends_eventually(fields: &Fields<'_>, at: &str) -> Result<bool, Error> {
+    match get(fields, "end").map(|end| (end, end.text())) {
+        None => Ok(false),
+        Some((_, Some(end))) if end == "eventually" => Ok(true),
+        Some((end, _)) => Err(wrong(end, &format!("{at}.end"), "not \"eventually\"")),
+    }
 }
 
 fn read_limit(value: &Node<'_>) -> Result<Limit, Error> {
@@ -248,6 +287,14 @@ mod tests {
         assert_eq!(job.extras.prefer, [[(1, 2)]]);
         assert_eq!(job.extras.max_per_node, [Limit { labels: vec!["s".into()], count: 2 }]);
         assert_eq!(jobspec(&spec(SLOT, "null")).unwrap().hold, Hold::Endless);
+        let own = r#"{"system":{"fluxion":{"slots":[{"label":"s","ranks":"0-3","prefer":["1"],"duration":7}]}}}"#;
+        let slots = SlotExtras {
+            label: "s".into(),
+            ranks: Some(vec![(0, 3)]),
+            prefer: Some(vec![vec![(1, 1)]]),
+            hold: Some(Hold::Seconds(7)),
+        };
+        assert_eq!(jobspec(&spec(SLOT, own)).unwrap().extras.slots, [slots]);
         let eventually = spec(SLOT, r#"{"system":{"duration":5,"fluxion":{"end":"eventually"}}}"#);
         assert_eq!(jobspec(&eventually).unwrap().hold, Hold::Eventually);
     }
@@ -273,6 +320,11 @@ mod tests {
             (spec(SLOT, r#"{"system":{"duration":"x"}}"#), "duration"),
             (spec(SLOT, r#"{"system":{"fluxion":{"policy":"best"}}}"#), "policy"),
             (spec(SLOT, r#"{"system":{"fluxion":{"prefer":["x"]}}}"#), "idset"),
+            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"ranks":"0"}]}}}"#), "fluxion.slots: label: missing"),
+            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","rank":"0"}]}}}"#), "rank: unknown key"),
+            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","duration":-1}]}}}"#), "slots.duration"),
+            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","end":"soon"}]}}}"#), "slots.end"),
+            (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s"},{"label":"s"}]}}}"#), "twice"),
             (spec("[]", "null"), "resources: empty"),
             (spec(SLOT, "null").replace(r#"["a"]"#, r#""a""#), "tasks[0]"),
         ];

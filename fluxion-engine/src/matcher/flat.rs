@@ -1,13 +1,15 @@
 //! Slots of pool units: each slot takes its units from the pools of one node.
 //!
-//! One shape is placed exactly: if this finds no place, there is none. So are two of which one has few slots, such as a
-//! launcher and its workers. Other requests of several shapes are placed greedily in a few orders ([`several`]): one that only
-//! a cleverer packing could place is refused.
+//! Each shape has its own rows, tiers of preference and hold; limits on the slots of a node go across shapes. One shape is
+//! placed exactly: if this finds no place, there is none. Several are placed greedily in a few orders ([`several`]), and
+//! where that fails by searches that are exact or give up ([`exact`]): then it is said that nothing is known.
 
 mod earliest;
-mod pair;
+mod exact;
+mod holds;
 mod ranked;
 mod several;
+mod taken;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,11 +20,12 @@ use smallvec::SmallVec;
 use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
-use crate::jobspec::{Jobspec, Resource};
+use crate::jobspec::{Hold, Jobspec, Resource, SlotExtras};
+use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
 use crate::pools::{COUNT_MAX, Moment, Pools, Ranked, SlotShape};
 use crate::time::When;
-use ranked::Taken;
+use taken::Taken;
 
 /// A request of slots, each of units of pools.
 #[derive(Debug)]
@@ -33,8 +36,30 @@ pub(crate) struct Request<'a> {
     limits: Vec<Limit>,
 }
 
+/// When a request starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// At this second; each shape needs its units for as long as it is held.
+    At(i64),
+    /// When everything that has an end has ended.
+    Eventually,
+    /// On the idle machine.
+    Idle,
+}
+
+/// What a search came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// A place for every slot: shape by shape, ranks ascending.
+    Found(Vec<Pick>),
+    /// There is none.
+    Impossible,
+    /// None was found, and there may be one.
+    GaveUp,
+}
+
 /// Slots of one label.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shape<'a> {
     pub(crate) label: &'a str,
     pub(crate) count: u64,
@@ -42,10 +67,14 @@ pub(crate) struct Shape<'a> {
     pub(crate) needs: SmallVec<[(usize, u64); 4]>,
     /// Positions in the request's limits.
     limits: SmallVec<[usize; 2]>,
+    /// How long it is held.
+    pub(crate) hold: Hold,
+    /// What is said of its nodes, if anything.
+    pub(crate) extras: Option<&'a SlotExtras>,
 }
 
 /// At most `count` slots on one node, of all shapes that refer to it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Limit {
     count: u64,
 }
@@ -80,8 +109,16 @@ impl<'a> Request<'a> {
         }
         let mut request = Request { shapes: Vec::new(), kinds: Vec::new(), limits: Vec::new() };
         for slot in &spec.resources {
-            let shape = request.shape(graph, slot)?;
+            let mut shape = request.shape(graph, slot)?;
+            shape.hold = spec.hold;
             request.shapes.push(shape);
+        }
+        for extras in &spec.extras.slots {
+            let shape = request.shapes.iter_mut().find(|shape| *shape.label == *extras.label);
+            let shape =
+                shape.ok_or_else(|| Error::invalid(format!("slots: no slot is labelled {:?}", extras.label)))?;
+            shape.hold = extras.hold.unwrap_or(shape.hold);
+            shape.extras = Some(extras);
         }
         for limit in &spec.extras.max_per_node {
             let position = request.limits.len();
@@ -124,7 +161,12 @@ impl<'a> Request<'a> {
             }
             needs.push((position, exact(part)?));
         }
-        Ok(Shape { label, count, needs, limits: SmallVec::new() })
+        Ok(Shape { label, count, needs, limits: SmallVec::new(), hold: Hold::Endless, extras: None })
+    }
+
+    /// How long what is held longest is held.
+    pub(crate) fn longest(&self) -> Hold {
+        self.shapes.iter().map(|shape| shape.hold).max_by_key(|hold| hold.seconds()).unwrap_or(Hold::Endless)
     }
 
     /// The types as the pools know them; an unknown one stands as `None`.
@@ -144,19 +186,36 @@ impl<'a> Request<'a> {
         Arc::new(SlotShape { label: shape.label.into(), needs })
     }
 
-    /// Finds a place for every slot, or for none. Picks come shape by shape, ranks ascending.
-    pub(crate) fn place(&self, moment: &Moment<'_>, tiers: &[Bits], order: &NodeOrder<'_>) -> Option<Vec<Pick>> {
+    /// Finds a place for every slot, or for none.
+    pub(crate) fn search(&self, graph: &Graph, start: Start, usable: &Usable, policy: Policy) -> Search {
+        let when = match start {
+            Start::At(at) if graph.pools.has_planned() && self.has_several_holds() => {
+                return self.search_by_holds(graph, at, usable, policy);
+            }
+            Start::At(from) => When::Window { from, to: self.longest().until(from) },
+            Start::Eventually => When::Eventually,
+            Start::Idle => When::Idle,
+        };
+        self.place(&self.columns(graph, when), usable, &NodeOrder::of(&graph.pools, policy, when))
+    }
+
+    fn place(&self, moment: &Moment<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
         if self.shapes.iter().any(|shape| shape.count == 0) {
-            return None;
+            return Search::Impossible;
         }
-        let mut picks = if let [shape] = &self.shapes[..] {
-            let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
-            self.place_one(shape, &free, tiers, order)
+        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
+        let found = if let [shape] = &self.shapes[..] {
+            self.place_one(shape, &free, usable.tiers(0), order).map_or(Search::Impossible, Search::Found)
         } else {
-            self.place_several(moment, tiers, order)
-        }?;
-        picks.sort_unstable_by_key(|pick| (pick.shape, pick.row));
-        Some(picks)
+            self.place_several(&free, usable, order)
+        };
+        match found {
+            Search::Found(mut picks) => {
+                picks.sort_unstable_by_key(|pick| (pick.shape, pick.row));
+                Search::Found(picks)
+            }
+            not => not,
+        }
     }
 
     fn place_one(
@@ -188,10 +247,15 @@ impl<'a> Request<'a> {
         shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX)
     }
 
-    /// How many slots of a shape there is room for, were it alone.
-    pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &[Option<&[u64]>], rows: &Bits) -> u64 {
+    /// How many slots of a shape there is room for, were it alone; rows are only looked at until there are `enough`.
+    pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &[Option<&[u64]>], rows: &[Bits], enough: u64) -> u64 {
         let cap = self.cap(shape);
-        rows.iter().fold(0_u64, |sum, row| sum.saturating_add(shape.room(free, row, cap)))
+        let mut sum = 0_u64;
+        walk(rows, &NodeOrder::Up, |row| {
+            sum = sum.saturating_add(shape.room(free, row, cap));
+            sum < enough
+        });
+        sum.min(enough)
     }
 }
 

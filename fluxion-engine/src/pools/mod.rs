@@ -138,9 +138,7 @@ impl Pools {
     pub(crate) fn rows_of(&self, ranges: &[(u32, u32)]) -> Bits {
         let mut rows = Bits::empty(self.len());
         for (first, last) in ranges {
-            for row in self.rows(*first, *last) {
-                rows.insert(row);
-            }
+            rows.insert_range(self.rows(*first, *last));
         }
         rows
     }

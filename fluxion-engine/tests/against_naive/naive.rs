@@ -242,7 +242,8 @@ impl Machine {
             }
             room
         };
-        let (a, b) = (room(first), room(second));
+        // More room than that makes no difference.
+        let (a, b) = (room(first).min(16 * first.count), room(second).min(16 * second.count));
         let second_is_scarcer = b * first.count < a * second.count;
         if second_is_scarcer {
             wishes.reverse();

@@ -37,6 +37,7 @@ impl From<Error> for Failure {
         let errno = match error.reason {
             Reason::Invalid | Reason::Nothing => errno::EINVAL,
             Reason::Busy => errno::EBUSY,
+            Reason::GaveUp => errno::EAGAIN,
             Reason::Unsatisfiable => errno::ENODEV,
             Reason::NotFound => errno::ENOENT,
             Reason::Exists => errno::EEXIST,

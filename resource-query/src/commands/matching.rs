@@ -57,7 +57,7 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
     let answer = Jobspec::parse(&text).and_then(|spec| session.engine.match_spec(op, &spec, id));
     let took = started.elapsed();
     if let Err(error) = &answer
-        && !matches!(error.reason, Reason::Busy | Reason::Unsatisfiable)
+        && !error.is_answer()
     {
         session.wrong(format_args!("{file}: {error}"))?;
     }
@@ -82,7 +82,7 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
         Err(error) => {
             refused(session, id, &error, took)?;
             // An id is used up by what would have fitted another time, not by what was wrong.
-            if keeps && matches!(error.reason, Reason::Busy | Reason::Unsatisfiable) {
+            if keeps && error.is_answer() {
                 session.took_id(id);
             }
             visits(session)?;
@@ -93,7 +93,7 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
 
 /// As upstream: what cannot be read, or goes wrong otherwise, is not unsatisfiable.
 fn satisfiable(session: &mut Session, answer: &Result<Grant, Error>, took: Duration) -> io::Result<()> {
-    let fits = !matches!(answer, Err(error) if matches!(error.reason, Reason::Busy | Reason::Unsatisfiable));
+    let fits = !matches!(answer, Err(error) if error.is_answer());
     let says = if fits { "Satisfiable" } else { "Unsatisfiable" };
     session.granted(format_args!("{RULE}INFO: {says} request\n{RULE}"))?;
     elapsed(session, took)

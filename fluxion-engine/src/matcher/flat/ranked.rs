@@ -8,10 +8,11 @@
 //! that have not. Where there are far more slots than nodes, it is cheaper to ask up to which level all nodes are filled.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::taken::Taken;
 use super::{Pick, Request, Shape};
 use crate::bits::Bits;
 use crate::graph::TypeId;
@@ -20,15 +21,6 @@ use crate::pools::{Cursor, FULL, Key, Ranked, Units};
 
 /// From so many slots per node on they are not dealt out one by one.
 const SLOTS_PER_NODE_MAX: u64 = 16;
-
-/// What shapes that were placed before have taken.
-#[derive(Debug, Default)]
-pub(super) struct Taken {
-    /// Slots that count for a limit, by limit and row.
-    pub(super) slots: HashMap<(usize, usize), u64>,
-    /// Units, by row; only where nodes go by how full they are.
-    pub(super) units: HashMap<usize, Units>,
-}
 
 /// One shape, tier by tier.
 struct Filling<'a> {
@@ -74,7 +66,6 @@ impl Request<'_> {
         taken: &Taken,
     ) -> Option<Vec<Pick>> {
         let shape = &self.shapes[at];
-        let needs = shape.needs.iter().map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount)));
         let mut filling = Filling {
             request: self,
             shape,
@@ -82,7 +73,7 @@ impl Request<'_> {
             free,
             ranked,
             taken,
-            needs: needs.collect::<Option<_>>()?,
+            needs: self.units_of(shape)?,
             missing: shape.count,
             picks: Vec::new(),
         };
@@ -99,6 +90,19 @@ impl Request<'_> {
         }
         None
     }
+
+    /// What a slot takes of each type; `None`: of one that no node has.
+    fn units_of(&self, shape: &Shape<'_>) -> Option<SmallVec<[(TypeId, u64); 4]>> {
+        let mut units: SmallVec<[(TypeId, u64); 4]> = SmallVec::new();
+        for (kind, amount) in &shape.needs {
+            let kind = self.kinds[*kind].1?;
+            // A type is named again for each hold that the slot outlasts.
+            if !units.iter().any(|(known, _)| *known == kind) {
+                units.push((kind, *amount));
+            }
+        }
+        Some(units)
+    }
 }
 
 impl Filling<'_> {
@@ -107,7 +111,7 @@ impl Filling<'_> {
         let mut untouched = Untouched::new(self, tier);
         let mut hosts: Vec<Host> = Vec::new();
         let mut touched: BinaryHeap<Reverse<(Key, usize)>> = BinaryHeap::new();
-        for row in self.taken.units.keys().copied().filter(|row| tier.contains(*row)) {
+        for row in self.taken.rows().filter(|row| tier.contains(*row)) {
             let room = self.room(row);
             if room > 0 {
                 touched.push(Reverse((self.key(row, 0), hosts.len())));
@@ -210,18 +214,16 @@ impl Filling<'_> {
 
     /// What is used of a node, beside what is known, with so many slots.
     fn units(&self, row: usize, count: u64) -> Units {
-        let mut units = self.taken.units.get(&row).cloned().unwrap_or_default();
+        let mut units = Units::new();
+        for (other, slots) in self.request.shapes.iter().zip(self.taken.on(row).into_iter().flatten()) {
+            for (kind, amount) in self.request.units_of(other).into_iter().flatten().filter(|_| *slots > 0) {
+                add(&mut units, kind, u128::from(amount) * u128::from(*slots));
+            }
+        }
         for (kind, amount) in &self.needs {
             add(&mut units, *kind, u128::from(*amount) * u128::from(count));
         }
         units
-    }
-}
-
-impl Taken {
-    /// Units of a shape that was placed.
-    pub(super) fn add(&mut self, row: usize, kind: TypeId, units: u128) {
-        add(self.units.entry(row).or_default(), kind, units);
     }
 }
 
@@ -242,7 +244,7 @@ impl Untouched {
 
     /// The best row that is left, with its key.
     fn next(&mut self, filling: &Filling<'_>, tier: &Bits) -> Option<(Key, usize)> {
-        let has_room = |row: usize| filling.room(row) > 0 && !filling.taken.units.contains_key(&row);
+        let has_room = |row: usize| filling.room(row) > 0 && filling.taken.on(row).is_none();
         while let Some((cursor, looks)) = self.kept.as_mut().filter(|(_, looks)| *looks > 0) {
             *looks -= 1;
             let key = filling.ranked.next(cursor, &self.needs)?;

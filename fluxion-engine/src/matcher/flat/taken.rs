@@ -1,0 +1,67 @@
+//! What shapes that were placed before have taken of rows, and what room they leave.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::{Request, Shape};
+
+/// Slots by shape.
+pub(super) type Slots = SmallVec<[u64; 4]>;
+
+/// Slots that were placed before.
+#[derive(Debug, Default)]
+pub(super) struct Taken(HashMap<usize, Slots>);
+
+impl Taken {
+    /// Slots on a row, if there are any.
+    pub(super) fn on(&self, row: usize) -> Option<&Slots> {
+        if self.0.is_empty() { None } else { self.0.get(&row) }
+    }
+
+    /// Rows with slots, in no particular order.
+    pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
+        self.0.keys().copied()
+    }
+
+    /// Adds slots of one of `shapes` shapes.
+    pub(super) fn add(&mut self, shapes: usize, shape: usize, row: usize, count: u64) {
+        self.0.entry(row).or_insert_with(|| smallvec::smallvec![0; shapes])[shape] += count;
+    }
+}
+
+impl Request<'_> {
+    /// How many of up to `most` slots of a shape a row has room for beside those that were placed before.
+    pub(super) fn room_beside(
+        &self,
+        shape: &Shape<'_>,
+        free: &[Option<&[u64]>],
+        row: usize,
+        taken: &Taken,
+        most: u64,
+    ) -> u64 {
+        let room = shape.room(free, row, self.cap(shape).min(most));
+        match taken.on(row) {
+            Some(slots) if room > 0 => self.room_with(shape, free, row, slots, room),
+            _ => room,
+        }
+    }
+
+    /// How many of up to `most` slots of a shape a row has room for beside these, which fit there.
+    fn room_with(&self, shape: &Shape<'_>, free: &[Option<&[u64]>], row: usize, slots: &[u64], most: u64) -> u64 {
+        let there = || self.shapes.iter().zip(slots).filter(|(_, count)| **count > 0);
+        let mut room = most;
+        for limit in &shape.limits {
+            let used: u64 = there().filter(|(other, _)| other.limits.contains(limit)).map(|(_, count)| count).sum();
+            room = room.min(self.limits[*limit].count.saturating_sub(used));
+        }
+        for (kind, amount) in &shape.needs {
+            let of_kind =
+                |other: &Shape<'_>| other.needs.iter().find(|(known, _)| known == kind).map_or(0, |need| need.1);
+            let used: u64 = there().map(|(other, count)| of_kind(other) * count).sum();
+            let units = free[*kind].map_or(0, |column| column[row]);
+            room = room.min(units.saturating_sub(used).checked_div(*amount).unwrap_or(0));
+        }
+        room
+    }
+}

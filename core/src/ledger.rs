@@ -9,9 +9,7 @@ use std::sync::Arc;
 use tracing::error;
 
 use crate::cluster::{Cluster, Node, NodeChange};
-use crate::fluxion::{
-    End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape,
-};
+use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Rank, RankSet, Request, SlotShape};
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
@@ -106,7 +104,7 @@ pub(super) struct Want {
     pub count: usize,
 }
 
-/// Pods that share one set of nodes, to be placed together.
+/// Pods that share one set of nodes.
 #[derive(Debug)]
 pub(super) struct Party {
     pub wants: Vec<Want>,
@@ -234,14 +232,10 @@ impl Ledger {
         if valid(cluster, &claim) {
             let change = if matches!(claim.end, End::Never) { Change::FreedForGood } else { Change::Freed };
             self.changes.push(change(claim.rank));
-            self.give_back(cluster, &claim);
+            cluster.vacate(claim.rank, &claim.namespace, &claim.shape);
+            let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
+            self.check("releasing a slot", released);
         }
-    }
-
-    fn give_back(&mut self, cluster: &mut Cluster, claim: &Claim) {
-        cluster.vacate(claim.rank, &claim.namespace, &claim.shape);
-        let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
-        self.check("releasing a slot", released);
     }
 
     /// Books a claim with another end.
@@ -260,59 +254,38 @@ impl Ledger {
     }
 
     /// Places everybody in the parties now, or nobody.
-    ///
-    /// Parties share nodes but are placed one after the other, those with the fewest nodes first, then once more in the
-    /// opposite order: a placement that exists only in an order between these is not found.
     pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[&Party]) -> Allotment {
-        let mut order: Vec<usize> = (0..parties.len()).collect();
-        order.sort_by_key(|at| parties[*at].ranks.as_ref().map_or(usize::MAX, RankSet::len));
-        let placed = self.allocate_in(cluster, parties, &order);
-        if matches!(placed, Allotment::Placed(_)) || parties.len() < 2 {
-            return placed;
-        }
-        order.reverse();
-        self.allocate_in(cluster, parties, &order)
-    }
-
-    fn allocate_in(&mut self, cluster: &mut Cluster, parties: &[&Party], order: &[usize]) -> Allotment {
-        let mut all: Vec<Vec<Vec<Claim>>> = parties.iter().map(|_| Vec::new()).collect();
-        for at in order {
-            match self.allocate_party(cluster, parties[*at]) {
-                Allotment::Placed(mut claims) => all[*at] = claims.pop().unwrap_or_default(),
-                not => {
-                    // Nothing has become free by that: it is as before.
-                    all.iter().flatten().flatten().for_each(|claim| self.give_back(cluster, claim));
-                    return not;
-                }
-            }
-        }
-        Allotment::Placed(all)
-    }
-
-    fn allocate_party(&mut self, cluster: &mut Cluster, party: &Party) -> Allotment {
         let gid = self.new_gid();
-        let placement = match self.ask(party, |graph, request| graph.allocate(gid, request)) {
-            Some(Fit::Placed(placement)) => placement,
+        let mut slots = match self.ask(parties, |graph, request| graph.allocate(gid, request)) {
+            Some(Fit::Placed(placement)) => placement.slots,
             Some(Fit::NotNow) | None => return Allotment::NotNow,
             Some(Fit::NotFound) => return Allotment::NotFound,
         };
-        let end = End::of(party.lifetime, self.now);
-        let labels: Vec<Arc<str>> = (0..party.wants.len()).map(|at| Arc::from(label_of(at))).collect();
-        let mut claims: Vec<Vec<Claim>> = party.wants.iter().map(|want| Vec::with_capacity(want.count)).collect();
-        let Placement { mut slots } = placement;
         slots.sort_by_key(|slot| (slot.shape, slot.rank));
-        for slot in slots {
-            if matches!(end, End::Never) {
-                self.changes.push(Change::TakenForGood(slot.rank));
+        let mut claims: Vec<Vec<Vec<Claim>>> = Vec::with_capacity(parties.len());
+        let mut shape = 0;
+        for party in parties {
+            let end = End::of(party.lifetime, self.now);
+            let mut of_party = Vec::with_capacity(party.wants.len());
+            for want in &party.wants {
+                let label: Arc<str> = Arc::from(label_of(shape));
+                let from = slots.partition_point(|slots| slots.shape < shape);
+                let mut of_want = Vec::with_capacity(want.count);
+                for slots in slots[from..].iter().take_while(|slots| slots.shape == shape) {
+                    if matches!(end, End::Never) {
+                        self.changes.push(Change::TakenForGood(slots.rank));
+                    }
+                    for _ in 0..slots.count {
+                        let label = Arc::clone(&label);
+                        of_want.push(claim(cluster, gid, slots.rank, label, &want.namespace, &want.shape, end));
+                    }
+                }
+                of_party.push(of_want);
+                shape += 1;
             }
-            let want = &party.wants[slot.shape];
-            for _ in 0..slot.count {
-                let label = Arc::clone(&labels[slot.shape]);
-                let claim = claim(cluster, gid, slot.rank, label, &want.namespace, &want.shape, end);
-                claims[slot.shape].push(claim);
-            }
+            claims.push(of_party);
         }
-        Allotment::Placed(vec![claims])
+        Allotment::Placed(claims)
     }
 
     /// Places one pod on this node, if it fits there now.
@@ -327,74 +300,49 @@ impl Ledger {
         ranks.insert(rank);
         let want = Want { namespace: Arc::clone(&pod.id.key.namespace), shape: Arc::clone(&pod.shape), count: 1 };
         let party = Party { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
-        match self.allocate_party(cluster, &party) {
+        match self.allocate(cluster, &[&party]) {
             Allotment::Placed(claims) => claims.into_iter().flatten().flatten().next(),
             Allotment::NotNow | Allotment::NotFound => None,
         }
     }
 
-    /// When all parties could start together: not before the last of them, and all of them together must fit the idle
-    /// cluster, whatever their constraints.
+    /// When all parties could start together.
     pub(super) fn forecast(&mut self, parties: &[&Party]) -> Option<Forecast> {
-        let mut worst = Forecast::Now;
-        for party in parties {
-            worst = later(worst, self.ask(party, Graph::forecast)?);
-        }
-        if parties.len() > 1 {
-            let wants = parties.iter().flat_map(|party| party.wants.iter().cloned()).collect();
-            let mut ranks = Some(RankSet::new());
-            for party in parties {
-                ranks = ranks.zip(party.ranks.as_ref()).map(|(mut all, ranks)| {
-                    all.union_with(ranks);
-                    all
-                });
-            }
-            let lifetime = parties.iter().map(|party| party.lifetime).max().unwrap_or(Lifetime::Endless);
-            let together = Party { wants, ranks, prefer: Vec::new(), lifetime };
-            worst = later(worst, self.ask(&together, Graph::forecast)?);
-        }
-        Some(worst)
+        self.ask(parties, Graph::forecast)
     }
 
     /// The nodes that could hold one of the parties' pods once everything with an end has ended.
     pub(super) fn eligible(&mut self, parties: &[&Party]) -> Option<RankSet> {
-        let mut all = RankSet::new();
-        for party in parties {
-            all.union_with(&self.ask(party, Graph::eligible)?);
-        }
-        Some(all)
+        self.ask(parties, Graph::eligible)
     }
 
     /// What is short, per want.
     pub(super) fn explain(&mut self, parties: &[&Party]) -> Option<Explanation> {
-        let mut shapes = Vec::new();
-        for party in parties {
-            shapes.append(&mut self.ask(party, Graph::explain)?.shapes);
-        }
-        Some(Explanation { shapes })
+        self.ask(parties, Graph::explain)
     }
 
+    /// Asks for all parties at once: a shape for each want.
     fn ask<T>(
         &mut self,
-        party: &Party,
+        parties: &[&Party],
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
-        let labels: Vec<String> = (0..party.wants.len()).map(label_of).collect();
-        let shapes: Vec<SlotShape<'_>> = party
-            .wants
-            .iter()
-            .zip(&labels)
-            .map(|(want, label)| SlotShape { label, count: want.count as u64, requests: &want.shape.requests })
-            .collect();
-        let max_per_node = port_limits(&party.wants, &labels);
-        let request = Request {
-            shapes: &shapes,
-            end: party.lifetime,
-            ranks: party.ranks.as_ref(),
-            prefer: &party.prefer,
-            max_per_node: &max_per_node,
-            policy: None,
-        };
+        let wants: Vec<(&Party, &Want)> =
+            parties.iter().flat_map(|party| party.wants.iter().map(|want| (*party, want))).collect();
+        let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
+        let mut shapes = Vec::with_capacity(wants.len());
+        for ((party, want), label) in wants.iter().zip(&labels) {
+            shapes.push(SlotShape {
+                label,
+                count: want.count as u64,
+                requests: &want.shape.requests,
+                end: party.lifetime,
+                ranks: party.ranks.as_ref(),
+                prefer: &party.prefer,
+            });
+        }
+        let max_per_node = port_limits(&wants, &labels);
+        let request = Request { shapes: &shapes, max_per_node: &max_per_node, policy: None };
         let answer = call(&mut self.graph, &request);
         self.check("matching a request", answer)
     }
@@ -471,32 +419,20 @@ fn claim(
     }
 }
 
-fn later(a: Forecast, b: Forecast) -> Forecast {
-    let order = |forecast: Forecast| match forecast {
-        Forecast::Now => (0, 0),
-        Forecast::At(at) => (1, at),
-        Forecast::Eventually => (2, 0),
-        Forecast::Blocked => (3, 0),
-        Forecast::NotFound => (4, 0),
-        Forecast::Never => (5, 0),
-    };
-    if order(b) > order(a) { b } else { a }
-}
-
 fn label_of(at: usize) -> String {
     at.to_string()
 }
 
 /// Wants whose host ports collide, themselves included, share a node at most once.
-fn port_limits(wants: &[Want], labels: &[String]) -> Vec<(Vec<String>, u64)> {
+fn port_limits(wants: &[(&Party, &Want)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
     let mut limits = Vec::new();
-    for (a, first) in wants.iter().enumerate() {
+    for (a, (_, first)) in wants.iter().enumerate() {
         let ports = &first.shape.constraints.host_ports;
         if ports.is_empty() {
             continue;
         }
         limits.push((vec![labels[a].clone()], 1));
-        for (b, second) in wants.iter().enumerate().skip(a + 1) {
+        for (b, (_, second)) in wants.iter().enumerate().skip(a + 1) {
             if crate::cluster::filters::ports_conflict(ports, &second.shape.constraints.host_ports) {
                 limits.push((vec![labels[a].clone(), labels[b].clone()], 1));
             }

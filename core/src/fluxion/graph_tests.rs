@@ -23,7 +23,7 @@ fn graph() -> Graph {
 }
 
 fn slots(label: &str, count: u64, requests: &Resources, check: impl FnOnce(&Request<'_>)) {
-    check(&Request::of(&[SlotShape { label, count, requests }]));
+    check(&Request::of(&[SlotShape::of(label, count, requests)]));
 }
 
 fn at(rank: Rank, count: u64) -> SlotsAt {
@@ -49,14 +49,15 @@ fn gangs_are_placed_whole_or_not_at_all() {
 fn requests_keep_to_their_ranks_tiers_and_limits() {
     let mut graph = graph();
     let pod = amounts(1000, 0);
-    let shapes = [SlotShape { label: POD, count: 3, requests: &pod }];
     let (allowed, liked) = ("1-2".parse().unwrap(), ["2".parse().unwrap()]);
-    let request = Request { ranks: Some(&allowed), prefer: &liked, ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(1, &request).unwrap().placed().unwrap().slots, [at(2, 3)]);
+    let shapes = [SlotShape { ranks: Some(&allowed), prefer: &liked, ..SlotShape::of(POD, 3, &pod) }];
+    assert_eq!(graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap().slots, [at(2, 3)]);
     let one_each = [(vec![POD.to_owned()], 1)];
+    let shapes = [SlotShape::of(POD, 3, &pod)];
     let spread = Request { max_per_node: &one_each, policy: Some(Policy::Hinode), ..Request::of(&shapes) };
     assert_eq!(graph.allocate(2, &spread).unwrap().placed().unwrap().slots, [at(0, 1), at(1, 1), at(2, 1)]);
-    let too_many = Request { ranks: Some(&allowed), ..spread };
+    let shapes = [SlotShape { ranks: Some(&allowed), ..shapes[0] }];
+    let too_many = Request { shapes: &shapes, ..spread };
     assert_eq!(graph.allocate(3, &too_many).unwrap(), Fit::NotNow);
     assert_eq!(graph.forecast(&too_many).unwrap(), Forecast::Never);
 }
@@ -66,7 +67,7 @@ fn nodes_can_go_by_how_full_they_are() {
     let mut graph = graph();
     let pod = amounts(1000, 0);
     graph.charge(1, 1, POD, &pod, 2, End::Never).unwrap();
-    let shapes = [SlotShape { label: POD, count: 3, requests: &pod }];
+    let shapes = [SlotShape::of(POD, 3, &pod)];
     let by = |policy| Request { policy: Some(policy), ..Request::of(&shapes) };
     assert_eq!(graph.allocate(2, &by(Policy::Binpack)).unwrap().placed().unwrap().slots, [at(1, 2), at(0, 1)]);
     graph.cancel(2).unwrap();
@@ -78,10 +79,7 @@ fn nodes_can_go_by_how_full_they_are() {
 fn shapes_are_placed_together() {
     let mut graph = graph();
     let (launcher, worker) = (amounts(3000, 0), amounts(1000, 1));
-    let shapes = [
-        SlotShape { label: "launcher", count: 2, requests: &launcher },
-        SlotShape { label: POD, count: 2, requests: &worker },
-    ];
+    let shapes = [SlotShape::of("launcher", 2, &launcher), SlotShape::of(POD, 2, &worker)];
     let placement = graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap();
     assert_eq!(placement.slots, [at(0, 1), at(1, 1), SlotsAt { shape: 1, rank: 2, count: 2 }]);
     // Nothing of a gang is taken when a part of it has no place.
@@ -114,9 +112,9 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     let mut graph = graph();
     graph.set_time(1000).unwrap();
     let pod = amounts(4000, 0);
-    let one = [SlotShape { label: POD, count: 1, requests: &pod }];
+    let one = [SlotShape::of(POD, 1, &pod)];
     for (job, end) in [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)] {
-        graph.allocate(job, &Request { end, ..Request::of(&one) }).unwrap().placed().unwrap();
+        graph.allocate(job, &Request::of(&[SlotShape { end, ..one[0] }])).unwrap().placed().unwrap();
     }
     for (count, forecast) in
         [(1, Forecast::At(1050)), (2, Forecast::Eventually), (3, Forecast::Blocked), (4, Forecast::Never)]
@@ -195,7 +193,8 @@ fn odd_names_and_wrong_requests_are_refused_or_kept() {
     graph.add_node(7, "quote\" back\\slash\n", &amounts(1000, 0)).unwrap();
     slots("lab\"el", 1, &amounts(1000, 0), |request| {
         let only = "7".parse().unwrap();
-        let placement = graph.allocate(1, &Request { ranks: Some(&only), ..*request }).unwrap().placed().unwrap();
+        let shapes = [SlotShape { ranks: Some(&only), ..request.shapes[0] }];
+        let placement = graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap();
         assert_eq!(placement.slots, [at(7, 1)]);
     });
     graph.release(1, 7, "lab\"el", 1).unwrap();
@@ -204,6 +203,6 @@ fn odd_names_and_wrong_requests_are_refused_or_kept() {
     assert!(error.is_not_found() && error.text.contains("rank 99"), "{error}");
     assert!(graph.allocate(2, &Request::of(&[])).is_err());
     let pod = amounts(1, 0);
-    let twice = [SlotShape { label: "a", count: 1, requests: &pod }; 2];
+    let twice = [SlotShape::of("a", 1, &pod); 2];
     assert!(graph.allocate(2, &Request::of(&twice)).unwrap_err().text.contains("twice"));
 }

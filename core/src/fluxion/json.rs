@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{End, Rank, RankSet, Request};
+use super::{End, Rank, RankSet, Request, SlotShape};
 use fluxqueue_workload::{Lifetime, Resources};
 
 /// Path of the root, and of the nodes below it.
@@ -104,16 +104,20 @@ pub(super) fn jobspec(out: &mut String, request: &Request<'_>) {
     out.push_str(r#"],"tasks":[{"command":["pod"],"slot":"#);
     string(out, request.shapes.first().map_or("", |shape| shape.label));
     out.push_str(r#","count":{"per_slot":1}}],"attributes":{"system":{"#);
-    if let Lifetime::Seconds(seconds) = request.end {
-        // 0 would mean for ever.
-        let _ = write!(out, r#""duration":{},"#, seconds.clamp(1, DURATION_SECONDS_MAX));
+    // Where shapes differ, each says all of its own.
+    let common = match request.shapes {
+        [first, others @ ..] if others.iter().all(|other| first.goes_with(other)) => Some(first),
+        _ => None,
+    };
+    if let Some(shape) = common {
+        duration(out, shape.end);
+        if let Some(ranks) = shape.ranks {
+            out.push_str(r#""constraints":{"ranks":[""#);
+            idset(out, ranks);
+            out.push_str(r#""]},"#);
+        }
     }
-    if let Some(ranks) = request.ranks {
-        out.push_str(r#""constraints":{"ranks":[""#);
-        idset(out, ranks);
-        out.push_str(r#""]},"#);
-    }
-    extras(out, request);
+    extras(out, request, common);
     // A key that ends in a comma is the last one.
     if out.ends_with(',') {
         out.pop();
@@ -121,20 +125,33 @@ pub(super) fn jobspec(out: &mut String, request: &Request<'_>) {
     out.push_str("}}}");
 }
 
-fn extras(out: &mut String, request: &Request<'_>) {
-    let Request { shapes: _, end, ranks: _, prefer, max_per_node, policy } = request;
-    if prefer.is_empty() && max_per_node.is_empty() && policy.is_none() && *end != Lifetime::Eventually {
+fn duration(out: &mut String, end: Lifetime) {
+    if let Lifetime::Seconds(seconds) = end {
+        // 0 would mean for ever.
+        let _ = write!(out, r#""duration":{},"#, seconds.clamp(1, DURATION_SECONDS_MAX));
+    }
+}
+
+/// What upstream does not know; `common` stands for all shapes that are alike.
+fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>>) {
+    let Request { shapes, max_per_node, policy } = request;
+    let plain = common.is_some_and(|shape| shape.prefer.is_empty() && shape.end != Lifetime::Eventually);
+    if plain && max_per_node.is_empty() && policy.is_none() {
         return;
     }
-    out.push_str(r#""fluxion":{"prefer":["#);
-    for (at, tier) in request.prefer.iter().enumerate() {
-        separate(out, at);
-        out.push('"');
-        idset(out, tier);
-        out.push('"');
+    out.push_str(r#""fluxion":{"#);
+    if let Some(shape) = common {
+        prefer(out, shape);
+    } else {
+        out.push_str(r#""slots":["#);
+        for (at, shape) in shapes.iter().enumerate() {
+            separate(out, at);
+            slots(out, shape);
+        }
+        out.push_str("],");
     }
-    out.push_str(r#"],"max_per_node":["#);
-    for (at, (labels, count)) in request.max_per_node.iter().enumerate() {
+    out.push_str(r#""max_per_node":["#);
+    for (at, (labels, count)) in max_per_node.iter().enumerate() {
         separate(out, at);
         out.push_str(r#"{"labels":["#);
         for (at, label) in labels.iter().enumerate() {
@@ -144,13 +161,42 @@ fn extras(out: &mut String, request: &Request<'_>) {
         let _ = write!(out, r#"],"count":{count}}}"#);
     }
     out.push(']');
-    if let Some(policy) = request.policy {
+    if let Some(policy) = policy {
         let _ = write!(out, r#","policy":"{}""#, policy.as_str());
     }
-    if request.end == Lifetime::Eventually {
+    if common.is_some_and(|shape| shape.end == Lifetime::Eventually) {
         out.push_str(r#","end":"eventually""#);
     }
     out.push('}');
+}
+
+/// What holds for the slots of one shape alone.
+fn slots(out: &mut String, shape: &SlotShape<'_>) {
+    out.push('{');
+    prefer(out, shape);
+    duration(out, shape.end);
+    if shape.end == Lifetime::Eventually {
+        out.push_str(r#""end":"eventually","#);
+    }
+    if let Some(ranks) = shape.ranks {
+        out.push_str(r#""ranks":""#);
+        idset(out, ranks);
+        out.push_str(r#"","#);
+    }
+    out.push_str(r#""label":"#);
+    string(out, shape.label);
+    out.push('}');
+}
+
+fn prefer(out: &mut String, shape: &SlotShape<'_>) {
+    out.push_str(r#""prefer":["#);
+    for (at, tier) in shape.prefer.iter().enumerate() {
+        separate(out, at);
+        out.push('"');
+        idset(out, tier);
+        out.push('"');
+    }
+    out.push_str("],");
 }
 
 /// A charge.

@@ -12,7 +12,7 @@
 //! graph.add_node(0, "node-a", &Resources::from_iter([("cpu", 4000), ("pods", 110)]))?;
 //!
 //! let pod = Resources::from_iter([("cpu", 1500), ("pods", 1)]);
-//! let shapes = [SlotShape { label: "worker", count: 2, requests: &pod }];
+//! let shapes = [SlotShape::of("worker", 2, &pod)];
 //! let placement = graph.allocate(7, &Request::of(&shapes))?.placed().expect("two of them fit");
 //! assert_eq!((placement.slots[0].rank, placement.slots[0].count), (0, 2));
 //! assert_eq!(graph.allocate(8, &Request::of(&shapes))?, Fit::NotNow);
@@ -91,6 +91,12 @@ pub struct SlotShape<'a> {
     pub count: u64,
     /// What each takes of one node; at least one resource.
     pub requests: &'a Resources,
+    /// How long they are held.
+    pub end: Lifetime,
+    /// Ranks that may be used; `None`: all.
+    pub ranks: Option<&'a RankSet>,
+    /// Tiers of ranks, best first; the others come last.
+    pub prefer: &'a [RankSet],
 }
 
 /// Slots that are wanted together: all or none.
@@ -98,12 +104,6 @@ pub struct SlotShape<'a> {
 pub struct Request<'a> {
     /// What is wanted; at least one shape.
     pub shapes: &'a [SlotShape<'a>],
-    /// How long it is held.
-    pub end: Lifetime,
-    /// Ranks that may be used; `None`: all.
-    pub ranks: Option<&'a RankSet>,
-    /// Tiers of ranks, best first; the others come last.
-    pub prefer: &'a [RankSet],
     /// At most so many slots of these labels together on one node.
     pub max_per_node: &'a [(Vec<String>, u64)],
     /// The order of nodes, if not the graph's own.
@@ -185,10 +185,22 @@ impl GraphError {
     }
 }
 
+impl<'a> SlotShape<'a> {
+    /// Slots anywhere, for ever.
+    pub fn of(label: &'a str, count: u64, requests: &'a Resources) -> Self {
+        SlotShape { label, count, requests, end: Lifetime::Endless, ranks: None, prefer: &[] }
+    }
+
+    /// Whether the slots of both may use the same nodes in the same order, and for as long.
+    pub(crate) fn goes_with(&self, other: &Self) -> bool {
+        (self.end, self.ranks, self.prefer) == (other.end, other.ranks, other.prefer)
+    }
+}
+
 impl<'a> Request<'a> {
-    /// These shapes anywhere, for ever, in the graph's own order.
+    /// These shapes, in the graph's own order.
     pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
-        Request { shapes, end: Lifetime::Endless, ranks: None, prefer: &[], max_per_node: &[], policy: None }
+        Request { shapes, max_per_node: &[], policy: None }
     }
 }
 

@@ -18,6 +18,7 @@ use fluxqueue_workload::{
 };
 
 mod endings;
+mod gangs;
 mod library;
 mod mishaps;
 mod restarts;

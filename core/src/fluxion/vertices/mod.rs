@@ -14,7 +14,8 @@
 //!   whenever it did what it should not, its graph is made anew from the accounts [`RENEW_SECONDS`] later.
 //! - Its clock is not used: what it holds it holds for ever, until it is cancelled. Upstream searches for an instant at which
 //!   a job fits among those at which one type of vertices changes, which is wrong for pods that need none of that type.
-//! - Several shapes, limits per node and tiers of nodes are several jobs of the library, all or none of which stay.
+//! - Several shapes, limits per node and tiers of nodes are several jobs of the library, all or none of which stay. They are
+//!   placed one after the other in a few orders, so that not every placement is found: the answer then is that there is none.
 
 mod kinds;
 mod node;

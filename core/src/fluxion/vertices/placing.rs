@@ -19,8 +19,13 @@ impl VertexGraph {
             return Err(GraphError { operation: ALLOCATE, errno: errno::EEXIST, text });
         }
         self.settle()?;
-        for order in room::orders(&self.nodes, request, &needs) {
-            match self.place_all(job, request, &needs, &order) {
+        // Parties are placed one after the other, those with the fewest nodes first, then once more in the opposite order: a
+        // placement that exists only in an order between these is not found.
+        let mut parties = room::parties(request);
+        parties.sort_by_key(|party| request.shapes[party[0]].ranks.map_or(usize::MAX, RankSet::len));
+        let tries = if parties.len() > 1 { 2 } else { 1 };
+        for _ in 0..tries {
+            match self.place_all(job, request, &needs, &parties) {
                 Ok(Some(placement)) => return Ok(Fit::Placed(placement)),
                 Ok(None) => self.cancel(job)?,
                 Err(error) => {
@@ -28,35 +33,82 @@ impl VertexGraph {
                     return Err(error);
                 }
             }
+            parties.reverse();
         }
         Ok(Fit::NotNow)
     }
 
+    /// Places party after party.
     fn place_all(
         &mut self,
         job: u64,
         request: &Request<'_>,
         needs: &[Needs<'_>],
-        order: &[usize],
+        parties: &[Vec<usize>],
     ) -> Result<Option<Placement>, GraphError> {
         let mut placement = Placement::default();
-        for &at in order {
-            let mut left = needs[at].count;
-            let mut rest: RankSet = room::open(&self.nodes, request, When::Now).map(|(rank, _)| rank).collect();
-            let tiers = request.prefer.iter().map(Some).chain([None]);
+        for party in parties {
+            let needs: Vec<Needs<'_>> = party.iter().map(|at| needs[*at].clone()).collect();
+            if !self.place_party(job, request, &needs, &mut placement)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(placement))
+    }
+
+    /// Places the shapes of a party in one of their orders; says whether that worked.
+    fn place_party(
+        &mut self,
+        job: u64,
+        request: &Request<'_>,
+        needs: &[Needs<'_>],
+        placement: &mut Placement,
+    ) -> Result<bool, GraphError> {
+        let before = placement.slots.clone();
+        for order in room::orders(&self.nodes, needs) {
+            if self.place_in(job, request, needs, &order, placement)? {
+                return Ok(true);
+            }
+            if before.is_empty() {
+                self.cancel(job)?;
+            } else {
+                for slots in placement.slots.iter().filter(|slots| needs.iter().any(|needs| needs.shape == slots.shape))
+                {
+                    self.release(job, slots.rank, request.shapes[slots.shape].label, slots.count)?;
+                }
+                // The library is to know that they are free again before it is asked for others.
+                self.settle()?;
+            }
+            placement.slots.clone_from(&before);
+        }
+        Ok(false)
+    }
+
+    fn place_in(
+        &mut self,
+        job: u64,
+        request: &Request<'_>,
+        needs: &[Needs<'_>],
+        order: &[usize],
+        placement: &mut Placement,
+    ) -> Result<bool, GraphError> {
+        for needs in order.iter().map(|at| &needs[*at]) {
+            let mut left = needs.count;
+            let mut rest: RankSet = room::open(&self.nodes, needs, When::Now).map(|(rank, _)| rank).collect();
+            let tiers = request.shapes[needs.shape].prefer.iter().map(Some).chain([None]);
             for tier in tiers {
                 let mut ranks = rest.clone();
                 if let Some(tier) = tier {
                     ranks.intersect_with(tier);
                     rest.subtract(tier);
                 }
-                left -= self.place(job, request, &needs[at], left, &ranks, &mut placement)?;
+                left -= self.place(job, request, needs, left, &ranks, placement)?;
             }
             if left > 0 {
-                return Ok(None);
+                return Ok(false);
             }
         }
-        Ok(Some(placement))
+        Ok(true)
     }
 
     /// Places up to `count` slots of a shape on these ranks; says how many.
@@ -116,7 +168,7 @@ impl VertexGraph {
     }
 
     fn claim(&mut self, job: u64, request: &Request<'_>, needs: &Needs<'_>, booked: &Booked) {
-        let end = End::of(request.end, self.now);
+        let end = End::of(request.shapes[needs.shape].end, self.now);
         let requests = Arc::new(request.shapes[needs.shape].requests.clone());
         for (rank, count) in &booked.slots {
             let requests = Arc::clone(&requests);
@@ -137,7 +189,7 @@ impl VertexGraph {
 
     pub(in crate::fluxion) fn eligible(&mut self, request: &Request<'_>) -> Result<RankSet, GraphError> {
         let needs = self.needs("eligible", request)?;
-        Ok(room::eligible(&self.nodes, request, &needs))
+        Ok(room::eligible(&self.nodes, &needs))
     }
 
     pub(in crate::fluxion) fn explain(&mut self, request: &Request<'_>) -> Result<Explanation, GraphError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::kinds;
 use super::node::{Node, When};
-use crate::fluxion::{Forecast, GraphError, PoolSupply, Rank, RankSet, Request, ShapeReport, Supply};
+use crate::fluxion::{Forecast, GraphError, PoolSupply, Rank, RankSet, Request, ShapeReport, SlotShape, Supply};
 use fluxion_sys::errno;
 use fluxqueue_workload::{ResourceName, Resources};
 
@@ -15,13 +15,15 @@ pub(crate) const NOT_A_VERTEX: &str =
 pub(super) type Nodes = BTreeMap<Rank, Node>;
 
 /// A shape of a request, in vertices.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Needs<'a> {
     /// Its index in the request.
     pub(super) shape: usize,
     pub(super) label: &'a str,
     pub(super) count: u64,
     pub(super) per_slot: Resources,
+    /// Ranks that it may use; `None`: all.
+    pub(super) ranks: Option<&'a RankSet>,
     /// Limits of the request that name it.
     pub(super) limits: Vec<usize>,
 }
@@ -44,7 +46,8 @@ pub(super) fn needs<'a>(operation: &'static str, request: &Request<'a>) -> Resul
         let per_slot = kinds::needed_for(wanted.requests).map_err(|name| invalid(format!("{name}: {NOT_A_VERTEX}")))?;
         let limits = request.max_per_node.iter().enumerate();
         let limits = limits.filter(|(_, (labels, _))| labels.iter().any(|named| named == label)).map(|(at, _)| at);
-        all.push(Needs { shape, label, count: wanted.count, per_slot, limits: limits.collect() });
+        let (count, ranks) = (wanted.count, wanted.ranks);
+        all.push(Needs { shape, label, count, per_slot, ranks, limits: limits.collect() });
     }
     Ok(all)
 }
@@ -54,23 +57,36 @@ pub(super) fn slots_in(free: &Resources, per_slot: &Resources) -> u64 {
     per_slot.iter().map(|(name, needed)| free.get(name) / needed).min().unwrap_or(0)
 }
 
-/// The nodes that a request may use then.
-pub(super) fn open<'a>(
-    nodes: &'a Nodes,
-    request: &'a Request<'_>,
-    when: When,
-) -> impl Iterator<Item = (Rank, &'a Node)> {
-    nodes
-        .iter()
-        .map(|(rank, node)| (*rank, node))
-        .filter(move |(rank, node)| node.is_open(when) && request.ranks.is_none_or(|ranks| ranks.contains(*rank)))
+impl Needs<'_> {
+    /// Whether the shape may use a node.
+    fn admits(&self, rank: Rank) -> bool {
+        self.ranks.is_none_or(|ranks| ranks.contains(rank))
+    }
 }
 
-/// In what orders the shapes are tried: the scarcest first, then the other way round. Exact for one shape; a packing of
-/// several that only another order or a mixture finds is not found.
-pub(super) fn orders(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]) -> Vec<Vec<usize>> {
+/// The nodes that a shape may use then.
+pub(super) fn open<'a>(nodes: &'a Nodes, needs: &'a Needs<'_>, when: When) -> impl Iterator<Item = (Rank, &'a Node)> {
+    let all = nodes.iter().map(|(rank, node)| (*rank, node));
+    all.filter(move |(rank, node)| node.is_open(when) && needs.admits(*rank))
+}
+
+/// Shapes that may use the same nodes in the same order, and for as long: by index in the request.
+pub(super) fn parties(request: &Request<'_>) -> Vec<Vec<usize>> {
+    let mut parties: Vec<Vec<usize>> = Vec::new();
+    for (at, shape) in request.shapes.iter().enumerate() {
+        match parties.iter_mut().find(|party| request.shapes[party[0]].goes_with(shape)) {
+            Some(party) => party.push(at),
+            None => parties.push(vec![at]),
+        }
+    }
+    parties
+}
+
+/// In what orders the shapes of a party are tried: the scarcest first, then the other way round. Exact for one shape; a
+/// packing of several that only another order or a mixture finds is not found.
+pub(super) fn orders(nodes: &Nodes, needs: &[Needs<'_>]) -> Vec<Vec<usize>> {
     let room = |needs: &Needs<'_>| -> u64 {
-        open(nodes, request, When::Idle).map(|(_, node)| slots_in(node.free(When::Idle), &needs.per_slot)).sum()
+        open(nodes, needs, When::Idle).map(|(_, node)| slots_in(node.free(When::Idle), &needs.per_slot)).sum()
     };
     let mut order: Vec<usize> = (0..needs.len()).collect();
     if order.len() < 2 {
@@ -81,9 +97,43 @@ pub(super) fn orders(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]) 
     vec![order, reverse]
 }
 
-/// When a request could start.
+/// When a request could start: not before the last of its parties, and all of them together must fit, if not on their own
+/// nodes then on those of all.
 pub(super) fn forecast(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], now: i64) -> Forecast {
-    let orders = orders(nodes, request, needs);
+    let parties = parties(request);
+    let mut worst = Forecast::Now;
+    for party in &parties {
+        let needs: Vec<Needs<'_>> = party.iter().map(|at| needs[*at].clone()).collect();
+        worst = later(worst, forecast_of(nodes, request, &needs, now));
+    }
+    if parties.len() > 1 {
+        let mut all = Some(RankSet::new());
+        for SlotShape { ranks, .. } in request.shapes {
+            all = all.zip(*ranks).map(|(mut all, ranks)| {
+                all.union_with(ranks);
+                all
+            });
+        }
+        let needs: Vec<Needs<'_>> = needs.iter().map(|needs| Needs { ranks: all.as_ref(), ..needs.clone() }).collect();
+        worst = later(worst, forecast_of(nodes, request, &needs, now));
+    }
+    worst
+}
+
+fn later(a: Forecast, b: Forecast) -> Forecast {
+    let order = |forecast: Forecast| match forecast {
+        Forecast::Now => (0, 0),
+        Forecast::At(at) => (1, at),
+        Forecast::Eventually => (2, 0),
+        Forecast::Blocked => (3, 0),
+        Forecast::NotFound => (4, 0),
+        Forecast::Never => (5, 0),
+    };
+    if order(b) > order(a) { b } else { a }
+}
+
+fn forecast_of(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], now: i64) -> Forecast {
+    let orders = orders(nodes, needs);
     let fits = |when| orders.iter().any(|order| fits(nodes, request, needs, order, when));
     if !fits(When::Idle) {
         return Forecast::Never;
@@ -94,7 +144,8 @@ pub(super) fn forecast(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]
     if !fits(When::Eventually) {
         return Forecast::Blocked;
     }
-    let mut ends: Vec<i64> = open(nodes, request, When::Now).flat_map(|(_, node)| node.ends()).collect();
+    let open = |needs| open(nodes, needs, When::Now).flat_map(|(_, node)| node.ends());
+    let mut ends: Vec<i64> = needs.iter().flat_map(open).collect();
     ends.sort_unstable();
     ends.dedup();
     // What is past its end may leave at any moment. Ends only make room, so the first that suffices can be searched for.
@@ -106,10 +157,10 @@ pub(super) fn forecast(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]
 
 fn fits(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], order: &[usize], when: When) -> bool {
     let mut left: Vec<u64> = needs.iter().map(|needs| needs.count).collect();
-    for (_, node) in open(nodes, request, when) {
+    for (rank, node) in nodes.iter().filter(|(_, node)| node.is_open(when)) {
         let mut free = node.free(when).clone();
         let mut limits: Vec<u64> = request.max_per_node.iter().map(|(_, count)| *count).collect();
-        for &at in order {
+        for &at in order.iter().filter(|at| needs[**at].admits(*rank)) {
             let needs = &needs[at];
             let allowed = needs.limits.iter().map(|limit| limits[*limit]).min().unwrap_or(u64::MAX);
             let here = slots_in(&free, &needs.per_slot).min(left[at]).min(allowed);
@@ -127,15 +178,13 @@ fn fits(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>], order: &[usiz
 }
 
 /// The ranks on which at least one slot of some shape fits once everything that has an end has ended.
-pub(super) fn eligible(nodes: &Nodes, request: &Request<'_>, needs: &[Needs<'_>]) -> RankSet {
+pub(super) fn eligible(nodes: &Nodes, needs: &[Needs<'_>]) -> RankSet {
     let when = When::Eventually;
-    let mut ranks = RankSet::new();
-    for (rank, node) in open(nodes, request, when) {
-        if needs.iter().any(|needs| slots_in(node.free(when), &needs.per_slot) > 0) {
-            ranks.insert(rank);
-        }
-    }
-    ranks
+    let fits = |needs| {
+        let open = open(nodes, needs, when);
+        open.filter(|(_, node)| slots_in(node.free(when), &needs.per_slot) > 0).map(|(rank, _)| rank)
+    };
+    needs.iter().flat_map(fits).collect()
 }
 
 /// What there is for a shape alone.
@@ -158,7 +207,7 @@ fn supply(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>, when: When) -
         largest: 0,
     };
     let mut supply = Supply { nodes: 0, room: 0, pools: needs.per_slot.iter().map(pool).collect() };
-    for (_, node) in open(nodes, request, when) {
+    for (_, node) in open(nodes, needs, when) {
         let free = node.free(when);
         supply.nodes += 1;
         supply.room += slots_in(free, &needs.per_slot).min(allowed);

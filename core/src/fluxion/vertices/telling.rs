@@ -127,8 +127,8 @@ impl VertexGraph {
     ) -> Result<Booked, GraphError> {
         let vertices: Resources =
             per_slot.iter().map(|(name, needed)| (Arc::from(kinds::vertex_type(name)), needed)).collect();
-        let shapes = [SlotShape { label: "0", count, requests: &vertices }];
-        let request = Request { ranks: Some(ranks), ..Request::of(&shapes) };
+        let shapes = [SlotShape { ranks: Some(ranks), ..SlotShape::of("0", count, &vertices) }];
+        let request = Request::of(&shapes);
         let matched = self.context.matched(operation, match_op::ALLOCATE, |out| json::jobspec(out, &request));
         let matched = matched.map_err(|error| match error.errno {
             errno::EBUSY | errno::ENODEV => {

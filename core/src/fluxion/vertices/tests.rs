@@ -41,7 +41,7 @@ fn graph() -> Graph {
 }
 
 fn slots<T>(count: u64, requests: &Resources, check: impl FnOnce(&Request<'_>) -> T) -> T {
-    check(&Request::of(&[SlotShape { label: "a", count, requests }]))
+    check(&Request::of(&[SlotShape::of("a", count, requests)]))
 }
 
 fn at(rank: Rank, count: u64) -> SlotsAt {
@@ -73,14 +73,12 @@ fn gangs_take_whole_cores_all_or_none() {
 fn requests_keep_to_their_ranks_tiers_and_limits() {
     let mut graph = graph();
     let pod = amounts(1000, 1, 0);
-    let shapes = [SlotShape { label: "a", count: 5, requests: &pod }];
     let (allowed, liked): (RankSet, _) = ("1-2".parse().unwrap(), ["2".parse().unwrap()]);
-    let request = Request { ranks: Some(&allowed), prefer: &liked, ..Request::of(&shapes) };
-    assert_eq!(graph.allocate(1, &request).unwrap().placed().unwrap().slots, [at(2, 4), at(1, 1)]);
+    let shapes = [SlotShape { ranks: Some(&allowed), prefer: &liked, ..SlotShape::of("a", 5, &pod) }];
+    assert_eq!(graph.allocate(1, &Request::of(&shapes)).unwrap().placed().unwrap().slots, [at(2, 4), at(1, 1)]);
 
     let one_each = [(vec!["a".to_owned(), "b".to_owned()], 1)];
-    let shapes =
-        [SlotShape { label: "a", count: 1, requests: &pod }, SlotShape { label: "b", count: 1, requests: &pod }];
+    let shapes = [SlotShape::of("a", 1, &pod), SlotShape::of("b", 1, &pod)];
     let apart = Request { max_per_node: &one_each, ..Request::of(&shapes) };
     let mut ranks: Vec<Rank> =
         graph.allocate(2, &apart).unwrap().placed().unwrap().slots.iter().map(|slot| slot.rank).collect();
@@ -98,10 +96,7 @@ fn requests_keep_to_their_ranks_tiers_and_limits() {
 fn shapes_are_placed_together() {
     let mut graph = graph();
     let (launcher, worker) = (amounts(3000, 1, 0), amounts(1000, 1, 1));
-    let shapes = [
-        SlotShape { label: "launcher", count: 2, requests: &launcher },
-        SlotShape { label: "worker", count: 2, requests: &worker },
-    ];
+    let shapes = [SlotShape::of("launcher", 2, &launcher), SlotShape::of("worker", 2, &worker)];
     let request = Request::of(&shapes);
     let mut placed = graph.allocate(1, &request).unwrap().placed().unwrap().slots;
     placed.sort_by_key(|slot| (slot.shape, slot.rank));
@@ -143,8 +138,8 @@ fn charges_share_cores_and_may_be_more_than_there_is() {
         graph.charge(job, 0, "0", &small, 1, End::Never).unwrap();
     }
     let pod = amounts(3000, 0, 0);
-    let shapes = [SlotShape { label: "a", count: 1, requests: &pod }];
-    let there = Request { ranks: Some(&only), ..Request::of(&shapes) };
+    let shapes = [SlotShape { ranks: Some(&only), ..SlotShape::of("a", 1, &pod) }];
+    let there = Request::of(&shapes);
     assert_eq!(graph.allocate(1, &there).unwrap().placed().unwrap().slots, [at(0, 1)]);
     graph.charge(15, 0, "0", &amounts(9000, 0, 1), 1, End::Eventually).unwrap();
     assert_eq!(graph.usage(0).unwrap().of("cpu"), (4000, 12_500));
@@ -161,9 +156,9 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     let mut graph = graph();
     graph.set_time(1000).unwrap();
     let pod = amounts(4000, 0, 0);
-    let one = [SlotShape { label: "a", count: 1, requests: &pod }];
+    let one = [SlotShape::of("a", 1, &pod)];
     for (job, end) in [(1, Lifetime::Seconds(50)), (2, Lifetime::Eventually), (3, Lifetime::Endless)] {
-        graph.allocate(job, &Request { end, ..Request::of(&one) }).unwrap().placed().unwrap();
+        graph.allocate(job, &Request::of(&[SlotShape { end, ..one[0] }])).unwrap().placed().unwrap();
     }
     for (count, forecast) in
         [(1, Forecast::At(1050)), (2, Forecast::Eventually), (3, Forecast::Blocked), (4, Forecast::Never)]
@@ -366,9 +361,9 @@ impl Twins {
         match op {
             Op::Allocate { count, cores, gib, gpus, ranks, end } => {
                 let pod = amounts(1000 * cores, gib, gpus);
-                let shapes = [SlotShape { label: "a", count, requests: &pod }];
                 let ranks: RankSet = (0..NODES).filter(|rank| ranks >> rank & 1 == 1).collect();
-                self.allocate(&Request { ranks: Some(&ranks), end, ..Request::of(&shapes) });
+                let shapes = [SlotShape { ranks: Some(&ranks), end, ..SlotShape::of("a", count, &pod) }];
+                self.allocate(&Request::of(&shapes));
             }
             Op::Charge { rank, cores, end } => {
                 let pod = amounts(1000 * cores, 1, 0);
@@ -432,9 +427,9 @@ impl Twins {
         for slots in placed.slots {
             self.next += 1;
             let there: RankSet = [slots.rank].into_iter().collect();
-            assert!(there.is_subset(request.ranks.unwrap()));
-            let shapes = [SlotShape { count: slots.count, ..shape }];
-            let request = Request { ranks: Some(&there), end: request.end, ..Request::of(&shapes) };
+            assert!(there.is_subset(shape.ranks.unwrap()));
+            let shapes = [SlotShape { count: slots.count, ranks: Some(&there), ..shape }];
+            let request = Request::of(&shapes);
             self.pools.allocate(self.next, &request).unwrap().placed().expect("the library puts slots where they fit");
             (0..slots.count).for_each(|_| self.held.push((job, self.next, slots.rank)));
         }
@@ -450,8 +445,8 @@ impl Twins {
             let all: Resources = usage.pools.iter().map(|pool| (pool.resource.as_str(), pool.size)).collect();
             assert!(usage.pools.iter().all(|pool| pool.used == 0));
             let there: RankSet = [rank].into_iter().collect();
-            let shapes = [SlotShape { label: "a", count: 1, requests: &all }];
-            let request = Request { ranks: Some(&there), ..Request::of(&shapes) };
+            let shapes = [SlotShape { ranks: Some(&there), ..SlotShape::of("a", 1, &all) }];
+            let request = Request::of(&shapes);
             self.vertices.allocate(1_000_000 + u64::from(rank), &request).unwrap().placed().expect("all of it is free");
         }
     }

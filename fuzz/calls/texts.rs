@@ -196,6 +196,14 @@ const JOBSPECS: &[&str] = &[
         r#""fluxion":{"policy":"hinode","prefer":["1"],"max_per_node":[{"labels":["s","t"],"count":2}],"end":"eventually"}"#
     ),
     jobspec!(
+        r#"{"type":"slot","count":2,"label":"s","with":[{"type":"cpu","count":1000}]},{"type":"slot","count":2,"label":"t","with":[{"type":"cpu","count":700}]}"#,
+        r#""duration":9,"fluxion":{"slots":[{"label":"s","ranks":"0-1","prefer":["1"],"duration":20},{"label":"t","ranks":"1-2","end":"eventually"}],"max_per_node":[{"labels":["s","t"],"count":1}]}"#
+    ),
+    jobspec!(
+        r#"{"type":"slot","count":1,"label":"s","with":[{"type":"core","count":1}]}"#,
+        r#""fluxion":{"slots":[{"label":"s","ranks":"0"}]}"#
+    ),
+    jobspec!(
         r#"{"type":"slot","count":{"min":1,"max":4,"operator":"+","operand":1},"label":"s","with":[{"type":"core","count":1},{"type":"gpu","count":1}]}"#,
         r#""duration":5,"queue":"q""#
     ),

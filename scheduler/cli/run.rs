@@ -11,7 +11,7 @@ use clap::{ArgAction, Args};
 use fluxion_sys::FunctionTable;
 
 use super::logs;
-use crate::kube::hands::HandsSettings;
+use crate::kube::executors::ExecutorSettings;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{self, ShellSettings};
 use crate::settings::{FluxqueueConfiguration, Overrides, Settings, parse_duration};
@@ -135,7 +135,7 @@ impl RunArgs {
             kubeconfig,
             serve_on: metrics_bind_address,
             lease: leader_elect.then_some(lease),
-            hands: HandsSettings {
+            executors: ExecutorSettings {
                 bind_concurrency: usize::try_from(settings.bind_concurrency)?,
                 bind_timeout,
                 instance: identity,

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::fence::Fence;
-use super::lane::Lane;
 use super::request::{Content, Reply, get, send};
+use super::work_queue::WorkQueue;
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, BindOutcome, Outcome};
 use fluxqueue_workload::{NodeName, ObjectRef};
@@ -34,7 +34,7 @@ pub struct BindRequest {
 /// What the workers share.
 pub struct Binder {
     /// What waits.
-    pub lane: Arc<Lane<BindRequest>>,
+    pub queue: Arc<WorkQueue<BindRequest>>,
     /// Where the outcomes go.
     pub outcomes: mpsc::Sender<(ActionId, Outcome)>,
     /// To the API server.
@@ -98,9 +98,9 @@ struct PodNowSpec {
 // === impl Binder ===
 
 impl Binder {
-    /// One worker. Ends when the lane is closed, or nobody wants outcomes any more.
+    /// One worker. Ends when the queue is closed, or nobody wants outcomes any more.
     pub async fn work(self: Arc<Self>) {
-        while let Some(request) = self.lane.pop().await {
+        while let Some(request) = self.queue.pop().await {
             let begun = Instant::now();
             let outcome = self.bind(&request.pod, &request.node).await;
             self.metrics.count_binding(outcome.result(), begun.elapsed());

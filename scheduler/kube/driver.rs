@@ -1,4 +1,4 @@
-//! Turns the core: hands it what happened, lets it decide, and passes on what it wants done.
+//! Drives the core: tells it what happened, lets it decide, and passes on what it wants done.
 //!
 //! One thread owns the core and does nothing else, so a long pass holds up no request. Nothing here decides anything about
 //! jobs, and nothing in the core knows the time or the network.
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::binder::BindRequest;
-use super::hands::Hands;
+use super::executors::Executors;
 use super::writer::{Write, WriteRequest};
 use crate::serve::{Health, Metrics, Question};
 use fluxqueue_core::report::Gauges;
@@ -21,7 +21,7 @@ use fluxqueue_workload::Time;
 pub trait Machine: Send + 'static {
     /// Takes in one event. Cheap: nothing is decided here.
     fn handle(&mut self, event: Event, now: Time);
-    /// Decides, if something that matters has changed, and hands out what is to be done.
+    /// Decides, if something that matters has changed, and returns what is to be done.
     fn step(&mut self, now: Time) -> Vec<Action>;
     /// When to call [`Machine::step`] although nothing happens.
     fn next_wake(&self) -> Option<Time>;
@@ -59,7 +59,7 @@ pub struct Inbox {
 pub struct Driver<M> {
     machine: M,
     inbox: Inbox,
-    hands: Arc<Hands>,
+    executors: Arc<Executors>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     /// The clock never goes back for the core, even if the machine's does.
@@ -97,9 +97,15 @@ impl Machine for Core {
 
 impl<M: Machine> Driver<M> {
     /// Nothing turns yet.
-    pub fn new(machine: M, inbox: Inbox, hands: Arc<Hands>, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
+    pub fn new(
+        machine: M,
+        inbox: Inbox,
+        executors: Arc<Executors>,
+        metrics: Arc<Metrics>,
+        health: Arc<Health>,
+    ) -> Self {
         let (latest, step_from) = (Time::default(), Instant::now());
-        Driver { machine, inbox, hands, metrics, health, latest, stirred: true, step_from }
+        Driver { machine, inbox, executors, metrics, health, latest, stirred: true, step_from }
     }
 
     /// Turns until `stop`, then takes in outcomes, without deciding anything any more, until `end`.
@@ -191,14 +197,14 @@ impl<M: Machine> Driver<M> {
         let refused = match kind {
             ActionKind::Bind { pod, node } => {
                 let request = BindRequest { id, pod, node, decided: Instant::now() };
-                self.hands.bind(request).err().map(|request| (request.id, bind_refused()))
+                self.executors.bind(request).err().map(|request| (request.id, bind_refused()))
             }
             ActionKind::Note(note) => {
-                self.hands.note(note);
+                self.executors.note(note);
                 None
             }
             other => Write::from_action(other).and_then(|(write, urgency)| {
-                let refused = self.hands.write(WriteRequest { id, write }, urgency).err();
+                let refused = self.executors.write(WriteRequest { id, write }, urgency).err();
                 refused.map(|request| (request.id, write_refused()))
             }),
         };

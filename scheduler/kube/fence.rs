@@ -1,7 +1,7 @@
 //! Whether this process may still act as the leader, as far as it can know.
 //!
-//! A process that was stopped for a while, or cut off, wakes up with requests in its hands. Before each Binding it asks
-//! here: the answer depends only on the local monotonic clock and on the last renewal that the API server confirmed.
+//! A process that was stopped for a while, or cut off, still has requests to send when it wakes up. Before each Binding it
+//! asks here: the answer depends only on the local monotonic clock and on the last renewal that the API server confirmed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

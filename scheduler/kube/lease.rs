@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
-use super::chain::chain;
+use super::error_chain::error_chain;
 use super::fence::Fence;
 
 /// How the Lease is named and timed.
@@ -140,7 +140,7 @@ impl Candidate {
                     }
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = %self.full_name(), error = chain(&error), "trying to become the leader");
+                    tracing::warn!(lease = %self.full_name(), error = error_chain(&error), "trying to become the leader");
                 }
                 Err(_) => tracing::warn!(lease = %self.full_name(), "no answer while trying to become the leader"),
             }
@@ -250,7 +250,7 @@ impl Leadership {
                     continue;
                 }
                 Ok(Ok(Some(holder))) => return LeaseLost::Taken { name: self.candidate.full_name(), holder },
-                Ok(Err(error)) => last_error = chain(&error),
+                Ok(Err(error)) => last_error = error_chain(&error),
                 Err(_) => {}
             }
             if confirmed.elapsed() >= self.candidate.settings.renew_deadline {
@@ -300,7 +300,7 @@ impl Leadership {
         match tokio::time::timeout(self.candidate.settings.retry_period, written).await {
             Ok(Ok(_)) => tracing::info!(lease = %self.candidate.full_name(), "lease released"),
             Ok(Err(error)) => {
-                tracing::warn!(lease = %self.candidate.full_name(), error = chain(&error), "releasing the lease");
+                tracing::warn!(lease = %self.candidate.full_name(), error = error_chain(&error), "releasing the lease");
             }
             Err(_) => tracing::warn!(lease = %self.candidate.full_name(), "no answer while releasing the lease"),
         }

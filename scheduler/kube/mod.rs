@@ -1,17 +1,16 @@
 //! The shell: everything that talks to the API server.
 //!
-//! [`watch`] turns what it says into the core's events, [`driver`] turns the core, [`hands`] carry out what it decides, and
-//! [`lease`] says who may. Nothing here decides where or when anything runs.
+//! [`watch`] makes events of what the API server says, [`driver`] passes them to the core, [`executors`] carry out what the
+//! core decides, and [`lease`] says which process may. Nothing here decides where or when anything runs.
 
 pub mod binder;
-mod chain;
 pub mod client;
 pub mod convert;
 pub mod driver;
+mod error_chain;
 pub mod events;
+pub mod executors;
 pub mod fence;
-pub mod hands;
-pub mod lane;
 pub mod lean;
 pub mod lease;
 mod pauses;
@@ -20,8 +19,9 @@ pub mod seen;
 pub mod shell;
 mod signals;
 mod tasks;
-mod trail;
+mod throttle;
 pub mod watch;
+pub mod work_queue;
 pub mod writer;
 
 #[cfg(test)]

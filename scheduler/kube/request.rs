@@ -11,7 +11,7 @@ use kube::client::Body;
 use kube::core::Status;
 use serde::de::DeserializeOwned;
 
-use super::chain::chain;
+use super::error_chain::error_chain;
 
 /// What the API server answered.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Reply {
 pub(super) enum NoReply {
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
-    #[error("{}", chain(.0))]
+    #[error("{}", error_chain(.0))]
     Transport(#[source] kube::Error),
 }
 

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::client::{Clients, ConnectError, configuration, connect};
 use super::convert::Watched;
 use super::driver::{Driver, Inbox, Machine};
+use super::executors::{ExecutorSettings, Executors, OUTCOMES};
 use super::fence::Fence;
-use super::hands::{Hands, HandsSettings, OUTCOMES};
 use super::lean::{Lean, LooseFluxJob};
 use super::lease::{Candidate, LeaseLost, LeaseSettings};
 use super::signals::{SignalError, Signals};
@@ -44,7 +44,7 @@ pub struct ShellSettings {
     /// The Lease, or `None` without leader election.
     pub lease: Option<LeaseSettings>,
     /// How the workers are set up.
-    pub hands: HandsSettings,
+    pub executors: ExecutorSettings,
 }
 
 /// Makes the core once it is known which epoch this leader has.
@@ -92,7 +92,7 @@ pub(super) async fn run_until<M: Machine>(
     settings: ShellSettings,
     make: MakeMachine<M>,
 ) -> Result<(), ShellError> {
-    let ShellSettings { kubeconfig, serve_on, lease, hands } = settings;
+    let ShellSettings { kubeconfig, serve_on, lease, executors } = settings;
     let config = configuration(kubeconfig.as_deref()).await?;
     let clients = connect(&config)?;
     let facts = Arc::new(Facts {
@@ -112,7 +112,7 @@ pub(super) async fn run_until<M: Machine>(
         },
         None => None,
     };
-    let run = Run { facts, clients, tasks, hands, asked_to_end: end };
+    let run = Run { facts, clients, tasks, executors, asked_to_end: end };
     let Some(mut leadership) = leadership else {
         let term = Term { epoch: 0, wait_first: Duration::ZERO, fence: Fence::open() };
         return run.lead(term, make).await.map(|_| ());
@@ -143,7 +143,7 @@ struct Run {
     facts: Arc<Facts>,
     clients: Clients,
     tasks: Tasks,
-    hands: HandsSettings,
+    executors: ExecutorSettings,
     asked_to_end: CancellationToken,
 }
 
@@ -180,7 +180,7 @@ impl Run {
         }
         let machine = make(epoch).map_err(ShellError::Core)?;
         let (stop, end) = (CancellationToken::new(), CancellationToken::new());
-        let hands = self.start(machine, fence, stop.clone(), end.clone())?;
+        let executors = self.start(machine, fence, stop.clone(), end.clone())?;
         tokio::select! {
             ended = self.tasks.ended() => return Err(ended.into()),
             () = self.asked_to_end.cancelled() => {}
@@ -188,9 +188,9 @@ impl Run {
         tracing::info!("nothing more is decided");
         self.facts.health.set_stopping();
         stop.cancel();
-        let left = self.finish(&hands).await;
+        let left = self.finish(&executors).await;
         end.cancel();
-        hands.close();
+        executors.close();
         Ok(left)
     }
 
@@ -200,19 +200,19 @@ impl Run {
         fence: Fence,
         stop: CancellationToken,
         end: CancellationToken,
-    ) -> Result<Arc<Hands>, ShellError> {
+    ) -> Result<Arc<Executors>, ShellError> {
         let (batches_in, batches) = mpsc::channel(BATCHES);
         let (outcomes_in, outcomes) = mpsc::channel(OUTCOMES);
         let (questions_in, questions) = mpsc::channel(QUESTIONS);
-        let hands = Arc::new(Hands::new(Arc::clone(&self.facts.metrics)));
-        hands.start(&mut self.tasks, &self.hands, &self.clients, fence, &outcomes_in);
+        let executors = Arc::new(Executors::new(Arc::clone(&self.facts.metrics)));
+        executors.start(&mut self.tasks, &self.executors, &self.clients, fence, &outcomes_in);
         let inbox = Inbox { batches, outcomes, questions };
         let (metrics, health) = (Arc::clone(&self.facts.metrics), Arc::clone(&self.facts.health));
-        let driver = Driver::new(machine, inbox, Arc::clone(&hands), metrics, health);
+        let driver = Driver::new(machine, inbox, Arc::clone(&executors), metrics, health);
         self.start_driver(driver, stop, end)?;
         self.start_watches(batches_in);
-        self.show(questions_in, Arc::clone(&hands));
-        Ok(hands)
+        self.show(questions_in, Arc::clone(&executors));
+        Ok(executors)
     }
 
     /// The core has a thread of its own. It uses the runtime's timers and channels, but none of its worker threads.
@@ -266,18 +266,18 @@ impl Run {
         });
     }
 
-    fn show(&self, questions: mpsc::Sender<Question>, hands: Arc<Hands>) {
-        let depths: Box<dyn DepthSource> = Box::new(hands);
+    fn show(&self, questions: mpsc::Sender<Question>, executors: Arc<Executors>) {
+        let depths: Box<dyn DepthSource> = Box::new(executors);
         // A process leads once: when it loses the Lease, it ends.
         let _ = self.facts.leading.set(Leading { questions, depths });
     }
 
     /// Waits for what is in flight, within bounds.
-    async fn finish(&mut self, hands: &Hands) -> End {
+    async fn finish(&mut self, executors: &Executors) -> End {
         // Each Binding ends by its own timeout; one more second is for the wake-ups.
-        let within = self.hands.bind_timeout + Duration::from_secs(1);
-        let finished = tokio::time::timeout(within, hands.finish_bindings()).await;
-        if tokio::time::timeout(FLUSH_WITHIN, hands.flush()).await.is_err() {
+        let within = self.executors.bind_timeout + Duration::from_secs(1);
+        let finished = tokio::time::timeout(within, executors.finish_bindings()).await;
+        if tokio::time::timeout(FLUSH_WITHIN, executors.flush()).await.is_err() {
             tracing::warn!("some records or events were not written; the next leader writes the records again");
         }
         match finished {
@@ -290,8 +290,8 @@ impl Run {
     }
 }
 
-impl DepthSource for Arc<Hands> {
+impl DepthSource for Arc<Executors> {
     fn depths(&self) -> Vec<(&'static str, usize)> {
-        Hands::depths(self)
+        Executors::depths(self)
     }
 }

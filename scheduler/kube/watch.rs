@@ -12,8 +12,8 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
-use super::chain::chain;
 use super::convert::Watched;
+use super::error_chain::error_chain;
 use super::pauses::paced;
 use super::seen::Seen;
 use crate::serve::Metrics;
@@ -141,9 +141,9 @@ impl Watches {
 
 fn said(error: &watcher::Error) -> String {
     match error {
-        watcher::Error::InitialListFailed(cause) => format!("listing: {}", chain(cause)),
-        watcher::Error::WatchStartFailed(cause) => format!("beginning to watch: {}", chain(cause)),
-        watcher::Error::WatchFailed(cause) => format!("watching: {}", chain(cause)),
+        watcher::Error::InitialListFailed(cause) => format!("listing: {}", error_chain(cause)),
+        watcher::Error::WatchStartFailed(cause) => format!("beginning to watch: {}", error_chain(cause)),
+        watcher::Error::WatchFailed(cause) => format!("watching: {}", error_chain(cause)),
         watcher::Error::WatchError(status) => {
             format!("watching: {} {}: {}", status.code, status.reason, status.message)
         }

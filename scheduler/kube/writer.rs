@@ -1,7 +1,7 @@
 //! Writes everything but Bindings and Events: FluxJobs, their status, and the pods' gates and conditions.
 //!
-//! Two lanes. Urgent writes are those that Bindings wait for. The others trail: while Bindings are under way they get a
-//! trickle of the API server's time, and all of it afterwards (`trail` says how).
+//! There are two work queues. Bindings wait for the urgent writes. The trailing ones run in the background: while Bindings
+//! are under way they get little of the API server's time (see `throttle`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub enum Write {
     },
 }
 
-/// What the workers of both lanes share.
+/// What the workers of both queues share.
 pub struct Writer {
     /// Where the outcomes go.
     pub outcomes: mpsc::Sender<(ActionId, Outcome)>,
@@ -80,7 +80,7 @@ struct IdentityMetadata {
 // === impl Write ===
 
 impl Write {
-    /// The write that an action asks for, and its lane. Bindings and Events are not written here.
+    /// The write that an action asks for, and its queue. Bindings and Events are not written here.
     pub fn from_action(kind: ActionKind) -> Option<(Write, Urgency)> {
         Some(match kind {
             ActionKind::CreateFluxJob { job, urgency } => (Write::Create(job), urgency),

@@ -41,13 +41,13 @@ pub enum Question {
 pub struct Leading {
     /// To the task that owns the core.
     pub questions: mpsc::Sender<Question>,
-    /// How much waits in each lane.
+    /// How much waits in each work queue.
     pub depths: Box<dyn DepthSource>,
 }
 
-/// Says how much waits, by lane.
+/// Says how much waits, by work queue.
 pub trait DepthSource: std::fmt::Debug + Send + Sync {
-    /// Requests waiting or in flight, by lane.
+    /// Requests waiting or in flight, by work queue.
     fn depths(&self) -> Vec<(&'static str, usize)>;
 }
 

@@ -31,9 +31,9 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 }
 
 #[derive(Debug)]
-struct NoLanes;
+struct NoQueues;
 
-impl DepthSource for NoLanes {
+impl DepthSource for NoQueues {
     fn depths(&self) -> Vec<(&'static str, usize)> {
         vec![("bind", 3)]
     }
@@ -71,7 +71,7 @@ async fn a_leader_is_ready_once_it_has_its_lists_and_until_it_ends() {
 async fn the_core_is_asked_for_metrics_and_state() {
     let (address, facts) = start().await;
     let (questions, mut asked) = mpsc::channel(2);
-    facts.leading.set(Leading { questions, depths: Box::new(NoLanes) }).unwrap();
+    facts.leading.set(Leading { questions, depths: Box::new(NoQueues) }).unwrap();
     tokio::spawn(async move {
         while let Some(question) = asked.recv().await {
             match question {

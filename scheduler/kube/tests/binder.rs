@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::server::{Script, Server};
 use crate::kube::binder::{BindRequest, Binder};
 use crate::kube::fence::Fence;
-use crate::kube::lane::Lane;
+use crate::kube::work_queue::WorkQueue;
 use crate::serve::Metrics;
 use fluxqueue_core::{BindOutcome, Outcome};
 use fluxqueue_workload::{ObjectKey, ObjectRef};
@@ -25,7 +25,7 @@ fn object(uid: &str, spec: &Value) -> Value {
 
 fn binder(server: &Server) -> Binder {
     Binder {
-        lane: Arc::new(Lane::new(8)),
+        queue: Arc::new(WorkQueue::new(8)),
         outcomes: mpsc::channel(8).0,
         client: server.client.clone(),
         timeout: Duration::from_millis(1500),
@@ -133,10 +133,10 @@ async fn workers_report_every_outcome() {
     let (sender, mut outcomes) = mpsc::channel(4);
     let mut binder = binder(&server);
     binder.outcomes = sender;
-    let lane = Arc::clone(&binder.lane);
+    let queue = Arc::clone(&binder.queue);
     server.put(POD, object("u1", &json!({})));
     for id in [1, 2] {
-        lane.push(BindRequest { id, pod: pod(), node: "n1".into(), decided: Instant::now() }).unwrap();
+        queue.push(BindRequest { id, pod: pod(), node: "n1".into(), decided: Instant::now() }).unwrap();
     }
     let worker = tokio::spawn(Arc::new(binder).work());
     for expected in [1, 2] {
@@ -144,7 +144,7 @@ async fn workers_report_every_outcome() {
         assert_eq!(id, expected);
         assert!(matches!(outcome, Outcome::Bind(BindOutcome::Bound)));
     }
-    lane.idle().await;
-    lane.close();
+    queue.idle().await;
+    queue.close();
     worker.await.unwrap();
 }

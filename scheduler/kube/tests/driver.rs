@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use super::server::{Server, eventually};
 use crate::kube::client::Clients;
 use crate::kube::driver::{Driver, Inbox, Machine};
+use crate::kube::executors::{ExecutorSettings, Executors};
 use crate::kube::fence::Fence;
-use crate::kube::hands::{Hands, HandsSettings};
 use crate::kube::tasks::Tasks;
 use crate::serve::{Health, Metrics, Question};
 use fluxqueue_core::report::Gauges;
@@ -65,7 +65,7 @@ struct House {
     batches: mpsc::Sender<Vec<Event>>,
     questions: mpsc::Sender<Question>,
     told: Arc<Mutex<Vec<String>>>,
-    hands: Arc<Hands>,
+    executors: Arc<Executors>,
     health: Arc<Health>,
     stop: CancellationToken,
     end: CancellationToken,
@@ -84,19 +84,19 @@ impl House {
         let (questions, questions_out) = mpsc::channel(8);
         let metrics = Arc::new(Metrics::new("0", "0"));
         let health = Arc::new(Health::default());
-        let hands = Arc::new(Hands::new(Arc::clone(&metrics)));
+        let executors = Arc::new(Executors::new(Arc::clone(&metrics)));
         let mut tasks = Tasks::default();
         let settings =
-            HandsSettings { bind_concurrency: 4, bind_timeout: Duration::from_secs(1), instance: "test".to_owned() };
+            ExecutorSettings { bind_concurrency: 4, bind_timeout: Duration::from_secs(1), instance: "test".to_owned() };
         let client = server.client.clone();
         let clients = Clients { watch: client.clone(), bind: client.clone(), write: client };
-        hands.start(&mut tasks, &settings, &clients, Fence::open(), &outcomes_in);
+        executors.start(&mut tasks, &settings, &clients, Fence::open(), &outcomes_in);
         let told = Arc::clone(&machine.told);
         let inbox = Inbox { batches: batches_out, outcomes, questions: questions_out };
-        let driver = Driver::new(machine, inbox, Arc::clone(&hands), metrics, Arc::clone(&health));
+        let driver = Driver::new(machine, inbox, Arc::clone(&executors), metrics, Arc::clone(&health));
         let (stop, end) = (CancellationToken::new(), CancellationToken::new());
         let driver = tokio::spawn(driver.run(stop.clone(), end.clone()));
-        House { batches, questions, told, hands, health, stop, end, driver, _tasks: tasks }
+        House { batches, questions, told, executors, health, stop, end, driver, _tasks: tasks }
     }
 
     fn heard(&self, text: &str) -> bool {
@@ -155,7 +155,7 @@ async fn after_the_stop_outcomes_are_heard_but_nothing_is_decided() {
     house.batches.send(vec![Event::Synced]).await.unwrap();
     eventually("the Binding", || !server.seen("/binding").is_empty()).await;
     house.stop.cancel();
-    house.hands.finish_bindings().await;
+    house.executors.finish_bindings().await;
     eventually("the outcome", || house.heard("Done(1")).await;
     house.batches.send(vec![Event::Synced]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;

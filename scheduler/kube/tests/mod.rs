@@ -6,6 +6,6 @@ mod events;
 mod lease;
 mod server;
 mod shell;
-mod trail;
+mod throttle;
 mod watch;
 mod writer;

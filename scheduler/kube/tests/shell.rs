@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::server::{Script, Server, eventually};
 use crate::kube::driver::Machine;
-use crate::kube::hands::HandsSettings;
+use crate::kube::executors::ExecutorSettings;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{ShellError, ShellSettings, run_until};
 use crate::kube::tasks::Tasks;
@@ -85,7 +85,7 @@ impl Process {
                 retry_period: Duration::from_millis(50),
                 bind_timeout: Duration::from_millis(800),
             }),
-            hands: HandsSettings {
+            executors: ExecutorSettings {
                 bind_concurrency: 2,
                 bind_timeout: Duration::from_millis(800),
                 instance: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Errors as one line, with what caused them.
+//! An error and its causes as one line.
 //!
 //! `kube::Error` says "client error (Connect)" and leaves "connection refused" to its sources; of what the API server
 //! answered it prints the whole structure.
@@ -6,7 +6,7 @@
 use std::error::Error;
 
 /// The error and its sources, each said once.
-pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+pub(super) fn error_chain(error: &(dyn Error + 'static)) -> String {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
         return format!("{} {}: {}", status.code, status.reason, status.message);
     }
@@ -25,7 +25,7 @@ pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::chain;
+    use super::error_chain;
 
     #[derive(Debug, thiserror::Error)]
     #[error("{said}")]
@@ -40,12 +40,12 @@ mod tests {
         let refused = Link { said: "connection refused", cause: None };
         let connect = Link { said: "connect", cause: Some(Box::new(refused)) };
         let outer = Link { said: "service error: connect", cause: Some(Box::new(connect)) };
-        assert_eq!(chain(&outer), "service error: connect: connection refused");
+        assert_eq!(error_chain(&outer), "service error: connect: connection refused");
     }
 
     #[test]
     fn what_the_api_server_answered_is_said_in_its_own_words() {
         let status = kube::core::Status::failure("pods is forbidden", "Forbidden").with_code(403);
-        assert_eq!(chain(&kube::Error::Api(status.boxed())), "403 Forbidden: pods is forbidden");
+        assert_eq!(error_chain(&kube::Error::Api(status.boxed())), "403 Forbidden: pods is forbidden");
     }
 }

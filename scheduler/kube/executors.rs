@@ -1,4 +1,4 @@
-//! The workers that carry out what the core decides, and the lanes they work from.
+//! The executors: pools of workers that carry out what the core decides, and the bounded queues they work from.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use super::binder::{BindRequest, Binder};
 use super::client::Clients;
 use super::events::Announcer;
 use super::fence::Fence;
-use super::lane::Lane;
 use super::tasks::Tasks;
-use super::trail::turn;
+use super::throttle::wait_for_turn;
+use super::work_queue::WorkQueue;
 use super::writer::{WriteRequest, Writer};
 use crate::serve::{DepthSource, Metrics};
 use fluxqueue_core::{ActionId, Note, Outcome, Urgency};
@@ -19,7 +19,7 @@ use fluxqueue_core::{ActionId, Note, Outcome, Urgency};
 /// holds (150,000); a request takes about 100 bytes.
 const BIND_WAITING: usize = 200_000;
 
-/// Writes that may wait, per lane. The core has at most one per FluxJob and one per pod under way.
+/// Writes that may wait, per queue. The core has at most one per FluxJob and one per pod under way.
 const WRITES_WAITING: usize = 300_000;
 
 /// Events that may wait; more are dropped and counted.
@@ -37,19 +37,19 @@ const NOTES_IN_FLIGHT: usize = 4;
 /// Outcomes on their way to the core. Workers wait when it is full, and the core takes outcomes before anything else.
 pub const OUTCOMES: usize = 1024;
 
-/// The lanes.
+/// The work queues of all pools.
 #[derive(Debug)]
-pub struct Hands {
-    bindings: Arc<Lane<BindRequest>>,
-    urgent: Arc<Lane<WriteRequest>>,
-    trailing: Arc<Lane<WriteRequest>>,
-    notes: Arc<Lane<Note>>,
+pub struct Executors {
+    bindings: Arc<WorkQueue<BindRequest>>,
+    urgent: Arc<WorkQueue<WriteRequest>>,
+    trailing: Arc<WorkQueue<WriteRequest>>,
+    notes: Arc<WorkQueue<Note>>,
     metrics: Arc<Metrics>,
 }
 
 /// How the workers are set up.
 #[derive(Debug)]
-pub struct HandsSettings {
+pub struct ExecutorSettings {
     /// Bindings in flight.
     pub bind_concurrency: usize,
     /// The total time of one Binding.
@@ -58,31 +58,31 @@ pub struct HandsSettings {
     pub instance: String,
 }
 
-// === impl Hands ===
+// === impl Executors ===
 
-impl Hands {
-    /// Lanes without workers.
+impl Executors {
+    /// Queues without workers.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Hands {
-            bindings: Arc::new(Lane::new(BIND_WAITING)),
-            urgent: Arc::new(Lane::new(WRITES_WAITING)),
-            trailing: Arc::new(Lane::new(WRITES_WAITING)),
-            notes: Arc::new(Lane::new(NOTES_WAITING)),
+        Executors {
+            bindings: Arc::new(WorkQueue::new(BIND_WAITING)),
+            urgent: Arc::new(WorkQueue::new(WRITES_WAITING)),
+            trailing: Arc::new(WorkQueue::new(WRITES_WAITING)),
+            notes: Arc::new(WorkQueue::new(NOTES_WAITING)),
             metrics,
         }
     }
 
-    /// Starts the workers. They end when the lanes are closed.
+    /// Starts the workers. They end when the queues are closed.
     pub fn start(
         &self,
         tasks: &mut Tasks,
-        settings: &HandsSettings,
+        settings: &ExecutorSettings,
         clients: &Clients,
         fence: Fence,
         outcomes: &mpsc::Sender<(ActionId, Outcome)>,
     ) {
         let binder = Arc::new(Binder {
-            lane: Arc::clone(&self.bindings),
+            queue: Arc::clone(&self.bindings),
             outcomes: outcomes.clone(),
             client: clients.bind.clone(),
             timeout: settings.bind_timeout,
@@ -101,23 +101,23 @@ impl Hands {
             tasks.spawn("urgent writer", work_urgent(Arc::clone(&self.urgent), Arc::clone(&writer)));
         }
         for number in 0..TRAILING_IN_FLIGHT {
-            let lanes = (Arc::clone(&self.trailing), Arc::clone(&self.bindings));
-            tasks.spawn("trailing writer", work_trailing(number, lanes, Arc::clone(&writer)));
+            let queues = (Arc::clone(&self.trailing), Arc::clone(&self.bindings));
+            tasks.spawn("trailing writer", work_trailing(number, queues, Arc::clone(&writer)));
         }
         let announcer =
             Arc::new(Announcer::new(clients.write.clone(), Arc::clone(&self.metrics), settings.instance.clone()));
         for number in 0..NOTES_IN_FLIGHT {
-            let lanes = (Arc::clone(&self.notes), Arc::clone(&self.bindings));
-            tasks.spawn("announcer", work_notes(number, lanes, Arc::clone(&announcer)));
+            let queues = (Arc::clone(&self.notes), Arc::clone(&self.bindings));
+            tasks.spawn("announcer", work_notes(number, queues, Arc::clone(&announcer)));
         }
     }
 
-    /// Queues a Binding, or hands it back.
+    /// Queues a Binding, or returns it if the queue is full.
     pub fn bind(&self, request: BindRequest) -> Result<(), BindRequest> {
         self.bindings.push(request)
     }
 
-    /// Queues a write, or hands it back.
+    /// Queues a write, or returns it if the queue is full.
     pub fn write(&self, request: WriteRequest, urgency: Urgency) -> Result<(), WriteRequest> {
         match urgency {
             Urgency::Urgent => self.urgent.push(request),
@@ -156,7 +156,7 @@ impl Hands {
     }
 }
 
-impl DepthSource for Hands {
+impl DepthSource for Executors {
     fn depths(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("bind", self.bindings.outstanding()),
@@ -167,30 +167,30 @@ impl DepthSource for Hands {
     }
 }
 
-async fn work_urgent(lane: Arc<Lane<WriteRequest>>, writer: Arc<Writer>) {
-    while let Some(request) = lane.pop().await {
+async fn work_urgent(queue: Arc<WorkQueue<WriteRequest>>, writer: Arc<Writer>) {
+    while let Some(request) = queue.pop().await {
         if !writer.carry_out(&request).await {
             return;
         }
     }
 }
 
-type Lanes<T> = (Arc<Lane<T>>, Arc<Lane<BindRequest>>);
+type Queues<T> = (Arc<WorkQueue<T>>, Arc<WorkQueue<BindRequest>>);
 
-async fn work_trailing(number: usize, (lane, bindings): Lanes<WriteRequest>, writer: Arc<Writer>) {
+async fn work_trailing(number: usize, (queue, bindings): Queues<WriteRequest>, writer: Arc<Writer>) {
     loop {
-        turn(number, &lane, &bindings).await;
-        let Some(request) = lane.pop().await else { return };
+        wait_for_turn(number, &queue, &bindings).await;
+        let Some(request) = queue.pop().await else { return };
         if !writer.carry_out(&request).await {
             return;
         }
     }
 }
 
-async fn work_notes(number: usize, (lane, bindings): Lanes<Note>, announcer: Arc<Announcer>) {
+async fn work_notes(number: usize, (queue, bindings): Queues<Note>, announcer: Arc<Announcer>) {
     loop {
-        turn(number, &lane, &bindings).await;
-        let Some(note) = lane.pop().await else { return };
+        wait_for_turn(number, &queue, &bindings).await;
+        let Some(note) = queue.pop().await else { return };
         announcer.announce(&note).await;
     }
 }

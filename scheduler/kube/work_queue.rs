@@ -1,7 +1,7 @@
 //! A bounded queue of work for a pool of workers, which also knows how much of the work is still under way.
 //!
-//! Pushing never waits: the core must not be held up by the network. What does not fit is handed back, and the caller
-//! says what that means.
+//! Pushing never waits, so the network cannot hold up the core. An item that does not fit is returned, and the caller says
+//! what that means.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -14,29 +14,29 @@ use tokio::sync::{Notify, Semaphore};
 
 /// A bounded first-in, first-out queue, shared by those who push and the workers.
 #[derive(Debug)]
-pub struct Lane<T> {
+pub struct WorkQueue<T> {
     items: Mutex<VecDeque<(Instant, T)>>,
     capacity: usize,
     /// One permit per item in `items`.
     ready: Semaphore,
-    /// Items that are queued or in a worker's hands.
+    /// Items that are queued, or that a worker has taken and not finished.
     outstanding: AtomicUsize,
     idle: Notify,
 }
 
-/// An item in a worker's hands; dropping it says that the work is done.
+/// An item that a worker has taken; dropping it says that the work is done.
 #[derive(Debug)]
 pub struct Taken<'a, T> {
-    lane: &'a Lane<T>,
+    queue: &'a WorkQueue<T>,
     item: T,
 }
 
-// === impl Lane ===
+// === impl WorkQueue ===
 
-impl<T> Lane<T> {
-    /// An empty lane that holds at most `capacity` waiting items.
+impl<T> WorkQueue<T> {
+    /// An empty queue that holds at most `capacity` waiting items.
     pub fn new(capacity: usize) -> Self {
-        Lane {
+        WorkQueue {
             items: Mutex::new(VecDeque::new()),
             capacity,
             ready: Semaphore::new(0),
@@ -45,7 +45,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Queues `item`, or hands it back if the lane is full or closed.
+    /// Queues `item`, or returns it if the queue is full or closed.
     pub fn push(&self, item: T) -> Result<(), T> {
         let mut items = self.lock();
         if items.len() >= self.capacity || self.ready.is_closed() {
@@ -58,13 +58,13 @@ impl<T> Lane<T> {
         Ok(())
     }
 
-    /// The next item, or `None` once the lane is closed.
+    /// The next item, or `None` once the queue is closed.
     pub async fn pop(&self) -> Option<Taken<'_, T>> {
         loop {
             self.ready.acquire().await.ok()?.forget();
             // The queue is shorter than its permits only after `discard`.
             if let Some((_, item)) = self.lock().pop_front() {
-                return Some(Taken { lane: self, item });
+                return Some(Taken { queue: self, item });
             }
         }
     }
@@ -79,7 +79,7 @@ impl<T> Lane<T> {
         self.lock().front().map(|(since, _)| since.elapsed())
     }
 
-    /// Resolves once nothing is queued and no worker has anything in hand.
+    /// Resolves once nothing is queued and no worker is busy.
     pub async fn idle(&self) {
         loop {
             let mut notified = pin!(self.idle.notified());
@@ -92,7 +92,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Drops what is queued, and says how much that was. Workers keep what they have in hand.
+    /// Drops what is queued, and says how much that was. Workers finish what they have taken.
     pub fn discard(&self) -> usize {
         let dropped = std::mem::take(&mut *self.lock()).len();
         self.finish(dropped);
@@ -129,47 +129,47 @@ impl<T> Deref for Taken<'_, T> {
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        self.lane.finish(1);
+        self.queue.finish(1);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Lane;
+    use super::WorkQueue;
     use std::time::Duration;
 
     #[tokio::test]
-    async fn a_full_lane_hands_the_item_back() {
-        let lane = Lane::new(2);
-        assert_eq!(lane.push('a'), Ok(()));
-        assert_eq!(lane.push('b'), Ok(()));
-        assert_eq!(lane.push('c'), Err('c'));
-        assert_eq!(*lane.pop().await.unwrap(), 'a');
-        assert_eq!(lane.push('c'), Ok(()));
+    async fn a_full_queue_returns_the_item() {
+        let queue = WorkQueue::new(2);
+        assert_eq!(queue.push('a'), Ok(()));
+        assert_eq!(queue.push('b'), Ok(()));
+        assert_eq!(queue.push('c'), Err('c'));
+        assert_eq!(*queue.pop().await.unwrap(), 'a');
+        assert_eq!(queue.push('c'), Ok(()));
     }
 
     #[tokio::test]
-    async fn idle_waits_for_what_is_in_hand() {
-        let lane = Lane::new(8);
-        lane.push(1).unwrap();
-        let taken = lane.pop().await.unwrap();
-        assert_eq!(lane.outstanding(), 1);
-        assert!(tokio::time::timeout(Duration::from_millis(20), lane.idle()).await.is_err());
+    async fn idle_waits_for_what_a_worker_has_taken() {
+        let queue = WorkQueue::new(8);
+        queue.push(1).unwrap();
+        let taken = queue.pop().await.unwrap();
+        assert_eq!(queue.outstanding(), 1);
+        assert!(tokio::time::timeout(Duration::from_millis(20), queue.idle()).await.is_err());
         drop(taken);
-        tokio::time::timeout(Duration::from_secs(1), lane.idle()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(1), queue.idle()).await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_discarded_lane_goes_on() {
-        let lane = Lane::new(8);
-        lane.push(1).unwrap();
-        lane.push(2).unwrap();
-        assert_eq!(lane.discard(), 2);
-        assert_eq!(lane.outstanding(), 0);
-        lane.push(3).unwrap();
-        assert_eq!(*lane.pop().await.unwrap(), 3);
-        lane.close();
-        assert!(lane.pop().await.is_none());
-        assert_eq!(lane.push(4), Err(4));
+    async fn a_queue_can_be_used_after_a_discard() {
+        let queue = WorkQueue::new(8);
+        queue.push(1).unwrap();
+        queue.push(2).unwrap();
+        assert_eq!(queue.discard(), 2);
+        assert_eq!(queue.outstanding(), 0);
+        queue.push(3).unwrap();
+        assert_eq!(*queue.pop().await.unwrap(), 3);
+        queue.close();
+        assert!(queue.pop().await.is_none());
+        assert_eq!(queue.push(4), Err(4));
     }
 }

@@ -1,8 +1,8 @@
 use std::time::{Duration, Instant};
 
 use crate::kube::binder::BindRequest;
-use crate::kube::lane::Lane;
-use crate::kube::trail::{TRICKLE_EVERY, turn};
+use crate::kube::throttle::{TRICKLE_EVERY, wait_for_turn};
+use crate::kube::work_queue::WorkQueue;
 use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 const SOON: Duration = Duration::from_millis(50);
@@ -14,16 +14,16 @@ fn binding() -> BindRequest {
 
 #[tokio::test]
 async fn records_trickle_while_bindings_are_under_way_and_flow_afterwards() {
-    let (lane, bindings) = (Lane::new(8), Lane::new(8));
-    lane.push("record").unwrap();
+    let (queue, bindings) = (WorkQueue::new(8), WorkQueue::new(8));
+    queue.push("record").unwrap();
     bindings.push(binding()).unwrap();
     let asked = Instant::now();
-    turn(0, &lane, &bindings).await;
+    wait_for_turn(0, &queue, &bindings).await;
     assert!(asked.elapsed() >= TRICKLE_EVERY, "the first worker goes on, slowly, while Bindings are under way");
-    assert!(tokio::time::timeout(SOON, turn(1, &lane, &bindings)).await.is_err());
+    assert!(tokio::time::timeout(SOON, wait_for_turn(1, &queue, &bindings)).await.is_err());
     let taken = bindings.pop().await.unwrap();
-    assert!(tokio::time::timeout(SOON, turn(1, &lane, &bindings)).await.is_err(), "one is still in flight");
-    let waiting = turn(1, &lane, &bindings);
+    assert!(tokio::time::timeout(SOON, wait_for_turn(1, &queue, &bindings)).await.is_err(), "one is still in flight");
+    let waiting = wait_for_turn(1, &queue, &bindings);
     let ends = async {
         tokio::time::sleep(SOON).await;
         drop(taken);

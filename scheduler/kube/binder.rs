@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
-use kube::Client;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::fence::Fence;
-use super::request::{Content, Reply, get, send};
+use super::fenced::FencedClient;
+use super::request::{Content, Reply};
 use super::work_queue::WorkQueue;
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, BindOutcome, Outcome};
@@ -37,12 +36,10 @@ pub struct Binder {
     pub queue: Arc<WorkQueue<BindRequest>>,
     /// Where the outcomes go.
     pub outcomes: mpsc::Sender<(ActionId, Outcome)>,
-    /// To the API server.
-    pub client: Client,
-    /// The total time of one Binding, the client's retries and the read after a conflict included.
+    /// To the API server, while this process leads.
+    pub client: FencedClient,
+    /// The total time of one Binding, repeated attempts and the read after a conflict included.
     pub timeout: Duration,
-    /// Whether this process may still bind.
-    pub fence: Fence,
     /// Counts results.
     pub metrics: Arc<Metrics>,
 }
@@ -113,17 +110,13 @@ impl Binder {
 
     /// Writes one Binding and says how that ended, within the timeout.
     pub async fn bind(&self, pod: &ObjectRef, node: &NodeName) -> BindOutcome {
-        // A leader that may have been replaced sends nothing more: its successor counts on that.
-        if !self.fence.holds() {
-            return BindOutcome::Failed("this process may not lead any more".to_owned());
-        }
         let begun = Instant::now();
         let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.key.namespace, pod.key.name);
         let body = match serde_json::to_vec(&Binding::new(pod, node)) {
             Ok(body) => body,
             Err(error) => return BindOutcome::Failed(error.to_string()),
         };
-        match send(&self.client, Method::POST, &path, Content::Json, body, self.timeout).await {
+        match self.client.write(Method::POST, &path, Content::Json, &body, self.timeout).await {
             Ok(reply) if reply.succeeded() => BindOutcome::Bound,
             Ok(reply) => {
                 let rest = self.timeout.saturating_sub(begun.elapsed());
@@ -144,7 +137,7 @@ impl Binder {
     /// Reads the pod to see what a conflict was about; `None` if that does not show.
     async fn look(&self, pod: &ObjectRef, node: &NodeName, within: Duration) -> Option<BindOutcome> {
         let path = format!("/api/v1/namespaces/{}/pods/{}", pod.key.namespace, pod.key.name);
-        match get::<PodNow>(&self.client, &path, within).await {
+        match self.client.get::<PodNow>(&path, within).await {
             Ok(Ok(now)) => now.outcome(pod, node),
             Ok(Err(reply)) => (reply.code == 404).then_some(BindOutcome::Gone),
             Err(_) => None,

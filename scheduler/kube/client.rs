@@ -45,7 +45,7 @@ pub enum ConnectError {
 pub struct Clients {
     /// Watches.
     pub watch: Client,
-    /// Bindings.
+    /// Bindings. Repeats nothing by itself, like the next.
     pub bind: Client,
     /// Everything else that is written.
     pub write: Client,
@@ -67,19 +67,22 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
 
 /// Clients of one configuration.
 pub fn connect(config: &Config) -> Result<Clients, ConnectError> {
-    let client = || {
-        Client::try_from(config.clone())
-            .map_err(|source| ConnectError::Client { url: config.cluster_url.to_string(), source: Box::new(source) })
+    let client = |repeats| {
+        let mut config = config.clone();
+        config.default_retry = repeats;
+        let url = config.cluster_url.to_string();
+        Client::try_from(config).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
     };
-    Ok(Clients { watch: client()?, bind: client()?, write: client()? })
+    // Before a write is repeated somebody has to ask whether this process still leads: see `fenced`.
+    Ok(Clients { watch: client(true)?, bind: client(false)?, write: client(false)? })
 }
 
-/// A client of a server without TLS and credentials.
+/// Clients of a server without TLS and credentials.
 #[cfg(test)]
-pub(crate) fn plain(url: &str) -> Result<Client, Box<dyn std::error::Error>> {
+pub(crate) fn plain(url: &str) -> Result<Clients, Box<dyn std::error::Error>> {
     // The first test that gets here installs it; the others find it.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(Client::try_from(Config::new(url.parse()?))?)
+    Ok(connect(&Config::new(url.parse()?))?)
 }
 
 // === impl Clients ===

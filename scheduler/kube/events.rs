@@ -10,16 +10,13 @@ use std::time::{Duration, Instant};
 use dashmap::DashMap;
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use serde_json::{Value, json};
 
-use super::request::{Content, send};
+use super::fenced::{FencedClient, WRITE_TIMEOUT_MAX};
+use super::request::Content;
 use crate::serve::Metrics;
 use fluxqueue_core::{EventKind, Note, Subject};
 use fluxqueue_workload::ObjectRef;
-
-/// The total time of writing one Event.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the same note counts as a repetition, as in client-go.
 const SERIES_FOR: Duration = Duration::from_mins(6);
@@ -39,7 +36,7 @@ const NAME_BYTES: usize = 253;
 
 /// What the workers share.
 pub struct Announcer {
-    client: Client,
+    client: FencedClient,
     metrics: Arc<Metrics>,
     /// `reportingInstance`: which process says so.
     instance: String,
@@ -76,7 +73,7 @@ enum Plan {
 
 impl Announcer {
     /// Writes as `instance`.
-    pub fn new(client: Client, metrics: Arc<Metrics>, instance: String) -> Self {
+    pub fn new(client: FencedClient, metrics: Arc<Metrics>, instance: String) -> Self {
         Announcer { client, metrics, instance, recent: DashMap::new(), sequence: AtomicU64::new(0) }
     }
 
@@ -158,7 +155,7 @@ impl Announcer {
 
     async fn write(&self, method: Method, path: String, content: Content, body: &Value) -> Result<(), Refusal> {
         let body = body.to_string().into_bytes();
-        match send(&self.client, method, &path, content, body, WRITE_TIMEOUT).await {
+        match self.client.write(method, &path, content, &body, WRITE_TIMEOUT_MAX).await {
             Ok(reply) if reply.succeeded() => Ok(()),
             Ok(reply) => Err(Refusal { code: Some(reply.code), text: reply.explain() }),
             Err(error) => Err(Refusal { code: None, text: error.to_string() }),
@@ -248,13 +245,10 @@ mod tests {
     }
 
     fn announcer() -> Announcer {
-        let client = unused_client();
+        // Never used.
+        let clients = crate::kube::client::plain("http://127.0.0.1:9").expect("a plain URL needs no files");
+        let client = FencedClient::new(clients.write, crate::kube::fence::Fence::open());
         Announcer::new(client, Arc::new(Metrics::new("0", "0")), "host-1".to_owned())
-    }
-
-    /// A client that is never used.
-    fn unused_client() -> Client {
-        crate::kube::client::plain("http://127.0.0.1:9").expect("a plain URL needs no files")
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use super::binder::{BindRequest, Binder};
 use super::client::Clients;
 use super::events::Announcer;
 use super::fence::Fence;
+use super::fenced::FencedClient;
 use super::tasks::Tasks;
 use super::throttle::wait_for_turn;
 use super::work_queue::WorkQueue;
@@ -84,19 +85,16 @@ impl Executors {
         let binder = Arc::new(Binder {
             queue: Arc::clone(&self.bindings),
             outcomes: outcomes.clone(),
-            client: clients.bind.clone(),
+            client: FencedClient::new(clients.bind.clone(), fence.clone()),
             timeout: settings.bind_timeout,
-            fence,
             metrics: Arc::clone(&self.metrics),
         });
         for _ in 0..settings.bind_concurrency {
             tasks.spawn("binder", Arc::clone(&binder).work());
         }
-        let writer = Arc::new(Writer {
-            outcomes: outcomes.clone(),
-            client: clients.write.clone(),
-            metrics: Arc::clone(&self.metrics),
-        });
+        let writes = FencedClient::new(clients.write.clone(), fence);
+        let writer =
+            Arc::new(Writer { outcomes: outcomes.clone(), client: writes.clone(), metrics: Arc::clone(&self.metrics) });
         for _ in 0..URGENT_IN_FLIGHT {
             tasks.spawn("urgent writer", work_urgent(Arc::clone(&self.urgent), Arc::clone(&writer)));
         }
@@ -104,8 +102,7 @@ impl Executors {
             let queues = (Arc::clone(&self.trailing), Arc::clone(&self.bindings));
             tasks.spawn("trailing writer", work_trailing(number, queues, Arc::clone(&writer)));
         }
-        let announcer =
-            Arc::new(Announcer::new(clients.write.clone(), Arc::clone(&self.metrics), settings.instance.clone()));
+        let announcer = Arc::new(Announcer::new(writes, Arc::clone(&self.metrics), settings.instance.clone()));
         for number in 0..NOTES_IN_FLIGHT {
             let queues = (Arc::clone(&self.notes), Arc::clone(&self.bindings));
             tasks.spawn("announcer", work_notes(number, queues, Arc::clone(&announcer)));

@@ -11,6 +11,7 @@ mod error_chain;
 pub mod events;
 pub mod executors;
 pub mod fence;
+pub mod fenced;
 pub mod lean;
 pub mod lease;
 mod pauses;

@@ -1,4 +1,4 @@
-//! One request to the API server, with a time limit that covers everything, the client's own retries included.
+//! One request to the API server, with a time limit that covers everything. Writes are repeated in [`super::fenced`].
 //!
 //! `kube::Api` parses every answer into a typed object. Most of our writes need only the status code, and one of them is
 //! sent thousands of times in a row, so they are built and read here.
@@ -17,6 +17,8 @@ use super::error_chain::error_chain;
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) code: u16,
+    /// How long the server asks to wait before the next attempt.
+    pub(super) retry_after: Option<Duration>,
     body: Vec<u8>,
 }
 
@@ -57,8 +59,10 @@ pub(super) async fn send(
     let exchange = async {
         let response = client.send(request).await?;
         let code = response.status().as_u16();
+        let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|seconds| seconds.to_str().ok());
+        let retry_after = retry_after.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
         let body = response.into_body().collect_bytes().await?;
-        Ok(Reply { code, body: body.into() })
+        Ok(Reply { code, retry_after, body: body.into() })
     };
     match tokio::time::timeout(within, exchange).await {
         Ok(answer) => answer.map_err(NoReply::Transport),

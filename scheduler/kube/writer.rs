@@ -4,23 +4,19 @@
 //! are under way they get little of the API server's time (see `throttle`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use fluxqueue_api::FluxJob;
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::request::{Content, NoReply, Reply, get, send};
+use super::fenced::{FencedClient, NotWritten, WRITE_TIMEOUT_MAX};
+use super::request::{Content, Reply};
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
 use fluxqueue_workload::{ObjectKey, ObjectRef};
-
-/// The total time of one write, the client's retries included. Longer than a Binding's: nobody waits for most of them.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One write to do.
 #[derive(Debug)]
@@ -61,8 +57,8 @@ pub enum Write {
 pub struct Writer {
     /// Where the outcomes go.
     pub outcomes: mpsc::Sender<(ActionId, Outcome)>,
-    /// To the API server.
-    pub client: Client,
+    /// To the API server, while this process leads.
+    pub client: FencedClient,
     /// Counts results.
     pub metrics: Arc<Metrics>,
 }
@@ -164,7 +160,7 @@ impl Writer {
             Err(error) => return WriteOutcome::Invalid(error.to_string()),
         };
         let path = jobs_path(namespace);
-        match send(&self.client, Method::POST, &path, Content::Json, body, WRITE_TIMEOUT).await {
+        match self.client.write(Method::POST, &path, Content::Json, &body, WRITE_TIMEOUT_MAX).await {
             Ok(reply) if reply.succeeded() => match reply.parse::<FluxJob>() {
                 Ok(job) => WriteOutcome::Written(Some(stored(job))),
                 // It is there all the same; the watch will tell how the server stored it.
@@ -178,12 +174,13 @@ impl Writer {
 
     async fn status(&self, id: &ObjectRef, version: &str, status: &fluxqueue_api::FluxJobStatus) -> WriteOutcome {
         // A merge could not remove what is no longer said, so the status is replaced as a whole.
-        let body = json!([
-            { "op": "test", "path": "/metadata/uid", "value": &*id.uid },
-            // A version that is set has to be the object's, or the server answers 409.
-            { "op": "add", "path": "/metadata/resourceVersion", "value": version },
-            { "op": "add", "path": "/status", "value": status },
-        ]);
+        let mut operations = vec![json!({ "op": "test", "path": "/metadata/uid", "value": &*id.uid })];
+        // A version that is set has to be the object's, or the server answers 409. An empty one would be invalid.
+        if !version.is_empty() {
+            operations.push(json!({ "op": "add", "path": "/metadata/resourceVersion", "value": version }));
+        }
+        operations.push(json!({ "op": "add", "path": "/status", "value": status }));
+        let body = serde_json::Value::Array(operations);
         match self.patch(&job_path(&id.key), "/status", Content::JsonPatch, &body, id).await {
             Ok(reply) => WriteOutcome::Written(reply.parse::<FluxJob>().ok().map(stored)),
             Err(refused) => refused,
@@ -191,15 +188,16 @@ impl Writer {
     }
 
     async fn delete(&self, id: &ObjectRef, version: &str) -> WriteOutcome {
+        // An empty version is one that no object has.
         let body = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": { "uid": &*id.uid, "resourceVersion": version },
+            "preconditions": identity(id, Some(version).filter(|version| !version.is_empty())),
             "propagationPolicy": "Background",
         });
         let path = job_path(&id.key);
         let body = body.to_string().into_bytes();
-        match send(&self.client, Method::DELETE, &path, Content::Json, body, WRITE_TIMEOUT).await {
+        match self.client.write(Method::DELETE, &path, Content::Json, &body, WRITE_TIMEOUT_MAX).await {
             Ok(reply) if reply.succeeded() => WriteOutcome::Written(None),
             Ok(reply) => self.refusal(&reply, &path, id).await,
             Err(error) => failed(&error),
@@ -216,7 +214,7 @@ impl Writer {
     ) -> Result<Reply, WriteOutcome> {
         let path = format!("{object}{subresource}");
         let body = body.to_string().into_bytes();
-        match send(&self.client, Method::PATCH, &path, content, body, WRITE_TIMEOUT).await {
+        match self.client.write(Method::PATCH, &path, content, &body, WRITE_TIMEOUT_MAX).await {
             Ok(reply) if reply.succeeded() => Ok(reply),
             Ok(reply) => Err(self.refusal(&reply, object, id).await),
             Err(error) => Err(failed(&error)),
@@ -226,7 +224,7 @@ impl Writer {
     /// A failed precondition shows as 409 or as 422, and so do other things: what the object is now decides.
     async fn refusal(&self, reply: &Reply, object: &str, id: &ObjectRef) -> WriteOutcome {
         if matches!(reply.code, 409 | 422) {
-            match get::<Identity>(&self.client, object, WRITE_TIMEOUT).await {
+            match self.client.get::<Identity>(object, WRITE_TIMEOUT_MAX).await {
                 Ok(Ok(now)) if *now.metadata.uid != *id.uid => return WriteOutcome::Gone,
                 Ok(Err(reply)) if reply.code == 404 => return WriteOutcome::Gone,
                 _ => {}
@@ -240,7 +238,7 @@ impl Writer {
     }
 }
 
-/// Uid and version of what is patched: the server refuses the patch of another object, or of another version of it.
+/// Uid and version of what is written: the server refuses to change another object, or another version of it.
 fn identity(id: &ObjectRef, version: Option<&str>) -> serde_json::Value {
     match version {
         Some(version) => json!({ "uid": &*id.uid, "resourceVersion": version }),
@@ -264,7 +262,7 @@ fn refused(reply: &Reply) -> WriteOutcome {
     }
 }
 
-fn failed(error: &NoReply) -> WriteOutcome {
+fn failed(error: &NotWritten) -> WriteOutcome {
     WriteOutcome::Failed(error.to_string())
 }
 

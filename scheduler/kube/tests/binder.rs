@@ -27,9 +27,8 @@ fn binder(server: &Server) -> Binder {
     Binder {
         queue: Arc::new(WorkQueue::new(8)),
         outcomes: mpsc::channel(8).0,
-        client: server.client.clone(),
+        client: server.writes(),
         timeout: Duration::from_millis(1500),
-        fence: Fence::open(),
         metrics: Arc::new(Metrics::new("0", "0")),
     }
 }
@@ -77,7 +76,7 @@ async fn a_pod_that_is_not_there_is_gone() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_found_out_by_the_clients_own_retry() {
+async fn a_lost_answer_is_found_out_by_the_next_attempt() {
     let server = Server::start().await;
     server.put(POD, object("u1", &json!({})));
     // The gateway gives up although the Binding was written; the client asks again and meets its own Binding.
@@ -122,8 +121,9 @@ async fn nothing_is_sent_once_the_fence_has_fallen() {
     let server = Server::start().await;
     server.put(POD, object("u1", &json!({})));
     let mut binder = binder(&server);
-    binder.fence = Fence::with_term(Duration::ZERO);
-    assert!(matches!(binder.bind(&pod(), &"n1".into()).await, BindOutcome::Failed(_)));
+    binder.client = server.fenced(Fence::with_term(Duration::ZERO));
+    let outcome = binder.bind(&pod(), &"n1".into()).await;
+    assert_eq!(outcome, BindOutcome::Failed("not the leader any more".to_owned()));
     assert!(server.seen("/binding").is_empty());
 }
 

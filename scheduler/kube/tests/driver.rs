@@ -5,7 +5,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::server::{Server, eventually};
-use crate::kube::client::Clients;
 use crate::kube::driver::{Driver, Inbox, Machine};
 use crate::kube::executors::{ExecutorSettings, Executors};
 use crate::kube::fence::Fence;
@@ -88,9 +87,7 @@ impl House {
         let mut tasks = Tasks::default();
         let settings =
             ExecutorSettings { bind_concurrency: 4, bind_timeout: Duration::from_secs(1), instance: "test".to_owned() };
-        let client = server.client.clone();
-        let clients = Clients { watch: client.clone(), bind: client.clone(), write: client };
-        executors.start(&mut tasks, &settings, &clients, Fence::open(), &outcomes_in);
+        executors.start(&mut tasks, &settings, &server.clients, Fence::open(), &outcomes_in);
         let told = Arc::clone(&machine.told);
         let inbox = Inbox { batches: batches_out, outcomes, questions: questions_out };
         let driver = Driver::new(machine, inbox, Arc::clone(&executors), metrics, Arc::clone(&health));

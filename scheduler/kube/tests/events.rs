@@ -1,9 +1,11 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::server::{Script, Server};
 use crate::kube::events::Announcer;
+use crate::kube::fence::Fence;
 use crate::serve::Metrics;
 use fluxqueue_core::{EventKind, Note, Subject};
 use fluxqueue_workload::{ObjectKey, ObjectRef};
@@ -23,7 +25,7 @@ fn note(text: &str) -> Note {
 async fn a_note_becomes_an_event_beside_its_object() {
     let server = Server::start().await;
     let metrics = Arc::new(Metrics::new("0", "0"));
-    let announcer = Announcer::new(server.client.clone(), Arc::clone(&metrics), "host_1".to_owned());
+    let announcer = Announcer::new(server.writes(), Arc::clone(&metrics), "host_1".to_owned());
     announcer.announce(&note("Successfully assigned ns/p to n1")).await;
     let sent = server.seen("POST").pop().unwrap();
     assert_eq!(sent.path, "/apis/events.k8s.io/v1/namespaces/ns/events");
@@ -40,17 +42,26 @@ async fn a_note_becomes_an_event_beside_its_object() {
 async fn an_event_that_is_refused_is_given_up_and_counted() {
     let server = Server::start().await;
     let metrics = Arc::new(Metrics::new("0", "0"));
-    let announcer = Announcer::new(server.client.clone(), Arc::clone(&metrics), "host_1".to_owned());
+    let announcer = Announcer::new(server.writes(), Arc::clone(&metrics), "host_1".to_owned());
     server.script("POST", Script::Refuse(403, "Forbidden"));
     announcer.announce(&note("a")).await;
     assert_eq!((metrics.notes_sent.get(), metrics.notes_dropped.get()), (0, 1));
 }
 
 #[tokio::test]
+async fn no_event_is_sent_once_the_fence_has_fallen() {
+    let server = Server::start().await;
+    let metrics = Arc::new(Metrics::new("0", "0"));
+    let fallen = server.fenced(Fence::with_term(Duration::ZERO));
+    Announcer::new(fallen, Arc::clone(&metrics), "host_1".to_owned()).announce(&note("a")).await;
+    assert_eq!((server.seen("").len(), metrics.notes_dropped.get()), (0, 1));
+}
+
+#[tokio::test]
 async fn a_series_whose_event_the_server_has_forgotten_begins_again() {
     let server = Server::start().await;
     let metrics = Arc::new(Metrics::new("0", "0"));
-    let announcer = Announcer::new(server.client.clone(), Arc::clone(&metrics), "host_1".to_owned());
+    let announcer = Announcer::new(server.writes(), Arc::clone(&metrics), "host_1".to_owned());
     announcer.announce(&note("a")).await;
     let path = format!("{}/{}", "/apis/events.k8s.io/v1/namespaces/ns/events", name_of_last(&server));
     announcer.age_by_a_series_interval();

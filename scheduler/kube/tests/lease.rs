@@ -20,7 +20,7 @@ fn settings(identity: &str) -> LeaseSettings {
 }
 
 async fn acquire(server: &Server, identity: &str) -> Leadership {
-    Candidate::new(server.client.clone(), settings(identity)).acquire().await
+    Candidate::new(server.clients.write.clone(), settings(identity)).acquire().await
 }
 
 fn spec(server: &Server) -> Value {

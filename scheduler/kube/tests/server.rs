@@ -1,7 +1,7 @@
 //! An API server for tests, in this process and on loopback: objects by path, watches, and scripted misbehaviour.
 //!
-//! It knows as much of Kubernetes as the shell relies on: resource versions, uid preconditions, Bindings, and the text of
-//! errors. What it answers to patches is scripted, since merging is the real server's matter.
+//! It knows as much of Kubernetes as the shell relies on: resource versions, preconditions, Bindings, the patches that the
+//! shell sends, and the codes of errors. What it refuses and how was tried on a real API server (1.36).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -12,9 +12,12 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+
+use crate::kube::client::{Clients, plain};
+use crate::kube::fence::Fence;
+use crate::kube::fenced::FencedClient;
 
 /// What the server does with a request instead of serving it.
 #[derive(Debug, Clone)]
@@ -50,7 +53,7 @@ struct Store {
 #[derive(Clone)]
 pub(super) struct Server {
     store: Arc<Mutex<Store>>,
-    pub(super) client: Client,
+    pub(super) clients: Clients,
     pub(super) url: String,
 }
 
@@ -63,7 +66,16 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Server { store, client: crate::kube::client::plain(&url).unwrap(), url }
+        Server { store, clients: plain(&url).unwrap(), url }
+    }
+
+    /// A client for writes, with nobody else who could lead.
+    pub(super) fn writes(&self) -> FencedClient {
+        self.fenced(Fence::open())
+    }
+
+    pub(super) fn fenced(&self, fence: Fence) -> FencedClient {
+        FencedClient::new(self.clients.write.clone(), fence)
     }
 
     /// The next request whose "METHOD path?query" contains `pattern` meets this.
@@ -242,23 +254,31 @@ impl Store {
         reply(200, &self.objects[path])
     }
 
+    /// As the real server: a JSON patch is of a FluxJob's status, a strategic merge of a pod.
     fn patch(&mut self, path: &str, body: &Value) -> Response {
         let Some(known) = self.objects.get(path) else { return not_found() };
-        let uid = &known["metadata"]["uid"];
-        let expected = body.pointer("/metadata/uid").or_else(|| body.pointer("/0/value"));
-        if expected.is_some_and(|expected| expected != uid) {
-            return match body {
-                Value::Array(_) => refusal(422, "Invalid", "the server rejected our request"),
-                _ => refusal(409, "Conflict", "Precondition failed: UID in precondition"),
-            };
+        let patched = match body {
+            Value::Array(operations) => json_patched(known, operations),
+            merge => strategically_merged(known, merge),
+        };
+        match patched {
+            Ok(patched) if patched == *known => reply(200, known),
+            Ok(patched) => {
+                self.put(path, patched);
+                reply(200, &self.objects[path])
+            }
+            Err(refusal) => refusal,
         }
-        reply(200, known)
     }
 
     fn delete(&mut self, path: &str, body: &Value) -> Response {
         let Some(known) = self.objects.get(path) else { return not_found() };
-        if body["preconditions"]["uid"].as_str().is_some_and(|uid| known["metadata"]["uid"] != *uid) {
-            return refusal(409, "Conflict", "Precondition failed: UID in precondition");
+        let metadata = &known["metadata"];
+        for (field, name) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let expected = &body["preconditions"][field];
+            if !expected.is_null() && *expected != metadata[field] {
+                return refusal(409, "Conflict", &format!("the {name} in the precondition does not match"));
+            }
         }
         self.remove(path);
         reply(200, &json!({ "kind": "Status", "status": "Success" }))
@@ -282,6 +302,57 @@ impl Store {
         };
         refusal(409, "Conflict", refused)
     }
+}
+
+fn json_patched(known: &Value, operations: &[Value]) -> Result<Value, Response> {
+    let mut object = known.clone();
+    for operation in operations {
+        let (path, value) = (operation["path"].as_str().unwrap(), &operation["value"]);
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        match operation["op"].as_str().unwrap() {
+            "test" if known.pointer(path) == Some(value) => {}
+            "add" => object.pointer_mut(parent).unwrap()[field] = value.clone(),
+            _ => return Err(refusal(422, "Invalid", "the server rejected our request due to an error in our request")),
+        }
+    }
+    // This write needs a version, even if only that of the object itself.
+    if object["metadata"]["resourceVersion"] == "" {
+        return Err(refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update"));
+    }
+    same_version(known, &object).map(|()| object)
+}
+
+/// The two lists that are patched are merged by their keys; of the metadata only preconditions are sent.
+fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Response> {
+    same_version(known, patch)?;
+    let uid = &patch["metadata"]["uid"];
+    if !uid.is_null() && *uid != known["metadata"]["uid"] {
+        return Err(refusal(422, "Invalid", "metadata.uid: Invalid value: field is immutable"));
+    }
+    let mut object = known.clone();
+    for gone in patch["spec"]["schedulingGates"].as_array().into_iter().flatten() {
+        if let Some(gates) = object["spec"]["schedulingGates"].as_array_mut() {
+            gates.retain(|gate| gate["name"] != gone["name"]);
+        }
+    }
+    for condition in patch["status"]["conditions"].as_array().into_iter().flatten() {
+        let mut others = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        others.retain(|other| other["type"] != condition["type"]);
+        others.push(condition.clone());
+        object["status"]["conditions"] = others.into();
+    }
+    if patch.get("series").is_some() {
+        object["series"] = patch["series"].clone();
+    }
+    Ok(object)
+}
+
+fn same_version(known: &Value, sent: &Value) -> Result<(), Response> {
+    let version = &sent["metadata"]["resourceVersion"];
+    if version.is_null() || *version == known["metadata"]["resourceVersion"] {
+        return Ok(());
+    }
+    Err(refusal(409, "Conflict", "the object has been modified; please apply your changes to the latest version"))
 }
 
 /// The object is of the collection, which spans all namespaces unless it names one.

@@ -38,7 +38,7 @@ impl Listener {
         let (sender, batches) = mpsc::channel(16);
         let metrics = Arc::new(Metrics::new("0", "0"));
         let watches = Watches {
-            client: server.client.clone(),
+            client: server.clients.watch.clone(),
             batches: sender,
             metrics: Arc::clone(&metrics),
             unlisted: Arc::new(AtomicUsize::new(1)),

@@ -1,10 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus};
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::server::{Script, Server};
+use crate::kube::fence::Fence;
 use crate::kube::writer::{Write, Writer};
 use crate::serve::Metrics;
 use fluxqueue_core::WriteOutcome;
@@ -14,7 +16,17 @@ const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/flu
 const POD: &str = "/api/v1/namespaces/ns/pods/j";
 
 fn writer(server: &Server) -> Writer {
-    Writer { outcomes: mpsc::channel(8).0, client: server.client.clone(), metrics: Arc::new(Metrics::new("0", "0")) }
+    writer_behind(server, Fence::open())
+}
+
+fn writer_behind(server: &Server, fence: Fence) -> Writer {
+    let metrics = Arc::new(Metrics::new("0", "0"));
+    Writer { outcomes: mpsc::channel(8).0, client: server.fenced(fence), metrics }
+}
+
+/// The version of an object as the server has it.
+fn version(server: &Server, path: &str) -> Arc<str> {
+    server.object(path).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().into()
 }
 
 fn id(uid: &str) -> ObjectRef {
@@ -49,8 +61,8 @@ async fn a_status_is_replaced_only_of_the_object_that_was_meant() {
     let sent = server.seen("PATCH").pop().unwrap();
     assert_eq!(sent.path, format!("{JOB}/status"));
     assert_eq!(sent.body[0], json!({ "op": "test", "path": "/metadata/uid", "value": "u1" }));
-    assert_eq!(sent.body[2]["path"], "/status");
-    assert_eq!(sent.body[2]["value"]["bound"], 2);
+    assert_eq!(sent.body[1]["path"], "/status");
+    assert_eq!(sent.body[1]["value"]["bound"], 2);
     let outcome = writer(&server).write(&Write::Status(id("u0"), "".into(), status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
     // The same code for content that the server does not take: the object shows the difference.
@@ -75,13 +87,16 @@ async fn a_successor_of_the_same_name_is_not_deleted() {
 #[tokio::test]
 async fn pods_are_patched_by_uid() {
     let server = Server::start().await;
-    server.put(POD, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
+    let gates = json!([{ "name": "other" }, { "name": "fluxqueue" }]);
+    let metadata = json!({ "name": "j", "namespace": "ns", "uid": "u1" });
+    server.put(POD, json!({ "metadata": metadata, "spec": { "schedulingGates": gates } }));
     let ungate = |uid| Write::Ungate(id(uid), None, "fluxqueue".into());
     assert!(matches!(writer(&server).write(&ungate("u1")).await, WriteOutcome::Written(None)));
     assert!(matches!(writer(&server).write(&ungate("u0")).await, WriteOutcome::Gone));
     let sent = &server.seen("PATCH")[0];
     assert_eq!(sent.path, POD);
     assert_eq!(sent.body["spec"]["schedulingGates"], json!([{ "$patch": "delete", "name": "fluxqueue" }]));
+    assert_eq!(server.object(POD).unwrap()["spec"]["schedulingGates"], json!([{ "name": "other" }]));
     let condition = |newly| Write::Unscheduled {
         pod: id("u1"),
         resource_version: None,
@@ -106,4 +121,85 @@ async fn a_server_that_breaks_is_told_as_a_failure() {
     server.script("DELETE", Script::Refuse(500, "InternalError"));
     let outcome = writer(&server).write(&Write::Delete(id("u1"), "".into())).await;
     assert!(matches!(outcome, WriteOutcome::Failed(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing() {
+    let server = Server::start().await;
+    let mut whole = serde_json::to_value(job()).unwrap();
+    whole["metadata"]["uid"] = json!("u1");
+    server.put(JOB, whole);
+    server.put(POD, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
+    let (old_job, old_pod) = (version(&server, JOB), version(&server, POD));
+    let status = |bound| Box::new(FluxJobStatus { bound, ..FluxJobStatus::default() });
+    let condition = |version| Write::Unscheduled {
+        pod: id("u1"),
+        resource_version: Some(version),
+        reason: "Unschedulable",
+        message: "0/3 nodes are available".to_owned(),
+        newly: true,
+    };
+    let first = writer(&server).write(&Write::Status(id("u1"), Arc::clone(&old_job), status(2))).await;
+    let WriteOutcome::Written(Some(stored)) = first else { panic!("{first:?}") };
+    assert_eq!(stored.metadata.resource_version.as_deref(), Some(&*version(&server, JOB)));
+    let first = writer(&server).write(&condition(Arc::clone(&old_pod))).await;
+    assert!(matches!(first, WriteOutcome::Written(None)), "{first:?}");
+    let stale = [
+        Write::Status(id("u1"), Arc::clone(&old_job), status(7)),
+        Write::Delete(id("u1"), Arc::clone(&old_job)),
+        Write::Ungate(id("u1"), Some(Arc::clone(&old_pod)), "fluxqueue".into()),
+        condition(old_pod),
+    ];
+    let before = (version(&server, JOB), version(&server, POD));
+    for write in stale {
+        let outcome = writer(&server).write(&write).await;
+        assert!(matches!(outcome, WriteOutcome::Conflict), "{write:?}: {outcome:?}");
+    }
+    assert_eq!(server.object(JOB).unwrap()["status"]["bound"], 2);
+    assert_eq!((version(&server, JOB), version(&server, POD)), before);
+    // The same object by name, but another one: whatever its version is.
+    let gone = writer(&server).write(&Write::Status(id("u0"), old_job, status(7))).await;
+    assert!(matches!(gone, WriteOutcome::Gone), "{gone:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_written_once_the_fence_has_fallen() {
+    let server = Server::start().await;
+    for path in [JOB, POD] {
+        server.put(path, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
+    }
+    let fallen = writer_behind(&server, Fence::with_term(Duration::ZERO));
+    let writes = [
+        Write::Create(job()),
+        Write::Status(id("u1"), version(&server, JOB), Box::default()),
+        Write::Delete(id("u1"), version(&server, JOB)),
+        Write::Ungate(id("u1"), None, "fluxqueue".into()),
+        Write::Unscheduled {
+            pod: id("u1"),
+            resource_version: None,
+            reason: "Unschedulable",
+            message: String::new(),
+            newly: true,
+        },
+    ];
+    for write in writes {
+        let outcome = fallen.write(&write).await;
+        assert!(matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"), "{outcome:?}");
+    }
+    assert!(server.seen("").is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_repeated_once_the_fence_has_fallen() {
+    let server = Server::start().await;
+    server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
+    for _ in 0..8 {
+        server.script("DELETE", Script::Refuse(429, "TooManyRequests"));
+    }
+    // Long enough for some attempts, and far from enough for all.
+    let falling = writer_behind(&server, Fence::with_term(Duration::from_millis(150)));
+    let outcome = falling.write(&Write::Delete(id("u1"), version(&server, JOB))).await;
+    assert!(matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"), "{outcome:?}");
+    assert!(!server.seen("DELETE").is_empty());
+    assert!(server.object(JOB).is_some());
 }

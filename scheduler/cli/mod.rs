@@ -62,5 +62,8 @@ mod tests {
         ];
         Cli::try_parse_from(["fluxqueue", "run"].into_iter().chain(flags)).unwrap();
         assert!(Cli::try_parse_from(["fluxqueue", "run", "--leader-elect-retry-period=never"]).is_err());
+        // A successor waits for no longer than the longest write.
+        assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=10s"]).is_ok());
+        assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=11s"]).is_err());
     }
 }

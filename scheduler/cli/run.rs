@@ -12,6 +12,7 @@ use fluxion_sys::FunctionTable;
 
 use super::logs;
 use crate::kube::executors::ExecutorSettings;
+use crate::kube::fenced::WRITE_TIMEOUT_MAX;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{self, ShellSettings};
 use crate::settings::{FluxqueueConfiguration, Overrides, Settings, parse_duration};
@@ -43,11 +44,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "COUNT")]
     bind_concurrency: Option<u32>,
 
-    /// How long one Binding may take, retries included
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
+    /// How long one Binding may take, retries included; 10s at most
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = write_timeout)]
     bind_timeout: Duration,
 
-    /// Only one of several replicas works, the others stand by
+    /// Only one of several replicas works, the others stand by. Without it nothing keeps a second process from deciding too
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     leader_elect: bool,
@@ -125,7 +126,7 @@ impl RunArgs {
             lease_duration: leader_elect_lease_duration,
             renew_deadline: leader_elect_renew_deadline,
             retry_period: leader_elect_retry_period,
-            bind_timeout,
+            write_timeout_max: WRITE_TIMEOUT_MAX,
         };
         lease.check()?;
         let library = library(fluxion_library.as_deref())?;
@@ -179,6 +180,15 @@ fn identity() -> String {
         "" => format!("{host}_{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond()),
         uuid => format!("{host}_{uuid}"),
     }
+}
+
+/// A successor waits for so long, and cannot know what its predecessor was told.
+fn write_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = positive_duration(text)?;
+    if timeout > WRITE_TIMEOUT_MAX {
+        return Err(format!("must be {} s at most: a successor waits for so long", WRITE_TIMEOUT_MAX.as_secs()));
+    }
+    Ok(timeout)
 }
 
 fn positive_duration(text: &str) -> Result<Duration, String> {

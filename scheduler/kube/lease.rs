@@ -1,8 +1,8 @@
 //! Leader election over a `coordination.k8s.io/v1` Lease, with the times and meanings of client-go.
 //!
-//! Two things are added. The Lease's `leaseTransitions` is the leader's epoch. And who takes over from a leader that did not
-//! say goodbye starts only after that leader's last Binding must have ended, because a Binding cannot be fenced by the API
-//! server: the old leader stops sending when its renewals fail (see [`super::fence`]), the new one waits longer than that.
+//! Two things are added. The Lease's `leaseTransitions` is the leader's epoch. And a candidate that takes over from a leader
+//! that did not release the Lease starts only when that leader's last write must have ended: the old leader sends nothing
+//! more when its renewals fail (see [`super::fence`]), and the new one waits for longer than any write may take.
 
 use std::time::{Duration, Instant};
 
@@ -30,8 +30,8 @@ pub struct LeaseSettings {
     pub renew_deadline: Duration,
     /// Between two tries.
     pub retry_period: Duration,
-    /// How long a predecessor's last Binding may be under way.
-    pub bind_timeout: Duration,
+    /// How long a predecessor's last write may be under way.
+    pub write_timeout_max: Duration,
 }
 
 /// Settings that contradict each other.
@@ -158,14 +158,14 @@ impl Candidate {
         if !holder.is_empty() && holder != self.settings.identity && !self.has_expired(&lease, sent) {
             return Ok(Attempt::HeldBy(holder));
         }
-        // A holder that left of its own will has ended its Bindings first.
+        // A holder that released the Lease has ended its writes first.
         self.unclean |= !holder.is_empty() && holder != self.settings.identity;
         let mut next = lease;
         next.spec = Some(self.claim(&spec, &holder));
         let sent = Instant::now();
         let lease = Box::new(self.api.replace(&self.settings.name, &PostParams::default(), &next).await?);
         // The holder has been silent for a lease duration already: longer than it may go on sending.
-        let wait_first = if self.unclean { self.settings.bind_timeout } else { Duration::ZERO };
+        let wait_first = if self.unclean { self.settings.write_timeout_max } else { Duration::ZERO };
         Ok(Attempt::Won { lease, sent, wait_first })
     }
 
@@ -181,7 +181,7 @@ impl Candidate {
         };
         let sent = Instant::now();
         let lease = Box::new(self.api.create(&PostParams::default(), &lease).await?);
-        let silent = self.settings.renew_deadline + self.settings.bind_timeout;
+        let silent = self.settings.renew_deadline + self.settings.write_timeout_max;
         Ok(Attempt::Won { lease, sent, wait_first: if self.unclean { silent } else { Duration::ZERO } })
     }
 
@@ -235,8 +235,14 @@ impl Candidate {
 // === impl Leadership ===
 
 impl Leadership {
-    /// Renews the Lease until that fails for good.
+    /// Renews the Lease until that fails for good. Then the fence falls at once.
     pub async fn keep(&mut self) -> LeaseLost {
+        let lost = self.renew_until_lost().await;
+        self.fence.fall();
+        lost
+    }
+
+    async fn renew_until_lost(&mut self) -> LeaseLost {
         let mut confirmed = Instant::now();
         let mut last_error = "no answer".to_owned();
         loop {

@@ -114,6 +114,9 @@ pub(super) async fn run_until<M: Machine>(
     };
     let run = Run { facts, clients, tasks, executors, asked_to_end: end };
     let Some(mut leadership) = leadership else {
+        tracing::warn!(
+            "no leader election: a second process would decide beside this one, and writes of a predecessor are not waited for"
+        );
         let term = Term { epoch: 0, wait_first: Duration::ZERO, fence: Fence::open() };
         return run.lead(term, make).await.map(|_| ());
     };
@@ -171,7 +174,7 @@ impl Run {
         self.facts.metrics.leader.set(1);
         self.facts.health.set_leads();
         if !wait_first.is_zero() {
-            tracing::info!(secs = wait_first.as_secs(), "waiting until the last leader's Bindings must have ended");
+            tracing::info!(secs = wait_first.as_secs(), "waiting until the last leader's writes must have ended");
             tokio::select! {
                 () = tokio::time::sleep(wait_first) => {}
                 ended = self.tasks.ended() => return Err(ended.into()),

@@ -15,7 +15,7 @@ fn settings(identity: &str) -> LeaseSettings {
         lease_duration: Duration::from_secs(1),
         renew_deadline: Duration::from_millis(700),
         retry_period: Duration::from_millis(50),
-        bind_timeout: Duration::from_millis(300),
+        write_timeout_max: Duration::from_millis(300),
     }
 }
 
@@ -55,7 +55,7 @@ async fn a_dead_leader_is_outwaited() {
     let begun = Instant::now();
     let leadership = acquire(&server, "b").await;
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
-    // Its last Binding may still be under way.
+    // Its last write may still be under way.
     assert_eq!((leadership.epoch, leadership.wait_first), (1, Duration::from_millis(300)));
 }
 
@@ -87,6 +87,7 @@ async fn a_lease_in_other_hands_is_lost() {
     taken["spec"]["holderIdentity"] = json!("b");
     server.put(LEASE, taken);
     let lost = tokio::time::timeout(Duration::from_secs(2), leadership.keep()).await.unwrap();
+    assert!(!leadership.fence.holds(), "it knows, so it need not wait until the renewals are overdue");
     assert!(matches!(lost, LeaseLost::Taken { holder, .. } if holder == "b"));
 }
 

@@ -83,7 +83,7 @@ impl Process {
                 lease_duration: Duration::from_secs(1),
                 renew_deadline: Duration::from_millis(500),
                 retry_period: Duration::from_millis(50),
-                bind_timeout: Duration::from_millis(800),
+                write_timeout_max: Duration::from_millis(800),
             }),
             executors: ExecutorSettings {
                 bind_concurrency: 2,

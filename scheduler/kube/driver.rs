@@ -43,6 +43,17 @@ const PACE_AT_MOST: Duration = Duration::from_millis(50);
 /// Batches or outcomes taken in at once, so that a flood of events cannot put off a decision for ever.
 const TAKE_AT_ONCE: usize = 256;
 
+/// How the driver ends, step by step.
+#[derive(Debug, Clone, Default)]
+pub struct Ending {
+    /// The driver is to decide nothing more.
+    pub stop: CancellationToken,
+    /// Its answer: nothing more is decided, and all that was decided has been queued.
+    pub stopped: CancellationToken,
+    /// No more outcomes are to come.
+    pub end: CancellationToken,
+}
+
 /// What reaches the driver.
 #[derive(Debug)]
 pub struct Inbox {
@@ -108,8 +119,16 @@ impl<M: Machine> Driver<M> {
         Driver { machine, inbox, executors, metrics, health, latest, stirred: true, step_from }
     }
 
-    /// Turns until `stop`, then takes in outcomes, without deciding anything any more, until `end`.
-    pub async fn run(mut self, stop: CancellationToken, end: CancellationToken) {
+    /// Turns until it is told to stop, then takes in outcomes, without deciding anything any more, until the end.
+    pub async fn run(mut self, ending: Ending) {
+        if self.turn_until(&ending.stop).await {
+            ending.stopped.cancel();
+            self.drain(&ending.end).await;
+        }
+    }
+
+    /// False if nobody talks to the driver any more: whoever watches the tasks then ends the process.
+    async fn turn_until(&mut self, stop: &CancellationToken) -> bool {
         let (mut batches, mut outcomes) = (Vec::new(), Vec::new());
         while !stop.is_cancelled() {
             let wait = self.wait();
@@ -117,12 +136,11 @@ impl<M: Machine> Driver<M> {
                 () = stop.cancelled() => break,
                 outcome = self.inbox.outcomes.recv() => match outcome {
                     Some(outcome) => outcomes.push(outcome),
-                    // The workers have gone, or the watches below: whoever watches the tasks ends the process.
-                    None => return,
+                    None => return false,
                 },
                 batch = self.inbox.batches.recv() => match batch {
                     Some(batch) => batches.push(batch),
-                    None => return,
+                    None => return false,
                 },
                 Some(question) = self.inbox.questions.recv() => self.answer(question),
                 () = tokio::time::sleep(wait) => {}
@@ -132,7 +150,7 @@ impl<M: Machine> Driver<M> {
             self.step_if_due();
             self.health.core_turned();
         }
-        self.drain(&end).await;
+        true
     }
 
     /// How long to sleep if nothing arrives.

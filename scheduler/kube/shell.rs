@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Clients, ConnectError, configuration, connect};
 use super::convert::Watched;
-use super::driver::{Driver, Inbox, Machine};
+use super::driver::{Driver, Ending, Inbox, Machine};
 use super::executors::{ExecutorSettings, Executors, OUTCOMES};
 use super::fence::Fence;
 use super::lean::{Lean, LooseFluxJob};
@@ -30,6 +30,10 @@ const KINDS: usize = 7;
 
 /// Questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
+
+/// How long the core may take to come to the end of a step. Much longer than steps take, and with the other bounds of an
+/// orderly end less than the 30 s that Kubernetes gives a process.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long records and Events may take to be written once the last Binding is done.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
@@ -159,9 +163,9 @@ struct Term {
 
 /// How an orderly end left things.
 enum End {
-    /// Every Binding, of this leader and of those before it, has ended.
+    /// Nothing is decided any more, and every Binding, of this leader and of those before it, has ended.
     NothingInFlight,
-    /// A Binding may still take effect.
+    /// A Binding may still take effect, or be decided.
     PerhapsInFlight,
 }
 
@@ -182,28 +186,29 @@ impl Run {
             }
         }
         let machine = make(epoch).map_err(ShellError::Core)?;
-        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
-        let executors = self.start(machine, fence, stop.clone(), end.clone())?;
+        let ending = Ending::default();
+        let executors = self.start(machine, fence, ending.clone())?;
         tokio::select! {
             ended = self.tasks.ended() => return Err(ended.into()),
             () = self.asked_to_end.cancelled() => {}
         }
-        tracing::info!("nothing more is decided");
+        tracing::info!("asked to end");
         self.facts.health.set_stopping();
-        stop.cancel();
-        let left = self.finish(&executors).await;
-        end.cancel();
+        ending.stop.cancel();
+        // A step that is under way may still decide on Bindings: only what comes after it is the end.
+        let left = match tokio::time::timeout(STOP_WITHIN, ending.stopped.cancelled()).await {
+            Ok(()) => self.finish(&executors).await,
+            Err(_) => {
+                tracing::warn!("the core is still deciding");
+                End::PerhapsInFlight
+            }
+        };
+        ending.end.cancel();
         executors.close();
         Ok(left)
     }
 
-    fn start<M: Machine>(
-        &mut self,
-        machine: M,
-        fence: Fence,
-        stop: CancellationToken,
-        end: CancellationToken,
-    ) -> Result<Arc<Executors>, ShellError> {
+    fn start<M: Machine>(&mut self, machine: M, fence: Fence, ending: Ending) -> Result<Arc<Executors>, ShellError> {
         let (batches_in, batches) = mpsc::channel(BATCHES);
         let (outcomes_in, outcomes) = mpsc::channel(OUTCOMES);
         let (questions_in, questions) = mpsc::channel(QUESTIONS);
@@ -212,25 +217,20 @@ impl Run {
         let inbox = Inbox { batches, outcomes, questions };
         let (metrics, health) = (Arc::clone(&self.facts.metrics), Arc::clone(&self.facts.health));
         let driver = Driver::new(machine, inbox, Arc::clone(&executors), metrics, health);
-        self.start_driver(driver, stop, end)?;
+        self.start_driver(driver, ending)?;
         self.start_watches(batches_in);
         self.show(questions_in, Arc::clone(&executors));
         Ok(executors)
     }
 
     /// The core has a thread of its own. It uses the runtime's timers and channels, but none of its worker threads.
-    fn start_driver<M: Machine>(
-        &mut self,
-        driver: Driver<M>,
-        stop: CancellationToken,
-        end: CancellationToken,
-    ) -> Result<(), ShellError> {
+    fn start_driver<M: Machine>(&mut self, driver: Driver<M>, ending: Ending) -> Result<(), ShellError> {
         let runtime = tokio::runtime::Handle::current();
         let (ended_in, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("core".to_owned()).spawn(move || {
             // Dropped at the end of the thread, also when it panics: that is what is waited for.
             let _ended_in = ended_in;
-            runtime.block_on(driver.run(stop, end));
+            runtime.block_on(driver.run(ending));
         });
         thread.map_err(ShellError::Thread)?;
         self.tasks.spawn("core", async {

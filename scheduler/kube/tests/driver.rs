@@ -2,10 +2,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use super::server::{Server, eventually};
-use crate::kube::driver::{Driver, Inbox, Machine};
+use crate::kube::driver::{Driver, Ending, Inbox, Machine};
 use crate::kube::executors::{ExecutorSettings, Executors};
 use crate::kube::fence::Fence;
 use crate::kube::tasks::Tasks;
@@ -66,8 +65,7 @@ struct House {
     told: Arc<Mutex<Vec<String>>>,
     executors: Arc<Executors>,
     health: Arc<Health>,
-    stop: CancellationToken,
-    end: CancellationToken,
+    ending: Ending,
     driver: tokio::task::JoinHandle<()>,
     _tasks: Tasks,
 }
@@ -91,9 +89,9 @@ impl House {
         let told = Arc::clone(&machine.told);
         let inbox = Inbox { batches: batches_out, outcomes, questions: questions_out };
         let driver = Driver::new(machine, inbox, Arc::clone(&executors), metrics, Arc::clone(&health));
-        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
-        let driver = tokio::spawn(driver.run(stop.clone(), end.clone()));
-        House { batches, questions, told, executors, health, stop, end, driver, _tasks: tasks }
+        let ending = Ending::default();
+        let driver = tokio::spawn(driver.run(ending.clone()));
+        House { batches, questions, told, executors, health, ending, driver, _tasks: tasks }
     }
 
     fn heard(&self, text: &str) -> bool {
@@ -151,12 +149,13 @@ async fn after_the_stop_outcomes_are_heard_but_nothing_is_decided() {
     let house = House::build(&server);
     house.batches.send(vec![Event::Synced]).await.unwrap();
     eventually("the Binding", || !server.seen("/binding").is_empty()).await;
-    house.stop.cancel();
+    house.ending.stop.cancel();
+    house.ending.stopped.cancelled().await;
     house.executors.finish_bindings().await;
     eventually("the outcome", || house.heard("Done(1")).await;
     house.batches.send(vec![Event::Synced]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(server.seen("/binding").len(), 1);
-    house.end.cancel();
+    house.ending.end.cancel();
     tokio::time::timeout(Duration::from_secs(1), house.driver).await.unwrap().unwrap();
 }

@@ -1,6 +1,7 @@
 //! The whole process but its signals, against the small API server.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ const POD: &str = "/api/v1/namespaces/ns/pods/p";
 /// Binds every pod it hears of to n1, once everything was listed.
 #[derive(Default)]
 struct Eager {
+    /// How long a decision takes.
+    ponders: Duration,
+    deciding: Arc<AtomicBool>,
     waiting: Vec<ObjectRef>,
     synced: bool,
     ids: u64,
@@ -41,6 +45,11 @@ impl Machine for Eager {
             return Vec::new();
         }
         let mut actions = Vec::new();
+        if !self.waiting.is_empty() {
+            self.deciding.store(true, Ordering::SeqCst);
+            std::thread::sleep(self.ponders);
+            self.deciding.store(false, Ordering::SeqCst);
+        }
         for pod in self.waiting.drain(..) {
             self.ids += 1;
             actions.push(Action { id: self.ids, kind: ActionKind::Bind { pod, node: "n1".into() } });
@@ -68,6 +77,10 @@ struct Process {
 
 impl Process {
     fn start(server: &Server, name: &str) -> Self {
+        Self::around(Eager::default(), server, name)
+    }
+
+    fn around(machine: Eager, server: &Server, name: &str) -> Self {
         let kubeconfig = std::env::temp_dir().join(format!("fluxqueue-shell-{}-{name}", std::process::id()));
         let file = json!({ "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{ "name": "c", "cluster": { "server": server.url } }],
@@ -95,7 +108,7 @@ impl Process {
         let told = Arc::clone(&epoch);
         let make = Box::new(move |epoch| {
             *told.lock().unwrap() = Some(epoch);
-            Ok(Eager::default())
+            Ok(machine)
         });
         let done = tokio::spawn(run_until(end.clone(), Tasks::default(), settings, make));
         Process { end, done, epoch, kubeconfig }
@@ -149,6 +162,28 @@ async fn a_binding_in_flight_is_waited_for_at_the_end() {
     process.ended().await.unwrap();
     assert_eq!(server.object(POD).unwrap()["spec"]["nodeName"], "n1");
     assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test]
+async fn the_lease_is_kept_while_a_decision_is_being_made() {
+    let server = Server::start().await;
+    put_pod(&server);
+    let deciding = Arc::new(AtomicBool::new(false));
+    let slow = Eager { ponders: Duration::from_millis(700), deciding: Arc::clone(&deciding), ..Eager::default() };
+    let mut process = Process::around(slow, &server, "ponders");
+    eventually("a decision", || deciding.load(Ordering::SeqCst)).await;
+    process.end.cancel();
+    while !process.done.is_finished() {
+        let released = server.object(LEASE).unwrap()["spec"]["holderIdentity"] == "";
+        assert!(!(released && deciding.load(Ordering::SeqCst)), "the lease was released in the middle of a decision");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    process.ended().await.unwrap();
+    assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "");
+    // Whoever leads now decides about the pod: what was decided late was not sent, or has ended.
+    let bindings = server.seen("/binding").len();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.seen("/binding").len(), bindings);
 }
 
 #[tokio::test]

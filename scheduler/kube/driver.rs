@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::binder::BindRequest;
+use super::clock::Clock;
 use super::executors::Executors;
 use super::writer::{Write, WriteRequest};
 use crate::serve::{Health, Metrics, Question};
@@ -73,8 +74,7 @@ pub struct Driver<M> {
     executors: Arc<Executors>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    /// The clock never goes back for the core, even if the machine's does.
-    latest: Time,
+    clock: Clock,
     /// Something was taken in since the last step.
     stirred: bool,
     /// The next step may come now. Passes that take long are put off, so that each finds more to do and the core spends at
@@ -110,13 +110,13 @@ impl<M: Machine> Driver<M> {
     /// Nothing turns yet.
     pub fn new(
         machine: M,
+        clock: Clock,
         inbox: Inbox,
         executors: Arc<Executors>,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
-        let (latest, step_from) = (Time::default(), Instant::now());
-        Driver { machine, inbox, executors, metrics, health, latest, stirred: true, step_from }
+        Driver { machine, inbox, executors, metrics, health, clock, stirred: true, step_from: Instant::now() }
     }
 
     /// Turns until it is told to stop, then takes in outcomes, without deciding anything any more, until the end.
@@ -154,7 +154,7 @@ impl<M: Machine> Driver<M> {
     }
 
     /// How long to sleep if nothing arrives.
-    fn wait(&mut self) -> Duration {
+    fn wait(&self) -> Duration {
         let until_wanted = if self.stirred {
             Duration::ZERO
         } else {
@@ -258,9 +258,8 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    fn now(&mut self) -> Time {
-        self.latest = self.latest.max(Time(jiff::Timestamp::now().as_microsecond()));
-        self.latest
+    fn now(&self) -> Time {
+        self.clock.now()
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod binder;
 pub mod client;
+pub mod clock;
 pub mod convert;
 pub mod driver;
 mod error_chain;

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Clients, ConnectError, configuration, connect};
+use super::clock::{Clock, ServerClock};
 use super::convert::Watched;
 use super::driver::{Driver, Ending, Inbox, Machine};
 use super::executors::{ExecutorSettings, Executors, OUTCOMES};
@@ -187,7 +188,7 @@ impl Run {
         }
         let machine = make(epoch).map_err(ShellError::Core)?;
         let ending = Ending::default();
-        let executors = self.start(machine, fence, ending.clone())?;
+        let executors = self.start(machine, fence, ending.clone()).await?;
         tokio::select! {
             ended = self.tasks.ended() => return Err(ended.into()),
             () = self.asked_to_end.cancelled() => {}
@@ -208,7 +209,12 @@ impl Run {
         Ok(left)
     }
 
-    fn start<M: Machine>(&mut self, machine: M, fence: Fence, ending: Ending) -> Result<Arc<Executors>, ShellError> {
+    async fn start<M: Machine>(
+        &mut self,
+        machine: M,
+        fence: Fence,
+        ending: Ending,
+    ) -> Result<Arc<Executors>, ShellError> {
         let (batches_in, batches) = mpsc::channel(BATCHES);
         let (outcomes_in, outcomes) = mpsc::channel(OUTCOMES);
         let (questions_in, questions) = mpsc::channel(QUESTIONS);
@@ -216,8 +222,10 @@ impl Run {
         executors.start(&mut self.tasks, &self.executors, &self.clients, fence, &outcomes_in);
         let inbox = Inbox { batches, outcomes, questions };
         let (metrics, health) = (Arc::clone(&self.facts.metrics), Arc::clone(&self.facts.health));
-        let driver = Driver::new(machine, inbox, Arc::clone(&executors), metrics, health);
+        let clock = Clock::start();
+        let driver = Driver::new(machine, clock, inbox, Arc::clone(&executors), metrics, health);
         self.start_driver(driver, ending)?;
+        self.start_clock(clock, &batches_in).await;
         self.start_watches(batches_in);
         self.show(questions_in, Arc::clone(&executors));
         Ok(executors)
@@ -237,6 +245,16 @@ impl Run {
             let _ = ended.await;
         });
         Ok(())
+    }
+
+    /// Tells the core how far the API server's clock is from its own, before it hears of the first object.
+    async fn start_clock(&mut self, clock: Clock, batches: &mpsc::Sender<Vec<Event>>) {
+        let mut server_clock = ServerClock::new(self.clients.write.clone(), clock);
+        if let Some(offset) = server_clock.compare().await {
+            // Nobody takes it only if the core has ended, which its task will say.
+            let _ = batches.send(vec![offset]).await;
+        }
+        self.tasks.spawn_telling("clock", server_clock.keep_comparing(batches.clone()));
     }
 
     fn start_watches(&mut self, batches: mpsc::Sender<Vec<Event>>) {

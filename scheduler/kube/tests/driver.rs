@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 use super::server::{Server, eventually};
+use crate::kube::clock::Clock;
 use crate::kube::driver::{Driver, Ending, Inbox, Machine};
 use crate::kube::executors::{ExecutorSettings, Executors};
 use crate::kube::fence::Fence;
@@ -88,7 +89,7 @@ impl House {
         executors.start(&mut tasks, &settings, &server.clients, Fence::open(), &outcomes_in);
         let told = Arc::clone(&machine.told);
         let inbox = Inbox { batches: batches_out, outcomes, questions: questions_out };
-        let driver = Driver::new(machine, inbox, Arc::clone(&executors), metrics, Arc::clone(&health));
+        let driver = Driver::new(machine, Clock::start(), inbox, Arc::clone(&executors), metrics, Arc::clone(&health));
         let ending = Ending::default();
         let driver = tokio::spawn(driver.run(ending.clone()));
         House { batches, questions, told, executors, health, ending, driver, _tasks: tasks }

@@ -1,6 +1,7 @@
 //! The shell against a small API server that misbehaves on demand.
 
 mod binder;
+mod clock;
 mod driver;
 mod events;
 mod lease;

@@ -46,6 +46,8 @@ struct Store {
     /// (part of "METHOD path?query", what to do), each used once.
     scripts: VecDeque<(String, Script)>,
     seen: Vec<Seen>,
+    /// How many seconds the server's clock is ahead.
+    ahead_secs: i64,
     watchers: Vec<(String, mpsc::UnboundedSender<Result<Bytes, std::io::Error>>)>,
 }
 
@@ -90,6 +92,11 @@ impl Server {
 
     pub(super) fn remove(&self, path: &str) {
         self.store.lock().unwrap().remove(path);
+    }
+
+    /// Puts the server's clock forward by so much.
+    pub(super) fn set_clock(&self, ahead_secs: i64) {
+        self.store.lock().unwrap().ahead_secs = ahead_secs;
     }
 
     /// Changes without telling the watchers: what happened while nobody was connected.
@@ -167,6 +174,7 @@ async fn answer(State(store): State<Arc<Mutex<Store>>>, request: Request) -> Res
 
 fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Value) -> Response {
     match *method {
+        Method::GET if path == "/version" => store.version(),
         Method::GET if query.contains("watch=true") => store.watch(path),
         Method::GET if Store::is_collection(path) => store.list(path),
         Method::GET => match store.objects.get(path) {
@@ -219,6 +227,12 @@ impl Store {
         self.watchers.push((path.to_owned(), sender));
         let lines = futures::stream::poll_fn(move |context| receiver.poll_recv(context));
         ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response()
+    }
+
+    fn version(&self) -> Response {
+        let now = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(self.ahead_secs);
+        let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        ([(header::DATE, date)], "{}").into_response()
     }
 
     fn list(&self, path: &str) -> Response {

@@ -27,6 +27,7 @@ struct Eager {
     /// How long a decision takes.
     ponders: Duration,
     deciding: Arc<AtomicBool>,
+    heard: Arc<Mutex<Vec<String>>>,
     waiting: Vec<ObjectRef>,
     synced: bool,
     ids: u64,
@@ -35,7 +36,13 @@ struct Eager {
 impl Machine for Eager {
     fn handle(&mut self, event: Event, _: Time) {
         match event {
-            Event::Synced => self.synced = true,
+            Event::Synced => {
+                self.synced = true;
+                self.heard.lock().unwrap().push("synced".to_owned());
+            }
+            Event::ClockOffset(micros) => {
+                self.heard.lock().unwrap().push(format!("clock {}", (micros + 500_000) / 60_000_000))
+            }
             Event::Pod(pod) if pod.node.is_none() => self.waiting.push(pod.id.clone()),
             _ => {}
         }
@@ -184,6 +191,17 @@ async fn the_lease_is_kept_while_a_decision_is_being_made() {
     let bindings = server.seen("/binding").len();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(server.seen("/binding").len(), bindings);
+}
+
+#[tokio::test]
+async fn the_core_knows_the_servers_clock_before_it_decides() {
+    let server = Server::start().await;
+    server.set_clock(600);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let machine = Eager { heard: Arc::clone(&heard), ..Eager::default() };
+    let _process = Process::around(machine, &server, "clock");
+    eventually("the lists", || heard.lock().unwrap().len() == 2).await;
+    assert_eq!(*heard.lock().unwrap(), ["clock 10", "synced"]);
 }
 
 #[tokio::test]

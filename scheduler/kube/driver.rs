@@ -212,26 +212,29 @@ impl<M: Machine> Driver<M> {
     }
 
     fn dispatch(&mut self, Action { id, kind }: Action) {
-        let refused = match kind {
+        match kind {
             ActionKind::Bind { pod, node } => {
                 let request = BindRequest { id, pod, node, decided: Instant::now() };
-                self.executors.bind(request).err().map(|request| (request.id, bind_refused()))
+                if self.executors.bind(request).is_err() {
+                    self.tell(id, bind_refused());
+                }
             }
-            ActionKind::Note(note) => {
-                self.executors.note(note);
-                None
+            ActionKind::Note(note) => self.executors.note(note),
+            other => {
+                if let Some((write, urgency)) = Write::from_action(other) {
+                    let queued = self.executors.write(WriteRequest::new(id, write), urgency);
+                    queued.replaced.into_iter().for_each(|id| self.tell(id, Outcome::Write(WriteOutcome::Replaced)));
+                    queued.refused.into_iter().for_each(|id| self.tell(id, write_refused()));
+                }
             }
-            other => Write::from_action(other).and_then(|(write, urgency)| {
-                let refused = self.executors.write(WriteRequest { id, write }, urgency).err();
-                refused.map(|request| (request.id, write_refused()))
-            }),
-        };
-        // Every action gets its outcome, also one that nobody has room for.
-        if let Some((id, outcome)) = refused {
-            let now = self.now();
-            self.machine.handle(Event::Done(id, outcome), now);
-            self.stirred = true;
         }
+    }
+
+    /// Every action gets its outcome, also one that no worker ever sees.
+    fn tell(&mut self, id: ActionId, outcome: Outcome) {
+        let now = self.now();
+        self.machine.handle(Event::Done(id, outcome), now);
+        self.stirred = true;
     }
 
     fn answer(&self, question: Question) {

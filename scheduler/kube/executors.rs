@@ -11,22 +11,25 @@ use super::fence::Fence;
 use super::fenced::FencedClient;
 use super::tasks::Tasks;
 use super::throttle::wait_for_turn;
+use super::trailing_statuses::TrailingStatuses;
 use super::work_queue::WorkQueue;
 use super::writer::{WriteRequest, Writer};
 use crate::serve::{DepthSource, Metrics};
 use fluxqueue_core::{ActionId, Note, Outcome, Urgency};
+use fluxqueue_workload::Uid;
 
 /// Bindings that may wait. The core has at most one per pod under way, so this is a number of pods, above what a cluster
 /// holds (150,000); a request takes about 100 bytes.
 const BIND_WAITING: usize = 200_000;
 
-/// Writes that may wait, per queue. The core has at most one per FluxJob and one per pod under way.
+/// Writes that may wait, per queue. The core has at most two per FluxJob (one urgent, one trailing) and one per pod under way.
 const WRITES_WAITING: usize = 300_000;
 
 /// Events that may wait; more are dropped and counted.
 const NOTES_WAITING: usize = 10_000;
 
-/// Urgent writes in flight. Bindings of whole gangs wait for each.
+/// Urgent writes in flight. Bindings of whole gangs wait for each. More than [`TRAILING_IN_FLIGHT`]: each of those can make
+/// one of these wait.
 const URGENT_IN_FLIGHT: usize = 16;
 
 /// Trailing writes in flight while no Binding is.
@@ -45,7 +48,18 @@ pub struct Executors {
     urgent: Arc<WorkQueue<WriteRequest>>,
     trailing: Arc<WorkQueue<WriteRequest>>,
     notes: Arc<WorkQueue<Note>>,
+    /// Of the writes in `trailing`, those of a FluxJob's status.
+    statuses: Arc<TrailingStatuses>,
     metrics: Arc<Metrics>,
+}
+
+/// What came of queueing a write, for those writes that are over by that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued {
+    /// A trailing write that waited, and that this one has replaced.
+    pub replaced: Option<ActionId>,
+    /// The write itself: too many wait.
+    pub refused: Option<ActionId>,
 }
 
 /// How the workers are set up.
@@ -69,6 +83,7 @@ impl Executors {
             urgent: Arc::new(WorkQueue::new(WRITES_WAITING)),
             trailing: Arc::new(WorkQueue::new(WRITES_WAITING)),
             notes: Arc::new(WorkQueue::new(NOTES_WAITING)),
+            statuses: Arc::default(),
             metrics,
         }
     }
@@ -93,8 +108,12 @@ impl Executors {
             tasks.spawn("binder", Arc::clone(&binder).work());
         }
         let writes = FencedClient::new(clients.write.clone(), fence);
-        let writer =
-            Arc::new(Writer { outcomes: outcomes.clone(), client: writes.clone(), metrics: Arc::clone(&self.metrics) });
+        let writer = Arc::new(Writer {
+            trailing: Arc::clone(&self.statuses),
+            outcomes: outcomes.clone(),
+            client: writes.clone(),
+            metrics: Arc::clone(&self.metrics),
+        });
         for _ in 0..URGENT_IN_FLIGHT {
             tasks.spawn("urgent writer", work_urgent(Arc::clone(&self.urgent), Arc::clone(&writer)));
         }
@@ -114,12 +133,38 @@ impl Executors {
         self.bindings.push(request)
     }
 
-    /// Queues a write, or returns it if the queue is full.
-    pub fn write(&self, request: WriteRequest, urgency: Urgency) -> Result<(), WriteRequest> {
+    /// Queues a write. The result says which writes have had their outcome by that.
+    pub fn write(&self, request: WriteRequest, urgency: Urgency) -> Queued {
         match urgency {
-            Urgency::Urgent => self.urgent.push(request),
-            Urgency::Trailing => self.trailing.push(request),
+            Urgency::Urgent => self.write_urgent(request),
+            Urgency::Trailing => Queued { replaced: None, refused: self.write_trailing(request) },
         }
+    }
+
+    /// A trailing write of the same status gives way: it is taken out if it still waits, and waited for if it was sent.
+    fn write_urgent(&self, mut request: WriteRequest) -> Queued {
+        let trailing = request.status_of().and_then(|job| Some((Uid::clone(job), self.statuses.of(job)?)));
+        let mut replaced = None;
+        if let Some((job, id)) = trailing {
+            if self.trailing.take_out(|waiting| waiting.id == id).is_some() {
+                self.statuses.end(&job, id);
+                replaced = Some(id);
+            } else {
+                request.after = Some(id);
+            }
+        }
+        Queued { replaced, refused: self.urgent.push(request).err().map(|request| request.id) }
+    }
+
+    fn write_trailing(&self, request: WriteRequest) -> Option<ActionId> {
+        if let Some(job) = request.status_of() {
+            self.statuses.begin(job, request.id);
+        }
+        let refused = self.trailing.push(request).err()?;
+        if let Some(job) = refused.status_of() {
+            self.statuses.end(job, refused.id);
+        }
+        Some(refused.id)
     }
 
     /// Queues an Event, or drops and counts it.

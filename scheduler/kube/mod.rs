@@ -22,6 +22,7 @@ pub mod shell;
 mod signals;
 mod tasks;
 mod throttle;
+pub mod trailing_statuses;
 pub mod watch;
 pub mod work_queue;
 pub mod writer;

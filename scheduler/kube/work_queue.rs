@@ -62,7 +62,7 @@ impl<T> WorkQueue<T> {
     pub async fn pop(&self) -> Option<Taken<'_, T>> {
         loop {
             self.ready.acquire().await.ok()?.forget();
-            // The queue is shorter than its permits only after `discard`.
+            // The queue is shorter than its permits only after `discard` and `take_out`.
             if let Some((_, item)) = self.lock().pop_front() {
                 return Some(Taken { queue: self, item });
             }
@@ -90,6 +90,16 @@ impl<T> WorkQueue<T> {
             }
             notified.await;
         }
+    }
+
+    /// Takes the first item that `is_meant` out of the queue, if no worker has taken it yet.
+    pub fn take_out(&self, is_meant: impl Fn(&T) -> bool) -> Option<T> {
+        let mut items = self.lock();
+        let at = items.iter().position(|(_, item)| is_meant(item))?;
+        let (_, item) = items.remove(at)?;
+        drop(items);
+        self.finish(1);
+        Some(item)
     }
 
     /// Drops what is queued, and says how much that was. Workers finish what they have taken.
@@ -157,6 +167,23 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_millis(20), queue.idle()).await.is_err());
         drop(taken);
         tokio::time::timeout(Duration::from_secs(1), queue.idle()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_no_worker_has_taken_can_be_taken_out() {
+        let queue = WorkQueue::new(8);
+        for item in [1, 2, 3] {
+            queue.push(item).unwrap();
+        }
+        let taken = queue.pop().await.unwrap();
+        assert_eq!(queue.take_out(|item| *item == 1), None, "a worker has it");
+        assert_eq!(queue.take_out(|item| *item == 2), Some(2));
+        assert_eq!(queue.outstanding(), 2);
+        drop(taken);
+        assert_eq!(*queue.pop().await.unwrap(), 3);
+        queue.push(4).unwrap();
+        assert_eq!(*queue.pop().await.unwrap(), 4);
+        queue.idle().await;
     }
 
     #[tokio::test]

@@ -14,9 +14,10 @@ use tokio::sync::mpsc;
 
 use super::fenced::{FencedClient, NotWritten, WRITE_TIMEOUT_MAX};
 use super::request::{Content, Reply};
+use super::trailing_statuses::TrailingStatuses;
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
-use fluxqueue_workload::{ObjectKey, ObjectRef};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
 /// One write to do.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct WriteRequest {
     pub id: ActionId,
     /// What to write.
     pub write: Write,
+    /// A trailing write of the same FluxJob that was sent before, and that this urgent one waits for.
+    pub after: Option<ActionId>,
 }
 
 /// What to write.
@@ -61,6 +64,8 @@ pub struct Writer {
     pub client: FencedClient,
     /// Counts results.
     pub metrics: Arc<Metrics>,
+    /// The trailing status writes under way.
+    pub trailing: Arc<TrailingStatuses>,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +76,23 @@ struct Identity {
 #[derive(Deserialize)]
 struct IdentityMetadata {
     uid: String,
+}
+
+// === impl WriteRequest ===
+
+impl WriteRequest {
+    /// A request that waits for no other.
+    pub fn new(id: ActionId, write: Write) -> Self {
+        WriteRequest { id, write, after: None }
+    }
+
+    /// The FluxJob whose status is to be written.
+    pub(super) fn status_of(&self) -> Option<&Uid> {
+        match &self.write {
+            Write::Status(job, ..) => Some(&job.uid),
+            _ => None,
+        }
+    }
 }
 
 // === impl Write ===
@@ -112,7 +134,13 @@ impl Write {
 impl Writer {
     /// Does one write and reports its outcome. False once nobody wants outcomes any more.
     pub async fn carry_out(&self, request: &WriteRequest) -> bool {
+        if let (Some(job), Some(after)) = (request.status_of(), request.after) {
+            self.trailing.wait_for(job, after).await;
+        }
         let outcome = self.write(&request.write).await;
+        if let Some(job) = request.status_of() {
+            self.trailing.end(job, request.id);
+        }
         self.metrics.count_write(request.write.operation(), outcome.result());
         if let WriteOutcome::Failed(reason) | WriteOutcome::Invalid(reason) = &outcome {
             tracing::warn!(operation = request.write.operation(), error = %reason, "write failed");

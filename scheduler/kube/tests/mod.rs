@@ -4,6 +4,7 @@ mod binder;
 mod clock;
 mod driver;
 mod events;
+mod executors;
 mod lease;
 mod server;
 mod shell;

@@ -21,7 +21,7 @@ fn writer(server: &Server) -> Writer {
 
 fn writer_behind(server: &Server, fence: Fence) -> Writer {
     let metrics = Arc::new(Metrics::new("0", "0"));
-    Writer { outcomes: mpsc::channel(8).0, client: server.fenced(fence), metrics }
+    Writer { outcomes: mpsc::channel(8).0, client: server.fenced(fence), metrics, trailing: Arc::default() }
 }
 
 /// The version of an object as the server has it.

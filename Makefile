@@ -32,7 +32,7 @@ test: testbed ## run all tests: unit, property, simulation, the testbed's own, a
 panics: ## see that no panic leaves the shared library, built as it is shipped
 	cargo test --locked -p fluxion-sys --test panics -- --include-ignored
 
-bench: ## measure the resource graph (criterion)
+bench: ## measure the resource graph and the core
 	cargo bench --locked
 
 bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane

@@ -1,0 +1,83 @@
+//! What the core costs, without I/O: from events to actions, records included, on a large cluster with a long queue.
+//!
+//! `cargo bench --bench core` prints a table of events, medians and limits. `FLUXQUEUE_BENCH_NODES` (5,000) scales everything,
+//! `FLUXQUEUE_BENCH_SECONDS` (6) is how long the rounds of one row go on. `cargo test` runs it once with very few
+//! nodes, to see that it still works: there times mean nothing.
+//!
+//! - [`scene`]: what there is
+//! - [`server`]: a perfect API server, which answers at once
+//! - [`turning`]: the core between its events and its actions, and the stopwatch
+//! - [`rows`]: what is measured
+//! - [`table`]: how it is shown
+
+mod rows;
+mod scene;
+mod server;
+mod table;
+mod turning;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rows::{Row, Samples, measure};
+use scene::{Size, Twist};
+use turning::Restless;
+
+const NODES: u64 = 5_000;
+const ROW_SECONDS: u64 = 6;
+
+/// Few enough for a debug build.
+const NODES_OF_A_TEST: usize = 200;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    if filter.is_some_and(|filter| !"core".contains(filter.as_str())) {
+        return ExitCode::SUCCESS;
+    }
+    let result = if arguments.iter().any(|argument| argument == "--bench") { bench() } else { test() };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Restless) => {
+            eprintln!("the core does not come to rest");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench() -> Result<(), Restless> {
+    let nodes = usize::try_from(number("FLUXQUEUE_BENCH_NODES", NODES)).unwrap_or(usize::MAX);
+    let row_time = Duration::from_secs(number("FLUXQUEUE_BENCH_SECONDS", ROW_SECONDS));
+    let size = Size { nodes };
+    let run = |name: &str, twist| -> Result<Samples, Restless> {
+        eprintln!("core: {name}: making {nodes} nodes, {} running pods and {} gangs", nodes * 10, size.gangs());
+        let samples = measure(size, twist, row_time)?;
+        eprintln!("core: {name}: at rest after {:.1} s", samples.making.as_secs_f64());
+        Ok(samples)
+    };
+    let plain = run("plain", Twist::None)?;
+    let repeller = run("anti-affinity", Twist::Repeller)?;
+    let completions = run("completions", Twist::Completions)?;
+    let passed = format!("after {} completions of one Job", completions.completed);
+    table::print(&plain, &[("with a pod that repels others", repeller), (&passed, completions)]);
+    Ok(())
+}
+
+/// Every row of every scene, once.
+fn test() -> Result<(), Restless> {
+    let size = Size { nodes: NODES_OF_A_TEST };
+    for twist in [Twist::None, Twist::Repeller, Twist::Completions] {
+        let samples = measure(size, twist, Duration::ZERO)?;
+        for row in Row::ALL {
+            assert!(samples.times.contains_key(&row), "no round of: {}", row.name());
+            assert!(!samples.restless.contains(&row), "no rest: {}", row.name());
+        }
+    }
+    println!("1 passed, 0 failed");
+    Ok(())
+}
+
+/// A number from the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}

@@ -1,0 +1,334 @@
+//! What is measured, one row at a time, on a scene at rest.
+//!
+//! Each round takes pods and nodes that no other has used, so what one row leaves behind does not matter to the next.
+//! Between two rounds time passes, so that each meets all that is due now and then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fluxqueue_core::Event;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey};
+
+use crate::scene::{self, GANG, LARGE_GANGS, Prospect, Size, Twist};
+use crate::turning::{Restless, Turning};
+
+/// Steps in which the pods of a large gang end.
+const STEPS: usize = 20;
+/// Rounds of a row at most.
+const ROUNDS_MAX: usize = 25;
+/// However few of its pods have ended by then, a Job that was to complete very many goes on to the next act.
+const SWEEP_WITHIN: Duration = Duration::from_mins(2);
+
+/// Something that is measured, and what it may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Row {
+    Restart,
+    Labels,
+    Leave,
+    Join,
+    Lone,
+    Nothing,
+    Head,
+    Large,
+    Idle,
+}
+
+/// What one scene gave.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    pub(crate) times: BTreeMap<Row, Vec<Duration>>,
+    /// Rows during which the core did not come to rest.
+    pub(crate) restless: BTreeSet<Row>,
+    /// Resident memory of this process, in bytes, with the scene at rest.
+    pub(crate) memory: u64,
+    /// What it took to make the scene.
+    pub(crate) making: Duration,
+    /// Pods of one Job that have ended before.
+    pub(crate) completed: usize,
+}
+
+/// A scene that is being measured.
+pub(crate) struct Bench {
+    size: Size,
+    turning: Turning,
+    /// Pods of running Jobs by node, large gangs apart.
+    running: BTreeMap<NodeName, Vec<ObjectKey>>,
+    used: BTreeSet<usize>,
+    completed: usize,
+    submitted: usize,
+    next_head: usize,
+    next_large: usize,
+    next_node: usize,
+}
+
+impl Row {
+    pub(crate) const ALL: [Row; 9] =
+        [Row::Head, Row::Nothing, Row::Lone, Row::Labels, Row::Join, Row::Leave, Row::Large, Row::Restart, Row::Idle];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Row::Head => "a pod ends, the head of the queue starts",
+            Row::Nothing => "a pod ends, nothing can start",
+            Row::Lone => "a new lone pod arrives that fits",
+            Row::Labels => "a node's labels change",
+            Row::Join => "a node joins, its ten pods are there",
+            Row::Leave => "a node leaves, its ten pods are there",
+            Row::Large => "all pods of a large gang end, in 20 steps",
+            Row::Restart => "first pass after a restart, lists in memory",
+            Row::Idle => "eleven seconds in which nothing happens",
+        }
+    }
+
+    /// What it may take, if there is a limit.
+    pub(crate) fn limit(self) -> Option<Duration> {
+        Some(match self {
+            Row::Head => Duration::from_millis(5),
+            Row::Nothing => Duration::from_millis(2),
+            Row::Lone => Duration::from_micros(200),
+            Row::Labels | Row::Join | Row::Leave => Duration::from_millis(50),
+            Row::Large => Duration::from_millis(100),
+            Row::Restart => Duration::from_millis(1_500),
+            Row::Idle => return None,
+        })
+    }
+}
+
+/// Makes a scene and measures every row of it; no row goes on for much longer than `row_time`.
+pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Samples, Restless> {
+    let begin = Instant::now();
+    let mut bench = Bench::begin(size, twist)?;
+    let (making, completed) = (begin.elapsed(), bench.completed);
+    let mut samples = Samples { making, completed, memory: resident(), ..Samples::default() };
+    for row in [Row::Restart, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Head, Row::Large] {
+        let begin = Instant::now();
+        for _ in 0..ROUNDS_MAX {
+            match bench.round(row, &mut samples) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Restless) => {
+                    samples.restless.insert(row);
+                    break;
+                }
+            }
+            if begin.elapsed() > row_time {
+                break;
+            }
+        }
+    }
+    Ok(samples)
+}
+
+impl Bench {
+    fn begin(size: Size, twist: Twist) -> Result<Self, Restless> {
+        let turning = Turning::begin(scene::build(size, twist))?;
+        let mut running: BTreeMap<NodeName, Vec<ObjectKey>> = BTreeMap::new();
+        for pod in turning.server.pods.values().filter(|pod| pod.id.key.name.starts_with("job-")) {
+            if let Some(node) = &pod.node {
+                running.entry(Arc::clone(node)).or_default().push(pod.id.key.clone());
+            }
+        }
+        let mut bench = Bench {
+            size,
+            turning,
+            running,
+            used: BTreeSet::new(),
+            completed: 0,
+            submitted: 0,
+            next_head: 0,
+            next_large: 0,
+            next_node: 0,
+        };
+        if twist == Twist::Completions {
+            bench.sweep()?;
+        }
+        bench.submit_gangs()?;
+        bench.turning.pause()?;
+        Ok(bench)
+    }
+
+    /// A Job completes very many pods, before anybody waits.
+    fn sweep(&mut self) -> Result<(), Restless> {
+        let (owner, shape) = scene::sweep_job(&mut self.turning.server, self.size);
+        let made_by = Event::Controller(Arc::clone(&self.turning.server.controllers[&owner.uid]));
+        self.turning.settle(vec![made_by])?;
+        let mut ended: Vec<ObjectKey> = Vec::new();
+        let mut wave = Vec::new();
+        let begin = Instant::now();
+        while self.completed < self.size.completions() && begin.elapsed() < SWEEP_WITHIN {
+            let succeeded = self.turning.server.succeed(&wave);
+            self.turning.settle(succeeded)?;
+            let counted = self.turning.server.count(&wave);
+            self.turning.settle(counted)?;
+            self.completed += wave.len();
+            ended.append(&mut wave);
+            let surplus = ended.len().saturating_sub(self.size.ended_kept());
+            let mut events: Vec<Event> =
+                ended.drain(..surplus).filter_map(|key| self.turning.server.remove_pod(&key)).collect();
+            for at in 0..self.size.sweep() {
+                let name = format!("sweep-{}-abcde", self.completed + at);
+                let pod = scene::owned(&mut self.turning.server, &name, &owner, &shape, Lifetime::Eventually);
+                wave.push(pod.id.key.clone());
+                events.push(self.turning.server.put_pod(pod));
+            }
+            self.turning.settle(events)?;
+        }
+        Ok(())
+    }
+
+    fn submit_gangs(&mut self) -> Result<(), Restless> {
+        // In portions, as they would come: each is in the queue before the next.
+        const PORTION: usize = 2_000;
+        for from in (0..self.size.gangs()).step_by(PORTION) {
+            let mut events = Vec::new();
+            for number in from..self.size.gangs().min(from + PORTION) {
+                events.extend(scene::submit_gang(&mut self.turning.server, self.size, number, self.turning.now));
+            }
+            self.turning.settle(events)?;
+        }
+        Ok(())
+    }
+
+    /// One round of a row. False if the scene has nothing left for another.
+    fn round(&mut self, row: Row, samples: &mut Samples) -> Result<bool, Restless> {
+        let idle = self.turning.pause()?;
+        let took = match row {
+            Row::Restart => Some(self.turning.restart()),
+            Row::Labels => Some(self.labels_change()?),
+            Row::Leave | Row::Join => {
+                let (left, joined) = self.node_leaves_and_comes_back()?;
+                samples.add(Row::Join, joined);
+                Some(left)
+            }
+            Row::Lone => Some(self.lone_pod_arrives()?),
+            Row::Nothing => self.pod_ends()?,
+            Row::Head => self.head_starts()?,
+            Row::Large => self.large_gang_ends()?,
+            Row::Idle => None,
+        };
+        let Some(took) = took else { return Ok(false) };
+        samples.add(Row::Idle, idle);
+        samples.add(row, took);
+        Ok(true)
+    }
+
+    /// It leaves the first of its sets.
+    fn labels_change(&mut self) -> Result<Duration, Restless> {
+        let name = scene::node_name(self.next_normal_node());
+        let Some(node) = self.turning.server.nodes.get(&name) else { return Ok(Duration::ZERO) };
+        let mut node = Node::clone(node);
+        node.labels.retain(|(key, _)| !key.starts_with("example.com/set-00"));
+        node.labels.push(("zone.example.com/rack".into(), "7".into()));
+        let event = self.turning.server.put_node(node);
+        self.turning.settle(vec![event])
+    }
+
+    fn node_leaves_and_comes_back(&mut self) -> Result<(Duration, Duration), Restless> {
+        let at = self.next_normal_node();
+        let event = self.turning.server.remove_node(&scene::node_name(at));
+        let left = self.turning.settle(event.into_iter().collect())?;
+        self.turning.pause()?;
+        let uid = self.turning.server.new_uid();
+        let event = self.turning.server.put_node(scene::node(self.size, at, uid));
+        Ok((left, self.turning.settle(vec![event])?))
+    }
+
+    fn next_normal_node(&mut self) -> usize {
+        self.next_node = (self.next_node + 1) % self.size.normal();
+        self.next_node
+    }
+
+    fn lone_pod_arrives(&mut self) -> Result<Duration, Restless> {
+        self.submitted += 1;
+        let pod = scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now);
+        let key = pod.id.key.clone();
+        let event = self.turning.server.put_pod(pod);
+        let took = self.turning.settle(vec![event])?;
+        assert!(self.is_bound(&key), "a lone pod that fits was not bound");
+        Ok(took)
+    }
+
+    fn pod_ends(&mut self) -> Result<Option<Duration>, Restless> {
+        let Some(node) = self.fresh_node(|_| true) else { return Ok(None) };
+        let key = self.pods_on(node, 1).remove(0);
+        self.end(&[key]).map(Some)
+    }
+
+    /// All pods but one whose place the first gang in the queue needs have ended; now that one does.
+    fn head_starts(&mut self) -> Result<Option<Duration>, Restless> {
+        while self.size.variant(self.next_head).prospect != Prospect::Room {
+            self.next_head += 1;
+        }
+        let (gang, set) = (self.next_head, self.size.variant(self.next_head).set);
+        self.next_head += 1;
+        let mut keys = Vec::new();
+        for _ in 0..GANG {
+            let size = self.size;
+            let Some(node) = self.fresh_node(|node| size.sets_of(node).contains(&set)) else { return Ok(None) };
+            keys.extend(self.pods_on(node, 2));
+        }
+        let Some(last) = keys.pop() else { return Ok(None) };
+        self.end(&keys)?;
+        self.turning.pause()?;
+        let first = ObjectKey::new(Arc::clone(&last.namespace), format!("gang-{gang:05}-0-abcde"));
+        assert!(!self.is_bound(&first), "gang {gang} has started though a pod is in its way");
+        let took = self.end(&[last])?;
+        assert!(self.is_bound(&first), "gang {gang} did not start");
+        Ok(Some(took))
+    }
+
+    fn large_gang_ends(&mut self) -> Result<Option<Duration>, Restless> {
+        if self.next_large >= LARGE_GANGS {
+            return Ok(None);
+        }
+        let name = format!("{}-", scene::large_gang(self.next_large));
+        self.next_large += 1;
+        let pods = self.turning.server.pods.keys().filter(|key| key.name.starts_with(&name));
+        let pods: Vec<ObjectKey> = pods.cloned().collect();
+        let mut took = Duration::ZERO;
+        for portion in pods.chunks(pods.len().div_ceil(STEPS)) {
+            took += self.end(portion)?;
+        }
+        Ok(Some(took))
+    }
+
+    /// Kubelets say that the pods have ended, and then their controllers that they have seen it.
+    fn end(&mut self, keys: &[ObjectKey]) -> Result<Duration, Restless> {
+        let ended = self.turning.server.succeed(keys);
+        let took = self.turning.settle(ended)?;
+        let counted = self.turning.server.count(keys);
+        Ok(took + self.turning.settle(counted)?)
+    }
+
+    /// A node in sets that are waited for, on which no pod has ended. Those of the large gangs come first, and are left
+    /// alone.
+    fn fresh_node(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let from = LARGE_GANGS * self.size.large_gang();
+        let found = (from..self.size.normal()).find(|node| !self.used.contains(node) && fits(*node))?;
+        self.used.insert(found);
+        Some(found)
+    }
+
+    fn pods_on(&self, node: usize, count: usize) -> Vec<ObjectKey> {
+        self.running[&scene::node_name(node)][..count].to_vec()
+    }
+
+    fn is_bound(&self, key: &ObjectKey) -> bool {
+        self.turning.server.pods.get(key).is_some_and(|pod| pod.node.is_some())
+    }
+}
+
+impl Samples {
+    fn add(&mut self, row: Row, took: Duration) {
+        self.times.entry(row).or_default().push(took);
+    }
+}
+
+/// Memory of this process that is in use, by the kernel's account; 0 where that is not told.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

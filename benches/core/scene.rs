@@ -1,0 +1,392 @@
+//! The scene: a full cluster, and a long queue before it.
+//!
+//! Each node has 32 cores, of which ten pods of 3 cores leave 2. What waits asks for 8 cores a pod at least, so one pod
+//! that ends makes room for nobody, and two on the same node for one pod of a gang.
+//!
+//! Of ten nodes eight are in about three of the overlapping sets that most gangs select, one is in none, so whoever selects
+//! nothing may use it, and one is in sets of its own and full of services, so gangs that select those are passed over.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fluxqueue_core::Event;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_workload::constraints::{AntiAffinityTerm, Constraints, NamespaceScope, Operator, Requirement};
+use fluxqueue_workload::{
+    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape,
+    Time,
+};
+
+use crate::server::{Server, scheduled};
+
+/// The scheduler name that is measured.
+pub(crate) const OURS: &str = "fluxqueue";
+/// When everything begins.
+pub(crate) const START: Time = Time(1_700_000_000_000_000);
+
+const NAMESPACE: &str = "bench";
+/// The label of nodes that are in no set.
+const GENERAL: &str = "example.com/general";
+const GIB: u64 = 1 << 30;
+const NODE_CORES: u64 = 32;
+const RUNNING_CORES: u64 = 3;
+const PODS_PER_NODE: usize = 10;
+/// The least that a pod of a waiting gang asks for: what two ended pods leave.
+const WAITING_CORES: u64 = 8;
+/// Pods of a waiting gang.
+pub(crate) const GANG: usize = 8;
+/// Gangs of which the pods end all at once, one a round.
+pub(crate) const LARGE_GANGS: usize = 3;
+
+/// How much of everything there is; all follows from the number of nodes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    /// 5,000 in a full run.
+    pub(crate) nodes: usize,
+}
+
+/// What the scene has besides the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Twist {
+    None,
+    /// A pod with required anti-affinity is on some node.
+    Repeller,
+    /// A Job of which very many pods have ended runs on.
+    Completions,
+}
+
+/// What a waiting gang can expect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prospect {
+    /// It starts when pods end.
+    Room,
+    /// Services are in its way.
+    PassedOver,
+    /// No node is large enough.
+    Unsatisfiable,
+}
+
+/// The shape of a waiting gang's pods.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variant {
+    pub(crate) set: usize,
+    pub(crate) prospect: Prospect,
+    cores: u64,
+    memory: u64,
+}
+
+impl Size {
+    pub(crate) fn gangs(self) -> usize {
+        self.nodes * 2
+    }
+
+    fn jobs(self) -> usize {
+        self.nodes
+    }
+
+    /// Nodes in sets that gangs wait for: the first ones.
+    pub(crate) fn normal(self) -> usize {
+        self.nodes * 8 / 10
+    }
+
+    /// Nodes with services: the last ones.
+    fn services(self) -> Range<usize> {
+        self.nodes * 9 / 10..self.nodes
+    }
+
+    fn normal_sets(self) -> usize {
+        (self.nodes * 36 / 5_000).max(1)
+    }
+
+    fn sets(self) -> usize {
+        self.normal_sets() + (self.nodes * 4 / 5_000).max(1)
+    }
+
+    fn shapes(self) -> usize {
+        self.sets() * 25 / 2
+    }
+
+    pub(crate) fn large_gang(self) -> usize {
+        self.nodes / 5
+    }
+
+    /// Pods of the Job that has completed so many.
+    pub(crate) fn sweep(self) -> usize {
+        self.nodes / 10
+    }
+
+    pub(crate) fn completions(self) -> usize {
+        self.nodes * 20
+    }
+
+    /// Ended pods that are there still: the controller of pods removes them from 12,500 on.
+    pub(crate) fn ended_kept(self) -> usize {
+        self.nodes * 5 / 2
+    }
+
+    /// The shape of the gang of this number.
+    pub(crate) fn variant(self, gang: usize) -> Variant {
+        let shape = gang % self.shapes();
+        let (set, step) = (shape % self.sets(), (shape / self.sets()) as u64);
+        let prospect = match set {
+            _ if set >= self.normal_sets() => Prospect::PassedOver,
+            _ if shape % 9 == 4 => Prospect::Unsatisfiable,
+            _ => Prospect::Room,
+        };
+        let cores = if prospect == Prospect::Unsatisfiable { 2 * NODE_CORES } else { WAITING_CORES + step };
+        Variant { set, prospect, cores, memory: (1 + step) * GIB }
+    }
+
+    /// The sets that a node is in.
+    pub(crate) fn sets_of(self, node: usize) -> Vec<usize> {
+        let (first, count) = if node < self.normal() {
+            (0, self.normal_sets())
+        } else if self.services().contains(&node) {
+            (self.normal_sets(), self.sets() - self.normal_sets())
+        } else {
+            return Vec::new();
+        };
+        let mut sets: Vec<usize> =
+            [node, node / count, node / count / count].iter().map(|at| first + at % count).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        sets
+    }
+}
+
+/// The server with everything on it, before any scheduler has come.
+pub(crate) fn build(size: Size, twist: Twist) -> Server {
+    let mut server = Server::default();
+    for at in 0..size.nodes {
+        let uid = server.new_uid();
+        server.put_node(node(size, at, uid));
+    }
+    run_services(&mut server, size);
+    run_jobs(&mut server, size);
+    if twist == Twist::Repeller {
+        run_repeller(&mut server, size);
+    }
+    server
+}
+
+pub(crate) fn node_name(at: usize) -> NodeName {
+    Arc::from(format!("node-{at:05}"))
+}
+
+/// A node as it joins.
+pub(crate) fn node(size: Size, at: usize, uid: Arc<str>) -> Node {
+    let name = node_name(at);
+    let text = |text: &str| Arc::<str>::from(text);
+    let mut labels: Vec<(Arc<str>, Arc<str>)> = vec![
+        (text("kubernetes.io/arch"), text("amd64")),
+        (text("kubernetes.io/hostname"), Arc::clone(&name)),
+        (text("kubernetes.io/os"), text("linux")),
+        (text("topology.kubernetes.io/zone"), text(["a", "b", "c"][at % 3])),
+    ];
+    labels.extend(size.sets_of(at).into_iter().map(|set| (set_label(set), text("yes"))));
+    if size.sets_of(at).is_empty() {
+        labels.push((text(GENERAL), text("yes")));
+    }
+    labels.sort();
+    let allocatable: Resources =
+        [("cpu", NODE_CORES * 1000), ("memory", 256 * GIB), ("pods", 110)].into_iter().collect();
+    Node {
+        name,
+        uid,
+        allocatable,
+        labels,
+        taints: Vec::new(),
+        unschedulable: false,
+        not_ready: false,
+        declared_features: Vec::new(),
+    }
+}
+
+pub(crate) fn set_label(set: usize) -> Arc<str> {
+    Arc::from(format!("example.com/set-{set:02}"))
+}
+
+/// Nodes full of what never ends.
+fn run_services(server: &mut Server, size: Size) {
+    let shape = shape(server, RUNNING_CORES, 4 * GIB, &[]);
+    let nodes: Vec<usize> = size.services().collect();
+    for (number, _) in nodes.iter().enumerate() {
+        let name = format!("service-{number:04}");
+        let owner = controller(server, &name, OwnerKind::StatefulSet, PODS_PER_NODE);
+        for pod in 0..PODS_PER_NODE {
+            let at = nodes[(number * PODS_PER_NODE + pod) % nodes.len()];
+            let mut pod = owned(server, &format!("{name}-{pod}"), &owner, &shape, Lifetime::Endless);
+            start(&mut pod, at);
+            server.put_pod(pod);
+        }
+    }
+}
+
+/// The other nodes, full of Jobs. The first of these are large, with one pod on a node each.
+fn run_jobs(server: &mut Server, size: Size) {
+    let nodes = size.services().start;
+    let pods = nodes * PODS_PER_NODE;
+    let mut sizes = vec![size.large_gang(); LARGE_GANGS];
+    let small = size.jobs() - size.services().len() - LARGE_GANGS;
+    let rest = pods - LARGE_GANGS * size.large_gang();
+    sizes.extend((0..small).map(|job| rest * (job + 1) / small - rest * job / small));
+    let shape = shape(server, RUNNING_CORES, 4 * GIB, &[]);
+    let mut placed = 0;
+    for (number, size) in sizes.into_iter().enumerate() {
+        let name = if number < LARGE_GANGS { large_gang(number) } else { format!("job-{number:04}") };
+        let owner = controller(server, &name, OwnerKind::Job, size);
+        // Half of them say how long they run: far longer than all this takes.
+        let lifetime = match number % 2 {
+            0 => Lifetime::Seconds(200_000 + 1_000 * (number as u64 % 100)),
+            _ => Lifetime::Eventually,
+        };
+        for index in 0..size {
+            let mut pod = owned(server, &format!("{name}-{index}-abcde"), &owner, &shape, lifetime);
+            pod.completion_index = u32::try_from(index).ok();
+            start(&mut pod, placed % nodes);
+            placed += 1;
+            server.put_pod(pod);
+        }
+    }
+}
+
+pub(crate) fn large_gang(number: usize) -> String {
+    format!("large-{number}")
+}
+
+/// A pod of another scheduler that wants no other of its kind on its node.
+fn run_repeller(server: &mut Server, size: Size) {
+    let of_its_own = Requirement { key: "app".into(), operator: Operator::In, values: vec!["lonely".into()] };
+    let repels = AntiAffinityTerm {
+        selector: Some(vec![of_its_own]),
+        namespaces: NamespaceScope::Named(vec![NAMESPACE.into()]),
+        topology_key: "kubernetes.io/hostname".into(),
+    };
+    let shape = Arc::new(Shape {
+        requests: [("cpu", 100), ("pods", 1)].into_iter().collect(),
+        constraints: Constraints { repels: vec![repels], ..Constraints::default() },
+    });
+    let mut lonely = pod(server, "lonely", &shape, Lifetime::Endless);
+    lonely.scheduler = "default-scheduler".into();
+    lonely.labels = labels("lonely");
+    start(&mut lonely, size.normal());
+    server.put_pod(lonely);
+}
+
+/// A gang that comes. Nine of ten are Jobs, the others bare pods with labels.
+pub(crate) fn submit_gang(server: &mut Server, size: Size, number: usize, at: Time) -> Vec<Event> {
+    let variant = size.variant(number);
+    let name = format!("gang-{number:05}");
+    let shape = shape(server, variant.cores, variant.memory, &[(set_label(variant.set), "yes")]);
+    let lifetime = if number.is_multiple_of(2) { Lifetime::Seconds(3_600) } else { Lifetime::Eventually };
+    let owner = (number % 10 != 7).then(|| controller(server, &name, OwnerKind::Job, GANG));
+    let made_by = owner.as_ref().and_then(|owner| server.controllers.get(&owner.uid));
+    let mut events: Vec<Event> = made_by.cloned().map(Event::Controller).into_iter().collect();
+    for index in 0..GANG {
+        let mut pod = pod(server, &format!("{name}-{index}-abcde"), &shape, lifetime);
+        pod.labels = labels(&name);
+        pod.created = at;
+        match &owner {
+            Some(owner) => {
+                pod.owner = Some(owner.clone());
+                pod.completion_index = u32::try_from(index).ok();
+            }
+            None => {
+                pod.group = Some(GroupLabels {
+                    name: name.as_str().into(),
+                    size: u32::try_from(GANG).map_err(|error| error.to_string()),
+                })
+            }
+        }
+        events.push(server.put_pod(pod));
+    }
+    events
+}
+
+/// A pod of one core that may use any node.
+pub(crate) fn lone_pod(server: &mut Server, number: usize, at: Time) -> Pod {
+    let shape = shape(server, 1, GIB, &[]);
+    let mut pod = pod(server, &format!("lone-{number:05}"), &shape, Lifetime::Seconds(3_600));
+    pod.created = at;
+    pod
+}
+
+/// The Job that completes very many pods, on nodes that nobody else waits for.
+pub(crate) fn sweep_job(server: &mut Server, size: Size) -> (Owner, Arc<Shape>) {
+    let owner = controller(server, "sweep", OwnerKind::Job, size.sweep());
+    let mut job = Controller::clone(&server.controllers[&owner.uid]);
+    job.completions = u32::try_from(2 * size.completions()).ok();
+    server.put_controller(job);
+    let shape = shape(server, 1, GIB, &[(GENERAL.into(), "yes")]);
+    (owner, shape)
+}
+
+/// A pod that waits, made by a controller.
+pub(crate) fn owned(server: &mut Server, name: &str, owner: &Owner, shape: &Arc<Shape>, lifetime: Lifetime) -> Pod {
+    let mut pod = pod(server, name, shape, lifetime);
+    pod.owner = Some(owner.clone());
+    pod.labels = labels(&owner.name);
+    pod
+}
+
+fn pod(server: &mut Server, name: &str, shape: &Arc<Shape>, lifetime: Lifetime) -> Pod {
+    Pod {
+        id: ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: server.new_uid() },
+        scheduler: OURS.into(),
+        node: None,
+        nominated: None,
+        phase: Phase::Pending,
+        deleting: false,
+        gates: Vec::new(),
+        owner: None,
+        group: None,
+        completion_index: None,
+        priority: 0,
+        created: START,
+        labels: labels(name),
+        shape: Arc::clone(shape),
+        lifetime,
+        unsupported: Vec::new(),
+        soft_ignored: Vec::new(),
+        scheduled_condition: None,
+    }
+}
+
+fn start(pod: &mut Pod, at: usize) {
+    pod.node = Some(node_name(at));
+    pod.phase = Phase::Running;
+    pod.scheduled_condition = Some(scheduled());
+    pod.created = START.plus_millis(-3_600_000);
+}
+
+fn labels(app: &str) -> fluxqueue_workload::metadata::Labels {
+    Arc::from([(Arc::from("app"), Arc::from(app))])
+}
+
+fn shape(server: &mut Server, cores: u64, memory: u64, selector: &[(Arc<str>, &str)]) -> Arc<Shape> {
+    let requests: Resources = [("cpu", cores * 1000), ("memory", memory), ("pods", 1)].into_iter().collect();
+    let node_selector = selector.iter().map(|(key, value)| (Arc::clone(key), Arc::from(*value))).collect();
+    server.shapes.intern(Shape { requests, constraints: Constraints { node_selector, ..Constraints::default() } })
+}
+
+fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> Owner {
+    let uid = server.new_uid();
+    let count = u32::try_from(pods).unwrap_or(u32::MAX);
+    let job = kind == OwnerKind::Job;
+    server.put_controller(Controller {
+        id: ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: Arc::clone(&uid) },
+        kind: kind.clone(),
+        owner: None,
+        wants: count,
+        can_start_together: count,
+        succeeded: 0,
+        completions: job.then_some(count),
+        parallelism: count,
+        finished: false,
+        failed: false,
+        deadline: None,
+        deleting: false,
+        walltime: None,
+    });
+    Owner { kind, name: name.into(), uid, api_version: if job { "batch/v1".into() } else { "apps/v1".into() } }
+}

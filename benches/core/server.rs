@@ -1,0 +1,189 @@
+//! A perfect API server, with perfect controllers and kubelets behind it: it does what is asked at once, and says so.
+//!
+//! It holds the objects, answers the core's actions, and tells what changed by that as the watches would.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, FluxJobStatus};
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::{Action, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::{
+    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, ScheduledCondition, ShapeInterner, Uid,
+};
+
+/// All objects.
+#[derive(Debug, Default)]
+pub(crate) struct Server {
+    pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
+    pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
+    flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Pods that ask for the same share it, as the watch has it.
+    pub(crate) shapes: ShapeInterner,
+    uids: u64,
+}
+
+impl Server {
+    /// A uid that no object had before, as long as a real one.
+    pub(crate) fn new_uid(&mut self) -> Uid {
+        self.uids += 1;
+        Arc::from(format!("{:08x}-0000-4000-8000-{:012x}", self.uids, self.uids))
+    }
+
+    /// Everything, as the first lists show it.
+    pub(crate) fn list(&self) -> Vec<Event> {
+        let mut events: Vec<Event> = Vec::new();
+        events.extend(self.nodes.values().cloned().map(Event::Node));
+        events.extend(self.pods.values().cloned().map(Event::Pod));
+        events.extend(self.controllers.values().cloned().map(Event::Controller));
+        events.extend(self.flux_jobs.values().cloned().map(Event::FluxJob));
+        events.push(Event::Synced);
+        events
+    }
+
+    pub(crate) fn put_node(&mut self, node: Node) -> Event {
+        let node = Arc::new(node);
+        self.nodes.insert(Arc::clone(&node.name), Arc::clone(&node));
+        Event::Node(node)
+    }
+
+    pub(crate) fn remove_node(&mut self, name: &NodeName) -> Option<Event> {
+        let node = self.nodes.remove(name)?;
+        Some(Event::NodeGone(Arc::clone(name), Arc::clone(&node.uid)))
+    }
+
+    pub(crate) fn put_pod(&mut self, pod: Pod) -> Event {
+        let pod = Arc::new(pod);
+        self.pods.insert(pod.id.key.clone(), Arc::clone(&pod));
+        Event::Pod(pod)
+    }
+
+    pub(crate) fn remove_pod(&mut self, key: &ObjectKey) -> Option<Event> {
+        self.pods.remove(key).map(|pod| Event::PodGone(pod.id.clone()))
+    }
+
+    pub(crate) fn put_controller(&mut self, controller: Controller) -> Event {
+        let controller = Arc::new(controller);
+        self.controllers.insert(Arc::clone(&controller.id.uid), Arc::clone(&controller));
+        Event::Controller(controller)
+    }
+
+    /// Kubelets say that these pods have succeeded.
+    pub(crate) fn succeed(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for key in keys {
+            let Some(mut pod) = self.pods.get(key).map(|pod| Pod::clone(pod)) else { continue };
+            pod.phase = Phase::Succeeded;
+            events.push(self.put_pod(pod));
+        }
+        events
+    }
+
+    /// Their Jobs have counted them.
+    pub(crate) fn count(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
+        let mut ended: BTreeMap<Uid, u32> = BTreeMap::new();
+        for owner in keys.iter().filter_map(|key| self.pods.get(key)?.owner.as_ref()) {
+            *ended.entry(Arc::clone(&owner.uid)).or_default() += 1;
+        }
+        let mut events = Vec::new();
+        for (uid, count) in ended {
+            let Some(job) = self.controllers.get(&uid).filter(|it| it.kind == OwnerKind::Job) else { continue };
+            let mut job = Controller::clone(job);
+            job.succeeded += count;
+            let left = job.completions.unwrap_or(u32::MAX).saturating_sub(job.succeeded);
+            job.wants = job.parallelism.min(left);
+            job.can_start_together = job.wants;
+            job.finished = left == 0;
+            events.push(self.put_controller(job));
+        }
+        events
+    }
+
+    /// Does what is asked. The answers, and what the watches show of it.
+    pub(crate) fn answer(&mut self, actions: Vec<Action>) -> Vec<Event> {
+        let mut events = Vec::with_capacity(actions.len());
+        for Action { id, kind } in actions {
+            let outcome = match kind {
+                ActionKind::Bind { pod, node } => Outcome::Bind(self.bind(&pod, &node, &mut events)),
+                ActionKind::Ungate { pod, gate } => {
+                    Outcome::Write(self.change(&pod, &mut events, |pod| pod.gates.retain(|held| *held != gate)))
+                }
+                ActionKind::SetPodScheduled { pod, reason, message, .. } => {
+                    let condition = ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
+                    Outcome::Write(self.change(&pod, &mut events, |pod| pod.scheduled_condition = Some(condition)))
+                }
+                ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(*job, &mut events)),
+                ActionKind::WriteStatus { job, status, .. } => {
+                    Outcome::Write(self.write_status(&job, *status, &mut events))
+                }
+                ActionKind::DeleteFluxJob { job } => Outcome::Write(match self.flux_jobs.remove(&job.key) {
+                    Some(_) => {
+                        events.push(Event::FluxJobGone(job));
+                        WriteOutcome::Written(None)
+                    }
+                    None => WriteOutcome::Gone,
+                }),
+                ActionKind::Note(_) => continue,
+            };
+            events.push(Event::Done(id, outcome));
+        }
+        events
+    }
+
+    /// The watch shows the pod on its node, and then that it runs.
+    fn bind(&mut self, id: &ObjectRef, node: &NodeName, events: &mut Vec<Event>) -> BindOutcome {
+        let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else { return BindOutcome::Gone };
+        if let Some(bound) = &pod.node {
+            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(Arc::clone(bound)) };
+        }
+        let mut pod = Pod::clone(pod);
+        pod.node = Some(Arc::clone(node));
+        pod.scheduled_condition = Some(scheduled());
+        let mut running = pod.clone();
+        running.phase = Phase::Running;
+        events.push(self.put_pod(pod));
+        events.push(self.put_pod(running));
+        BindOutcome::Bound
+    }
+
+    fn change(&mut self, id: &ObjectRef, events: &mut Vec<Event>, change: impl FnOnce(&mut Pod)) -> WriteOutcome {
+        let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else { return WriteOutcome::Gone };
+        let mut pod = Pod::clone(pod);
+        change(&mut pod);
+        events.push(self.put_pod(pod));
+        WriteOutcome::Written(None)
+    }
+
+    fn create(&mut self, mut job: FluxJob, events: &mut Vec<Event>) -> WriteOutcome {
+        let key = key_of(&job);
+        if self.flux_jobs.contains_key(&key) {
+            return WriteOutcome::Exists;
+        }
+        job.metadata.uid = Some(self.new_uid().to_string());
+        job.metadata.generation = Some(1);
+        let job = Arc::new(job);
+        self.flux_jobs.insert(key, Arc::clone(&job));
+        events.push(Event::FluxJob(Arc::clone(&job)));
+        WriteOutcome::Written(Some(job))
+    }
+
+    fn write_status(&mut self, id: &ObjectRef, status: FluxJobStatus, events: &mut Vec<Event>) -> WriteOutcome {
+        let Some(job) = self.flux_jobs.get_mut(&id.key) else { return WriteOutcome::Gone };
+        let mut written = FluxJob::clone(job);
+        written.status = Some(status);
+        *job = Arc::new(written);
+        events.push(Event::FluxJob(Arc::clone(job)));
+        WriteOutcome::Written(None)
+    }
+}
+
+/// The condition of a pod that is on a node.
+pub(crate) fn scheduled() -> ScheduledCondition {
+    ScheduledCondition { scheduled: true, reason: String::new(), message: String::new() }
+}
+
+fn key_of(job: &FluxJob) -> ObjectKey {
+    let metadata = &job.metadata;
+    ObjectKey::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}

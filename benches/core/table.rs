@@ -1,0 +1,80 @@
+//! The table.
+
+use std::time::Duration;
+
+use crate::rows::{Row, Samples};
+
+/// By so much a row may take longer where something unusual is in the cluster.
+const CHANGE_MAX: f64 = 1.5;
+
+const MEMORY_MAX: u64 = 1 << 30;
+
+/// One line per row, for the plain scene and those with something unusual.
+pub(crate) fn print(plain: &Samples, unusual: &[(&str, Samples)]) {
+    print!("| event | must be under | median | rounds | met |");
+    for (name, _) in unusual {
+        print!(" {name} | rounds | change | met |");
+    }
+    println!("\n|---|---|---|---|---|{}", "---|---|---|---|".repeat(unusual.len()));
+    for row in Row::ALL {
+        let limit = row.limit();
+        let median = median(plain, row);
+        let met = limit.map(|limit| median.is_some_and(|median| median < limit) && !plain.restless.contains(&row));
+        print!(
+            "| {} | {} | {} | {} | {} |",
+            row.name(),
+            time(limit),
+            shown(plain, row),
+            rounds(plain, row),
+            yes_no(met)
+        );
+        for (_, samples) in unusual {
+            let change =
+                self::median(samples, row).zip(median).map(|(it, plain)| it.as_secs_f64() / plain.as_secs_f64());
+            let met = change.filter(|_| limit.is_some()).map(|change| change < CHANGE_MAX);
+            let change = change.map_or_else(String::new, |change| format!("{change:.2}"));
+            print!(" {} | {} | {change} | {} |", shown(samples, row), rounds(samples, row), yes_no(met));
+        }
+        println!();
+    }
+    let memory = |samples: &Samples| format!("{} MiB", samples.memory >> 20);
+    let met = yes_no(Some(plain.memory < MEMORY_MAX));
+    print!("| memory at rest (RSS), the bench's server included | 1 GiB | {} | 1 | {met} |", memory(plain));
+    for (_, samples) in unusual {
+        print!(" {} | 1 | | |", memory(samples));
+    }
+    println!();
+}
+
+fn median(samples: &Samples, row: Row) -> Option<Duration> {
+    let mut times = samples.times.get(&row)?.clone();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
+}
+
+fn rounds(samples: &Samples, row: Row) -> usize {
+    samples.times.get(&row).map_or(0, Vec::len)
+}
+
+fn shown(samples: &Samples, row: Row) -> String {
+    let median = time(median(samples, row));
+    if samples.restless.contains(&row) { format!("{median} no rest") } else { median }
+}
+
+fn time(time: Option<Duration>) -> String {
+    let Some(time) = time else { return String::new() };
+    let millis = time.as_secs_f64() * 1e3;
+    match millis {
+        _ if millis < 1.0 => format!("{millis:.3} ms"),
+        _ if millis < 100.0 => format!("{millis:.1} ms"),
+        _ => format!("{millis:.0} ms"),
+    }
+}
+
+fn yes_no(met: Option<bool>) -> &'static str {
+    match met {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "",
+    }
+}

@@ -1,0 +1,121 @@
+//! The core between its events and its actions, and the stopwatch around it.
+//!
+//! Only `handle` and `step` are timed. What the server does in between, and the time that passes while nothing is due, is not.
+//! The stopwatch shows the processor time of this thread, so that a busy machine changes little: the core does nothing
+//! but compute, on one thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fluxion_sys::FunctionTable;
+use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy};
+use fluxqueue_workload::Time;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::scene::{OURS, START};
+use crate::server::Server;
+
+/// What is due within this time of the last news belongs to it; what is due later is not waited for.
+const CALM_MILLIS: i64 = 100;
+
+/// Longer than anything is put off that is brought up to date now and then: texts, places in the queue, audits.
+const PAUSE_MILLIS: i64 = 11_000;
+
+/// Turns until the core must have come to rest, and the time that they may take.
+const TURNS_MAX: usize = 5_000;
+const REST_WITHIN: Duration = Duration::from_mins(5);
+
+/// It asks for more and more, or takes too long.
+#[derive(Debug)]
+pub(crate) struct Restless;
+
+/// A core and the server that it talks to.
+pub(crate) struct Turning {
+    core: Core,
+    pub(crate) server: Server,
+    pub(crate) now: Time,
+    /// Turns of the last settling.
+    pub(crate) turns: usize,
+}
+
+impl Turning {
+    /// A core that has listed everything, at rest.
+    pub(crate) fn begin(server: Server) -> Result<Self, Restless> {
+        let mut turning = Turning { core: core(), server, now: START, turns: 0 };
+        let events = turning.server.list();
+        turning.settle(events)?;
+        Ok(turning)
+    }
+
+    /// Hands over the events, and carries out what the core wants done until it wants nothing more. How long the core
+    /// took.
+    pub(crate) fn settle(&mut self, mut events: Vec<Event>) -> Result<Duration, Restless> {
+        let begin = Instant::now();
+        let mut spent = Duration::ZERO;
+        let mut calm_at = self.now.plus_millis(CALM_MILLIS);
+        for turn in 0..TURNS_MAX {
+            self.turns = turn + 1;
+            let from = processor_time();
+            for event in events.drain(..) {
+                self.core.handle(event, self.now);
+            }
+            let actions = self.core.step(self.now);
+            spent += processor_time().saturating_sub(from);
+            if begin.elapsed() > REST_WITHIN {
+                return Err(Restless);
+            }
+            let due = self.core.next_wake().filter(|at| *at <= calm_at);
+            if actions.is_empty() {
+                let Some(due) = due else { return Ok(spent) };
+                self.now = due.max(self.now.plus_millis(1));
+                continue;
+            }
+            events = self.server.answer(actions);
+            self.now = self.now.plus_millis(1);
+            calm_at = self.now.plus_millis(CALM_MILLIS);
+        }
+        Err(Restless)
+    }
+
+    /// Time passes, and what was put off is done. How long that took.
+    pub(crate) fn pause(&mut self) -> Result<Duration, Restless> {
+        let until = self.now.plus_millis(PAUSE_MILLIS);
+        let mut spent = Duration::ZERO;
+        while self.now < until {
+            let due = self.core.next_wake().unwrap_or(until).min(until);
+            self.now = due.max(self.now.plus_millis(1));
+            spent += self.settle(Vec::new())?;
+        }
+        Ok(spent)
+    }
+
+    /// Another process takes over: until its first decisions, with the lists in memory.
+    pub(crate) fn restart(&self) -> Duration {
+        let (events, mut core) = (self.server.list(), core());
+        let from = processor_time();
+        for event in events {
+            core.handle(event, self.now);
+        }
+        let actions = core.step(self.now);
+        let took = processor_time().saturating_sub(from);
+        drop(actions);
+        took
+    }
+}
+
+/// What this thread has used of a processor so far.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+fn core() -> Core {
+    let settings = CoreSettings {
+        scheduler_names: vec![Arc::from(OURS)],
+        node_policy: NodePolicy::First,
+        default_walltime_secs: None,
+        ttl_after_finished_secs: 86_400,
+        slot_keep_secs: 5,
+        group_grace_secs: 3,
+    };
+    Core::new(settings, FunctionTable::builtin(), 1).expect("the built-in library is always there")
+}

@@ -9,6 +9,8 @@
 //! class get one answer. Explaining to people why something waits is not done here (see `explain`).
 
 mod live;
+#[cfg(test)]
+mod tests;
 
 pub(super) use live::{Asking, Live};
 

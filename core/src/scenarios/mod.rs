@@ -66,7 +66,7 @@ fn node(name: &str, cores: u64) -> Arc<Node> {
     })
 }
 
-fn pod(name: &str, cores: u64) -> Pod {
+pub(crate) fn pod(name: &str, cores: u64) -> Pod {
     let requests: Resources = [("cpu", cores * 1000), ("pods", 1)].into_iter().collect();
     Pod {
         resource_version: None,

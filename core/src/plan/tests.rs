@@ -1,0 +1,331 @@
+//! Situations and what the plan makes of them: who starts, who holds what, who is blocked by what.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::*;
+use crate::scenarios::pod;
+
+/// Slots of a node: free, taken by what ends some day, taken for ever.
+type NodeSlots = (u64, u64, u64);
+
+/// A machine of equal slots.
+#[derive(Clone)]
+struct Machine {
+    nodes: Vec<NodeSlots>,
+    /// Nodes that are cordoned.
+    cordoned: RankSet,
+    changes: Vec<Change>,
+    version: u64,
+    /// How often something was asked.
+    asked: u64,
+}
+
+/// Who waits, by name: how many slots, on which nodes.
+struct Waiting(BTreeMap<JobId, (u64, &'static str)>);
+
+impl Machine {
+    fn of(nodes: &[NodeSlots]) -> Self {
+        Machine { nodes: nodes.to_vec(), cordoned: RankSet::new(), changes: Vec::new(), version: 0, asked: 0 }
+    }
+
+    fn sum(&self, nodes: &[RankSet], of: impl Fn(&NodeSlots) -> u64) -> u64 {
+        nodes.iter().flat_map(RankSet::iter).map(|rank| of(&self.nodes[rank as usize])).sum()
+    }
+}
+
+fn count(request: &Request) -> u64 {
+    request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count as u64).sum()
+}
+
+impl Capacity for Machine {
+    type Slots = Vec<(Rank, u64)>;
+
+    fn version(&self, _: &Request) -> Version {
+        Version { nodes: self.version, changes: self.changes.len() as u64 }
+    }
+
+    fn open(&mut self, group: &Group) -> RankSet {
+        let mut open = self.lasting(group);
+        open.subtract(&self.cordoned);
+        open
+    }
+
+    fn lasting(&mut self, group: &Group) -> RankSet {
+        let mut lasting: RankSet = group.sample.shape.constraints.node_selector[0].1.parse().expect("an idset");
+        let mut there = RankSet::new();
+        (0..self.nodes.len()).for_each(|rank| drop(there.insert(Rank::try_from(rank).expect("a few"))));
+        lasting.intersect_with(&there);
+        lasting
+    }
+
+    fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
+        self.asked += 1;
+        let mut missing = count(request);
+        if self.sum(nodes, |node| node.0) < missing {
+            return Fit::NotNow;
+        }
+        let mut slots = Vec::new();
+        for rank in nodes[0].iter() {
+            let node = &mut self.nodes[rank as usize];
+            let here = node.0.min(missing);
+            if here > 0 {
+                node.0 -= here;
+                node.1 += here;
+                missing -= here;
+                slots.push((rank, here));
+            }
+        }
+        Fit::Placed(slots)
+    }
+
+    fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
+        self.asked += 1;
+        let wanted = count(request);
+        let fits = |of: fn(&NodeSlots) -> u64| self.sum(nodes, of) >= wanted;
+        if fits(|node| node.0) {
+            Forecast::Now
+        } else if fits(|node| node.0 + node.1) {
+            Forecast::Eventually
+        } else if fits(|node| node.0 + node.1 + node.2) {
+            Forecast::Blocked
+        } else {
+            Forecast::Never
+        }
+    }
+
+    fn eligible(&mut self, _: &Request, nodes: &[RankSet]) -> RankSet {
+        let mut eligible = RankSet::new();
+        for rank in nodes.iter().flat_map(RankSet::iter) {
+            if self.nodes[rank as usize].0 + self.nodes[rank as usize].1 > 0 {
+                eligible.insert(rank);
+            }
+        }
+        eligible
+    }
+
+    fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
+        let then = usize::try_from(then).expect("a few");
+        self.changes[then..].iter().any(|change| matters(*change))
+    }
+
+    fn fits_one(&self, _: &Request, rank: Rank) -> bool {
+        self.nodes[rank as usize].0 > 0
+    }
+}
+
+impl Requests for Waiting {
+    fn is_put_off(&self, ask: &Ask) -> bool {
+        self.0[&ask.job()].0 == 0
+    }
+
+    fn request(&self, ask: &Ask) -> Option<Request> {
+        let (slots, nodes) = self.0[&ask.job()];
+        let mut sample = pod("sample", 1);
+        let mut shape = Shape::clone(&sample.shape);
+        shape.constraints.node_selector = vec![(Arc::from("nodes"), Arc::from(nodes))];
+        sample.shape = Arc::new(shape);
+        let want =
+            Want { namespace: Arc::from("ns"), shape: Arc::clone(&sample.shape), count: usize::try_from(slots).ok()? };
+        let group =
+            Group { wants: vec![want], pods: Vec::new(), lifetime: Lifetime::Eventually, sample: Arc::new(sample) };
+        Some(Request { groups: vec![group] })
+    }
+}
+
+/// Jobs a, b, c ... in this order: how many slots, on which nodes. Equal ones are of one class; 0 slots is one that is put off.
+fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
+    let (mut queue, mut waiting) = (Pending::default(), BTreeMap::new());
+    let mut shapes: BTreeMap<(u64, &str), Arc<Shape>> = BTreeMap::new();
+    for (number, (slots, nodes)) in (1..).zip(jobs) {
+        let shape = shapes.entry((*slots, nodes)).or_insert_with(|| Arc::new(Shape::clone(&pod("p", 1).shape)));
+        let want = WantKey {
+            shape: Same(Arc::clone(shape)),
+            walltime: Lifetime::Eventually,
+            deadline: None,
+            count: usize::try_from(*slots).expect("a few"),
+        };
+        let at = Time(i64::try_from(number).expect("a few"));
+        queue.put(Place::new(0, at, 0, Ask::Start(number)), RequestKey { wants: vec![want], repelled_by: Vec::new() });
+        waiting.insert(number, (*slots, *nodes));
+    }
+    (queue, Waiting(waiting))
+}
+
+fn name(job: JobId) -> char {
+    char::from(b'a' + u8::try_from(job - 1).expect("a few"))
+}
+
+/// Plans, remembers what was found out, and puts it in words.
+fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<String> {
+    let plan = plan(queue, waiting, machine, News::Anything, &mut Holds::default());
+    let mut said = Vec::new();
+    for decision in plan.decisions {
+        match decision {
+            Decision::Start { ask, slots, .. } => {
+                queue.remove(&ask);
+                let on: Vec<String> = slots.iter().map(|(rank, here)| format!("{rank}x{here}")).collect();
+                said.push(format!("{} starts on {}", name(ask.job()), on.join(" ")));
+            }
+            Decision::Blocked { class, ask, attempt } => {
+                let who = name(ask.job());
+                said.push(match &attempt.outcome {
+                    Outcome::Waits { hold, .. } => format!("{who} waits and holds {hold}"),
+                    Outcome::Behind { hold, job } => format!("{who} is behind {} and holds {hold}", name(*job)),
+                    Outcome::PassedOver => format!("{who} is passed over"),
+                    Outcome::NodesAway => format!("{who}: nodes away"),
+                    Outcome::NoNodes => format!("{who}: no nodes"),
+                    Outcome::Never => format!("{who}: never"),
+                    Outcome::NotFound => format!("{who}: not found"),
+                });
+                queue.remember(class, attempt);
+            }
+        }
+    }
+    for (class, version) in plan.confirmed {
+        queue.memo_mut(class).expect("it was confirmed").confirm(version);
+    }
+    said
+}
+
+#[test]
+fn situations() {
+    // Nodes (free, taken by what ends, taken for ever); who waits (slots, nodes); what comes of it.
+    let cases: &[(&str, &[NodeSlots], &[(u64, &str)], &[&str])] = &[
+        (
+            "who fits starts, lowest node first",
+            &[(2, 0, 0), (2, 0, 0)],
+            &[(3, "0-1"), (1, "0-1")],
+            &["a starts on 0x2 1x1", "b starts on 1x1"],
+        ),
+        (
+            "who does not fit holds what he could use",
+            &[(1, 1, 0), (1, 0, 0)],
+            &[(3, "0-1"), (1, "0-1")],
+            &["a waits and holds 0-1", "b is behind a and holds 0-1"],
+        ),
+        (
+            "what he cannot use is free for others",
+            &[(0, 2, 0), (1, 0, 0)],
+            &[(2, "0"), (1, "1")],
+            &["a waits and holds 0", "b starts on 1x1"],
+        ),
+        (
+            "services in the way: passed over, holds nothing",
+            &[(1, 0, 1)],
+            &[(2, "0"), (1, "0")],
+            &["a is passed over", "b starts on 0x1"],
+        ),
+        (
+            "larger than the machine: never, holds nothing",
+            &[(1, 0, 0)],
+            &[(2, "0"), (1, "0")],
+            &["a: never", "b starts on 0x1"],
+        ),
+        ("no node at all", &[(1, 0, 0)], &[(1, "7"), (1, "0")], &["a: no nodes", "b starts on 0x1"]),
+        (
+            "one of two that are equal starts, the other waits",
+            &[(2, 1, 0)],
+            &[(2, "0"), (2, "0")],
+            &["a starts on 0x2", "b waits and holds 0"],
+        ),
+        ("equal ones are asked for once", &[(0, 2, 0)], &[(2, "0"), (2, "0"), (2, "0")], &["a waits and holds 0"]),
+        ("who is put off is stepped over and holds nothing", &[(1, 0, 0)], &[(0, "0"), (1, "0")], &["b starts on 0x1"]),
+        (
+            "behind the first whose nodes are in the way",
+            &[(0, 1, 0), (0, 1, 0), (1, 1, 0)],
+            &[(1, "0"), (1, "1"), (2, "1-2")],
+            &["a waits and holds 0", "b waits and holds 1", "c waits and holds 1-2"],
+        ),
+    ];
+    for (what, nodes, jobs, expected) in cases {
+        let (mut queue, waiting) = queue(jobs);
+        assert_eq!(walk(&mut queue, &waiting, &mut Machine::of(nodes)), *expected, "{what}");
+    }
+}
+
+#[test]
+fn cordoned_nodes_may_come_back() {
+    let (mut queue, waiting) = queue(&[(1, "0")]);
+    let mut machine = Machine::of(&[(1, 0, 0)]);
+    machine.cordoned.insert(0);
+    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a: nodes away"]);
+    machine.cordoned.remove(0);
+    (machine.version, machine.changes) = (1, vec![Change::Node(0)]);
+    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a starts on 0x1"]);
+}
+
+/// After a first walk the machine changes: is a request that waits looked at again?
+#[test]
+fn a_request_is_looked_at_again_only_if_its_answer_may_be_another() {
+    type Turn = fn(&mut Machine);
+    let freed: Turn = |machine| {
+        machine.nodes[0] = (1, 1, 0);
+        machine.changes.push(Change::Freed(0));
+    };
+    let freed_elsewhere: Turn = |machine| machine.changes.push(Change::Freed(1));
+    let service_ends: Turn = |machine| {
+        machine.nodes[0] = (1, 1, 0);
+        machine.changes.push(Change::FreedForGood(0));
+    };
+    let service_comes: Turn = |machine| machine.changes.push(Change::TakenForGood(0));
+    let node_grows: Turn = |machine| machine.changes.push(Change::Node(0));
+    // Slots of node 0, what waits for it, what happens, whether that matters.
+    let cases: &[(NodeSlots, u64, Turn, bool)] = &[
+        ((0, 2, 0), 2, freed, true),
+        ((0, 2, 0), 2, freed_elsewhere, false),
+        ((0, 2, 0), 2, service_comes, true),
+        ((0, 2, 0), 2, node_grows, true),
+        ((1, 0, 1), 2, freed, false),
+        ((0, 1, 1), 2, service_ends, true),
+        ((2, 0, 0), 9, freed, false),
+        ((2, 0, 0), 9, service_ends, false),
+        ((2, 0, 0), 9, node_grows, true),
+    ];
+    for (at, (slots, wanted, turn, matters)) in cases.iter().enumerate() {
+        let (mut queue, waiting) = queue(&[(*wanted, "0")]);
+        let mut machine = Machine::of(&[*slots, (0, 1, 0)]);
+        walk(&mut queue, &waiting, &mut machine);
+        let asked = machine.asked;
+        assert!(
+            walk(&mut queue, &waiting, &mut machine).is_empty() && machine.asked == asked,
+            "case {at}: nothing changed"
+        );
+        turn(&mut machine);
+        walk(&mut queue, &waiting, &mut machine);
+        assert_eq!(machine.asked > asked, *matters, "case {at}");
+    }
+}
+
+#[test]
+fn who_comes_last_is_judged_by_what_was_held_before() {
+    let (mut queue, mut waiting) = queue(&[(2, "0")]);
+    let mut machine = Machine::of(&[(1, 1, 0), (1, 0, 0)]);
+    let mut holds = Holds::default();
+    let first = plan(&queue, &waiting, &mut machine, News::Anything, &mut holds);
+    for decision in first.decisions {
+        if let Decision::Blocked { class, attempt, .. } = decision {
+            queue.remember(class, attempt);
+        }
+    }
+    queue.take_arrivals();
+    for (number, nodes) in [(2, "0"), (3, "1")] {
+        let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
+        let want = WantKey { shape, walltime: Lifetime::Eventually, deadline: None, count: 1 };
+        let place = Place::new(0, Time(i64::try_from(number).expect("a few")), 0, Ask::Start(number));
+        queue.put(place, RequestKey { wants: vec![want], repelled_by: Vec::new() });
+        waiting.0.insert(number, (1, nodes));
+    }
+    assert!(is_behind(&queue, &holds));
+    let next = plan(&queue, &waiting, &mut machine, News::Arrivals, &mut holds);
+    let outcomes: Vec<String> = next
+        .decisions
+        .iter()
+        .map(|decision| match decision {
+            Decision::Start { ask, .. } => format!("{} starts", name(ask.job())),
+            Decision::Blocked { ask, attempt, .. } => format!("{} {:?}", name(ask.job()), attempt.outcome),
+        })
+        .collect();
+    assert_eq!(outcomes.len(), 2);
+    assert!(outcomes[0].starts_with("b Behind") && outcomes[1] == "c starts", "{outcomes:?}");
+}

@@ -270,7 +270,7 @@ impl Core {
             .filter(|owner| pod.group.is_none() && !self.jobs.controllers.contains_key(&owner.uid))?;
         let belonging = grouping::of_maker(owner)?;
         let key = self.record_key(pod, &belonging);
-        (self.jobs.by_identity.contains_key(&belonging.identity) || self.records.contains_key(&key))
+        (self.jobs.by_identity.contains_key(&belonging.identity) || self.records.get(&key).is_some())
             .then_some(belonging)
     }
 
@@ -311,12 +311,10 @@ impl Core {
                 _ => return None,
             };
             let at = status.completion_time.as_ref().map(super::record::time_of)?;
-            let its_own = object.metadata.namespace.as_deref() == Some(&*pod.id.key.namespace)
-                && object.spec.workload_type == WorkloadType::Group
-                && *object.spec.name == *belonging.name;
-            (its_own && at >= pod.created).then_some((at, end))
+            (at >= pod.created).then_some((at, end))
         };
-        let records = self.records.iter().filter_map(|(key, object)| Some((ended_since(object)?, key)));
+        let records = self.records.of_group(&pod.id.key.namespace, &belonging.name);
+        let records = records.filter_map(|(key, object)| Some((ended_since(object)?, key)));
         let ((_, end), key) = records.min_by_key(|((at, _), _)| *at)?;
         let key = key.clone();
         if let Some(id) = self.jobs.by_key.get(&key) {
@@ -393,11 +391,8 @@ impl Core {
     fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
         let namespace = &pod.id.key.namespace;
         if belonging.kind == WorkloadType::Group {
-            let known = self.records.iter().filter(|(key, object)| {
-                key.namespace == *namespace
-                    && object.spec.workload_type == WorkloadType::Group
-                    && *object.spec.name == *belonging.name
-                    && object.metadata.deletion_timestamp.is_none()
+            let known = self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
+                object.metadata.deletion_timestamp.is_none()
                     && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
                     && !self.jobs.by_key.contains_key(key)
             });

@@ -30,6 +30,7 @@ mod plan;
 pub mod queue;
 mod record;
 mod recording;
+mod records;
 mod refresh;
 pub mod report;
 #[cfg(test)]
@@ -46,7 +47,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_api::{FluxJob, JobState, names};
+use fluxqueue_api::{JobState, names};
 use priority_queue::PriorityQueue;
 
 use crate::cluster::Cluster;
@@ -60,6 +61,7 @@ use job::Stage;
 use jobs::{Clock, Jobs};
 use ledger::{Claim, Ledger};
 use plan::{Holds, Pending};
+use records::Records;
 
 /// Seconds for which no further pod goes to a node whose kubelet has just refused one: what is really there is on its
 /// way to us.
@@ -103,7 +105,7 @@ pub struct Core {
     by_node: BTreeMap<NodeName, BTreeSet<Uid>>,
     jobs: Jobs,
     /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
-    records: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    records: Records,
     queue: Pending,
     /// What the last walk over the queue came to hold.
     holds: Holds,
@@ -207,7 +209,7 @@ impl Core {
             parked: BTreeMap::new(),
             by_node: BTreeMap::new(),
             jobs: Jobs::new(default_walltime_secs),
-            records: BTreeMap::new(),
+            records: Records::default(),
             queue: Pending::default(),
             holds: Holds::default(),
             tellings: VecDeque::new(),

@@ -258,6 +258,9 @@ impl Core {
         let succeeded = job.succeeded;
         let mut room: BTreeMap<Option<Uid>, usize> = BTreeMap::new();
         for slot in &job.kept {
+            if room.contains_key(&slot.controller) {
+                continue;
+            }
             let entry = room.entry(slot.controller.clone()).or_default();
             *entry = slot.controller.as_ref().and_then(|uid| self.jobs.controllers.get(uid)).map_or(0, |made_by| {
                 // A pod that waits is the one that may take a kept slot.

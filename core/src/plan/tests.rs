@@ -54,7 +54,9 @@ impl Capacity for Machine {
     fn lasting(&mut self, group: &Group) -> RankSet {
         let mut lasting: RankSet = group.sample.shape.constraints.node_selector[0].1.parse().expect("an idset");
         let mut there = RankSet::new();
-        (0..self.nodes.len()).for_each(|rank| drop(there.insert(Rank::try_from(rank).expect("a few"))));
+        for rank in (0..).take(self.nodes.len()) {
+            there.insert(rank);
+        }
         lasting.intersect_with(&there);
         lasting
     }

@@ -1,0 +1,60 @@
+//! FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, WorkloadType};
+use fluxqueue_workload::ObjectKey;
+
+/// All FluxJobs that were seen and are not known to be gone.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    all: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Those of groups, by the group's namespace and name: a group has no uid of its own by which to find its FluxJob.
+    of_groups: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+}
+
+impl Records {
+    /// Takes up an object as it is now; returns it as it was.
+    pub(super) fn insert(&mut self, key: ObjectKey, object: Arc<FluxJob>) -> Option<Arc<FluxJob>> {
+        if let Some(group) = group_of(&key, &object) {
+            self.of_groups.entry(group).or_default().insert(key.clone());
+        }
+        self.all.insert(key, object)
+    }
+
+    /// It is gone.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        let Some(object) = self.all.remove(key) else { return };
+        let Some(group) = group_of(key, &object) else { return };
+        if let Some(keys) = self.of_groups.get_mut(&group) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.of_groups.remove(&group);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<FluxJob>> {
+        self.all.get(key)
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.all.keys()
+    }
+
+    /// Those of the groups of this name: more than one if the name was used again.
+    pub(super) fn of_group(
+        &self,
+        namespace: &Arc<str>,
+        name: &Arc<str>,
+    ) -> impl Iterator<Item = (&ObjectKey, &FluxJob)> {
+        let keys = self.of_groups.get(&ObjectKey::new(Arc::clone(namespace), Arc::clone(name)));
+        keys.into_iter().flatten().filter_map(|key| Some((key, &**self.all.get(key)?)))
+    }
+}
+
+fn group_of(key: &ObjectKey, object: &FluxJob) -> Option<ObjectKey> {
+    let is_group = object.spec.workload_type == WorkloadType::Group;
+    is_group.then(|| ObjectKey::new(Arc::clone(&key.namespace), &*object.spec.name))
+}

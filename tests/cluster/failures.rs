@@ -3,20 +3,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, job, node_of, pod, until, within};
+use crate::harness::{ControlPlane, job, node_of, planned, pod, until, within};
 
 const FIFTY: &str = "groups:\n- {namePrefix: n-, count: 50, cpu: '4', memory: 16Gi, pods: 110}\n";
-
-/// Where the placement says each node's pods go: how many on each.
-fn planned(record: &Value) -> BTreeMap<String, usize> {
-    let ranges: Vec<fluxqueue_api::PlacementRange> =
-        serde_json::from_value(record["status"]["placement"].clone()).expect("a placement");
-    let mut nodes = BTreeMap::new();
-    for (_, _, node) in fluxqueue_api::placement::expand(&ranges).expect("it can be read") {
-        *nodes.entry(node.to_string()).or_default() += 1;
-    }
-    nodes
-}
 
 #[test]
 fn a_gang_of_200_survives_kill_9_at_any_moment() {

@@ -1,5 +1,6 @@
 //! A control plane, a Fluxqueue process, and kubectl.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -121,6 +122,13 @@ impl ControlPlane {
         Fluxqueue { pid: line.trim().to_owned(), guard }
     }
 
+    /// Starts kubectl as the admin; its standard output is to be read.
+    pub(crate) fn kubectl_in_background(&self, args: &[&str]) -> Child {
+        let mut command = Command::new(testbed());
+        command.arg("kubectl").arg("--kubeconfig").arg(self.dir.join("admin.kubeconfig")).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("kubectl starts")
+    }
+
     /// Runs kubectl as the admin; returns what it printed. Panics if it fails.
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         let (ok, out, err) = self.try_kubectl(args, "");
@@ -195,7 +203,14 @@ impl Fluxqueue {
         status.code()
     }
 
-    fn signal(&self, signal: &str) {
+    /// The exit status, once it has ended by itself.
+    pub(crate) fn exit_status(&mut self) -> Option<i32> {
+        let status = until("Fluxqueue to end", || self.guard.try_wait().expect("it can be asked"));
+        status.code()
+    }
+
+    /// Sends a signal, `-STOP` for example.
+    pub(crate) fn signal(&self, signal: &str) {
         Command::new("kill").args([signal, &self.pid]).status().expect("kill runs");
     }
 }
@@ -299,6 +314,17 @@ pub(crate) fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut()
         assert!(Instant::now() < end, "waited {patience:?} in vain: {what}");
         std::thread::sleep(Duration::from_millis(150));
     }
+}
+
+/// Where the placement says each node's pods go: how many on each.
+pub(crate) fn planned(record: &Value) -> BTreeMap<String, usize> {
+    let ranges: Vec<fluxqueue_api::PlacementRange> =
+        serde_json::from_value(record["status"]["placement"].clone()).expect("a placement");
+    let mut nodes = BTreeMap::new();
+    for (_, _, node) in fluxqueue_api::placement::expand(&ranges).expect("it can be read") {
+        *nodes.entry(node.to_string()).or_default() += 1;
+    }
+    nodes
 }
 
 /// The node a pod is on.

@@ -11,6 +11,15 @@ mod workloads;
 /// What happens when something dies, goes away or answers badly.
 mod failures;
 
+/// A leader that is stopped, replaced, and goes on.
+mod takeover;
+
+/// Gangs that fit in one way only, and gangs whose nodes somebody else takes.
+mod gangs;
+
+/// Two Fluxqueues in one cluster.
+mod neighbours;
+
 /// Input that is wrong.
 mod bad_input;
 

@@ -281,7 +281,7 @@ impl Store {
                 self.put(path, patched);
                 reply(200, &self.objects[path])
             }
-            Err(refusal) => refusal,
+            Err((code, reason, message)) => refusal(code, reason, message),
         }
     }
 
@@ -318,7 +318,10 @@ impl Store {
     }
 }
 
-fn json_patched(known: &Value, operations: &[Value]) -> Result<Value, Response> {
+/// Code, reason and message of a refusal.
+type Refused = (u16, &'static str, &'static str);
+
+fn json_patched(known: &Value, operations: &[Value]) -> Result<Value, Refused> {
     let mut object = known.clone();
     for operation in operations {
         let (path, value) = (operation["path"].as_str().unwrap(), &operation["value"]);
@@ -326,22 +329,22 @@ fn json_patched(known: &Value, operations: &[Value]) -> Result<Value, Response> 
         match operation["op"].as_str().unwrap() {
             "test" if known.pointer(path) == Some(value) => {}
             "add" => object.pointer_mut(parent).unwrap()[field] = value.clone(),
-            _ => return Err(refusal(422, "Invalid", "the server rejected our request due to an error in our request")),
+            _ => return Err((422, "Invalid", "the server rejected our request due to an error in our request")),
         }
     }
     // This write needs a version, even if only that of the object itself.
     if object["metadata"]["resourceVersion"] == "" {
-        return Err(refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update"));
+        return Err((422, "Invalid", "metadata.resourceVersion: must be specified for an update"));
     }
     same_version(known, &object).map(|()| object)
 }
 
 /// The two lists that are patched are merged by their keys; of the metadata only preconditions are sent.
-fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Response> {
+fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     same_version(known, patch)?;
     let uid = &patch["metadata"]["uid"];
     if !uid.is_null() && *uid != known["metadata"]["uid"] {
-        return Err(refusal(422, "Invalid", "metadata.uid: Invalid value: field is immutable"));
+        return Err((422, "Invalid", "metadata.uid: Invalid value: field is immutable"));
     }
     let mut object = known.clone();
     for gone in patch["spec"]["schedulingGates"].as_array().into_iter().flatten() {
@@ -361,12 +364,12 @@ fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Response>
     Ok(object)
 }
 
-fn same_version(known: &Value, sent: &Value) -> Result<(), Response> {
+fn same_version(known: &Value, sent: &Value) -> Result<(), Refused> {
     let version = &sent["metadata"]["resourceVersion"];
     if version.is_null() || *version == known["metadata"]["resourceVersion"] {
         return Ok(());
     }
-    Err(refusal(409, "Conflict", "the object has been modified; please apply your changes to the latest version"))
+    Err((409, "Conflict", "the object has been modified; please apply your changes to the latest version"))
 }
 
 /// The object is of the collection, which spans all namespaces unless it names one.

@@ -41,7 +41,7 @@ impl Machine for Eager {
                 self.heard.lock().unwrap().push("synced".to_owned());
             }
             Event::ClockOffset(micros) => {
-                self.heard.lock().unwrap().push(format!("clock {}", (micros + 500_000) / 60_000_000))
+                self.heard.lock().unwrap().push(format!("clock {}", (micros + 500_000) / 60_000_000));
             }
             Event::Pod(pod) if pod.node.is_none() => self.waiting.push(pod.id.clone()),
             _ => {}

@@ -10,6 +10,7 @@ use tracing::error;
 
 use crate::cluster::{Cluster, Node, NodeChange};
 use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Rank, RankSet, Request, SlotShape};
+use fluxqueue_workload::constraints::HostPort;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
@@ -423,18 +424,24 @@ fn label_of(at: usize) -> String {
     at.to_string()
 }
 
-/// Wants whose host ports collide, themselves included, share a node at most once.
+/// Wants whose host ports collide, themselves included, share a node at most once. Wants with the same ports are one limit: a
+/// search over few limits is a short one.
 fn port_limits(wants: &[(&Party, &Want)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
-    let mut limits = Vec::new();
-    for (a, (_, first)) in wants.iter().enumerate() {
-        let ports = &first.shape.constraints.host_ports;
-        if ports.is_empty() {
-            continue;
+    let mut groups: Vec<(&[HostPort], Vec<String>)> = Vec::new();
+    for ((_, want), label) in wants.iter().zip(labels) {
+        let ports = &want.shape.constraints.host_ports[..];
+        match groups.iter_mut().find(|(known, _)| *known == ports) {
+            _ if ports.is_empty() => {}
+            Some((_, labels)) => labels.push(label.clone()),
+            None => groups.push((ports, vec![label.clone()])),
         }
-        limits.push((vec![labels[a].clone()], 1));
-        for (b, (_, second)) in wants.iter().enumerate().skip(a + 1) {
-            if crate::cluster::filters::ports_conflict(ports, &second.shape.constraints.host_ports) {
-                limits.push((vec![labels[a].clone(), labels[b].clone()], 1));
+    }
+    let mut limits = Vec::new();
+    for (at, (ports, labels)) in groups.iter().enumerate() {
+        limits.push((labels.clone(), 1));
+        for (others, more) in &groups[at + 1..] {
+            if crate::cluster::filters::ports_conflict(ports, others) {
+                limits.push(([&labels[..], more].concat(), 1));
             }
         }
     }

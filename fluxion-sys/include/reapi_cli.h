@@ -217,7 +217,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *       which the smaller has 32 slots 561; nodes on which everything is equal count once for each slot.
  *   Elsewhere what was found fits, and EBUSY or ENODEV is proved by relaxations: each shape alone; slots, and the units of each
  *   pool and each limit, as flows from shapes to nodes. What neither finds nor proves is EAGAIN. A search for a flow that takes
- *   more than 16 million steps counts as one that found nothing out.
+ *   more than 16 million steps counts as one that found nothing out; requests of more than 500 shapes, or for which nodes times
+ *   shapes times pools and limits are more than 16 million, are not searched for at all.
  *   Slots of one request are held for different times if it says so; they share a node for as long as both are held.
  *
  * REQUEST: attributes.system.fluxion in the jobspec (upstream ignores it)

@@ -10,7 +10,8 @@ pub(super) struct Network {
     at: Vec<Vec<usize>>,
     /// In pairs: an edge, and the way back.
     edges: Vec<Edge>,
-    steps: usize,
+    /// What was done so far.
+    pub(super) steps: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +24,9 @@ const SOURCE: usize = 0;
 const SINK: usize = 1;
 
 impl Network {
-    pub(super) fn new(supplies: impl Iterator<Item = u128>) -> Self {
-        let mut network = Network { shapes: 0, at: vec![Vec::new(); 2], edges: Vec::new(), steps: 0 };
+    /// `steps` were taken before, and count.
+    pub(super) fn new(supplies: impl Iterator<Item = u128>, steps: usize) -> Self {
+        let mut network = Network { shapes: 0, at: vec![Vec::new(); 2], edges: Vec::new(), steps };
         for supply in supplies {
             network.at.push(Vec::new());
             network.edge(SOURCE, 2 + network.shapes, supply);
@@ -44,6 +46,7 @@ impl Network {
     }
 
     fn edge(&mut self, from: usize, to: usize, capacity: u128) {
+        self.steps += 1;
         self.at[from].push(self.edges.len());
         self.edges.push(Edge { to, left: capacity });
         self.at[to].push(self.edges.len());

@@ -23,8 +23,10 @@ use super::taken::Slots;
 use super::{NodeOrder, Pick, Request, Search};
 use crate::bits::Bits;
 
-/// Flow and packing each take at most so many steps, a few nanoseconds each.
+/// To read the rows, flow, units and packing each take at most so many steps, a few nanoseconds each.
 const STEPS_MAX: usize = 16_000_000;
+/// More shapes are not searched for: a path along which slots flow may lead through all of them.
+const SHAPES_MAX: usize = 500;
 
 /// Shapes and rows as numbers: which slots a row can take is a matter of weights that must not exceed bounds.
 #[derive(Debug, Default)]
@@ -51,6 +53,11 @@ type Picks = Vec<Pick>;
 
 /// Looks for a place for all shapes of a request on the rows of each.
 pub(super) fn search(request: &Request<'_>, free: &[Option<&[u64]>], rows: &[Bits], order: &NodeOrder<'_>) -> Search {
+    let shapes = request.shapes.len();
+    let of_row = shapes.saturating_mul(request.kinds.len() + request.limits.len());
+    if shapes > SHAPES_MAX || Bits::union(rows).count().saturating_mul(of_row) > STEPS_MAX {
+        return Search::GaveUp;
+    }
     let mut problem = Problem::of(request, free, rows);
     if matches!(order, NodeOrder::Down) {
         for class in &mut problem.classes {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::flow::Network;
-use super::{Class, Picks, Problem, Slots, weigh};
+use super::{Class, Picks, Problem, STEPS_MAX, Slots, weigh};
 use crate::matcher::flat::{Pick, Search};
 
 /// Shapes that are in each other's way on a row.
@@ -29,7 +29,7 @@ impl Problem {
     /// Slots as a flow. Gives up where it cannot tell whether what flows also fits.
     pub(super) fn by_flow(&self) -> Search {
         let groups = self.groups();
-        let mut network = Network::new(self.counts.iter().map(|count| u128::from(*count)));
+        let mut network = Network::new(self.counts.iter().map(|count| u128::from(*count)), 0);
         for (part, members) in &groups {
             let times = |slots: u64| u128::from(slots) * members.len() as u128;
             let of_shapes = part.rooms.iter().enumerate().filter(|(_, room)| **room > 0);
@@ -78,14 +78,17 @@ impl Problem {
         true
     }
 
-    /// Whether the units of every constraint can flow to the rows. If not, the slots do not fit.
+    /// Whether the units of every constraint can flow to the rows, as far as the steps suffice to tell. If not, the slots do
+    /// not fit.
     pub(super) fn units_flow(&self) -> bool {
+        let mut steps = 0;
         self.weights.iter().enumerate().all(|(constraint, weights)| {
-            if weights.iter().filter(|weight| **weight > 0).count() < 2 {
+            if steps > STEPS_MAX || weights.iter().filter(|weight| **weight > 0).count() < 2 {
                 return true;
             }
             let supplies = weights.iter().zip(&self.counts);
-            let mut network = Network::new(supplies.map(|(weight, count)| u128::from(*weight) * u128::from(*count)));
+            let mut network =
+                Network::new(supplies.map(|(weight, count)| u128::from(*weight) * u128::from(*count)), steps);
             for class in &self.classes {
                 let used =
                     || weights.iter().enumerate().filter(|(shape, weight)| **weight > 0 && class.rooms[*shape] > 0);
@@ -97,7 +100,9 @@ impl Problem {
                     used().map(|(shape, weight)| (shape, times(u128::from(*weight) * u128::from(class.rooms[shape]))));
                 network.group(times(u128::from(most)), of_shapes);
             }
-            network.saturate() != Some(false)
+            let flows = network.saturate() != Some(false);
+            steps = network.steps;
+            flows
         })
     }
 

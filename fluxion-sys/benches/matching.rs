@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use fluxion_sys::FunctionTable;
-use machine::{CORES, Context, PODS, POOLS, grug, jgf, jobspec, slots, whole_nodes};
+use machine::{CORES, Context, PODS, POOLS, grug, jgf, jobspec, slots, two_shapes, whole_nodes};
 
 const HOUR: u64 = 3_600;
 
@@ -344,6 +344,7 @@ fn pools(table: &mut Table, nodes: u64) {
         let whole = slots(5_000, &[("cpu", 32_000), ("memory", 1 << 30), ("pods", 1)]);
         table.matching(&name("gang of 5000, a node each"), None, &mut context, &jobspec(&whole, HOUR, ""));
     }
+    gangs(table, nodes);
     by_fill(table, nodes);
     let mut context = table.context("jgf", "lonode", &graph, POOLS);
     let arm = r#"{"properties":["arm"]}"#;
@@ -357,6 +358,35 @@ fn pools(table: &mut Table, nodes: u64) {
     if nodes >= 5_000 {
         table.matching(&name("gang of 5000"), Some(10_000.0), &mut context, &jobspec(&gang(5_000), HOUR, ""));
     }
+}
+
+/// Gangs of two shapes with nodes of their own, a node each, on a machine of which three of four nodes are full.
+fn gangs(table: &mut Table, nodes: u64) {
+    let name = |what: &str| format!("{what}, {nodes} nodes of pools");
+    let mut context = Context::of_pools(&jgf(nodes, PODS));
+    let whole = [("cpu", 32_000), ("memory", 1 << 30), ("pods", 1)];
+    let fill = |context: &mut Context, node: u64| {
+        context.allocate(&jobspec(&slots(1, &whole), HOUR, &format!(r#"{{"ranks":["{node}"]}}"#)));
+    };
+    for node in (0..nodes).filter(|node| node % 4 > 0) {
+        fill(&mut context, node);
+    }
+    let pod = [("cpu", 8_000), ("memory", 1 << 30), ("pods", 1)];
+    let ranks = || [0..nodes / 2, nodes / 4..nodes];
+    let target = Some(if nodes > 5_000 { 120.0 } else { 100.0 });
+    table.matching(&name("two shapes, 1 + 64"), target, &mut context, &two_shapes([1, 64], ranks(), &pod));
+    let free = nodes / 4;
+    // All that is left is needed, and the first shape has to keep off the nodes of the second.
+    let tight = two_shapes([free / 4 - 1, free - free / 4 - 1], ranks(), &pod);
+    table.matching(&name("two shapes that only just fit"), None, &mut context, &tight);
+    let too_many = two_shapes([free / 2, free / 2 + 1], ranks(), &pod);
+    table.row(&name("refuse now two shapes that fit alone"), None, || {
+        let started = Instant::now();
+        let granted = context.try_match(fluxion_sys::match_op::ALLOCATE, &too_many);
+        let took = started.elapsed();
+        assert!(granted.is_none(), "there are not so many nodes");
+        took
+    });
 }
 
 /// The orders by how full nodes are, on machines that are not idle.

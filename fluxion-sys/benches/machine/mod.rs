@@ -35,6 +35,16 @@ impl Context {
         let options = format!(
             r#"{{"load_format":"{format}","matcher_policy":"{policy}","match_format":"rv1_nosched","matcher_name":"CA","prune_filters":"ALL:core,ALL:node"{more}}}"#
         );
+        Context::with(table, graph, &options)
+    }
+
+    /// A context of the built-in library that answers as the scheduler has it.
+    pub(crate) fn of_pools(graph: &str) -> Self {
+        let options = format!(r#"{{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement"{POOLS}}}"#);
+        Context::with(FunctionTable::builtin(), graph, &options)
+    }
+
+    fn with(table: FunctionTable, graph: &str, options: &str) -> Self {
         let (graph, options) = (CString::new(graph).unwrap(), CString::new(options).unwrap());
         // SAFETY: the context is new, the texts end in NUL.
         let raw = unsafe { (table.new)() };
@@ -232,6 +242,20 @@ pub(crate) fn slots(count: u64, parts: &[(&str, u64)]) -> String {
     let parts: Vec<String> =
         parts.iter().map(|(kind, count)| format!(r#"{{"type":"{kind}","count":{count}}}"#)).collect();
     format!(r#"{{"type":"slot","count":{count},"label":"task","with":[{}]}}"#, parts.join(","))
+}
+
+/// Slots of two labels, each on its own ranks, at most one slot of both on a node.
+pub(crate) fn two_shapes(counts: [u64; 2], ranks: [std::ops::Range<u64>; 2], parts: &[(&str, u64)]) -> CString {
+    let slot = |at: usize| slots(counts[at], parts).replace("\"task\"", &format!("\"{at}\""));
+    let own = |at: usize| {
+        let last = ranks[at].end - 1;
+        format!(r#"{{"label":"{at}","ranks":"{}-{last}"}}"#, ranks[at].start)
+    };
+    CString::new(format!(
+        r#"{{"version":1,"resources":[{},{}],"tasks":[{{"command":["app"],"slot":"0","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":3600,"fluxion":{{"slots":[{},{}],"max_per_node":[{{"labels":["0","1"],"count":1}}]}}}}}}}}"#,
+        slot(0), slot(1), own(0), own(1)
+    ))
+    .unwrap()
 }
 
 /// `count` nodes, each with a slot of all its cores: had alone.

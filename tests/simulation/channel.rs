@@ -12,6 +12,7 @@ use crate::server::{Server, flux_job_key};
 /// What keeps its order: all objects that ever had one name (a watch tells of the end of one before its successor).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
+    Clock,
     Node(NodeName),
     Pod(ObjectKey),
     Controller(Uid),
@@ -40,9 +41,10 @@ impl Channel {
         }
     }
 
-    /// Forgets everything and lists all objects anew, as a new process does.
-    pub(crate) fn relist(&mut self, server: &Server) {
+    /// Forgets everything, compares the clocks and lists all objects anew, as a new process does.
+    pub(crate) fn relist(&mut self, server: &Server, clock_offset: i64) {
         *self = Channel::default();
+        self.push(Event::ClockOffset(clock_offset));
         server.nodes.values().for_each(|node| self.push(Event::Node(Arc::clone(node))));
         server.pods.values().for_each(|pod| self.push(Event::Pod(Arc::clone(pod))));
         server.controllers.values().for_each(|it| self.push(Event::Controller(Arc::clone(it))));
@@ -88,6 +90,7 @@ impl Channel {
 /// A state may be left out if a later state of the same object is already there.
 fn skippable(first: &Event, second: &Event) -> bool {
     match (first, second) {
+        (Event::ClockOffset(_), Event::ClockOffset(_)) => true,
         (Event::Node(a), Event::Node(b)) => a.uid == b.uid,
         (Event::Pod(a), Event::Pod(b)) => a.id.uid == b.id.uid,
         (Event::Controller(a), Event::Controller(b)) => a.id.uid == b.id.uid,
@@ -106,6 +109,7 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::ControllerGone(uid) => Stream::Controller(Arc::clone(uid)),
         Event::FluxJob(job) => Stream::FluxJob(flux_job_key(job)),
         Event::FluxJobGone(id) => Stream::FluxJob(id.key.clone()),
-        Event::Synced | Event::ClockOffset(_) | Event::Done(..) => return None,
+        Event::ClockOffset(_) => Stream::Clock,
+        Event::Synced | Event::Done(..) => return None,
     })
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, WorkloadType, names};
+use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadType, names};
 use fluxqueue_core::{Action, ActionId, ActionKind, Urgency};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 
 use crate::jobs::{self, Unit};
 use crate::machine::SLOT_KEEP_SECONDS;
-use crate::objects::OURS;
 use crate::room;
-use crate::server::{Server, flux_job_key, is_version};
+use crate::server::{Server, flux_job_key, flux_job_ref, is_version};
+use crate::switches::Feature;
 use crate::trace;
 use crate::view::{BindingState, View};
 
@@ -50,6 +50,10 @@ pub(crate) fn judge(
             ActionKind::Bind { pod, node } => judge_binding(view, server, now, pod, node)?,
             ActionKind::Note(_) => {}
             other => {
+                judge_owner(view, server, other)?;
+                judge_version(other)?;
+                judge_times(view, server, now, other)?;
+                judge_epoch(server, other)?;
                 judge_write(view, other)?;
                 judge_placement_hold(view, other)?;
                 judge_end(server, other)?;
@@ -79,13 +83,17 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
         let text = format!("{about}: {what}: {:?} beside {there:?} in {:?}", pod.shape.requests, target.allocatable);
         return broken("what is bound fits beside all that is known to be there", text);
     }
+    if let Some(other) = room::repeller(&view.nodes, view.placed(now), target, pod) {
+        let text = format!("{about}: {} there keeps it away: {:?}", other.id, other.shape.constraints.repels);
+        return broken("no pod goes where another keeps it away", text);
+    }
     judge_placement(view, server, now, pod, node, &about)
 }
 
 /// The pod may be bound at all.
 fn judge_pod(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
     let say = |why: &str| format!("{about}: {why}");
-    if *pod.scheduler != *OURS {
+    if pod.scheduler != view.scheduler {
         return broken("pods of other schedulers are left alone", say(&pod.scheduler));
     }
     if pod.node.is_some() || pod.deleting || pod.phase.is_terminal() {
@@ -156,11 +164,15 @@ fn judge_placement(
         return Ok(());
     }
     let unit = Unit::of(pod);
-    let stored = jobs::records(&unit, &server.flux_jobs);
+    let mut records = jobs::records(&unit, &server.flux_jobs);
     // A record that somebody deleted still counts until the core has been told.
-    let mut records = if stored.is_empty() { jobs::records(&unit, &view.flux_jobs) } else { stored };
+    records.extend(jobs::records(&unit, &view.flux_jobs).into_iter().filter(|job| !is_stored(server, job)));
     records.retain(|job| !has_ended(view, job));
-    let placed = records.iter().any(|job| job.status.as_ref().is_some_and(|status| !status.placement.is_empty()));
+    let placed = records.iter().any(|job| {
+        let known = job.metadata.uid.as_deref().and_then(|uid| view.placements.get(uid));
+        let in_status = job.status.as_ref().is_some_and(|status| !status.placement.is_empty());
+        in_status || known.is_some_and(|(_, placement)| !placement.is_empty())
+    });
     // A job that began with one pod has no placement; those that come later join it one by one.
     let of_unit = |it: &&Arc<Pod>| Unit::of(it) == unit;
     let sent = |it: &Arc<Pod>| view.node_of(it).is_some() || view.ungated.contains(&it.id.uid);
@@ -191,7 +203,11 @@ fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, nod
         let slots = jobs::slots(placement)?.get(&**node).copied().unwrap_or(0);
         if there < slots { Ok(()) } else { Err(format!("{there} members there, {slots} slots by {placement:?}")) }
     };
-    enough(job.status.as_ref().map_or(&[][..], |status| &status.placement)).map_err(|why| format!("stored: {why}"))?;
+    // What a paused leader wrote last is stored, but may not be known.
+    if is_stored(server, job) && !server.was_written_late(job) {
+        let stored = job.status.as_ref().map_or(&[][..], |status| &status.placement);
+        enough(stored).map_err(|why| format!("stored: {why}"))?;
+    }
     for open in view.open.values() {
         if let Some(placement) = is_placement_of(open, job) {
             enough(placement).map_err(|why| format!("being written: {why}"))?;
@@ -203,6 +219,10 @@ fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, nod
         return Ok(());
     }
     Err(format!("no acknowledged placement has room: {acknowledged:?}"))
+}
+
+fn is_stored(server: &Server, job: &FluxJob) -> bool {
+    server.flux_job(&flux_job_ref(job)).is_some()
 }
 
 /// The placement that this action writes for this `FluxJob`, if that can still take effect.
@@ -220,12 +240,12 @@ fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [Pla
 }
 
 /// Pods of the unit that have not ended, by what the core knows.
-fn members<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item = &'a Pod> {
+pub(crate) fn members<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item = &'a Pod> {
     view.pods.values().map(|pod| &**pod).filter(move |pod| !pod.phase.is_terminal() && Unit::of(pod) == *unit)
 }
 
 /// How many pods of this pod's job start together, as far as that is beyond doubt; else 1.
-fn expected_together(view: &View, pod: &Pod) -> u32 {
+pub(crate) fn expected_together(view: &View, pod: &Pod) -> u32 {
     match (&pod.group, &pod.owner) {
         (Some(group), None) => {
             let same = |it: &Pod| it.group.as_ref().is_some_and(|other| other.size == group.size);
@@ -237,6 +257,67 @@ fn expected_together(view: &View, pod: &Pod) -> u32 {
         }
         _ => 1,
     }
+}
+
+/// Each scheduler writes to its own pods, and to FluxJobs that are made of them.
+fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
+    let is_own = match write {
+        ActionKind::CreateFluxJob { job, .. } => jobs::is_of(job, &view.scheduler),
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
+            server.flux_job(job).is_none_or(|stored| jobs::is_of(stored, &view.scheduler))
+        }
+        ActionKind::Ungate { pod, .. } | ActionKind::SetPodScheduled { pod, .. } => {
+            view.pods.get(&pod.uid).is_none_or(|pod| pod.scheduler == view.scheduler)
+        }
+        ActionKind::Bind { .. } | ActionKind::Note(_) => true,
+    };
+    if is_own {
+        return Ok(());
+    }
+    broken("what is another scheduler's is left alone", format!("{} does {}", view.scheduler, trace::kind(write)))
+}
+
+/// A write without a version would overwrite whatever is there.
+fn judge_version(write: &ActionKind) -> Result<(), Violation> {
+    match write {
+        ActionKind::WriteStatus { resource_version, .. } | ActionKind::DeleteFluxJob { resource_version, .. }
+            if resource_version.is_empty() && Feature::PausedLeader.is_on() =>
+        {
+            broken("every write says on which version it was decided", trace::kind(write))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Instants that are written are the server's, and none lies ahead.
+fn judge_times(view: &View, server: &Server, now: Time, write: &ActionKind) -> Result<(), Violation> {
+    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+    let Some(stored) = server.flux_job(job) else { return Ok(()) };
+    let times = |status: &FluxJobStatus| {
+        [&status.queued_at, &status.start_time, &status.completion_time]
+            .map(|at| at.as_ref().map(|at| at.0.as_microsecond()))
+    };
+    let known = stored.status.as_ref().map(times).unwrap_or_default();
+    let latest = now.0 + view.offset_max.unwrap_or(0);
+    let ahead = times(status).into_iter().zip(known).any(|(at, known)| at != known && at.is_some_and(|at| at > latest));
+    // Of a pod that was made before a jump back it may be true.
+    let oldest = view.pods.values().map(|pod| pod.created.0).max().unwrap_or(0);
+    if ahead && oldest <= latest {
+        return broken("no instant is written that lies ahead", format!("{} at {latest}", trace::kind(write)));
+    }
+    Ok(())
+}
+
+/// Whoever placed a job stays on record as long as the placement does.
+fn judge_epoch(server: &Server, write: &ActionKind) -> Result<(), Violation> {
+    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+    let Some(stored) = server.flux_job(job).and_then(|stored| stored.status.as_ref()) else { return Ok(()) };
+    let kept = !status.placement.is_empty() && status.placement == stored.placement;
+    if Feature::EpochStays.is_on() && kept && stored.epoch.is_some() && status.epoch != stored.epoch {
+        let text = format!("{:?} over {:?}: {}", status.epoch, stored.epoch, trace::kind(write));
+        return broken("the epoch is that of the leader that placed", text);
+    }
+    Ok(())
 }
 
 /// At most one write for each object at a time.

@@ -299,7 +299,7 @@ impl Workload {
             }
             _ => format!("{name}-{}-{}", rng.below(10), self.pods_made),
         };
-        let id = server.new_ref(&name);
+        let id = server.new_ref_for(&self.template.scheduler, &name);
         if server.pods.contains_key(&id.key) {
             // Left over from an earlier object of this name.
             return None;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Urgency, WriteOutcome};
-use fluxqueue_workload::{ObjectKey, Time};
+use fluxqueue_workload::{NodeName, ObjectKey, Time};
 
 use crate::rng::Rng;
 use crate::server::{Server, flux_job_key};
@@ -47,7 +47,7 @@ impl Executor {
         self.asked.len()
     }
 
-    /// Carries out one action, chosen at random.
+    /// Carries out one action, chosen at random. Returns the node to which a pod may have been bound.
     pub(crate) fn execute(
         &mut self,
         server: &mut Server,
@@ -55,9 +55,9 @@ impl Executor {
         weather: Weather,
         rng: &mut Rng,
         stats: &mut Stats,
-    ) {
-        let Some(id) = self.asked.keys().nth(rng.below(self.asked.len())).copied() else { return };
-        let Some(kind) = self.asked.remove(&id) else { return };
+    ) -> Option<NodeName> {
+        let id = self.asked.keys().nth(rng.below(self.asked.len())).copied()?;
+        let kind = self.asked.remove(&id)?;
         let fate = if weather == Weather::Calm { 0 } else { rng.weighted(&[80, 9, 9, 2]) };
         let outcome = match fate {
             0 => server.apply(&kind, now),
@@ -85,11 +85,18 @@ impl Executor {
         };
         count_outcome(&outcome, stats);
         self.answers.push((id, outcome));
+        if let ActionKind::Bind { node, .. } = kind { Some(node) } else { None }
     }
 
     /// An answer, chosen at random.
     pub(crate) fn answer(&mut self, rng: &mut Rng) -> Option<Event> {
         rng.take(&mut self.answers).map(|(id, outcome)| Event::Done(id, outcome))
+    }
+
+    /// The process is paused for so long that it leads no more: what it has sent is on its way, and nobody hears the answers.
+    pub(crate) fn pause(&mut self) -> Vec<ActionKind> {
+        self.answers.clear();
+        std::mem::take(&mut self.asked).into_values().collect()
     }
 
     /// The process died: of what it sent some still takes effect, the rest is lost, and nobody hears the answers.

@@ -1,22 +1,27 @@
 //! First come, first served, judged at rest: nobody waits who could start, unless an earlier job holds the place.
 //!
-//! Where the answer is not certain (pods of different shapes in one gang, groups whose labels contradict each other), the
-//! waiting job is not claimed to start, and is accepted as an excuse for those behind it.
+//! Where the answer is not certain (groups whose labels contradict each other, or that are larger than their size and of
+//! several shapes), the waiting job is not claimed to start, and is accepted as an excuse for those behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::FluxJob;
+use fluxqueue_api::{FluxJob, JobState};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
-use crate::objects::{FOREIGN_GATE, OURS};
-use crate::room;
+use crate::objects::FOREIGN_GATE;
+use crate::room::{self, Nodes};
+use crate::seating::{self, Seating};
 use crate::simulation::Simulation;
+use crate::switches::Feature;
 use crate::trace;
 use crate::world::ends;
+
+const HEAD_STARTS: &str = "who could start at the head of the queue starts";
+const GANG_AT_HEAD_STARTS: &str = "a gang of several shapes starts if it fits";
 
 /// A job with pods that wait.
 struct Waiting<'a> {
@@ -26,42 +31,85 @@ struct Waiting<'a> {
     queued_at: Option<Time>,
     /// How many of the pods start together.
     together: usize,
+    /// That is beyond doubt.
+    sized: bool,
     /// They are of one shape, and nothing else about them is in doubt.
     alike: bool,
+    /// Nobody of it has started, and all are there that start together.
+    complete: bool,
     /// It is beyond doubt that so many of them may start.
     claim: bool,
 }
 
-/// No job waits that could start, with no earlier one that may hold it back.
-pub(crate) fn judge(sim: &mut Simulation) -> Result<(), Violation> {
+impl Waiting<'_> {
+    /// The pods that start together.
+    fn starters(&self) -> Vec<&Pod> {
+        self.pods[..self.together].iter().map(|pod| &***pod).collect()
+    }
+
+    /// It would have to start if there is room.
+    fn is_claimed(&self) -> bool {
+        self.claim && (self.alike || (Feature::JointPlacement.is_on() && self.complete))
+    }
+}
+
+/// No job of this scheduler waits that could start, with no earlier one of it that may hold it back.
+pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violation> {
     let mut claims = 0;
-    let waiting = waiting(sim);
-    for job in waiting.iter().filter(|job| job.claim) {
-        claims += 1;
-        if !fits(sim, &job.pods[..job.together], Emptied::No) {
+    let calm = unhindered(&sim.server.nodes);
+    let waiting = waiting(sim, scheduler);
+    for job in &waiting {
+        judge_satisfiable(sim, &calm, job)?;
+        if !job.is_claimed() {
             continue;
         }
-        let excuse =
-            waiting.iter().find(|other| other.unit != job.unit && !is_later(other, job) && holds(sim, other, job));
+        claims += 1;
+        if !fits(sim, job) {
+            continue;
+        }
+        let excuse = waiting
+            .iter()
+            .find(|other| other.unit != job.unit && !is_later(other, job) && holds(sim, &calm, other, job));
         if excuse.is_none() {
-            let record = jobs::records(&job.unit, &sim.server.flux_jobs);
-            let text = format!(
-                "{:?} waits, pods {:?}, record {:?}, all that waits: {:?}",
-                job.unit,
-                job.pods.iter().map(|pod| trace::pod(pod)).collect::<Vec<_>>(),
-                record.iter().map(|job| trace::flux_job(job)).collect::<Vec<_>>(),
-                waiting.iter().map(|it| (&it.unit, it.priority, it.queued_at)).collect::<Vec<_>>(),
-            );
-            return broken("who could start at the head of the queue starts", text);
+            let rule = if job.alike { HEAD_STARTS } else { GANG_AT_HEAD_STARTS };
+            return broken(rule, describe(sim, job, &waiting));
         }
     }
+    let joint = waiting.iter().filter(|job| !job.alike && job.complete).count();
     sim.stats.add("head of the queue would have to be checked", claims);
+    sim.stats.add("gang of several shapes waits", joint as u64);
     Ok(())
 }
 
-fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
+/// A gang of several shapes is called Unsatisfiable if, and only if, the idle cluster has no room for all of it.
+fn judge_satisfiable(sim: &Simulation, calm: &Nodes, job: &Waiting) -> Result<(), Violation> {
+    let records = jobs::records(&job.unit, &sim.server.flux_jobs);
+    let [record] = records.as_slice() else { return Ok(()) };
+    if job.alike || !job.complete || !Feature::JointPlacement.is_on() {
+        return Ok(());
+    }
+    let said = record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Unsatisfiable));
+    if said == could_ever_start(calm, job) {
+        let text = format!("said: {said}, {}", describe(sim, job, &[]));
+        return broken("Unsatisfiable is what does not fit the idle cluster", text);
+    }
+    Ok(())
+}
+
+fn describe(sim: &Simulation, job: &Waiting, waiting: &[Waiting]) -> String {
+    let record = jobs::records(&job.unit, &sim.server.flux_jobs);
+    format!(
+        "{:?} waits, pods {:?}, record {:?}, all that waits: {:?}",
+        job.unit,
+        job.pods.iter().map(|pod| trace::pod(pod)).collect::<Vec<_>>(),
+        record.iter().map(|job| trace::flux_job(job)).collect::<Vec<_>>(),
+        waiting.iter().map(|it| (&it.unit, it.priority, it.queued_at)).collect::<Vec<_>>(),
+    )
+}
+
+fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str) -> Vec<Waiting<'a>> {
     let mut units: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
-    for pod in sim.server.pods.values().filter(|pod| *pod.scheduler == *OURS && !pod.phase.is_terminal()) {
+    for pod in sim.server.pods.values().filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal()) {
         units.entry(Unit::of(pod)).or_default().push(pod);
     }
     let mut all = Vec::new();
@@ -84,16 +132,17 @@ fn waiting<'a>(sim: &'a Simulation<'_>) -> Vec<Waiting<'a>> {
         let all_of_it = sim.server.pods.values().filter(|pod| Unit::of(pod) == unit);
         let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
         let priority = if mixed { i32::MAX } else { priority };
-        let alike = !mixed && !barred && pods.iter().all(|pod| pod.shape == first.shape);
+        let alike = !mixed && !barred && pods.iter().all(|pod| seating::are_alike(pod, first));
         let single = matches!(unit, Unit::Single(_));
         // Pods of a job that has begun join it one by one.
         let begun = members.iter().any(|pod| pod.node.is_some());
         let size = if begun || single { Some(1) } else { start_size(sim, &unit, &members) };
-        let claim = alike && (single || record.is_some()) && size.is_some_and(|size| size <= pods.len());
+        let claim = !mixed && !barred && (single || record.is_some()) && size.is_some_and(|size| size <= pods.len());
+        let complete = claim && !begun && size == Some(members.len()) && pods.len() == members.len();
         let together = size.unwrap_or(pods.len()).min(pods.len());
         let own_place = first.owner.is_none() || !single;
         let queued_at = queued_at.filter(|_| own_place);
-        all.push(Waiting { unit, pods, priority, queued_at, together, alike, claim });
+        all.push(Waiting { unit, pods, priority, queued_at, together, sized: size.is_some(), alike, complete, claim });
     }
     all
 }
@@ -140,7 +189,7 @@ fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<us
             let active = members.iter().filter(|pod| !pod.deleting).count();
             (!job.finished && !job.deleting && active == job.wants as usize).then_some(active)
         }),
-        Unit::Group(_) => {
+        Unit::Group(..) => {
             let size_of = |pod: &Arc<Pod>| pod.group.as_ref().and_then(|group| group.size.clone().ok());
             let size = size_of(members[0])?;
             let alike = |pod: &&Arc<Pod>| pod.owner.is_none() && !pod.deleting && size_of(pod) == Some(size);
@@ -158,42 +207,39 @@ fn is_later(other: &Waiting, job: &Waiting) -> bool {
 }
 
 /// `other`, if it is earlier, may hold `job` back: it could start one day, and on nodes that `job` could use too.
-fn holds(sim: &Simulation, other: &Waiting, job: &Waiting) -> bool {
+fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool {
     let shared = sim.server.nodes.values().any(|node| {
-        let usable = |pod: &Arc<Pod>| room::barred(&unhindered(node), pod).is_none();
+        let usable = |pod: &Arc<Pod>| room::barred(&calm[&node.name], pod).is_none();
         other.pods.iter().any(|pod| usable(pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
     });
-    shared && (!other.alike || fits(sim, &other.pods[..other.together], Emptied::Yes))
+    let certain = (other.alike && other.sized) || (Feature::JointPlacement.is_on() && other.complete);
+    shared && (!certain || could_start(sim, calm, other))
 }
 
-/// The node without what keeps pods away for a while only.
-fn unhindered(node: &Node) -> Node {
-    Node { unschedulable: false, not_ready: false, ..node.clone() }
+/// The nodes without what keeps pods away for a while only.
+fn unhindered(nodes: &Nodes) -> Nodes {
+    let calm = |node: &Arc<Node>| Node { unschedulable: false, not_ready: false, ..Node::clone(node) };
+    nodes.iter().map(|(name, node)| (Arc::clone(name), Arc::new(calm(node)))).collect()
 }
 
-/// Whether only pods that never end are counted as being there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Emptied {
-    No,
-    Yes,
+/// There is room for all that start together.
+fn fits(sim: &Simulation, job: &Waiting) -> bool {
+    Seating::new(&sim.server.nodes, placed(sim)).fits(&job.starters())
 }
 
-/// There is room for all of these pods, which are alike, at once.
-fn fits(sim: &Simulation, pods: &[&Arc<Pod>], emptied: Emptied) -> bool {
-    let mut there: BTreeMap<&NodeName, Vec<&Pod>> = BTreeMap::new();
-    for pod in sim.server.pods.values().filter(|pod| pod.uses_node()) {
-        if let (Some(node), true) = (&pod.node, emptied == Emptied::No || !ends(pod)) {
-            there.entry(node).or_default().push(pod);
-        }
-    }
-    pods.iter().all(|pod| {
-        let free = sim.server.nodes.values().find(|node| {
-            let node = if emptied == Emptied::Yes { unhindered(node) } else { Node::clone(node) };
-            let beside = there.get(&node.name).map_or(&[][..], Vec::as_slice).iter().copied();
-            room::barred(&node, pod).is_none() && room::shortage(&node, beside, pod).is_none()
-        });
-        let Some(node) = free else { return false };
-        there.entry(&node.name).or_default().push(pod);
-        true
-    })
+/// There could be once everything with an end has ended, and nobody keeps it away.
+fn could_start(sim: &Simulation, calm: &Nodes, job: &Waiting) -> bool {
+    let stays = |pod: &Pod| !ends(pod) && pod.shape.constraints.repels.is_empty();
+    Seating::new(calm, placed(sim).filter(|(_, pod)| stays(pod))).fits(&job.starters())
+}
+
+/// There would be on the idle cluster.
+fn could_ever_start(calm: &Nodes, job: &Waiting) -> bool {
+    Seating::new(calm, std::iter::empty()).fits(&job.starters())
+}
+
+/// Pods that take up room, with their nodes. Another scheduler counts on the room of a nominated node.
+fn placed<'a>(sim: &'a Simulation<'_>) -> impl Iterator<Item = (&'a NodeName, &'a Pod)> {
+    let alive = sim.server.pods.values().filter(|pod| !pod.phase.is_terminal());
+    alive.filter_map(|pod| Some((pod.node.as_ref().or(pod.nominated.as_ref())?, &**pod)))
 }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time};
 
-use crate::objects::{FOREIGN, OURS, Run, Template};
+use crate::objects::{FOREIGN, Run, Template, is_ours};
 use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
+use crate::switches::Feature;
 
 /// Pods of the other scheduler there are at most.
 const PODS_MAX: usize = 10;
@@ -64,29 +66,56 @@ impl Foreign {
             .filter(|pod| &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal())
             .collect();
         let pod = rng.pick(&waiting)?;
-        let fitting: Vec<&NodeName> = server
-            .nodes
-            .values()
-            .filter(|node| room::barred(node, pod).is_none())
-            .filter(|node| {
-                let there = self.seen.get(&node.name).map_or(&[][..], Vec::as_slice).iter().map(|it| &**it);
-                room::shortage(node, there, pod).is_none()
-            })
-            .map(|node| &node.name)
-            .collect();
+        let fitting: Vec<&NodeName> =
+            server.nodes.values().filter(|node| self.fits(server, node, pod)).map(|node| &node.name).collect();
         let node = Arc::clone(rng.pick(&fitting)?);
         let mut pod = Pod::clone(pod);
         pod.node = Some(Arc::clone(&node));
+        pod.nominated = None;
         self.seen.entry(Arc::clone(&node)).or_default().push(Arc::new(pod.clone()));
         server.put_pod(pod);
         stats.count("foreign pod bound");
         Some(node)
     }
+
+    /// By what it last saw, the node takes the pod: it keeps nobody away there, and nobody it.
+    fn fits(&self, server: &Server, node: &Node, pod: &Pod) -> bool {
+        let beside = self.seen.get(&node.name).map_or(&[][..], Vec::as_slice).iter().map(|it| &**it);
+        let there = || self.seen.iter().flat_map(|(name, pods)| pods.iter().map(move |pod| (name, &**pod)));
+        let repels_some = || {
+            let mut others = there();
+            let alone = || [(&node.name, pod)].into_iter();
+            others.any(|(place, other)| {
+                let place = server.nodes.get(place);
+                place.is_some_and(|place| room::repeller(&server.nodes, alone(), place, other).is_some())
+            })
+        };
+        room::barred(node, pod).is_none()
+            && room::shortage(node, beside, pod).is_none()
+            && room::repeller(&server.nodes, there(), node, pod).is_none()
+            && !repels_some()
+    }
+}
+
+/// The other scheduler makes room for one of its pods and says where, or thinks better of it.
+pub(crate) fn nominate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    if !Feature::Nominations.is_on() {
+        return;
+    }
+    let waits = |pod: &&Arc<Pod>| &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal();
+    let waiting: Vec<&Arc<Pod>> = server.pods.values().filter(waits).collect();
+    let Some(pod) = rng.pick(&waiting) else { return };
+    let names: Vec<&NodeName> =
+        server.nodes.values().filter(|node| room::barred(node, pod).is_none()).map(|node| &node.name).collect();
+    let mut pod = Pod::clone(pod);
+    pod.nominated = if pod.nominated.is_some() && rng.chance(50) { None } else { rng.pick(&names).copied().cloned() };
+    stats.count(if pod.nominated.is_some() { "foreign pod nominated" } else { "nomination taken back" });
+    server.put_pod(pod);
 }
 
 /// Somebody binds one of our pods by hand. Returns the node.
 pub(crate) fn meddle(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
-    let ours = |pod: &&Arc<Pod>| *pod.scheduler == *OURS && pod.node.is_none() && pod.gates.is_empty();
+    let ours = |pod: &&Arc<Pod>| is_ours(pod) && pod.node.is_none() && pod.gates.is_empty();
     let waiting: Vec<&Arc<Pod>> =
         server.pods.values().filter(ours).filter(|pod| !pod.deleting && !pod.phase.is_terminal()).collect();
     let pod = rng.pick(&waiting)?;

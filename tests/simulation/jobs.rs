@@ -7,11 +7,13 @@ use fluxqueue_api::placement::expand;
 use fluxqueue_api::{FluxJob, PlacementRange, WorkloadType, names};
 use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
 
+use crate::objects::{SECOND, SECOND_UID};
+
 /// What a pod is part of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
-    /// Pods that share a group label.
-    Group(Arc<str>),
+    /// Pods that share a group label, and their scheduler.
+    Group(Arc<str>, Arc<str>),
     /// The pods of a Job.
     Job(Uid),
     /// A pod on its own, whether it has an owner or not.
@@ -22,7 +24,7 @@ impl Unit {
     /// What this pod is part of.
     pub(crate) fn of(pod: &Pod) -> Unit {
         match (&pod.group, &pod.owner) {
-            (Some(group), _) => Unit::Group(Arc::clone(&group.name)),
+            (Some(group), _) => Unit::Group(Arc::clone(&pod.scheduler), Arc::clone(&group.name)),
             (None, Some(owner)) if owner.kind == OwnerKind::Job => Unit::Job(Arc::clone(&owner.uid)),
             _ => Unit::Single(Arc::clone(&pod.id.uid)),
         }
@@ -31,10 +33,18 @@ impl Unit {
     /// The `FluxJob` can be the record of this pod's unit.
     pub(crate) fn is_recorded_by(&self, job: &FluxJob) -> bool {
         match self {
-            Unit::Group(name) => job.spec.workload_type == WorkloadType::Group && *job.spec.name == **name,
+            Unit::Group(scheduler, name) => {
+                job.spec.workload_type == WorkloadType::Group && *job.spec.name == **name && is_of(job, scheduler)
+            }
             Unit::Job(uid) | Unit::Single(uid) => is_for(job, uid),
         }
     }
+}
+
+/// The `FluxJob` is made of pods of this scheduler.
+pub(crate) fn is_of(job: &FluxJob, scheduler: &str) -> bool {
+    let uid = job.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
+    uid.is_none_or(|uid| uid.starts_with(SECOND_UID) == (scheduler == SECOND))
 }
 
 /// The `FluxJob` stands for the object with this uid.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use fluxqueue_core::cluster::{Node, Taint};
 use fluxqueue_workload::{NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
-use crate::objects::{self, OURS, Run, TAINT};
+use crate::objects::{self, Run, TAINT};
 use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
+use crate::switches::Feature;
 
 /// Nodes there are at most.
 const NODES_MAX: usize = 8;
@@ -55,7 +56,7 @@ impl Kubelets {
         let refusal = room::refused(&node, &pod).or_else(|| room::shortage(&node, there, &pod));
         let mut changed = Pod::clone(&pod);
         if let Some(reason) = refusal {
-            let ours = &*pod.scheduler == OURS;
+            let ours = objects::is_ours(&pod);
             stats.count(if ours { "our pod refused by its kubelet" } else { "foreign pod refused by its kubelet" });
             changed.phase = Phase::Refused { reason: Arc::from(reason.as_str()) };
             server.put_pod(changed);
@@ -166,8 +167,17 @@ pub(crate) fn evict(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 pub(crate) fn trouble(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
     let names: Vec<NodeName> = server.nodes.keys().cloned().collect();
     let name = rng.pick(&names)?;
-    let mut node = Node::clone(&server.nodes[name]);
-    let what = match rng.weighted(&[4, 4, 4, 3, if names.len() > 3 { 3 } else { 0 }]) {
+    change(server, name, rng, stats);
+    Some(Arc::clone(name))
+}
+
+/// Something happens to this node.
+pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats: &mut Stats) {
+    let Some(node) = server.nodes.get(name) else { return };
+    let mut node = Node::clone(node);
+    let relabelling = if Feature::Relabelling.is_on() { 3 } else { 0 };
+    let leaving = if server.nodes.len() > 3 { 3 } else { 0 };
+    let what = match rng.weighted(&[4, 4, 4, 3, relabelling, leaving]) {
         0 => {
             node.unschedulable = !node.unschedulable;
             "node cordoned"
@@ -187,15 +197,18 @@ pub(crate) fn trouble(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> 
             }
             "node tainted"
         }
+        4 => {
+            node.labels = objects::node_labels(name, rng);
+            "node labelled anew"
+        }
         _ => {
             stats.count("node left");
             server.remove_node(name);
-            return Some(Arc::clone(name));
+            return;
         }
     };
     stats.count(what);
     server.put_node(node);
-    Some(Arc::clone(name))
 }
 
 /// All nodes are well again.

@@ -6,7 +6,6 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_core::{Action, Core, CoreSettings, Event, NodePolicy};
 use fluxqueue_workload::Time;
 
-use crate::objects::OURS;
 use crate::rng::WHOLE;
 
 /// The sans-IO core, or one of the saboteurs around it.
@@ -22,26 +21,26 @@ pub(crate) trait Machine {
 /// How long the core keeps the slot of a pod that has ended.
 pub(crate) const SLOT_KEEP_SECONDS: u64 = 15;
 
-/// Makes a machine for a process that starts, given its epoch.
-pub(crate) type Factory = dyn Fn(i64) -> Box<dyn Machine> + Sync;
+/// Makes a machine for a process that starts, given the scheduler name that it serves and its epoch.
+pub(crate) type Factory = dyn Fn(&Arc<str>, i64) -> Box<dyn Machine> + Sync;
 
 /// The core as the tests set it, on the library that the seed says.
 pub(crate) fn of_seed(seed: u64) -> &'static Factory {
     if seed >= WHOLE {
-        &|epoch| core_on(FunctionTable { extensions: None, ..FunctionTable::builtin() }, epoch)
+        &|scheduler, epoch| core_on(FunctionTable { extensions: None, ..FunctionTable::builtin() }, scheduler, epoch)
     } else {
         &core
     }
 }
 
 /// The core, as the tests set it.
-pub(crate) fn core(epoch: i64) -> Box<dyn Machine> {
-    core_on(FunctionTable::builtin(), epoch)
+pub(crate) fn core(scheduler: &Arc<str>, epoch: i64) -> Box<dyn Machine> {
+    core_on(FunctionTable::builtin(), scheduler, epoch)
 }
 
-fn core_on(library: FunctionTable, epoch: i64) -> Box<dyn Machine> {
+fn core_on(library: FunctionTable, scheduler: &Arc<str>, epoch: i64) -> Box<dyn Machine> {
     let settings = CoreSettings {
-        scheduler_names: vec![Arc::from(OURS)],
+        scheduler_names: vec![Arc::clone(scheduler)],
         node_policy: NodePolicy::First,
         default_walltime_secs: None,
         ttl_after_finished_secs: 3600,

@@ -5,6 +5,8 @@
 //! docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few hundred steps the system is brought to rest, and
 //! it is checked that what could happen did ([`quiescence`], [`fairness`]).
 //!
+//! What the core does not stand up to yet is switched off ([`switches`]), until the core is mended.
+//!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
 //! happened last.
 
@@ -14,18 +16,25 @@ mod controllers;
 mod executor;
 mod fairness;
 mod foreign;
+mod gangs;
+mod instance;
+mod intruders;
 mod jobs;
 mod kubelet;
+mod late;
 mod machine;
 mod objects;
 mod quiescence;
 mod rng;
+mod roles;
 mod room;
 mod sabotage;
+mod seating;
 mod server;
 mod simulation;
 mod stats;
 mod succession;
+mod switches;
 mod trace;
 mod view;
 mod world;
@@ -43,12 +52,12 @@ use rng::WHOLE;
 use simulation::Simulation;
 use stats::Stats;
 
-/// Seeds of a full run, and steps of each: 280,000 in all.
-const SEEDS: u64 = 100;
+/// Seeds of a full run, and steps of each: a million in all, with those on another library.
+const SEEDS: u64 = 300;
 const STEPS: u64 = 2_800;
 
 /// Seeds on a Fluxion library without extensions.
-const SEEDS_WITHOUT_EXTENSIONS: u64 = 20;
+const SEEDS_WITHOUT_EXTENSIONS: u64 = 60;
 
 /// Characters of a failure's text that are printed.
 const TEXT_MAX: usize = 1_500;
@@ -107,6 +116,7 @@ fn main() -> ExitCode {
         ("one_seed_is_one_run", one_seed_is_one_run),
         ("each_sabotage_is_caught", sabotage::each_is_caught),
     ];
+    println!("not made or judged yet (see switches.rs): {:?}", switches::off());
     let mut failed = 0;
     for (name, test) in tests {
         match test() {
@@ -138,8 +148,9 @@ fn describe(failure: &Failure) -> String {
     let Failure { seed, step, rule, text, .. } = failure;
     let text: String = text.chars().take(TEXT_MAX).collect();
     format!(
-        "seed {seed}, step {step}: broken: {rule}\n  {text}\n  replay: FLUXQUEUE_SIM_SEED={seed} FLUXQUEUE_SIM_STEPS={step} \
-         FLUXQUEUE_SIM_TRACE=1 cargo test --test simulation"
+        "seed {seed}, step {step}: broken: {rule}\n  {text}\n  replay: {}FLUXQUEUE_SIM_SEED={seed} \
+         FLUXQUEUE_SIM_STEPS={step} FLUXQUEUE_SIM_TRACE=1 cargo test --test simulation",
+        switches::environment()
     )
 }
 

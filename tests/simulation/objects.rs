@@ -3,15 +3,23 @@
 use std::sync::Arc;
 
 use fluxqueue_core::cluster::Node;
-use fluxqueue_workload::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
+use fluxqueue_workload::constraints::{
+    AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
+};
+use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
     GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Resources, Shape, Time, Unsupported,
 };
 
 use crate::rng::Rng;
+use crate::switches::Feature;
 
 /// The scheduler name under test.
 pub(crate) const OURS: &str = "fluxqueue";
+/// The scheduler name of the second Fluxqueue, in runs that have one.
+pub(crate) const SECOND: &str = "fluxqueue-b";
+/// How the uids of its pods and of what makes them begin.
+pub(crate) const SECOND_UID: &str = "b-";
 /// The name of the other scheduler on the same nodes.
 pub(crate) const FOREIGN: &str = "default-scheduler";
 /// A gate that somebody else put on a pod, and removes later.
@@ -20,6 +28,10 @@ pub(crate) const FOREIGN_GATE: &str = "example.com/quota";
 pub(crate) const NAMESPACE: &str = "sim";
 /// The node label that selectors speak of.
 pub(crate) const ZONE: &str = "zone";
+/// Another one.
+pub(crate) const KIND: &str = "kind";
+/// The pod label that anti-affinity speaks of.
+const APP: &str = "app";
 /// The node label that names the node.
 pub(crate) const HOST: &str = "kubernetes.io/hostname";
 /// The taint that some pods tolerate.
@@ -35,9 +47,15 @@ pub(crate) struct Template {
     pub(crate) lifetime: Lifetime,
     pub(crate) priority: i32,
     pub(crate) gates: Vec<Arc<str>>,
+    pub(crate) labels: Labels,
     pub(crate) group: Option<GroupLabels>,
     pub(crate) unsupported: Vec<Unsupported>,
     pub(crate) run: Run,
+}
+
+/// A Fluxqueue under test schedules it.
+pub(crate) fn is_ours(pod: &Pod) -> bool {
+    *pod.scheduler == *OURS || *pod.scheduler == *SECOND
 }
 
 /// How a pod fares once it runs.
@@ -68,7 +86,7 @@ impl Template {
             completion_index,
             priority: self.priority,
             created,
-            labels: Arc::from([]),
+            labels: Arc::clone(&self.labels),
             shape: Arc::clone(&self.shape),
             lifetime: self.lifetime,
             unsupported: self.unsupported.clone(),
@@ -79,14 +97,7 @@ impl Template {
 
     /// A template of our scheduler, of any kind.
     pub(crate) fn random(rng: &mut Rng) -> Self {
-        let (lifetime, seconds) = match rng.weighted(&[5, 3, 2]) {
-            0 => {
-                let seconds = rng.between(5, 120);
-                (Lifetime::Seconds(seconds), Some(rng.between(1, seconds)))
-            }
-            1 => (Lifetime::Eventually, Some(rng.between(1, 180))),
-            _ => (Lifetime::Endless, None),
-        };
+        let (lifetime, seconds) = lifetime(rng);
         let mut gates = Vec::new();
         if rng.chance(20) {
             gates.push(Arc::from(fluxqueue_api::names::GATE));
@@ -103,8 +114,9 @@ impl Template {
         }
         Template {
             scheduler: Arc::from(OURS),
-            shape: shape(rng),
+            shape: Arc::new(shape(rng)),
             lifetime,
+            labels: labels(rng),
             priority: *rng.pick(&[0, 0, 0, 0, 10, -5]).unwrap_or(&0),
             gates,
             group: None,
@@ -115,7 +127,14 @@ impl Template {
 
     /// A template of the other scheduler.
     pub(crate) fn foreign(rng: &mut Rng) -> Self {
-        Template { scheduler: Arc::from(FOREIGN), gates: Vec::new(), unsupported: Vec::new(), ..Template::random(rng) }
+        let mut template = Template::random(rng);
+        template.scheduler = Arc::from(FOREIGN);
+        template.gates.clear();
+        template.unsupported.clear();
+        if Feature::Repellers.is_on() && rng.chance(15) {
+            Arc::make_mut(&mut template.shape).constraints.repels.push(anti_affinity(rng));
+        }
+        template
     }
 
     /// With a life that ends: what a Job's pods have.
@@ -135,7 +154,40 @@ impl Template {
     }
 }
 
-fn shape(rng: &mut Rng) -> Arc<Shape> {
+/// How long a pod says that it runs, and how long it does. Most batch work has a walltime, which a few overrun: nobody
+/// ends them for an annotation.
+pub(crate) fn lifetime(rng: &mut Rng) -> (Lifetime, Option<u64>) {
+    match rng.weighted(&[12, 4, 4]) {
+        0 => {
+            let seconds = rng.between(5, 120);
+            let overrun = if rng.chance(6) { 60 } else { 0 };
+            (Lifetime::Seconds(seconds), Some(rng.between(1, seconds) + overrun))
+        }
+        1 => (Lifetime::Eventually, Some(rng.between(1, 180))),
+        _ => (Lifetime::Endless, None),
+    }
+}
+
+/// Labels of pods, by which pods of other schedulers keep them away.
+pub(crate) fn labels(rng: &mut Rng) -> Labels {
+    if rng.chance(30) { Arc::from([]) } else { Arc::from([(Arc::from(APP), Arc::from(app(rng)))]) }
+}
+
+fn app(rng: &mut Rng) -> &'static str {
+    ["a", "b", "c"][rng.below(3)]
+}
+
+fn anti_affinity(rng: &mut Rng) -> AntiAffinityTerm {
+    let operator = if rng.chance(80) { Operator::In } else { Operator::NotIn };
+    AntiAffinityTerm {
+        selector: Some(vec![Requirement { key: Arc::from(APP), operator, values: vec![Arc::from(app(rng))] }]),
+        namespaces: NamespaceScope::Named(vec![Arc::from(NAMESPACE)]),
+        topology_key: Arc::from(if rng.chance(70) { HOST } else { ZONE }),
+    }
+}
+
+/// What a pod asks for, and where it may go.
+pub(crate) fn shape(rng: &mut Rng) -> Shape {
     let mut requests = Resources::new();
     requests.set("pods", 1);
     requests.set("cpu", *rng.pick(&[0, 100, 500, 1000, 1000, 2000, 3999, 4000]).unwrap_or(&1));
@@ -155,6 +207,10 @@ fn shape(rng: &mut Rng) -> Arc<Shape> {
     if rng.chance(12) {
         constraints.node_selector.push((Arc::from(ZONE), Arc::from(zone(rng))));
     }
+    if rng.chance(6) {
+        constraints.node_selector.push((Arc::from(KIND), Arc::from(kind(rng))));
+        constraints.node_selector.sort();
+    }
     if rng.chance(8) {
         let operator = if rng.chance(50) { Operator::In } else { Operator::NotIn };
         let requirement = Requirement { key: Arc::from(ZONE), operator, values: vec![Arc::from(zone(rng))] };
@@ -169,22 +225,40 @@ fn shape(rng: &mut Rng) -> Arc<Shape> {
         });
     }
     if rng.chance(8) {
-        let port = if rng.chance(50) { 8080 } else { 9090 };
-        constraints.host_ports.push(HostPort { ip: Arc::from("0.0.0.0"), protocol: Arc::from("TCP"), port });
+        constraints.host_ports.push(host_port(rng));
     }
-    Arc::new(Shape { requests, constraints })
+    Shape { requests, constraints }
+}
+
+/// One of two ports that pods want of their hosts.
+pub(crate) fn host_port(rng: &mut Rng) -> HostPort {
+    let port = if rng.chance(50) { 8080 } else { 9090 };
+    HostPort { ip: Arc::from("0.0.0.0"), protocol: Arc::from("TCP"), port }
 }
 
 fn zone(rng: &mut Rng) -> &'static str {
     ["a", "b", "c"][rng.weighted(&[5, 4, 1])]
 }
 
+fn kind(rng: &mut Rng) -> &'static str {
+    if rng.chance(60) { "plain" } else { "fat" }
+}
+
+/// The labels of a node, sorted by key; drawn again when it is labelled anew.
+pub(crate) fn node_labels(name: &NodeName, rng: &mut Rng) -> Vec<(Arc<str>, Arc<str>)> {
+    let zone = if rng.chance(60) { "a" } else { "b" };
+    vec![
+        (Arc::from(KIND), Arc::from(kind(rng))),
+        (Arc::from(HOST), Arc::clone(name)),
+        (Arc::from(ZONE), Arc::from(zone)),
+    ]
+}
+
 /// A node that just joined.
 pub(crate) fn node(name: NodeName, uid: Arc<str>, rng: &mut Rng) -> Node {
-    let zone = if rng.chance(60) { "a" } else { "b" };
     Node {
         allocatable: allocatable(rng),
-        labels: vec![(Arc::from(HOST), Arc::clone(&name)), (Arc::from(ZONE), Arc::from(zone))],
+        labels: node_labels(&name, rng),
         name,
         uid,
         taints: Vec::new(),

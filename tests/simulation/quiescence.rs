@@ -4,20 +4,20 @@
 use std::sync::Arc;
 
 use fluxqueue_api::JobState;
-use fluxqueue_core::ActionKind;
-use fluxqueue_workload::{Lifetime, Phase, Pod};
+use fluxqueue_workload::{Lifetime, Phase, Pod, Time};
 
 use crate::checks::{Violation, broken};
 use crate::executor::Weather;
 use crate::fairness;
 use crate::jobs::{self, Unit};
 use crate::kubelet;
-use crate::objects::{OURS, Run, Template};
+use crate::objects::{OURS, Run, Template, is_ours};
 use crate::simulation::Simulation;
+use crate::switches::Feature;
 use crate::trace;
 
 /// Rounds until the system must have come to rest.
-const ROUNDS_MAX: usize = 20_000;
+const ROUNDS_MAX: usize = 4_000;
 /// Longer than every back-off, hold-back and retry, in milliseconds.
 const CALM_MILLIS: i64 = 400_000;
 /// Then, for so long, nothing may happen at all.
@@ -34,7 +34,11 @@ enum Pods {
 
 /// Brings the system to rest and judges it. Pods that run go on running meanwhile, so that what waits, waits.
 pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
-    sim.world.complete_groups(&mut sim.server, sim.now, &mut sim.rng);
+    let wall = sim.wall();
+    sim.world.complete_groups(&mut sim.server, wall, &mut sim.rng);
+    while !sim.late.is_empty() {
+        sim.land()?;
+    }
     if sim.rng.chance(40) {
         sim.world.release_everything(&mut sim.server);
     }
@@ -44,13 +48,39 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     settle(sim, Pods::Frozen, CALM_MILLIS)?;
     stay_quiet(sim)?;
     sim.stats.count("quiescence reached");
-    sim.succession.forget();
-    fairness::judge(sim)?;
-    judge_records(sim)
+    for who in sim.everyone() {
+        sim.instances[who].succession.forget();
+        let scheduler = Arc::clone(&sim.instances[who].scheduler);
+        fairness::judge(sim, &scheduler)?;
+    }
+    judge_records(sim)?;
+    if sim.rng.chance(30) { restart(sim) } else { Ok(()) }
+}
+
+/// New processes take over while all is quiet: there is nothing for them to write.
+fn restart(sim: &mut Simulation) -> Result<(), Violation> {
+    let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
+    let judged = if sim.server.pods.values().any(waits) {
+        Feature::QuietRestartBesideQueue.is_on()
+    } else {
+        Feature::QuietRestart.is_on()
+    };
+    for who in sim.everyone() {
+        sim.restart(who);
+        sim.quiet_by = judged.then_some("a new process writes nothing where nothing has changed");
+        settle(sim, Pods::Frozen, CALM_MILLIS)?;
+        sim.quiet_by = None;
+    }
+    sim.stats.count(if judged { "quiet restart judged" } else { "quiet restart" });
+    Ok(())
 }
 
 /// Lets everything end, deletes what is left, and sees that the cluster is as if nothing had been.
 pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
+    // Records of what ended before the clock was set back are kept until it is as late again.
+    if sim.offset < sim.offset_max {
+        sim.set_offset(sim.offset_max);
+    }
     sim.world.release_everything(&mut sim.server);
     kubelet::heal(&mut sim.server);
     settle(sim, Pods::Ending, CALM_MILLIS)?;
@@ -87,7 +117,7 @@ fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Viol
         }
         let timers = [
             sim.next_wake(),
-            sim.world.controllers.next_retry(&sim.server, sim.now),
+            sim.world.controllers.next_retry(&sim.server, sim.wall()).map(|at| Time(at.0 - sim.offset)),
             if pods == Pods::Ending { sim.kubelets.next_end(&sim.server) } else { None },
             Some(until),
         ];
@@ -104,24 +134,27 @@ fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Viol
 fn drain(sim: &mut Simulation) -> Result<bool, Violation> {
     let mut moved = false;
     sim.publish();
-    while !sim.channel.is_empty() && sim.deliver() {
-        moved = true;
+    for who in sim.everyone() {
+        while !sim.instances[who].channel.is_empty() && sim.deliver(who) {
+            moved = true;
+        }
+        while sim.instances[who].executor.waiting() > 0 {
+            sim.execute(who, Weather::Calm);
+            moved = true;
+        }
+        while sim.answer(who) {
+            moved = true;
+        }
+        moved |= !sim.decide(who)?.is_empty();
     }
-    while sim.executor.waiting() > 0 {
-        sim.execute(Weather::Calm);
-        moved = true;
-    }
-    while sim.answer() {
-        moved = true;
-    }
-    moved |= !sim.decide()?.is_empty();
     while sim.admit()? {
         moved = true;
     }
     let uids: Vec<_> = sim.server.controllers.keys().cloned().collect();
+    let wall = sim.wall();
     for uid in uids {
         let (server, rng, stats) = (&mut sim.server, &mut sim.rng, &mut sim.stats);
-        let (did, made) = sim.world.controllers.sync_one(server, &uid, sim.now, rng, stats);
+        let (did, made) = sim.world.controllers.sync_one(server, &uid, wall, rng, stats);
         moved |= did;
         if let Some((uid, run)) = made {
             sim.world.runs.insert(uid, run);
@@ -145,12 +178,11 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
         let next = sim.next_wake().unwrap_or(end).min(end);
         sim.now = next.max(sim.now.plus_millis(1));
         wakes += 1;
-        let actions = sim.decide()?;
-        // The time of a job that ended long ago may be over just now.
-        if let Some(action) = actions.iter().find(|it| !matches!(it.kind, ActionKind::DeleteFluxJob { .. })) {
-            let text = format!("though nothing has changed for minutes: {}", trace::action(action));
-            return broken("the core becomes quiet", text);
+        sim.quiet_by = Some("the core becomes quiet");
+        for who in sim.everyone() {
+            sim.decide(who)?;
         }
+        sim.quiet_by = None;
         if wakes > 10_000 {
             return broken("the core becomes quiet", "it wants to be woken all the time");
         }
@@ -160,7 +192,7 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
 
 /// Each thing that was submitted has its record, and what has ended says so.
 fn judge_records(sim: &Simulation) -> Result<(), Violation> {
-    for pod in sim.server.pods.values().filter(|pod| *pod.scheduler == *OURS && pod.owner.is_none()) {
+    for pod in sim.server.pods.values().filter(|pod| is_ours(pod) && pod.owner.is_none()) {
         let unit = Unit::of(pod);
         let records = jobs::records(&unit, &sim.server.flux_jobs);
         if let (Unit::Single(_), false, []) = (&unit, pod.phase.is_terminal(), records.as_slice()) {
@@ -219,13 +251,14 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
             lifetime: Lifetime::Seconds(10),
             priority: 0,
             gates: Vec::new(),
+            labels: Arc::from([]),
             group: None,
             unsupported: Vec::new(),
             run: Run { seconds: None, fails_percent: 0 },
         };
         let id = sim.server.new_ref(&format!("whole-{}", node.name));
         sim.world.runs.insert(Arc::clone(&id.uid), template.run);
-        sim.server.put_pod(template.pod(id.clone(), sim.now, None, None));
+        sim.server.put_pod(template.pod(id.clone(), sim.wall(), None, None));
         keys.push(id.key);
     }
     settle(sim, Pods::Frozen, CALM_MILLIS)?;

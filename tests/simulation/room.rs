@@ -1,9 +1,15 @@
 //! Whether a pod may go to a node, and whether there is room: written once more, simply, and apart from the code under
 //! test, for what the simulation generates.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use fluxqueue_core::cluster::{Node, Taint};
-use fluxqueue_workload::Pod;
-use fluxqueue_workload::constraints::{Operator, Requirement};
+use fluxqueue_workload::constraints::{AntiAffinityTerm, Operator, Requirement};
+use fluxqueue_workload::{NodeName, Pod};
+
+/// All nodes that somebody knows of.
+pub(crate) type Nodes = BTreeMap<NodeName, Arc<Node>>;
 
 /// Why this node is not for this pod, whatever is on it. `None` if it is.
 pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {
@@ -40,6 +46,29 @@ pub(crate) fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + C
     taken.into_iter().any(|port| ports.contains(port)).then(|| "NodePorts".to_string())
 }
 
+/// The pod among those there, each with its node, whose anti-affinity keeps this pod away from the node.
+pub(crate) fn repeller<'a>(
+    nodes: &Nodes,
+    there: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
+    node: &Node,
+    pod: &Pod,
+) -> Option<&'a Pod> {
+    let in_its_domain = |place: &NodeName, term: &AntiAffinityTerm| {
+        let domain = nodes.get(place).and_then(|place| label(place, &term.topology_key));
+        domain.is_some() && domain == label(node, &term.topology_key)
+    };
+    let repels = |place: &NodeName, other: &Pod| {
+        other.shape.constraints.repels.iter().any(|term| in_its_domain(place, term) && is_selected(term, pod))
+    };
+    there.into_iter().find(|(place, other)| repels(place, other)).map(|(_, other)| other)
+}
+
+/// The term speaks of this pod.
+pub(crate) fn is_selected(term: &AntiAffinityTerm, pod: &Pod) -> bool {
+    let value = |key: &str| pod.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value);
+    term.selector.iter().flatten().all(|requirement| meets_value(value(&requirement.key), requirement))
+}
+
 fn unselected(node: &Node, pod: &Pod) -> Option<String> {
     let constraints = &pod.shape.constraints;
     let selector_matches = constraints.node_selector.iter().all(|(key, value)| label(node, key) == Some(&**value));
@@ -51,7 +80,11 @@ fn unselected(node: &Node, pod: &Pod) -> Option<String> {
 }
 
 fn meets(node: &Node, requirement: &Requirement) -> bool {
-    let listed = label(node, &requirement.key).is_some_and(|value| requirement.values.iter().any(|v| **v == *value));
+    meets_value(label(node, &requirement.key), requirement)
+}
+
+fn meets_value(value: Option<&str>, requirement: &Requirement) -> bool {
+    let listed = value.is_some_and(|value| requirement.values.iter().any(|v| **v == *value));
     match requirement.operator {
         Operator::In => listed,
         Operator::NotIn => !listed,

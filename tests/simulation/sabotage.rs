@@ -72,7 +72,9 @@ const ALL: [(Sabotage, &[&str]); 15] = [
 /// Every saboteur is caught, by the rule it breaks.
 pub(crate) fn each_is_caught() -> Result<(), String> {
     for (sabotage, rules) in ALL {
-        let factory = move |epoch| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, epoch)) };
+        let factory = move |scheduler: &Arc<str>, epoch| -> Box<dyn Machine> {
+            Box::new(Saboteur::new(sabotage, scheduler, epoch))
+        };
         let found = (1..=SEEDS_MAX).find_map(|seed| run(seed, STEPS, &factory, false).failure);
         let Some(failure) = found else { return Err(format!("{sabotage:?} is not caught within {SEEDS_MAX} seeds")) };
         if !rules.contains(&&*failure.rule) {
@@ -96,8 +98,8 @@ struct Saboteur {
 }
 
 impl Saboteur {
-    fn new(sabotage: Sabotage, epoch: i64) -> Self {
-        let mut core = machine::core(epoch);
+    fn new(sabotage: Sabotage, scheduler: &Arc<str>, epoch: i64) -> Self {
+        let mut core = machine::core(scheduler, epoch);
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }

@@ -12,7 +12,8 @@ use fluxqueue_workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
 
-use crate::objects::NAMESPACE;
+use crate::objects::{NAMESPACE, SECOND, SECOND_UID};
+use crate::switches::Feature;
 
 /// All objects, and what changed since the changes were last taken.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(crate) struct Server {
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// Pods of ours that somebody else bound.
     pub(crate) bound_by_others: BTreeSet<Uid>,
+    /// Versions of `FluxJob`s that a leader wrote after its successor had taken over, by their uids.
+    late_writes: BTreeMap<Uid, String>,
     changes: Vec<Event>,
     uids: u64,
     revision: u64,
@@ -38,6 +41,26 @@ impl Server {
     /// Key and a new uid for an object of this name.
     pub(crate) fn new_ref(&mut self, name: &str) -> ObjectRef {
         ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: self.new_uid() }
+    }
+
+    /// The same for an object that is this scheduler's business: its uid tells, so that whoever reads it in a `FluxJob`
+    /// sees whose pods that is made of.
+    pub(crate) fn new_ref_for(&mut self, scheduler: &str, name: &str) -> ObjectRef {
+        let prefix = if scheduler == SECOND { SECOND_UID } else { "" };
+        let id = self.new_ref(name);
+        ObjectRef { uid: Arc::from(format!("{prefix}{}", id.uid)), ..id }
+    }
+
+    /// What is stored now was written by a leader whose successor knows nothing of it yet.
+    pub(crate) fn note_late_write(&mut self, job: &ObjectRef) {
+        let version = self.flux_job(job).and_then(|stored| stored.metadata.resource_version.clone());
+        self.late_writes.extend(version.map(|version| (Arc::clone(&job.uid), version)));
+    }
+
+    /// The last one to write this object was such a leader.
+    pub(crate) fn was_written_late(&self, job: &FluxJob) -> bool {
+        let uid = job.metadata.uid.as_deref().unwrap_or("");
+        self.late_writes.get(uid).is_some_and(|version| job.metadata.resource_version.as_ref() == Some(version))
     }
 
     /// What changed since the last call.
@@ -153,7 +176,9 @@ impl Server {
                 Outcome::Write(self.write_status(job, resource_version, status))
             }
             ActionKind::DeleteFluxJob { job, resource_version } => Outcome::Write(match self.flux_job(job) {
-                Some(stored) if !is_version(stored, resource_version) => WriteOutcome::Conflict,
+                Some(stored) if Feature::DeletionVersions.is_on() && !is_version(stored, resource_version) => {
+                    WriteOutcome::Conflict
+                }
                 Some(_) => {
                     self.remove_flux_job(&job.key);
                     WriteOutcome::Written(None)

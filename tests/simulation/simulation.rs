@@ -1,57 +1,65 @@
-//! One run: the core, the world around it, and chance between them.
+//! One run: the instances of the scheduler, the world around them, and chance between them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::{Action, ActionId, ActionKind, Event};
+use fluxqueue_core::{Action, ActionKind, Event};
 use fluxqueue_workload::{NodeName, Time, Uid};
 
-use crate::channel::Channel;
-use crate::checks::{self, Violation, broken};
-use crate::executor::{Executor, Weather};
+use crate::checks::{Violation, broken};
+use crate::executor::Weather;
 use crate::foreign::{self, Foreign};
+use crate::instance::Instance;
+use crate::intruders::{Intruders, Intrusion};
 use crate::jobs;
 use crate::kubelet::{self, Kubelets, Refusal};
-use crate::machine::{Factory, Machine};
-use crate::objects::OURS;
+use crate::late::Late;
+use crate::machine::Factory;
+use crate::objects;
 use crate::quiescence;
 use crate::rng::Rng;
 use crate::server::Server;
 use crate::stats::Stats;
-use crate::succession::Succession;
+use crate::switches::Feature;
 use crate::trace::{self, Trace};
-use crate::view::View;
 use crate::world::World;
 
 /// Everything of a run.
 pub(crate) struct Simulation<'a> {
     factory: &'a Factory,
-    core: Box<dyn Machine>,
-    epoch: i64,
     pub(crate) rng: Rng,
+    /// The instances' own time, which only grows.
     pub(crate) now: Time,
+    /// What the server's clock shows beyond that, in microseconds. It jumps.
+    pub(crate) offset: i64,
+    pub(crate) offset_max: i64,
     pub(crate) server: Server,
-    pub(crate) channel: Channel,
-    pub(crate) executor: Executor,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) late: Late,
     pub(crate) world: World,
     pub(crate) kubelets: Kubelets,
     foreign: Foreign,
-    pub(crate) view: View,
-    last_id: Option<ActionId>,
-    pub(crate) succession: Succession,
+    intruders: Intruders,
     /// When our Bindings were decided, by pod; for the question who is to blame if a kubelet refuses.
     decided: BTreeMap<Uid, Decision>,
-    /// When somebody else last changed something on a node.
-    disturbed: BTreeMap<NodeName, u64>,
+    /// When something was last changed on a node, by whom.
+    disturbed: BTreeMap<(NodeName, Who), u64>,
+    /// While this is set nothing may be written, by this rule.
+    pub(crate) quiet_by: Option<&'static str>,
     pub(crate) steps: u64,
     pub(crate) stats: Stats,
     pub(crate) trace: Trace,
 }
 
+/// An instance by its place among them, or somebody else.
+type Who = usize;
+const SOMEBODY_ELSE: Who = usize::MAX;
+
 /// A Binding that was decided.
 #[derive(Debug)]
 struct Decision {
     step: u64,
+    by: Who,
     node: NodeName,
     /// The core then knew of everything on that node.
     informed: bool,
@@ -61,27 +69,33 @@ struct Decision {
 const REST_EVERY: u64 = 350;
 /// Of so many rests, one ends with everything deleted.
 const CLEAR_EVERY: u64 = 6;
+/// Of so many seeds, one has a second instance.
+const SECOND_EVERY: u64 = 3;
 
 impl<'a> Simulation<'a> {
     /// A cluster of a few nodes and a core that knows nothing yet.
     pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
+        let second = Feature::SecondInstance.is_on() && seed.is_multiple_of(SECOND_EVERY);
+        let schedulers: &[&str] = if second { &[objects::OURS, objects::SECOND] } else { &[objects::OURS] };
+        let schedulers: Vec<Arc<str>> = schedulers.iter().map(|name| Arc::from(*name)).collect();
+        let mut rng = Rng::new(seed);
+        let offset = if Feature::ClockJumps.is_on() { clock_jump(&mut rng) } else { 0 };
         let mut simulation = Simulation {
             factory,
-            core: factory(1),
-            epoch: 1,
-            rng: Rng::new(seed),
+            rng,
             now: Time::from_seconds(1_700_000_000),
+            offset,
+            offset_max: offset,
             server: Server::default(),
-            channel: Channel::default(),
-            executor: Executor::default(),
-            world: World::default(),
+            instances: schedulers.iter().map(|scheduler| Instance::new(scheduler, factory)).collect(),
+            late: Late::default(),
+            world: World::new(schedulers),
             kubelets: Kubelets::default(),
             foreign: Foreign::default(),
-            view: View::default(),
-            last_id: None,
-            succession: Succession::default(),
+            intruders: Intruders::default(),
             decided: BTreeMap::new(),
             disturbed: BTreeMap::new(),
+            quiet_by: None,
             steps: 0,
             stats: Stats::default(),
             trace: Trace::new(traced),
@@ -90,8 +104,15 @@ impl<'a> Simulation<'a> {
             simulation.kubelets.join(&mut simulation.server, &mut simulation.rng, &mut simulation.stats);
         }
         simulation.server.take_changes();
-        simulation.channel.relist(&simulation.server);
+        for instance in &mut simulation.instances {
+            instance.channel.relist(&simulation.server, offset);
+        }
         simulation
+    }
+
+    /// What the API server's clock shows.
+    pub(crate) fn wall(&self) -> Time {
+        Time(self.now.0 + self.offset)
     }
 
     /// Runs so many steps, with rests between them.
@@ -108,99 +129,165 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// One thing happens, chosen at random, and the core decides.
+    /// One thing happens, chosen at random, and a core decides.
     fn chance(&mut self) -> Result<(), Violation> {
         self.steps += 1;
+        let who = self.anyone();
         match self.rng.weighted(&[400, 160, 200, 60, 110, 90, 40, 60, 60, 10, 3]) {
             0 => {
                 for _ in 0..=self.rng.below(8) {
-                    self.deliver();
+                    self.deliver(who);
                 }
             }
             1 => {
                 for _ in 0..=self.rng.below(4) {
-                    self.answer();
+                    self.answer(who);
                 }
             }
             2 => {
                 for _ in 0..=self.rng.below(5) {
-                    self.execute(Weather::Rough);
+                    self.execute(who, Weather::Rough);
                 }
             }
-            3 => self.world.act(&mut self.server, self.now, &mut self.rng, &mut self.stats),
+            3 => self.users(),
             4 => self.control(),
             5 => drop(self.admit()?),
             6 => drop(self.kubelets.let_go(&mut self.server, &mut self.rng, &mut self.stats)),
             7 => self.foreigners(),
             8 => self.pass_time(),
             9 => self.trouble(),
-            _ => self.crash(),
+            _ => self.crash(who),
         }
+        self.land_sometimes()?;
         self.publish();
-        if self.rng.chance(75) { self.decide().map(drop) } else { Ok(()) }
+        if self.rng.chance(75) {
+            self.decide(who)?;
+            self.intrude();
+        }
+        Ok(())
     }
 
-    /// The core is told one piece of news. False if there is none.
-    pub(crate) fn deliver(&mut self) -> bool {
-        let Some(event) = self.channel.deliver(&mut self.rng) else { return false };
-        self.tell(event);
+    /// Whose turn it is.
+    fn anyone(&mut self) -> Who {
+        if self.instances.len() > 1 { self.rng.below(self.instances.len()) } else { 0 }
+    }
+
+    /// All instances.
+    pub(crate) fn everyone(&self) -> std::ops::Range<Who> {
+        0..self.instances.len()
+    }
+
+    /// A core is told one piece of news. False if there is none.
+    pub(crate) fn deliver(&mut self, who: Who) -> bool {
+        let Some(event) = self.instances[who].channel.deliver(&mut self.rng) else { return false };
+        self.tell(who, event);
         true
     }
 
-    /// The core hears one answer. False if there is none.
-    pub(crate) fn answer(&mut self) -> bool {
-        let Some(event) = self.executor.answer(&mut self.rng) else { return false };
-        self.tell(event);
+    /// A core hears one answer. False if there is none.
+    pub(crate) fn answer(&mut self, who: Who) -> bool {
+        let Some(event) = self.instances[who].executor.answer(&mut self.rng) else { return false };
+        self.tell(who, event);
         true
     }
 
-    fn tell(&mut self, event: Event) {
-        self.trace.add(|| format!("{:>6} {} -> {}", self.steps, self.now.0, trace::event(&event)));
-        self.view.tell(&event, self.now);
-        self.core.handle(event, self.now);
+    fn tell(&mut self, who: Who, event: Event) {
+        let (steps, now) = (self.steps, self.now);
+        self.trace.add(|| format!("{steps:>6} {} {}-> {}", now.0, name_of(who), trace::event(&event)));
+        self.instances[who].tell(event, now);
     }
 
     /// One action reaches the server.
-    pub(crate) fn execute(&mut self, weather: Weather) {
-        self.executor.execute(&mut self.server, self.now, weather, &mut self.rng, &mut self.stats);
+    pub(crate) fn execute(&mut self, who: Who, weather: Weather) {
+        let wall = self.wall();
+        let executor = &mut self.instances[who].executor;
+        let bound = executor.execute(&mut self.server, wall, weather, &mut self.rng, &mut self.stats);
+        if let Some(node) = bound {
+            self.disturb(node, who);
+        }
     }
 
-    /// The core decides, and each action is judged. Returns them, notes apart.
-    pub(crate) fn decide(&mut self) -> Result<Vec<Action>, Violation> {
-        let mut actions = self.core.step(self.now);
-        for action in &actions {
-            self.trace.add(|| format!("{:>6} {} <- {}", self.steps, self.now.0, trace::action(action)));
+    fn disturb(&mut self, node: NodeName, who: Who) {
+        self.disturbed.insert((node, who), self.steps);
+    }
+
+    /// Perhaps a write of a leader that was paused reaches the server, while its successor works.
+    fn land_sometimes(&mut self) -> Result<(), Violation> {
+        if self.late.is_empty() || !self.rng.chance(8) { Ok(()) } else { self.land() }
+    }
+
+    /// One of those writes reaches the server, or never will.
+    pub(crate) fn land(&mut self) -> Result<(), Violation> {
+        let wall = self.wall();
+        let landed = self.late.land(&mut self.server, wall, &mut self.rng, &mut self.stats)?;
+        if let Some(line) = landed.line {
+            self.trace.add(|| format!("{:>6} {} late: {line}", self.steps, self.now.0));
         }
-        self.succession.judge(&self.view, self.now, &actions)?;
-        checks::judge(&mut self.view, &self.server, self.now, &mut self.last_id, &actions)?;
+        if let Some(node) = landed.node {
+            self.disturb(node, SOMEBODY_ELSE);
+        }
+        Ok(())
+    }
+
+    /// A core decides, and each action is judged. Returns them, notes apart.
+    pub(crate) fn decide(&mut self, who: Who) -> Result<Vec<Action>, Violation> {
+        let mut actions = self.instances[who].step(self.now);
+        for action in &actions {
+            let line = || format!("{:>6} {} {}<- {}", self.steps, self.now.0, name_of(who), trace::action(action));
+            self.trace.add(line);
+        }
+        self.instances[who].judge(&self.server, self.now, &actions)?;
         for action in &actions {
             match &action.kind {
-                ActionKind::Bind { pod, node } => self.note_decision(&pod.uid, node),
+                ActionKind::Bind { pod, node } => self.note_decision(who, &pod.uid, node),
                 ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => {
                     self.stats.count("gang placement written");
                 }
                 ActionKind::Note(note) => self.stats.count(note.reason),
                 _ => {}
             }
-            self.executor.ask(action, &mut self.rng);
+            self.intruders.note(action);
+            self.instances[who].executor.ask(action, &mut self.rng);
         }
         actions.retain(|action| !matches!(action.kind, ActionKind::Note(_)));
+        if let Some(rule) = self.quiet_by
+            // The time of a job that ended long ago may be over just now.
+            && let Some(action) = actions.iter().find(|it| !matches!(it.kind, ActionKind::DeleteFluxJob { .. }))
+        {
+            return broken(rule, trace::action(action));
+        }
         Ok(actions)
     }
 
-    /// When the core wants to be called again.
+    /// When a core wants to be called again.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.core.next_wake()
+        self.instances.iter().filter_map(Instance::next_wake).min()
     }
 
-    fn note_decision(&mut self, pod: &Uid, node: &NodeName) {
+    fn note_decision(&mut self, who: Who, pod: &Uid, node: &NodeName) {
+        let view = &self.instances[who].view;
         let truly_there = self.server.pods.values().filter(|it| it.node.as_ref() == Some(node) && it.uses_node());
-        let informed = self.server.nodes.get(node) == self.view.nodes.get(node)
-            && truly_there
-                .into_iter()
-                .all(|it| self.view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
-        let decision = Decision { step: self.steps, node: Arc::clone(node), informed };
+        let informed = self.server.nodes.get(node) == view.nodes.get(node)
+            && truly_there.into_iter().all(|it| view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
+        let decision = Decision { step: self.steps, by: who, node: Arc::clone(node), informed };
         self.decided.insert(Arc::clone(pod), decision);
+    }
+
+    /// Somebody may interfere with a gang that is about to start; the core learns of it at once, or too late.
+    fn intrude(&mut self) {
+        let wall = self.wall();
+        let (server, rng, stats) = (&mut self.server, &mut self.rng, &mut self.stats);
+        let Some(Intrusion { node, made }) = self.intruders.act(server, wall, rng, stats) else { return };
+        if let Some(node) = node {
+            self.disturb(node, SOMEBODY_ELSE);
+        }
+        self.world.runs.extend(made);
+        self.publish();
+        for who in self.everyone() {
+            for _ in 0..self.rng.below(12) {
+                self.deliver(who);
+            }
+        }
     }
 
     /// A kubelet looks at a pod; if it refuses one of ours, that must be somebody else's doing. Whether it looked.
@@ -213,7 +300,9 @@ impl<'a> Simulation<'a> {
         let Some(Refusal { pod, node, reason }) = refusal else { return Ok(before != after) };
         // Without a decision of ours its author chose the node.
         if let Some(decision) = self.decided.get(&pod) {
-            let disturbed = self.disturbed.get(&node).is_some_and(|step| *step >= decision.step);
+            let since = |(_, step): (&(NodeName, Who), &u64)| *step >= decision.step;
+            let of_node = (Arc::clone(&node), 0)..=(Arc::clone(&node), SOMEBODY_ELSE);
+            let disturbed = self.disturbed.range(of_node).filter(|((_, who), _)| *who != decision.by).any(since);
             if decision.node == node && decision.informed && !disturbed {
                 let text = format!("pod {pod} on {node}: {reason}, though nobody else changed anything there");
                 return broken("no node is booked twice", text);
@@ -223,36 +312,45 @@ impl<'a> Simulation<'a> {
         Ok(true)
     }
 
+    /// Users submit, change and edit something.
+    fn users(&mut self) {
+        let wall = self.wall();
+        self.world.act(&mut self.server, wall, &mut self.rng, &mut self.stats);
+    }
+
     /// A controller does its next thing.
     fn control(&mut self) {
+        let wall = self.wall();
         let (server, rng, stats) = (&mut self.server, &mut self.rng, &mut self.stats);
         if rng.chance(25) {
             self.world.controllers.collect_garbage(server, rng);
-        } else if let Some((uid, run)) = self.world.controllers.sync(server, self.now, rng, stats) {
+        } else if let Some((uid, run)) = self.world.controllers.sync(server, wall, rng, stats) {
             self.world.runs.insert(uid, run);
         }
     }
 
     fn foreigners(&mut self) {
-        match self.rng.weighted(&[40, 60, 120, 3]) {
+        let wall = self.wall();
+        match self.rng.weighted(&[40, 60, 120, 3, 12]) {
             0 => {
-                let run = self.foreign.submit(&mut self.server, self.now, &mut self.rng, &mut self.stats);
+                let run = self.foreign.submit(&mut self.server, wall, &mut self.rng, &mut self.stats);
                 if let Some((id, run)) = run {
                     if let Some(node) = self.server.pods[&id.key].node.clone() {
-                        self.disturbed.insert(node, self.steps);
+                        self.disturb(node, SOMEBODY_ELSE);
                     }
                     self.world.runs.insert(id.uid, run);
                 }
             }
             1 => self.foreign.look(&self.server),
+            4 => foreign::nominate(&mut self.server, &mut self.rng, &mut self.stats),
             3 => {
                 if let Some(node) = foreign::meddle(&mut self.server, &mut self.rng, &mut self.stats) {
-                    self.disturbed.insert(node, self.steps);
+                    self.disturb(node, SOMEBODY_ELSE);
                 }
             }
             _ => {
                 if let Some(node) = self.foreign.bind(&mut self.server, &mut self.rng, &mut self.stats) {
-                    self.disturbed.insert(node, self.steps);
+                    self.disturb(node, SOMEBODY_ELSE);
                 }
             }
         }
@@ -265,7 +363,21 @@ impl<'a> Simulation<'a> {
             _ => self.rng.between(3_000, 30_000),
         };
         self.now = self.now.plus_millis(i64::try_from(millis).expect("seconds"));
+        if Feature::ClockJumps.is_on() && self.rng.chance(3) {
+            let offset = self.offset + clock_jump(&mut self.rng);
+            self.stats.count("clock jumped");
+            self.set_offset(offset);
+        }
         self.end_pods();
+    }
+
+    /// The server's clock jumps; the instances learn of it late.
+    pub(crate) fn set_offset(&mut self, offset: i64) {
+        self.offset = offset;
+        self.offset_max = self.offset_max.max(offset);
+        for instance in &mut self.instances {
+            instance.channel.push(Event::ClockOffset(offset));
+        }
     }
 
     /// Pods whose time is over end.
@@ -279,7 +391,7 @@ impl<'a> Simulation<'a> {
         match self.rng.weighted(&[6, 3, 2]) {
             0 => {
                 if let Some(node) = kubelet::trouble(&mut self.server, &mut self.rng, &mut self.stats) {
-                    self.disturbed.insert(node, self.steps);
+                    self.disturb(node, SOMEBODY_ELSE);
                 }
             }
             1 => self.kubelets.join(&mut self.server, &mut self.rng, &mut self.stats),
@@ -287,30 +399,39 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// The process dies between two actions. A new one starts after the last Binding of the old one has had its time.
-    fn crash(&mut self) {
+    /// A process dies between two actions, or is paused for so long that another takes over: after the last Binding of the
+    /// old one has had its time, or while its last writes are still on their way.
+    fn crash(&mut self, who: Who) {
         self.stats.count("crash");
         if self.half_bound_gang() {
             self.stats.count("crash with a half-bound gang");
         }
-        self.executor.crash(&mut self.server, self.now, &mut self.rng, &mut self.stats);
+        let wall = self.wall();
+        let executor = &mut self.instances[who].executor;
+        if Feature::PausedLeader.is_on() && self.rng.chance(50) {
+            self.late.extend(executor.pause());
+        } else {
+            executor.crash(&mut self.server, wall, &mut self.rng, &mut self.stats);
+        }
         for _ in 0..self.rng.below(20) {
             match self.rng.below(4) {
-                0 => self.world.act(&mut self.server, self.now, &mut self.rng, &mut self.stats),
+                0 => self.users(),
                 1 => self.control(),
                 2 => self.pass_time(),
                 _ => self.foreigners(),
             }
         }
-        self.server.take_changes();
-        self.epoch += 1;
-        self.trace.add(|| format!("{:>6} {} crash: epoch {}", self.steps, self.now.0, self.epoch));
-        self.core = (self.factory)(self.epoch);
-        self.view = View::default();
-        self.last_id = None;
-        self.succession = Succession::of(&self.server);
-        self.stats.add("half-bound gang left to a successor", self.succession.len() as u64);
-        self.channel.relist(&self.server);
+        self.publish();
+        self.restart(who);
+        self.stats.add("half-bound gang left to a successor", self.instances[who].succession.len() as u64);
+    }
+
+    /// A new process takes over from one of which nothing is on its way any more.
+    pub(crate) fn restart(&mut self, who: Who) {
+        self.instances[who].succeed(self.factory, &self.server, self.offset);
+        let epoch = self.instances[who].epoch;
+        self.trace.add(|| format!("{:>6} {} {}restart: epoch {epoch}", self.steps, self.now.0, name_of(who)));
+        self.intruders.forget();
     }
 
     fn half_bound_gang(&self) -> bool {
@@ -320,7 +441,7 @@ impl<'a> Simulation<'a> {
                 self.server
                     .pods
                     .values()
-                    .filter(|pod| *pod.scheduler == *OURS && !pod.phase.is_terminal())
+                    .filter(|pod| objects::is_ours(pod) && !pod.phase.is_terminal())
                     .filter(|pod| jobs::Unit::of(pod).is_recorded_by(job))
             };
             placed && members().any(|pod| pod.node.is_some()) && members().any(|pod| pod.node.is_none())
@@ -330,7 +451,9 @@ impl<'a> Simulation<'a> {
     /// What changed at the server goes on its way.
     pub(crate) fn publish(&mut self) {
         for change in self.server.take_changes() {
-            self.channel.push(change);
+            for instance in &mut self.instances {
+                instance.channel.push(change.clone());
+            }
         }
         if self.steps.is_multiple_of(64) {
             self.world.tidy(&self.server);
@@ -339,4 +462,16 @@ impl<'a> Simulation<'a> {
             self.decided.retain(|uid, _| there.contains(uid));
         }
     }
+}
+
+/// How far the server's clock jumps: minutes or hours, both ways, in microseconds.
+fn clock_jump(rng: &mut Rng) -> i64 {
+    let seconds = if rng.chance(60) { rng.between(60, 1_800) } else { rng.between(3_600, 20_000) };
+    let micros = i64::try_from(seconds).expect("hours") * 1_000_000;
+    if rng.chance(50) { micros } else { -micros }
+}
+
+/// How a line of the trace tells instances apart: the first has no name.
+fn name_of(who: Who) -> &'static str {
+    if who == 0 { "" } else { "second " }
 }

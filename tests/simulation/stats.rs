@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-const MUST_HAPPEN: [&str; 34] = [
+const MUST_HAPPEN: [&str; 43] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -25,20 +25,29 @@ const MUST_HAPPEN: [&str; 34] = [
     "crash",
     "crash with a half-bound gang",
     "foreign gate removed",
+    "foreign pod nominated",
     "foreign pod refused by its kubelet",
+    "gang of several shapes waits",
     "gang placement written",
+    "group of several roles submitted",
     "half-bound gang left to a successor",
     "head of the queue would have to be checked",
+    "member of a gang that starts deleted",
     "node cordoned",
     "node joined",
+    "node labelled anew",
     "node left",
     "node not ready",
+    "node of a gang that starts changed",
     "node resized",
+    "nomination taken back",
     "our pod refused by its kubelet",
     "owner deleted",
     "pod bound to a node that is gone",
     "pod name reused",
     "quiescence reached",
+    "quiet restart",
+    "room of a gang that starts taken",
     "service pod replaced",
     "whole node filled again",
     "write of a dead process took effect",

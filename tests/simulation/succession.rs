@@ -8,8 +8,8 @@ use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
-use crate::objects::OURS;
 use crate::room;
+use crate::seating;
 use crate::server::Server;
 use crate::view::View;
 
@@ -31,9 +31,9 @@ struct HalfBound {
 
 impl Succession {
     /// Looks at what the dead process left.
-    pub(crate) fn of(server: &Server) -> Self {
+    pub(crate) fn of(server: &Server, scheduler: &str) -> Self {
         let mut members: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
-        for pod in server.pods.values().filter(|pod| *pod.scheduler == *OURS && !pod.phase.is_terminal()) {
+        for pod in server.pods.values().filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal()) {
             members.entry(Unit::of(pod)).or_default().push(pod);
         }
         let gangs = members.into_iter().filter_map(|(unit, pods)| {
@@ -90,7 +90,7 @@ impl HalfBound {
         for (node, count) in jobs::slots(&record.status.as_ref()?.placement).ok()? {
             free.insert(Arc::from(node), count);
         }
-        let alike = pods.iter().all(|pod| pod.shape == pods[0].shape && pod.gates.is_empty() && !pod.deleting);
+        let alike = pods.iter().all(|pod| seating::are_alike(pod, pods[0]) && pod.gates.is_empty() && !pod.deleting);
         for node in pods.iter().filter_map(|pod| pod.node.as_ref()) {
             *free.get_mut(node)? = free.get(node)?.checked_sub(1)?;
         }
@@ -111,7 +111,9 @@ impl HalfBound {
             view.nodes.get(name).is_some_and(|node| {
                 let others = view.charged(name, now).filter(|other| other.id.uid != pod.id.uid);
                 let more = std::iter::repeat_n(pod, count - 1);
-                room::barred(node, pod).is_none() && room::shortage(node, others.chain(more), pod).is_none()
+                room::barred(node, pod).is_none()
+                    && room::shortage(node, others.chain(more), pod).is_none()
+                    && room::repeller(&view.nodes, view.placed(now), node, pod).is_none()
             })
         })
     }

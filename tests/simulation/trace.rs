@@ -8,7 +8,7 @@ use fluxqueue_core::{Action, ActionKind, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{Controller, Pod};
 
 /// Lines that are kept.
-const LINES_MAX: usize = 3_000;
+const LINES_MAX: usize = 20_000;
 
 /// What is recorded of a run.
 #[derive(Debug, Default)]

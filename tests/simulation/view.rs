@@ -18,6 +18,10 @@ const DOUBT_MILLIS: i64 = 10_000;
 /// The knowledge of one process.
 #[derive(Debug, Default)]
 pub(crate) struct View {
+    /// The scheduler name that the process serves.
+    pub(crate) scheduler: Arc<str>,
+    /// What was to be added to its time to have the server's, at the most.
+    pub(crate) offset_max: Option<i64>,
     pub(crate) synced: bool,
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) pods: BTreeMap<Uid, Arc<Pod>>,
@@ -29,6 +33,8 @@ pub(crate) struct View {
     pub(crate) shown: BTreeSet<ActionId>,
     /// Placements by uid of the `FluxJob` that the core was told are stored.
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
+    /// The newest of them, with the version of the object that says so.
+    pub(crate) placements: BTreeMap<Uid, (u64, Vec<PlacementRange>)>,
     /// `FluxJob`s of which the core has said that they have ended, whether that was written or not.
     pub(crate) ended: BTreeSet<Uid>,
     /// When a job last lost a pod that was on a node: its slot is kept for a successor for a while.
@@ -60,6 +66,11 @@ pub(crate) enum BindingState {
 }
 
 impl View {
+    /// Of a process that starts.
+    pub(crate) fn new(scheduler: &Arc<str>) -> Self {
+        View { scheduler: Arc::clone(scheduler), ..View::default() }
+    }
+
     /// The core is told this.
     pub(crate) fn tell(&mut self, event: &Event, now: Time) {
         match event {
@@ -101,7 +112,7 @@ impl View {
                 }
             }
             Event::Synced => self.synced = true,
-            Event::ClockOffset(_) => {}
+            Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),
         }
     }
@@ -115,7 +126,12 @@ impl View {
 
     fn note_placement(&mut self, job: &FluxJob) {
         let (Some(uid), Some(status)) = (&job.metadata.uid, &job.status) else { return };
-        self.acknowledge(&Arc::from(uid.as_str()), &status.placement);
+        let uid = Arc::from(uid.as_str());
+        self.acknowledge(&uid, &status.placement);
+        let version = job.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0);
+        if self.placements.get(&uid).is_none_or(|(known, _)| *known <= version) {
+            self.placements.insert(uid, (version, status.placement.clone()));
+        }
     }
 
     fn acknowledge(&mut self, uid: &Uid, placement: &[PlacementRange]) {
@@ -141,8 +157,11 @@ impl View {
                     }
                 }
             }
-            (Some(ActionKind::WriteStatus { job, status, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
+            (Some(ActionKind::WriteStatus { job, status, .. }), Outcome::Write(WriteOutcome::Written(stored))) => {
                 self.acknowledge(&job.uid, &status.placement);
+                if let Some(stored) = stored {
+                    self.note_placement(stored);
+                }
             }
             (Some(ActionKind::CreateFluxJob { .. }), Outcome::Write(WriteOutcome::Written(Some(job)))) => {
                 // One that it has overtaken is over too.
@@ -178,9 +197,15 @@ impl View {
         pod.node.as_ref().or_else(|| Some(&self.bindings.get(&pod.id.uid)?.node))
     }
 
-    /// All pods that are or may be on the node, and have not ended. A Binding that failed and has not shown for a while
-    /// had no effect.
-    pub(crate) fn charged<'a>(&'a self, node: &'a NodeName, now: Time) -> impl Iterator<Item = &'a Pod> + Clone {
+    /// Where the pod takes up room, or will: another scheduler counts on the room of its nominated node.
+    fn place_of<'a>(&'a self, pod: &'a Pod) -> Option<&'a NodeName> {
+        let nominated = || pod.nominated.as_ref().filter(|_| pod.scheduler != self.scheduler);
+        self.node_of(pod).or_else(nominated)
+    }
+
+    /// All pods that are or may be on a node, and have not ended, with their nodes. A Binding that failed and has not
+    /// shown for a while had no effect.
+    pub(crate) fn placed(&self, now: Time) -> impl Iterator<Item = (&NodeName, &Pod)> + Clone {
         let given_up = move |pod: &Pod| {
             let binding = self.bindings.get(&pod.id.uid).filter(|_| pod.node.is_none());
             binding
@@ -189,6 +214,12 @@ impl View {
         self.pods
             .values()
             .map(|pod| &**pod)
-            .filter(move |pod| !pod.phase.is_terminal() && self.node_of(pod) == Some(node) && !given_up(pod))
+            .filter(move |pod| !pod.phase.is_terminal() && !given_up(pod))
+            .filter_map(|pod| Some((self.place_of(pod)?, pod)))
+    }
+
+    /// Those of them that are or may be on this node.
+    pub(crate) fn charged<'a>(&'a self, node: &'a NodeName, now: Time) -> impl Iterator<Item = &'a Pod> + Clone {
+        self.placed(now).filter(move |(place, _)| *place == node).map(|(_, pod)| pod)
     }
 }

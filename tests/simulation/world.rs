@@ -7,10 +7,12 @@ use fluxqueue_api::{FluxJob, JobState};
 use fluxqueue_workload::{Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 use crate::controllers::{Controllers, JobPlan, Plan, owner_of};
-use crate::objects::{FOREIGN_GATE, NAMESPACE, OURS, Run, Template};
+use crate::objects::{FOREIGN_GATE, NAMESPACE, Run, Template, is_ours};
 use crate::rng::Rng;
+use crate::roles;
 use crate::server::Server;
 use crate::stats::Stats;
+use crate::switches::Feature;
 
 /// Pods of ours that wait or run, at most: beyond that, users only take away.
 const PODS_MAX: usize = 28;
@@ -23,12 +25,19 @@ pub(crate) struct World {
     /// Members of bare groups that are still to come.
     coming: Vec<(String, Template)>,
     submitted: u64,
+    /// The scheduler names that users choose from.
+    schedulers: Vec<Arc<str>>,
 }
 
 impl World {
+    /// Nobody has submitted anything yet.
+    pub(crate) fn new(schedulers: Vec<Arc<str>>) -> Self {
+        World { schedulers, ..World::default() }
+    }
+
     /// Somebody does something.
     pub(crate) fn act(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
-        let alive = server.pods.values().filter(|pod| &*pod.scheduler == OURS && !pod.phase.is_terminal()).count();
+        let alive = server.pods.values().filter(|pod| is_ours(pod) && !pod.phase.is_terminal()).count();
         let crowded = alive + self.coming.len() >= PODS_MAX;
         if !crowded && rng.chance(45) {
             self.submit(server, now, rng, stats);
@@ -65,7 +74,8 @@ impl World {
             0 => {
                 // Names are used again, once they are free.
                 let name = if rng.chance(30) { format!("pod-{}", rng.below(4)) } else { format!("lone-{number}") };
-                self.submit_pod(server, &name, Template::random(rng), now, stats);
+                let template = self.template(rng);
+                self.submit_pod(server, &name, template, now, stats);
                 stats.count("lone pod submitted");
             }
             1 => self.submit_group(rng, stats),
@@ -76,12 +86,24 @@ impl World {
                 let plan = Plan::Stateful { replicas, ordered: rng.chance(60) };
                 let name = if rng.chance(50) { "db".to_string() } else { format!("db-{number}") };
                 if !server.controllers.values().any(|it| *it.id.key.name == *name) {
-                    let id = server.new_ref(&name);
-                    self.controllers.add(server, id, None, Template::random(rng).endless(), plan);
+                    let template = self.template(rng).endless();
+                    let id = server.new_ref_for(&template.scheduler, &name);
+                    self.controllers.add(server, id, None, template, plan);
                     stats.count("StatefulSet submitted");
                 }
             }
         }
+    }
+
+    /// A template of one of the schedulers under test.
+    fn template(&self, rng: &mut Rng) -> Template {
+        let mut template = Template::random(rng);
+        if let [_, second] = self.schedulers.as_slice()
+            && rng.chance(50)
+        {
+            template.scheduler = Arc::clone(second);
+        }
+        template
     }
 
     fn submit_pod(&mut self, server: &mut Server, name: &str, template: Template, now: Time, stats: &mut Stats) {
@@ -95,7 +117,7 @@ impl World {
                 return;
             }
         }
-        let id = server.new_ref(name);
+        let id = server.new_ref_for(&template.scheduler, name);
         self.runs.insert(Arc::clone(&id.uid), template.run);
         server.put_pod(template.pod(id, now, None, None));
     }
@@ -105,8 +127,8 @@ impl World {
         let members = rng.between(2, 6);
         let name: Arc<str> =
             Arc::from(if rng.chance(25) { format!("gang-{}", rng.below(2)) } else { format!("gang-{number}") });
-        let base = Template::random(rng);
-        let other = if rng.chance(25) { Template::random(rng) } else { base.clone() };
+        let base = self.template(rng);
+        let templates = group_templates(base, members, rng, stats);
         let size = |size: u64| Ok(count(size));
         let (what, sizes) = match rng.weighted(&[14, 2, 2, 1, 1]) {
             0 => ("bare group submitted", [size(members), size(members)]),
@@ -119,11 +141,8 @@ impl World {
             }
         };
         stats.count(what);
-        for member in 0..members {
-            // The first is the launcher, if the group has one.
-            let mut template = if member == 0 { other.clone() } else { base.clone() };
-            template.priority = base.priority;
-            let size = sizes[usize::from(member + 1 == members)].clone();
+        for (member, mut template) in (1..).zip(templates) {
+            let size = sizes[usize::from(member == members)].clone();
             template.group = Some(GroupLabels { name: Arc::clone(&name), size });
             self.coming.push((format!("{name}-{number}-{member}"), template));
         }
@@ -145,18 +164,18 @@ impl World {
         let indexed = completions.is_some() && rng.chance(50);
         let mut plan = JobPlan::new(parallelism, completions, indexed, rng.below(4));
         plan.suspended = rng.chance(8);
-        if rng.chance(10) {
+        if rng.chance(20) {
             let seconds = rng.between(20, 300);
             plan.deadline = Some(now.plus_millis(i64::try_from(seconds * 1000).expect("minutes")));
         }
-        let mut template = Template::random(rng).ending(rng);
+        let mut template = self.template(rng).ending(rng);
         let name = format!("job-{}", self.submitted);
         if rng.chance(10) {
             let size = u64::from(parallelism) + rng.between(0, 2);
             template.group = Some(GroupLabels { name: Arc::from(name.as_str()), size: Ok(count(size)) });
             stats.count("Job with group labels submitted");
         }
-        let id = server.new_ref(&name);
+        let id = server.new_ref_for(&template.scheduler, &name);
         self.controllers.add(server, id, None, template, Plan::Job(plan));
         stats.count("Job submitted");
     }
@@ -164,7 +183,7 @@ impl World {
     fn submit_service(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
         let replicas = count(rng.between(1, 4));
         let name = format!("service-{}", self.submitted);
-        let mut template = Template::random(rng).endless();
+        let mut template = self.template(rng).endless();
         if rng.chance(15) {
             let size = Ok(count(u64::from(replicas) + rng.between(0, 2)));
             template.group = Some(GroupLabels { name: Arc::from(name.as_str()), size });
@@ -172,12 +191,12 @@ impl World {
         }
         let mut owner = None;
         if rng.chance(70) {
-            let id = server.new_ref(&name);
+            let id = server.new_ref_for(&template.scheduler, &name);
             self.controllers.add(server, id.clone(), None, template.clone(), Plan::Deployment { replicas });
             let deployment = &server.controllers[&id.uid];
             owner = Some(owner_of(deployment));
         }
-        let set = server.new_ref(&format!("{name}-5d8f"));
+        let set = server.new_ref_for(&template.scheduler, &format!("{name}-5d8f"));
         self.controllers.add(server, set, owner, template, Plan::Replicas(replicas));
         stats.count("service submitted");
     }
@@ -266,6 +285,18 @@ impl World {
 
 fn count(number: u64) -> u32 {
     u32::try_from(number).expect("a few")
+}
+
+/// The templates of a group's members: all alike, or with a launcher of another shape, or of several roles.
+fn group_templates(base: Template, members: u64, rng: &mut Rng, stats: &mut Stats) -> Vec<Template> {
+    if Feature::Roles.is_on() && rng.chance(35) {
+        stats.count("group of several roles submitted");
+        return roles::several(&base, members, rng);
+    }
+    let mut launcher = if rng.chance(25) { Template::random(rng) } else { base.clone() };
+    launcher.priority = base.priority;
+    launcher.scheduler = Arc::clone(&base.scheduler);
+    (0..members).map(|member| if member == 0 { launcher.clone() } else { base.clone() }).collect()
 }
 
 fn delete_pod(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {

@@ -1,0 +1,138 @@
+//! No gang starts that does not fit whole: judged at the first Binding of its placement, by everything received until then.
+//!
+//! Which member takes which slot is only known of those whose Bindings leave in the same step. For the others it is enough
+//! that there is some way to seat them: so the rule asks for less than a scheduler does, and is independent of how it
+//! numbers seats and roles.
+
+use std::collections::BTreeSet;
+
+use fluxqueue_api::{FluxJob, names, placement};
+use fluxqueue_core::{Action, ActionKind};
+use fluxqueue_workload::{NodeName, Pod, Time};
+
+use crate::checks::{self, Violation, broken};
+use crate::jobs::{self, Unit};
+use crate::seating::Seating;
+use crate::switches::Feature;
+use crate::view::View;
+
+/// A pod, and the node that it is bound to.
+type Binding<'a> = (&'a NodeName, &'a Pod);
+
+/// Judges the gangs whose first Bindings are among these actions. `view` does not know of them yet.
+pub(crate) fn judge(view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
+    let bindings: Vec<Binding> = actions
+        .iter()
+        .filter_map(|action| match &action.kind {
+            ActionKind::Bind { pod, node } => Some((node, &**view.pods.get(&pod.uid)?)),
+            _ => None,
+        })
+        .collect();
+    let mut seen = BTreeSet::new();
+    for (at, (_, pod)) in bindings.iter().enumerate() {
+        let unit = Unit::of(pod);
+        if seen.insert(unit.clone()) && !has_begun(view, &unit) {
+            judge_start(view, now, &unit, &bindings[..at], &bindings[at..])?;
+        }
+    }
+    Ok(())
+}
+
+fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[Binding]) -> Result<(), Violation> {
+    let Some(slots) = slots(view, unit) else { return Ok(()) };
+    let own: Vec<Binding> = rest.iter().filter(|(_, pod)| Unit::of(pod) == *unit).copied().collect();
+    let ready: Vec<&Pod> = checks::members(view, unit).filter(|pod| is_ready(pod)).collect();
+    let start = Start {
+        view,
+        now,
+        before,
+        own: &own,
+        slots: &slots,
+        size: own.first().map_or(1, |(_, pod)| size(view, pod, slots.len())),
+    };
+    if Feature::WholeGangs.is_on() && !start.fits(&ready) {
+        return broken("no gang starts that does not fit whole", start.describe(unit, &ready));
+    }
+    let open: Vec<&Pod> =
+        ready.into_iter().filter(|pod| pod.gates.is_empty() || view.ungated.contains(&pod.id.uid)).collect();
+    if Feature::GatesFirst.is_on() && !start.fits(&open) {
+        return broken("no gang starts before its gates are off", start.describe(unit, &open));
+    }
+    Ok(())
+}
+
+/// A gang at its first Binding.
+struct Start<'a> {
+    view: &'a View,
+    now: Time,
+    /// Bindings of others that were decided before it in this step.
+    before: &'a [Binding<'a>],
+    /// Its own that leave now.
+    own: &'a [Binding<'a>],
+    slots: &'a [NodeName],
+    /// How many have to start together.
+    size: usize,
+}
+
+impl Start<'_> {
+    /// There is a way to seat these members in the slots, those that are bound now where they go.
+    fn fits(&self, members: &[&Pod]) -> bool {
+        let there = self.view.placed(self.now).chain(self.before.iter().copied());
+        let mut seating = Seating::new(&self.view.nodes, there);
+        let mut slots: Vec<&NodeName> = self.slots.iter().collect();
+        let mut others = members.to_vec();
+        for (node, pod) in self.own {
+            let (Some(slot), Some(member)) = (
+                slots.iter().position(|slot| slot == node),
+                others.iter().position(|member| member.id.uid == pod.id.uid),
+            ) else {
+                return false;
+            };
+            slots.remove(slot);
+            others.remove(member);
+            if !seating.take(node, pod) {
+                return false;
+            }
+        }
+        seating.fill(&slots, &others, self.slots.len() - self.size)
+    }
+
+    fn describe(&self, unit: &Unit, members: &[&Pod]) -> String {
+        let named = |(node, pod): &Binding| format!("{} to {node}", pod.id.key.name);
+        let members: Vec<_> = members.iter().map(|pod| &*pod.id.key.name).collect();
+        let own: Vec<_> = self.own.iter().map(named).collect();
+        format!("{unit:?}: {own:?} bound now, placement {:?}, {} of {members:?}", self.slots, self.size)
+    }
+}
+
+/// A pod of the unit is or was on a node, or may be.
+fn has_begun(view: &View, unit: &Unit) -> bool {
+    let on_a_node = view.pods.values().filter(|pod| Unit::of(pod) == *unit).any(|pod| view.node_of(pod).is_some());
+    let says_so = |job: &FluxJob| {
+        let status = job.status.as_ref();
+        status.is_some_and(|status| status.bound > 0 || status.start_time.is_some() || status.completion_time.is_some())
+    };
+    on_a_node
+        || view.left.contains_key(unit)
+        || jobs::records(unit, &view.flux_jobs).into_iter().filter(|job| job.status.is_some()).all(|job| says_so(job))
+}
+
+/// The slots of the placement that the core was told of last.
+fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
+    let records = jobs::records(unit, &view.flux_jobs);
+    let mut placed = records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
+    let (Some((_, ranges)), None) = (placed.next(), placed.next()) else { return None };
+    let slots: Vec<NodeName> = placement::expand(ranges).ok()?.into_iter().map(|(_, _, node)| node).collect();
+    (slots.len() > 1).then_some(slots)
+}
+
+/// How many start together: as the placement says, unless fewer are wanted by now.
+fn size(view: &View, pod: &Pod, slots: usize) -> usize {
+    let wanted = checks::expected_together(view, pod) as usize;
+    if wanted > 1 { wanted.min(slots) } else { slots }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let ours = pod.gates.iter().all(|gate| **gate == *names::GATE);
+    ours && !pod.deleting && pod.unsupported.is_empty() && pod.group.as_ref().is_none_or(|group| group.size.is_ok())
+}

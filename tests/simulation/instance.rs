@@ -1,0 +1,77 @@
+//! One Fluxqueue in the cluster: its core, what is on the way to it and from it, and what it knows.
+
+use std::sync::Arc;
+
+use fluxqueue_core::{Action, ActionId, Event};
+use fluxqueue_workload::Time;
+
+use crate::channel::Channel;
+use crate::checks::{self, Violation};
+use crate::executor::Executor;
+use crate::gangs;
+use crate::machine::{Factory, Machine};
+use crate::server::Server;
+use crate::succession::Succession;
+use crate::view::View;
+
+/// A leader that works, and its followers to come.
+pub(crate) struct Instance {
+    /// The scheduler name that it serves.
+    pub(crate) scheduler: Arc<str>,
+    core: Box<dyn Machine>,
+    pub(crate) epoch: i64,
+    pub(crate) channel: Channel,
+    pub(crate) executor: Executor,
+    pub(crate) view: View,
+    pub(crate) succession: Succession,
+    last_id: Option<ActionId>,
+}
+
+impl Instance {
+    /// Its first process.
+    pub(crate) fn new(scheduler: &Arc<str>, factory: &Factory) -> Self {
+        Instance {
+            scheduler: Arc::clone(scheduler),
+            core: factory(scheduler, 1),
+            epoch: 1,
+            channel: Channel::default(),
+            executor: Executor::default(),
+            view: View::new(scheduler),
+            succession: Succession::default(),
+            last_id: None,
+        }
+    }
+
+    /// Another process takes over, and knows nothing yet.
+    pub(crate) fn succeed(&mut self, factory: &Factory, server: &Server, offset: i64) {
+        self.epoch += 1;
+        self.core = factory(&self.scheduler, self.epoch);
+        self.view = View::new(&self.scheduler);
+        self.last_id = None;
+        self.succession = Succession::of(server, &self.scheduler);
+        self.channel.relist(server, offset);
+    }
+
+    /// The core is told this.
+    pub(crate) fn tell(&mut self, event: Event, now: Time) {
+        self.view.tell(&event, now);
+        self.core.handle(event, now);
+    }
+
+    /// The core decides.
+    pub(crate) fn step(&mut self, now: Time) -> Vec<Action> {
+        self.core.step(now)
+    }
+
+    /// When the core wants to be called again.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.core.next_wake()
+    }
+
+    /// Judges each action at the moment it is asked for; `view` learns of it.
+    pub(crate) fn judge(&mut self, server: &Server, now: Time, actions: &[Action]) -> Result<(), Violation> {
+        gangs::judge(&self.view, now, actions)?;
+        self.succession.judge(&self.view, now, actions)?;
+        checks::judge(&mut self.view, server, now, &mut self.last_id, actions)
+    }
+}

@@ -1,0 +1,89 @@
+//! Writes of a leader that was paused after its last look at the lease: they reach the server late, while its successor
+//! works. What takes effect is news to the successor; what was decided on an older state takes none.
+
+use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
+use fluxqueue_workload::{NodeName, Time};
+
+use crate::checks::{Violation, broken};
+use crate::rng::Rng;
+use crate::server::Server;
+use crate::stats::Stats;
+use crate::trace;
+
+/// How often of a hundred such a write takes effect at all.
+const LANDS_PERCENT: usize = 85;
+
+/// Writes on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Late(Vec<ActionKind>);
+
+/// What one of them did.
+#[derive(Debug, Default)]
+pub(crate) struct Landed {
+    /// The node that got a pod by it.
+    pub(crate) node: Option<NodeName>,
+    /// For the trace.
+    pub(crate) line: Option<String>,
+}
+
+impl Late {
+    /// These are on their way too.
+    pub(crate) fn extend(&mut self, writes: Vec<ActionKind>) {
+        self.0.extend(writes);
+    }
+
+    /// None is on its way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One of them reaches the server, or is lost.
+    pub(crate) fn land(
+        &mut self,
+        server: &mut Server,
+        wall: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) -> Result<Landed, Violation> {
+        let Some(write) = rng.take(&mut self.0) else { return Ok(Landed::default()) };
+        if !rng.chance(LANDS_PERCENT) {
+            return Ok(Landed::default());
+        }
+        let is_stale = is_stale(server, &write);
+        let waited =
+            matches!(&write, ActionKind::Bind { pod, .. } if server.pod(pod).is_some_and(|it| it.node.is_none()));
+        let outcome = server.apply(&write, wall);
+        let line = Some(format!("{}: {outcome:?}", trace::kind(&write)));
+        match (&write, outcome) {
+            (ActionKind::Bind { pod, node }, Outcome::Bind(BindOutcome::Bound)) if waited => {
+                stats.count("Binding of a paused leader took effect");
+                server.bound_by_others.insert(pod.uid.clone());
+                return Ok(Landed { node: Some(node.clone()), line });
+            }
+            (_, Outcome::Write(WriteOutcome::Written(_))) if is_stale => {
+                let text = format!("{} took effect on a newer version", trace::kind(&write));
+                return broken("nothing that is newer is overwritten", text);
+            }
+            (ActionKind::WriteStatus { job, .. }, Outcome::Write(WriteOutcome::Written(_))) => {
+                stats.count("status write of a paused leader took effect");
+                server.note_late_write(job);
+            }
+            (ActionKind::WriteStatus { .. }, Outcome::Write(WriteOutcome::Conflict)) => {
+                stats.count("status write of a paused leader came too late");
+            }
+            _ => {}
+        }
+        Ok(Landed { node: None, line })
+    }
+}
+
+/// The object is not of the version that the write was decided on.
+fn is_stale(server: &Server, write: &ActionKind) -> bool {
+    let (ActionKind::WriteStatus { job, resource_version, .. } | ActionKind::DeleteFluxJob { job, resource_version }) =
+        write
+    else {
+        return false;
+    };
+    let stored = server.flux_job(job).and_then(|stored| stored.metadata.resource_version.as_deref());
+    stored.is_some_and(|stored| *stored != **resource_version)
+}

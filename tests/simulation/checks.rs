@@ -53,11 +53,11 @@ pub(crate) fn judge(
                 judge_owner(view, server, other)?;
                 judge_version(other)?;
                 judge_times(view, server, now, other)?;
-                judge_epoch(server, other)?;
+                judge_epoch(view, server, other)?;
                 judge_write(view, other)?;
                 judge_placement_hold(view, other)?;
-                judge_end(server, other)?;
-                judge_place(server, other)?;
+                judge_end(view, server, other)?;
+                judge_place(view, server, other)?;
             }
         }
         view.ask(action);
@@ -203,10 +203,9 @@ fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, nod
         let slots = jobs::slots(placement)?.get(&**node).copied().unwrap_or(0);
         if there < slots { Ok(()) } else { Err(format!("{there} members there, {slots} slots by {placement:?}")) }
     };
-    // What a paused leader wrote last is stored, but may not be known.
-    if is_stored(server, job) && !server.was_written_late(job) {
-        let stored = job.status.as_ref().map_or(&[][..], |status| &status.placement);
-        enough(stored).map_err(|why| format!("stored: {why}"))?;
+    if stored(view, server, &flux_job_ref(job)).is_some() {
+        let placement = job.status.as_ref().map_or(&[][..], |status| &status.placement);
+        enough(placement).map_err(|why| format!("stored: {why}"))?;
     }
     for open in view.open.values() {
         if let Some(placement) = is_placement_of(open, job) {
@@ -219,6 +218,15 @@ fn covers(view: &View, server: &Server, now: Time, job: &FluxJob, pod: &Pod, nod
         return Ok(());
     }
     Err(format!("no acknowledged placement has room: {acknowledged:?}"))
+}
+
+/// The object as it is stored. What a paused leader wrote last does not count until the core has been told.
+fn stored<'a>(view: &View, server: &'a Server, id: &ObjectRef) -> Option<&'a Arc<FluxJob>> {
+    let told = view.placements.get(&id.uid).map_or(0, |(version, _)| *version);
+    let is_told = |job: &FluxJob| {
+        job.metadata.resource_version.as_ref().is_some_and(|it| it.parse().is_ok_and(|it: u64| it <= told))
+    };
+    server.flux_job(id).filter(|job| !server.was_written_late(job) || is_told(job))
 }
 
 fn is_stored(server: &Server, job: &FluxJob) -> bool {
@@ -309,9 +317,9 @@ fn judge_times(view: &View, server: &Server, now: Time, write: &ActionKind) -> R
 }
 
 /// Whoever placed a job stays on record as long as the placement does.
-fn judge_epoch(server: &Server, write: &ActionKind) -> Result<(), Violation> {
+fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
-    let Some(stored) = server.flux_job(job).and_then(|stored| stored.status.as_ref()) else { return Ok(()) };
+    let Some(stored) = stored(view, server, job).and_then(|stored| stored.status.as_ref()) else { return Ok(()) };
     let kept = !status.placement.is_empty() && status.placement == stored.placement;
     if Feature::EpochStays.is_on() && kept && stored.epoch.is_some() && status.epoch != stored.epoch {
         let text = format!("{:?} over {:?}: {}", status.epoch, stored.epoch, trace::kind(write));
@@ -372,9 +380,9 @@ fn has_ended(view: &View, job: &FluxJob) -> bool {
 }
 
 /// Whoever has a place in the queue keeps it, also over a restart. (Sets queue pod by pod, each at its own age.)
-fn judge_place(server: &Server, write: &ActionKind) -> Result<(), Violation> {
+fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
-    let Some(stored) = server.flux_job(job) else { return Ok(()) };
+    let Some(stored) = stored(view, server, job) else { return Ok(()) };
     let queued_at = stored.status.as_ref().and_then(|status| status.queued_at.as_ref());
     if queues_as_one(&stored.spec) && queued_at.is_some() && status.queued_at.as_ref() != queued_at {
         return broken("a place in the queue is kept", format!("{} over {queued_at:?}", trace::kind(write)));
@@ -383,9 +391,9 @@ fn judge_place(server: &Server, write: &ActionKind) -> Result<(), Violation> {
 }
 
 /// What has ended stays ended, and when it did stays true: also after a restart.
-fn judge_end(server: &Server, write: &ActionKind) -> Result<(), Violation> {
+fn judge_end(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
-    let Some(job) = server.flux_job(job) else { return Ok(()) };
+    let Some(job) = stored(view, server, job) else { return Ok(()) };
     let Some(stored) = &job.status else { return Ok(()) };
     // A set whose Deployment was deleted may make one more pod before it goes itself.
     let ended = matches!(stored.state, Some(JobState::Completed | JobState::Failed)) && queues_as_one(&job.spec);

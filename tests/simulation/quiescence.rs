@@ -85,6 +85,7 @@ pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
     kubelet::heal(&mut sim.server);
     settle(sim, Pods::Ending, CALM_MILLIS)?;
     judge_records(sim)?;
+    restart(sim)?;
     let uids: Vec<_> = sim.server.controllers.keys().cloned().collect();
     for uid in &uids {
         sim.server.remove_controller(uid);

@@ -1,16 +1,18 @@
 //! Proof that the checks can fail: a saboteur between the world and the core breaks one rule, and is caught by that rule.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::FluxJob;
+use fluxqueue_api::{FluxJob, JobState};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
-use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time, Uid};
+use k8s_openapi::jiff::Timestamp;
 
 use crate::machine::{self, Machine};
-use crate::objects::{FOREIGN_GATE, NAMESPACE, OURS};
+use crate::objects::{FOREIGN_GATE, HOST, NAMESPACE, OURS};
 use crate::run;
+use crate::switches::Feature;
 
 /// Seeds that are tried until one of them catches the saboteur, and steps of each.
 const SEEDS_MAX: u64 = 12;
@@ -34,44 +36,93 @@ enum Sabotage {
     WriteTwice,
     NeverRest,
     DecideTooEarly,
+    IgnoreAntiAffinity,
+    WriteToOthers,
+    LookAhead,
+    WriteBlindly,
+    StartLate,
+    StartBesideGates,
+    ClaimEpochs,
+    SayPending,
+    PlaceNoGroups,
+    GreetOnRestart,
+    ForgetTheClock,
 }
 
-/// Each with the rule that must catch it.
-const ALL: [(Sabotage, &[&str]); 15] = [
-    (Sabotage::BindTwice, &["no pod is bound twice"]),
+/// Each with the rules that must catch it, and what has to be on for that.
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 26] = [
+    (Sabotage::BindTwice, None, &["no pod is bound twice"]),
     (
         Sabotage::BindBeforeTheAnswer,
+        None,
         &["a gang is bound by its acknowledged placement", "one write per object is under way"],
     ),
     (
         Sabotage::BindToAnotherNode,
+        None,
         &[
             "what is bound fits beside all that is known to be there",
             "a gang is bound by its acknowledged placement",
             "a node that does not want a pod does not get it",
             "pods go to nodes that are there",
+            WHOLE_GANGS,
         ],
     ),
-    (Sabotage::IgnoreOtherSchedulers, &["what is bound fits beside all that is known to be there"]),
-    (Sabotage::IgnoreCordons, &["a node that does not want a pod does not get it"]),
-    (Sabotage::IgnoreGates, &["gated pods are not bound"]),
-    (Sabotage::IgnoreHolds, &["a held job is not started"]),
-    (Sabotage::IgnoreWhatIsUnsupported, &["what cannot be honoured is refused"]),
-    (Sabotage::ForgetToFree, &["who could start at the head of the queue starts", "finished jobs say how they ended"]),
+    (
+        Sabotage::IgnoreOtherSchedulers,
+        None,
+        &[
+            "what is bound fits beside all that is known to be there",
+            "no pod goes where another keeps it away",
+            WHOLE_GANGS,
+        ],
+    ),
+    (Sabotage::IgnoreCordons, None, &["a node that does not want a pod does not get it", WHOLE_GANGS]),
+    (Sabotage::IgnoreGates, None, &["gated pods are not bound", WHOLE_GANGS]),
+    (Sabotage::IgnoreHolds, None, &["a held job is not started"]),
+    (Sabotage::IgnoreWhatIsUnsupported, None, &["what cannot be honoured is refused", WHOLE_GANGS]),
+    (
+        Sabotage::ForgetToFree,
+        None,
+        &["who could start at the head of the queue starts", "finished jobs say how they ended"],
+    ),
     (
         Sabotage::ForgetPlacements,
+        None,
         &["a gang is bound by its acknowledged placement", "a half-bound gang is finished where its placement says"],
     ),
-    (Sabotage::ForgetAnswers, &["who could start at the head of the queue starts"]),
-    (Sabotage::KeepRecords, &["nothing is left of what was deleted"]),
-    (Sabotage::WriteTwice, &["one write per object is under way"]),
-    (Sabotage::NeverRest, &["the core becomes quiet"]),
-    (Sabotage::DecideTooEarly, &["nothing is decided before the first lists are complete"]),
+    (Sabotage::ForgetAnswers, None, &["who could start at the head of the queue starts"]),
+    (Sabotage::KeepRecords, None, &["nothing is left of what was deleted"]),
+    (Sabotage::WriteTwice, None, &["one write per object is under way"]),
+    (Sabotage::NeverRest, None, &["the core becomes quiet"]),
+    (Sabotage::DecideTooEarly, None, &["nothing is decided before the first lists are complete"]),
+    (Sabotage::IgnoreAntiAffinity, Some(Feature::Repellers), &["no pod goes where another keeps it away", WHOLE_GANGS]),
+    (Sabotage::WriteToOthers, None, &["what is another scheduler's is left alone"]),
+    (Sabotage::LookAhead, None, &["no instant is written that lies ahead"]),
+    (Sabotage::WriteBlindly, Some(Feature::PausedLeader), &["every write says on which version it was decided"]),
+    (Sabotage::StartLate, Some(Feature::WholeGangs), &[WHOLE_GANGS]),
+    (Sabotage::StartBesideGates, Some(Feature::GatesFirst), &["no gang starts before its gates are off"]),
+    (Sabotage::ClaimEpochs, Some(Feature::EpochStays), &["the epoch is that of the leader that placed"]),
+    (Sabotage::SayPending, Some(Feature::JointPlacement), &["Unsatisfiable is what does not fit the idle cluster"]),
+    (Sabotage::PlaceNoGroups, Some(Feature::JointPlacement), &["a gang of several shapes starts if it fits"]),
+    (
+        Sabotage::GreetOnRestart,
+        Some(Feature::QuietRestart),
+        &["a new process writes nothing where nothing has changed"],
+    ),
+    (Sabotage::ForgetTheClock, Some(Feature::ClockJumps), &["no instant is written that lies ahead"]),
 ];
+
+/// The rule that a gang breaks first which starts though something is wrong with one of its members.
+const WHOLE_GANGS: &str = "no gang starts that does not fit whole";
 
 /// Every saboteur is caught, by the rule it breaks.
 pub(crate) fn each_is_caught() -> Result<(), String> {
-    for (sabotage, rules) in ALL {
+    for (sabotage, needs, rules) in ALL {
+        if needs.is_some_and(|feature| !feature.is_on()) {
+            println!("{sabotage:?} is not tried: {needs:?} is off");
+            continue;
+        }
         let factory = move |scheduler: &Arc<str>, epoch| -> Box<dyn Machine> {
             Box::new(Saboteur::new(sabotage, scheduler, epoch))
         };
@@ -95,7 +146,21 @@ struct Saboteur {
     next_id: ActionId,
     /// A write that nobody needs, on its way.
     needless: Option<ActionId>,
+    /// Bindings that are held back, and for how many steps more.
+    held_back: Vec<(u32, Action)>,
+    /// A pod that this saboteur writes to without being asked.
+    victim: Option<ObjectRef>,
+    greeted: bool,
+    synced: bool,
+    /// Pods of groups.
+    grouped: BTreeSet<Uid>,
 }
+
+/// Steps for which a saboteur holds Bindings back: enough for news to arrive.
+const LATE_STEPS: u32 = 12;
+
+/// An hour, in microseconds.
+const HOUR_MICROS: i64 = 3_600_000_000;
 
 impl Saboteur {
     fn new(sabotage: Sabotage, scheduler: &Arc<str>, epoch: i64) -> Self {
@@ -103,7 +168,19 @@ impl Saboteur {
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
-        Saboteur { core, sabotage, epoch, asked: BTreeMap::new(), next_id: 1, needless: None }
+        Saboteur {
+            core,
+            sabotage,
+            epoch,
+            asked: BTreeMap::new(),
+            next_id: 1,
+            needless: None,
+            held_back: Vec::new(),
+            victim: None,
+            greeted: false,
+            synced: false,
+            grouped: BTreeSet::new(),
+        }
     }
 
     /// What the core gets to see of an event, if anything.
@@ -126,6 +203,25 @@ impl Saboteur {
             (Sabotage::IgnoreWhatIsUnsupported, Event::Pod(pod)) => {
                 Event::Pod(Arc::new(Pod { unsupported: Vec::new(), ..Pod::clone(&pod) }))
             }
+            (Sabotage::IgnoreAntiAffinity, Event::Pod(pod)) => {
+                let mut pod = Pod::clone(&pod);
+                Arc::make_mut(&mut pod.shape).constraints.repels.clear();
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::WriteToOthers, Event::Pod(pod)) => {
+                if *pod.scheduler != *OURS && pod.node.is_none() {
+                    self.victim = Some(pod.id.clone());
+                }
+                Event::Pod(pod)
+            }
+            // The members of groups are taken to fit nowhere.
+            (Sabotage::PlaceNoGroups, Event::Pod(pod)) if pod.group.is_some() && pod.node.is_none() => {
+                let mut pod = Pod::clone(&pod);
+                let host = Arc::from("nowhere");
+                Arc::make_mut(&mut pod.shape).constraints.node_selector.push((Arc::from(HOST), host));
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::ForgetTheClock, Event::ClockOffset(_)) => Event::ClockOffset(0),
             (Sabotage::ForgetToFree, Event::Pod(pod)) if pod.phase.is_terminal() => return None,
             (Sabotage::ForgetPlacements, Event::FluxJob(job)) if self.epoch > 1 => {
                 let mut job = FluxJob::clone(&job);
@@ -155,6 +251,10 @@ impl Saboteur {
                 written(&mut *self.core);
                 return;
             }
+            (Sabotage::StartBesideGates, ActionKind::Ungate { pod, .. }) if self.grouped.contains(&pod.uid) => {
+                written(&mut *self.core);
+                return;
+            }
             (Sabotage::BindBeforeTheAnswer, _) if places => written(&mut *self.core),
             (Sabotage::ForgetAnswers, _) if places => {}
             (Sabotage::BindToAnotherNode, ActionKind::Bind { node, .. }) => {
@@ -162,6 +262,12 @@ impl Saboteur {
                 is_answered = false;
             }
             _ => is_answered = false,
+        }
+        self.falsify_status(&mut action.kind);
+        let is_bind = matches!(action.kind, ActionKind::Bind { .. });
+        if is_bind && self.sabotage == Sabotage::StartLate {
+            self.held_back.push((LATE_STEPS, action));
+            return;
         }
         let again = match action.kind {
             ActionKind::Bind { .. } => self.sabotage == Sabotage::BindTwice,
@@ -174,6 +280,48 @@ impl Saboteur {
         }
     }
 
+    /// What is written is not what the core says.
+    fn falsify_status(&self, kind: &mut ActionKind) {
+        let ActionKind::WriteStatus { status, resource_version, .. } = kind else { return };
+        match self.sabotage {
+            Sabotage::LookAhead => {
+                if let Some(at) = &mut status.queued_at {
+                    at.0 = Timestamp::from_microsecond(at.0.as_microsecond() + HOUR_MICROS).expect("an instant");
+                }
+            }
+            Sabotage::WriteBlindly => *resource_version = Arc::from(""),
+            Sabotage::ClaimEpochs => status.epoch = status.epoch.map(|_| self.epoch),
+            Sabotage::SayPending if status.state == Some(JobState::Unsatisfiable) => {
+                status.state = Some(JobState::Pending);
+            }
+            _ => {}
+        }
+    }
+
+    /// Bindings that were held back long enough leave.
+    fn let_go(&mut self, out: &mut Vec<Action>) {
+        for (steps, action) in std::mem::take(&mut self.held_back) {
+            if steps > 0 {
+                self.held_back.push((steps - 1, action));
+            } else {
+                self.send(action.kind, Some(action.id), out);
+            }
+        }
+    }
+
+    /// Tells a pod something, without need.
+    fn tell_needlessly(&mut self, pod: ObjectRef, out: &mut Vec<Action>) {
+        self.needless = Some(self.next_id);
+        let kind = ActionKind::SetPodScheduled {
+            pod,
+            resource_version: None,
+            reason: "Unschedulable",
+            message: String::new(),
+            newly: true,
+        };
+        self.send(kind, None, out);
+    }
+
     fn send(&mut self, kind: ActionKind, asked: Option<ActionId>, out: &mut Vec<Action>) {
         self.asked.extend(asked.map(|asked| (self.next_id, asked)));
         out.push(Action { id: self.next_id, kind });
@@ -183,6 +331,12 @@ impl Saboteur {
 
 impl Machine for Saboteur {
     fn handle(&mut self, event: Event, now: Time) {
+        self.synced |= matches!(event, Event::Synced);
+        if let Event::Pod(pod) = &event
+            && pod.group.is_some()
+        {
+            self.grouped.insert(Arc::clone(&pod.id.uid));
+        }
         if let Some(event) = self.falsify(event) {
             self.core.handle(event, now);
         }
@@ -193,17 +347,22 @@ impl Machine for Saboteur {
         for action in self.core.step(now) {
             self.pass_on(action, now, &mut out);
         }
-        if self.sabotage == Sabotage::NeverRest && self.next_id > 1 && self.needless.is_none() {
-            self.needless = Some(self.next_id);
-            let pod = ObjectRef { key: ObjectKey::new(NAMESPACE, "nobody"), uid: Arc::from("none") };
-            let kind = ActionKind::SetPodScheduled {
-                pod,
-                resource_version: None,
-                reason: "Unschedulable",
-                message: String::new(),
-                newly: true,
-            };
-            self.send(kind, None, &mut out);
+        self.let_go(&mut out);
+        let nobody = ObjectRef { key: ObjectKey::new(NAMESPACE, "nobody"), uid: Arc::from("none") };
+        match self.sabotage {
+            Sabotage::NeverRest if self.next_id > 1 && self.needless.is_none() => {
+                self.tell_needlessly(nobody, &mut out);
+            }
+            Sabotage::GreetOnRestart if self.epoch > 1 && self.synced && !self.greeted => {
+                self.greeted = true;
+                self.tell_needlessly(nobody, &mut out);
+            }
+            Sabotage::WriteToOthers if self.synced && self.needless.is_none() => {
+                if let Some(victim) = self.victim.take() {
+                    self.tell_needlessly(victim, &mut out);
+                }
+            }
+            _ => {}
         }
         if self.sabotage == Sabotage::BindBeforeTheAnswer {
             for action in self.core.step(now) {

@@ -103,6 +103,11 @@ impl Core {
         let blocker = if behind_head { self.queued_behind(head) } else { blocker.clone() };
         let text = blocker.message.clone();
         let id = ask.job();
+        // What an earlier process said for the same reason still goes: a restart alone is nothing to tell.
+        let said = self.jobs.all.get(&id).filter(|job| job.blocker.is_none()).and_then(|job| {
+            job.record.status.as_ref()?.blocked_by.clone().filter(|said| said.reason == blocker.reason)
+        });
+        let blocker = said.unwrap_or(blocker);
         let position =
             self.jobs.all.get(&id).is_some_and(|job| job.position.is_none() && self.queue.len() <= COUNTED_MAX);
         let position = if position { self.queue.iter().position(|(place, _)| place.ask() == ask) } else { None };
@@ -258,12 +263,16 @@ impl Core {
         if member.told.as_ref().is_some_and(|(text, at)| text == message || recently(*at)) {
             return;
         }
-        member.told = Some((message.to_owned(), now));
         let pod = Arc::clone(&member.pod);
         let known = pod.scheduled_condition.as_ref();
-        if known.is_some_and(|known| !known.scheduled && known.reason == reason && known.message == message) {
+        // What an earlier process said for the same reason still goes: a restart alone is nothing to tell.
+        if let Some(known) = known.filter(|known| !known.scheduled && known.reason == reason)
+            && (member.told.is_none() || known.message == message)
+        {
+            member.told = Some((known.message.clone(), now));
             return;
         }
+        member.told = Some((message.to_owned(), now));
         let newly = known.is_none_or(|known| known.scheduled);
         let kind = ActionKind::SetPodScheduled {
             pod: pod.id.clone(),

@@ -510,6 +510,10 @@ impl Core {
         let end = self.member_end(&pod, id);
         let claim = self.reclaim(&pod, claim, end);
         let node = pod.node.clone();
+        let started = pod.started.unwrap_or(self.wall_now());
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.started_at.get_or_insert(started);
+        }
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.claim = claim;
         let seat = member.seat;

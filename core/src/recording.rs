@@ -17,6 +17,9 @@ use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Ti
 const RETRY_MILLIS_MIN: i64 = 250;
 const RETRY_MILLIS_MAX: i64 = 30_000;
 
+/// Conditions that a FluxJob gets once and keeps.
+const SAID_ONCE: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
+
 /// How long the pods of a group may be apart for its record to wait for them.
 const SETTLING_MILLIS: i64 = 2_000;
 
@@ -50,12 +53,13 @@ impl Core {
             Stored::Present { uid } => self.write_status(id, uid),
             // A placement for which Bindings wait does not wait behind what trails.
             Stored::Creating(action, _) if urgent && job.record.may_be_overtaken() => {
-                self.overtake(id, action);
                 self.create_record(id);
+                self.note_overtaken(id, action);
             }
             Stored::Writing { uid, write } if urgent && job.record.may_be_overtaken() => {
-                self.overtake(id, write.action);
+                let trailing = write.action;
                 self.write_status(id, uid);
+                self.note_overtaken(id, trailing);
             }
             // The outcome marks the job again.
             Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}
@@ -70,8 +74,15 @@ impl Core {
         }
     }
 
-    fn overtake(&mut self, id: JobId, trailing: ActionId) {
-        if let Some(job) = self.jobs.all.get_mut(&id) {
+    /// If another write was asked for, the trailing one is not the one whose outcome counts any more.
+    fn note_overtaken(&mut self, id: JobId, trailing: ActionId) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let current = match &job.record.stored {
+            Stored::Creating(action, _) => Some(*action),
+            Stored::Writing { write, .. } => Some(write.action),
+            _ => None,
+        };
+        if current != Some(trailing) {
             job.record.overtaken = Some(trailing);
         }
     }
@@ -448,6 +459,11 @@ impl Core {
         job.completed_at = status.completion_time.as_ref().map(time_of);
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
         job.epoch = status.epoch;
+        for condition in &status.conditions {
+            if let Some(reason) = SAID_ONCE.into_iter().find(|reason| *reason == condition.type_) {
+                job.said.insert(reason, condition.message.clone());
+            }
+        }
     }
 
     /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the

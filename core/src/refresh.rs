@@ -389,11 +389,14 @@ impl Core {
             job.start_size = job.start_size.max(wanted);
             job.life = Lifecycle::Starting { since: now };
         }
-        job.epoch = Some(self.epoch);
+        let before = job.version;
         if job.writes_ahead() {
             for (uid, node, index) in strangers {
                 self.seat_bound(id, &uid, &node, index);
             }
+        }
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.version != before) {
+            job.epoch = Some(self.epoch);
         }
     }
 

@@ -25,7 +25,6 @@ fn bound(ns: &Namespace<'_>) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "gangs of several roles are placed greedily until the core plans them as a whole"]
 fn two_roles_that_fit_in_one_way_only_start_at_once() {
     let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
     let _fluxqueue = plane.fluxqueue(&[]);
@@ -42,7 +41,6 @@ fn two_roles_that_fit_in_one_way_only_start_at_once() {
 }
 
 #[test]
-#[ignore = "limits per node hold within a role only until the core plans gangs as a whole"]
 fn two_roles_with_the_same_host_port_start_on_two_nodes() {
     let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
     let _fluxqueue = plane.fluxqueue(&[]);
@@ -89,7 +87,6 @@ impl Order {
 }
 
 #[test]
-#[ignore = "a gang starts in part when a node is lost before its first Binding, until the core checks it as a whole"]
 fn a_gang_whose_nodes_are_taken_before_its_first_binding_does_not_start() {
     let nodes = "groups:\n- {namePrefix: n-, count: 20, cpu: '4', memory: 16Gi, pods: 110}\n";
     let plane = ControlPlane::start(nodes, &["--kube-scheduler"]);

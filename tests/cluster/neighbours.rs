@@ -33,7 +33,6 @@ fn nodes_of(ns: &Namespace<'_>, workload: &str) -> BTreeMap<String, usize> {
 }
 
 #[test]
-#[ignore = "each takes the other's FluxJobs for its own until they say whose they are"]
 fn each_fluxqueue_has_its_own_jobs_and_leaves_the_others_alone() {
     let nodes = "groups:\n- {namePrefix: n-, count: 20, cpu: '4', memory: 16Gi, pods: 110}\n";
     let plane = ControlPlane::start(nodes, &[]);

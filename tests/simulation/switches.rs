@@ -46,20 +46,20 @@ pub(crate) enum Feature {
 /// All features, and whether they are on.
 const TABLE: [(Feature, bool); 16] = [
     (Feature::Roles, true),
-    (Feature::SharedPorts, false),
+    (Feature::SharedPorts, true),
     (Feature::Relabelling, true),
     (Feature::Repellers, true),
     (Feature::Nominations, true),
     (Feature::Intruders, true),
     (Feature::ClockJumps, false),
     (Feature::PausedLeader, false),
-    (Feature::SecondInstance, false),
+    (Feature::SecondInstance, true),
     (Feature::DeletionVersions, false),
-    (Feature::WholeGangs, false),
-    (Feature::GatesFirst, false),
+    (Feature::WholeGangs, true),
+    (Feature::GatesFirst, true),
     (Feature::JointPlacement, false),
-    (Feature::EpochStays, false),
-    (Feature::QuietRestart, false),
+    (Feature::EpochStays, true),
+    (Feature::QuietRestart, true),
     (Feature::QuietRestartBesideQueue, false),
 ];
 

@@ -162,6 +162,7 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 	flags.StringVar(&options.Account, "serviceaccount", "", "Fluxqueue's service account; without it, it is the administrator")
 	flags.IntVar(&options.Rounds, "rounds", 3, "how often each row is measured")
 	flags.IntVar(&options.Pods, "pods", 5000, "pods in each row")
+	flags.IntVar(&options.RestartPods, "restart-pods", 20000, "pods that run while schedulers are restarted")
 	flags.IntVar(&options.GangSize, "gang-size", 200, "pods in each gang")
 	flags.BoolVar(&options.Jobs, "gang-jobs", false, "gangs are Jobs, not bare pods with group labels")
 	flags.IntVar(&options.InFlight, "in-flight", 48, "bare Binding requests at a time")
@@ -169,7 +170,7 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 		options.Install = append(options.Install, path)
 		return nil
 	})
-	only := flags.String("rows", "", "which rows, by comma: bindings,kube-scheduler,fluxqueue,fluxqueue-gangs")
+	only := flags.String("rows", "", "which rows, by comma: bindings,kube-scheduler,fluxqueue,fluxqueue-gangs,restart")
 	if err := parse(flags, args, dir); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,11 +35,13 @@ type Options struct {
 	Jobs      bool     // gangs are Jobs, not bare pods with group labels
 	InFlight  int      // Binding requests at a time
 	Only      []string // names of rows; empty for all
-	Progress  io.Writer
+	// RestartPods is how many pods run while schedulers are restarted.
+	RestartPods int
+	Progress    io.Writer
 }
 
 // rowTimeout bounds the wait for all pods of a row to be bound.
-const rowTimeout = 5 * time.Minute
+const rowTimeout = 10 * time.Minute
 
 type bench struct {
 	options Options
@@ -84,7 +87,26 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 			b.say("round %d, %s: %.0f pods/s, %d refused", round+1, r.name, sample.rate(), sample.refused)
 		}
 	}
-	return writeTable(out, options, len(b.nodes), rows)
+	if len(rows) > 0 {
+		if err := writeTable(out, options, len(b.nodes), rows); err != nil {
+			return err
+		}
+	}
+	if !b.wantsRestarts() {
+		return nil
+	}
+	restarts, err := b.restarts(ctx)
+	if err != nil {
+		return err
+	}
+	return writeRestarts(out, options, len(b.nodes), restarts)
+}
+
+func (b *bench) wantsRestarts() bool {
+	if len(b.options.Only) == 0 {
+		return b.options.Fluxqueue != ""
+	}
+	return slices.Contains(b.options.Only, restartKey)
 }
 
 func (b *bench) say(format string, args ...any) {
@@ -110,7 +132,10 @@ func (b *bench) rows() ([]*row, error) {
 			return nil, fmt.Errorf("row %s: --fluxqueue is required", r.key)
 		}
 	}
-	if len(rows) == 0 {
+	if b.wantsRestarts() && b.options.Fluxqueue == "" {
+		return nil, fmt.Errorf("row %s: --fluxqueue is required", restartKey)
+	}
+	if len(rows) == 0 && !b.wantsRestarts() {
 		return nil, fmt.Errorf("no row is named %q", b.options.Only)
 	}
 	return rows, nil
@@ -123,7 +148,7 @@ func (b *bench) measure(ctx context.Context, r *row, round int) (*sample, error)
 	if err != nil {
 		return nil, err
 	}
-	b.say("round %d, %s: making %d pods; load of the machine %s", round+1, r.name, b.options.Pods, strings.Fields(string(load))[0])
+	b.say("round %d, %s: making %d pods; load of the machine %s", round+1, r.name, r.pods, strings.Fields(string(load))[0])
 	if err := b.makePods(ctx, namespace, r); err != nil {
 		return nil, err
 	}
@@ -140,7 +165,7 @@ func (b *bench) measure(ctx context.Context, r *row, round int) (*sample, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.awaitBound(ctx, o, binder); err != nil {
+	if err := b.awaitBound(ctx, o, binder, r.pods); err != nil {
 		return nil, errors.Join(err, binder.Stop())
 	}
 	if err := b.awaitQuiet(ctx, o, binder); err != nil {
@@ -165,7 +190,7 @@ func (b *bench) measure(ctx context.Context, r *row, round int) (*sample, error)
 	return s, binder.Stop()
 }
 
-func (b *bench) awaitBound(ctx context.Context, o *observer, binder binder) error {
+func (b *bench) awaitBound(ctx context.Context, o *observer, binder binder, pods int) error {
 	deadline := time.Now().Add(rowTimeout)
 	for {
 		bound := o.bound()
@@ -173,12 +198,12 @@ func (b *bench) awaitBound(ctx context.Context, o *observer, binder binder) erro
 			return err
 		}
 		switch alive, last := binder.Alive(); {
-		case bound >= b.options.Pods:
+		case bound >= pods:
 			return nil
 		case !alive:
-			return fmt.Errorf("what binds ended with %d of %d pods bound; it wrote last:\n%s", bound, b.options.Pods, last)
+			return fmt.Errorf("what binds ended with %d of %d pods bound; it wrote last:\n%s", bound, pods, last)
 		case time.Now().After(deadline):
-			return fmt.Errorf("%d of %d pods are bound after %v", bound, b.options.Pods, rowTimeout)
+			return fmt.Errorf("%d of %d pods are bound after %v", bound, pods, rowTimeout)
 		}
 		select {
 		case <-ctx.Done():
@@ -191,7 +216,7 @@ func (b *bench) awaitBound(ctx context.Context, o *observer, binder binder) erro
 // Events and FluxJobs may trail. A row has settled when nothing has been written for this long.
 const (
 	quiet        = 3 * time.Second
-	quietTimeout = 2 * time.Minute
+	quietTimeout = 5 * time.Minute
 )
 
 func (b *bench) awaitQuiet(ctx context.Context, o *observer, binder binder) error {

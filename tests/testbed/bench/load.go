@@ -83,17 +83,17 @@ func (b *bench) makePods(ctx context.Context, namespace string, r *row) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(creating)
 	if r.gangs && b.options.Jobs {
-		for i := range b.options.Pods / b.options.GangSize {
+		for i := range r.pods / b.options.GangSize {
 			group.Go(func() error {
-				job := gangJob(i, b.options.GangSize, r.scheduler)
+				job := gangJob(i, b.options.GangSize, r)
 				_, err := b.client.BatchV1().Jobs(namespace).Create(groupCtx, job, metav1.CreateOptions{})
 				return err
 			})
 		}
 	} else {
-		for i := range b.options.Pods {
+		for i := range r.pods {
 			group.Go(func() error {
-				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i)}, Spec: podSpec(r.scheduler)}
+				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i)}, Spec: podSpec(r.scheduler, r.cpu)}
 				if r.gangs {
 					pod.Labels = map[string]string{
 						"fluxqueue.pod-group":  fmt.Sprintf("gang-%d", i/b.options.GangSize),
@@ -108,15 +108,20 @@ func (b *bench) makePods(ctx context.Context, namespace string, r *row) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := b.awaitPods(ctx, namespace, b.options.Pods); err != nil {
+	if err := b.awaitPods(ctx, namespace, r.pods); err != nil {
 		return err
 	}
 	time.Sleep(settle)
 	return nil
 }
 
-// podSpec asks for one of 32 CPUs, so that 5,000 pods fill a third of 500 nodes. The pods stay.
-func podSpec(scheduler string) v1.PodSpec {
+const (
+	usualRequest = "1"    // of 32 CPUs, so that 5,000 pods fill a third of 500 nodes
+	smallRequest = "500m" // so that 20,000 fit
+)
+
+// podSpec asks for so much CPU. The pods stay.
+func podSpec(scheduler, cpu string) v1.PodSpec {
 	grace := int64(0)
 	return v1.PodSpec{
 		SchedulerName:                 scheduler,
@@ -125,17 +130,17 @@ func podSpec(scheduler string) v1.PodSpec {
 		Containers: []v1.Container{{
 			Name: "main", Image: "pause",
 			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
-				v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("1Gi"),
+				v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("1Gi"),
 			}},
 		}},
 	}
 }
 
-func gangJob(i, size int, scheduler string) *batchv1.Job {
+func gangJob(i, size int, r *row) *batchv1.Job {
 	count := int32(size)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gang-%d", i)}}
 	job.Spec.Parallelism, job.Spec.Completions = &count, &count
-	job.Spec.Template.Spec = podSpec(scheduler)
+	job.Spec.Template.Spec = podSpec(r.scheduler, r.cpu)
 	return job
 }
 

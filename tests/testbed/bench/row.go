@@ -27,6 +27,8 @@ type row struct {
 	key, name string
 	scheduler string // schedulerName of its pods
 	gangs     bool
+	pods      int
+	cpu       string // what each asks for
 	start     func(ctx context.Context, b *bench, namespace string) (binder, error)
 	samples   []*sample
 }
@@ -36,7 +38,7 @@ func allRows(options Options) []*row {
 	if options.Jobs {
 		form = "Jobs"
 	}
-	return []*row{
+	rows := []*row{
 		{
 			key: "bindings", name: fmt.Sprintf("bare Bindings, %d in flight", options.InFlight),
 			scheduler: "nobody", start: startBindings,
@@ -55,6 +57,10 @@ func allRows(options Options) []*row {
 			scheduler: "fluxqueue", gangs: true, start: startFluxqueue,
 		},
 	}
+	for _, r := range rows {
+		r.pods, r.cpu = options.Pods, usualRequest
+	}
+	return rows
 }
 
 func startFluxqueue(ctx context.Context, b *bench, _ string) (binder, error) {

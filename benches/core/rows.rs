@@ -107,9 +107,10 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
             match bench.round(row, &mut samples) {
                 Ok(true) => {}
                 Ok(false) => break,
+                // What it wanted to do last was not done, so nothing can be measured any more.
                 Err(Restless) => {
                     samples.restless.insert(row);
-                    break;
+                    return Ok(samples);
                 }
             }
             if begin.elapsed() > row_time {

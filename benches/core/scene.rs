@@ -295,7 +295,7 @@ pub(crate) fn submit_gang(server: &mut Server, size: Size, number: usize, at: Ti
                 pod.group = Some(GroupLabels {
                     name: name.as_str().into(),
                     size: u32::try_from(GANG).map_err(|error| error.to_string()),
-                })
+                });
             }
         }
         events.push(server.put_pod(pod));

@@ -5,7 +5,7 @@
 //! but compute, on one thread.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fluxion_sys::FunctionTable;
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy};
@@ -21,7 +21,7 @@ const CALM_MILLIS: i64 = 100;
 /// Longer than anything is put off that is brought up to date now and then: texts, places in the queue, audits.
 const PAUSE_MILLIS: i64 = 11_000;
 
-/// Turns until the core must have come to rest, and the time that they may take.
+/// Turns until the core must have come to rest, and what they may cost.
 const TURNS_MAX: usize = 5_000;
 const REST_WITHIN: Duration = Duration::from_mins(5);
 
@@ -50,7 +50,6 @@ impl Turning {
     /// Hands over the events, and carries out what the core wants done until it wants nothing more. How long the core
     /// took.
     pub(crate) fn settle(&mut self, mut events: Vec<Event>) -> Result<Duration, Restless> {
-        let begin = Instant::now();
         let mut spent = Duration::ZERO;
         let mut calm_at = self.now.plus_millis(CALM_MILLIS);
         for turn in 0..TURNS_MAX {
@@ -61,7 +60,7 @@ impl Turning {
             }
             let actions = self.core.step(self.now);
             spent += processor_time().saturating_sub(from);
-            if begin.elapsed() > REST_WITHIN {
+            if spent > REST_WITHIN {
                 return Err(Restless);
             }
             let due = self.core.next_wake().filter(|at| *at <= calm_at);

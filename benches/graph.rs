@@ -36,7 +36,7 @@ fn one_pod(c: &mut Criterion) {
         for policy in [Policy::First, Policy::Lonode, Policy::Hinode] {
             let mut graph = machine(nodes, policy);
             let pod = pod();
-            let shapes = [SlotShape { label: "0", count: 1, requests: &pod }];
+            let shapes = [SlotShape::of("0", 1, &pod)];
             group.bench_function(BenchmarkId::new(policy.as_str(), nodes), |b| {
                 b.iter(|| {
                     let placed = graph.allocate(1, &Request::of(&shapes)).expect("a match");
@@ -59,7 +59,7 @@ fn last_free_node(c: &mut Criterion) {
             graph.charge(u64::from(rank) + 10, rank, "0", &all, 1, End::Never).expect("a charge");
         }
         let pod = pod();
-        let shapes = [SlotShape { label: "0", count: 1, requests: &pod }];
+        let shapes = [SlotShape::of("0", 1, &pod)];
         group.bench_function(BenchmarkId::from_parameter(nodes), |b| {
             b.iter(|| {
                 let placed = graph.allocate(1, &Request::of(&shapes)).expect("a match");
@@ -77,7 +77,7 @@ fn gangs(c: &mut Criterion) {
     let mut graph = machine(5_000, Policy::Lonode);
     let pod = pod();
     for size in [8, 200, 5_000] {
-        let shapes = [SlotShape { label: "0", count: size, requests: &pod }];
+        let shapes = [SlotShape::of("0", size, &pod)];
         group.throughput(Throughput::Elements(size));
         group.bench_function(BenchmarkId::from_parameter(size), |b| {
             b.iter(|| {
@@ -98,8 +98,8 @@ fn fragmented_ranks(c: &mut Criterion) {
         ranks.insert(rank);
     }
     let pod = pod();
-    let shapes = [SlotShape { label: "0", count: 1, requests: &pod }];
-    let request = Request { ranks: Some(&ranks), ..Request::of(&shapes) };
+    let shapes = [SlotShape { ranks: Some(&ranks), ..SlotShape::of("0", 1, &pod) }];
+    let request = Request::of(&shapes);
     c.bench_function("one pod, every other of 5000 nodes", |b| {
         b.iter(|| {
             let placed = graph.allocate(1, &request).expect("a match");
@@ -116,10 +116,10 @@ fn without_extensions(c: &mut Criterion) {
     for nodes in [100, 1_000] {
         let mut graph = machine_on(library, nodes, Policy::Lonode);
         let pod = pod();
-        let shapes = [SlotShape { label: "0", count: 1, requests: &pod }];
+        let shapes = [SlotShape::of("0", 1, &pod)];
         group.bench_function(BenchmarkId::from_parameter(nodes), |b| {
             b.iter(|| {
-                let placed = graph.allocate(1, &Request::of(&shapes)).expect("a match").expect("a place");
+                let placed = graph.allocate(1, &Request::of(&shapes)).expect("a match").placed().expect("a place");
                 graph.release(1, placed.slots[0].rank, "0", 1).expect("it can be released");
                 black_box(placed)
             });

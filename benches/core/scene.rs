@@ -331,6 +331,9 @@ pub(crate) fn owned(server: &mut Server, name: &str, owner: &Owner, shape: &Arc<
 
 fn pod(server: &mut Server, name: &str, shape: &Arc<Shape>, lifetime: Lifetime) -> Pod {
     Pod {
+        resource_version: None,
+        started: None,
+        ended: None,
         id: ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: server.new_uid() },
         scheduler: OURS.into(),
         node: None,

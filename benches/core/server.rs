@@ -106,7 +106,7 @@ impl Server {
         for Action { id, kind } in actions {
             let outcome = match kind {
                 ActionKind::Bind { pod, node } => Outcome::Bind(self.bind(&pod, &node, &mut events)),
-                ActionKind::Ungate { pod, gate } => {
+                ActionKind::Ungate { pod, gate, .. } => {
                     Outcome::Write(self.change(&pod, &mut events, |pod| pod.gates.retain(|held| *held != gate)))
                 }
                 ActionKind::SetPodScheduled { pod, reason, message, .. } => {
@@ -117,7 +117,7 @@ impl Server {
                 ActionKind::WriteStatus { job, status, .. } => {
                     Outcome::Write(self.write_status(&job, *status, &mut events))
                 }
-                ActionKind::DeleteFluxJob { job } => Outcome::Write(match self.flux_jobs.remove(&job.key) {
+                ActionKind::DeleteFluxJob { job, .. } => Outcome::Write(match self.flux_jobs.remove(&job.key) {
                     Some(_) => {
                         events.push(Event::FluxJobGone(job));
                         WriteOutcome::Written(None)

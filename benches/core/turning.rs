@@ -115,6 +115,7 @@ fn core() -> Core {
         ttl_after_finished_secs: 86_400,
         slot_keep_secs: 5,
         group_grace_secs: 3,
+        gang_start_timeout_secs: 60,
     };
     Core::new(settings, FunctionTable::builtin(), 1).expect("the built-in library is always there")
 }

@@ -76,7 +76,7 @@ impl Core {
                     self.gauges.placements_not_found += 1;
                 }
                 self.explain(class, &ask, &mut attempt);
-                self.queue.remember(class, attempt);
+                self.queue.remember(class, *attempt);
             }
         }
     }

@@ -9,7 +9,7 @@ use super::grouping::Belonging;
 use super::job::{End, Identity, Job, Kept, Lifecycle, Seat, Seating, Stage, Style};
 use super::plan::{Asking, Requests};
 use super::record::{self, Snapshot, time_of};
-use super::stored::{Edits, StatusWrite, Stored};
+use super::stored::{Edits, StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Time, Uid};
@@ -262,7 +262,10 @@ impl Core {
                 job.acked = job.acked.max(write.version);
                 job.on_record = !write.status.placement.is_empty();
                 match object {
-                    Some(object) => job.record.observe(&object),
+                    Some(object) => {
+                        job.record.observe(&object);
+                        self.records.see(&object);
+                    }
                     None => job.record.status = Some(*write.status),
                 }
                 job.record.stored = Stored::Present { uid };
@@ -300,6 +303,10 @@ impl Core {
     pub(super) fn flux_job(&mut self, object: Arc<FluxJob>) {
         let Some(reference) = reference(&object) else { return };
         if !self.serves(&object) {
+            return;
+        }
+        // The answer to a write may come after what the watch has shown since.
+        if self.records.get(&reference.key).is_some_and(|known| is_old_news(&object, known)) {
             return;
         }
         let old = self.records.insert(reference.key.clone(), Arc::clone(&object));

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, WorkloadType};
 use fluxqueue_workload::ObjectKey;
 
+use super::stored::is_old_news;
+
 /// All FluxJobs that were seen and are not known to be gone.
 #[derive(Debug, Default)]
 pub(super) struct Records {
@@ -21,6 +23,17 @@ impl Records {
             self.of_groups.entry(group).or_default().insert(key.clone());
         }
         self.all.insert(key, object)
+    }
+
+    /// A newer version of an object that is known was answered to a write.
+    pub(super) fn see(&mut self, object: &Arc<FluxJob>) {
+        let (Some(namespace), Some(name)) = (&object.metadata.namespace, &object.metadata.name) else { return };
+        let known = self.all.get_mut(&ObjectKey::new(namespace.as_str(), name.as_str()));
+        if let Some(known) =
+            known.filter(|known| known.metadata.uid == object.metadata.uid && !is_old_news(object, known))
+        {
+            *known = Arc::clone(object);
+        }
     }
 
     /// It is gone.

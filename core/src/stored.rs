@@ -108,6 +108,12 @@ impl Record {
     }
 }
 
+/// An object as it was before another version of it that is known.
+pub(super) fn is_old_news(object: &FluxJob, known: &FluxJob) -> bool {
+    let (new, old) = (&object.metadata, &known.metadata);
+    new.uid == old.uid && is_older(new.resource_version.as_deref(), old.resource_version.as_deref())
+}
+
 /// Versions are compared as numbers, which they are in every API server (KEP-5504). What is no number is never old.
 fn is_older(version: Option<&str>, known: Option<&str>) -> bool {
     let number = |version: Option<&str>| version?.parse::<u64>().ok();

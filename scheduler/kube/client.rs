@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::{Request, Uri};
+use kube::client::{Body, ClientBuilder};
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tower::util::MapRequestLayer;
 
 /// A server that does not even accept a connection for this long is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,14 +70,35 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectE
 
 /// Clients of one configuration.
 pub fn connect(config: &Config) -> Result<Clients, ConnectError> {
-    let client = |repeats| {
-        let mut config = config.clone();
-        config.default_retry = repeats;
-        let url = config.cluster_url.to_string();
-        Client::try_from(config).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
-    };
+    let failed = |source| ConnectError::Client { url: config.cluster_url.to_string(), source: Box::new(source) };
     // Before a write is repeated somebody has to ask whether this process still leads: see `fenced`.
-    Ok(Clients { watch: client(true)?, bind: client(false)?, write: client(false)? })
+    let writing = || {
+        let mut config = config.clone();
+        config.default_retry = false;
+        Client::try_from(config).map_err(failed)
+    };
+    Ok(Clients { watch: watching(config.clone()).map_err(failed)?, bind: writing()?, write: writing()? })
+}
+
+/// A client for watches.
+fn watching(config: Config) -> Result<Client, kube::Error> {
+    Ok(ClientBuilder::try_from(config)?.with_layer(&MapRequestLayer::new(up_to_now)).build())
+}
+
+/// A list that is streamed shows at least all that was there when it was asked for, as a paged one does. kube-client asks
+/// for what the server happens to have in its cache (`resourceVersion=0`), which may lack the last leader's placements.
+fn up_to_now(mut request: Request<Body>) -> Request<Body> {
+    let uri = request.uri();
+    let query = uri.query().unwrap_or_default();
+    if query.split('&').any(|part| part == "sendInitialEvents=true") {
+        let kept: Vec<&str> = query.split('&').filter(|part| *part != "resourceVersion=0").collect();
+        let mut parts = uri.clone().into_parts();
+        parts.path_and_query = format!("{}?{}", uri.path(), kept.join("&")).parse().ok();
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
 }
 
 /// Clients of a server without TLS and credentials.

@@ -1,14 +1,16 @@
 //! Watches: what the API server says becomes events of the core, in batches.
 //!
-//! One task per kind. Objects are converted as they arrive, so that the large ones are dropped at once. Whatever goes wrong
-//! (429, 500, a closed connection, an expired version) is logged, counted and tried again with growing pauses; what was
-//! missed meanwhile shows in the next list.
+//! One task per kind. The first list comes through the watch itself, object by object: each is converted as it arrives, while
+//! the server writes the next, and the large ones are dropped at once. A server that cannot do that is asked for pages.
+//! Whatever goes wrong (429, 500, a closed connection, an expired version) is logged, counted and tried again with growing
+//! pauses; what was missed meanwhile shows in the next list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use kube::runtime::watcher;
+use kube::runtime::watcher::InitialListStrategy;
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
@@ -47,6 +49,14 @@ pub struct NobodyListens {
     kind: &'static str,
 }
 
+/// What has been read of one kind.
+struct Reading<K: Watched> {
+    seen: Seen<K::Value>,
+    memory: K::Memory,
+    /// The first list is complete.
+    listed: bool,
+}
+
 // === impl Watches ===
 
 impl Watches {
@@ -56,12 +66,22 @@ impl Watches {
         K: Watched,
         K::DynamicType: Default,
     {
+        let mut reading = Reading::<K> { seen: Seen::default(), memory: K::Memory::default(), listed: false };
+        self.follow(watcher::Config::default().streaming_lists(), &mut reading).await?;
+        tracing::info!(kind = K::KIND, "the API server does not stream lists, so it is asked for pages");
+        self.follow(watcher::Config::default(), &mut reading).await
+    }
+
+    /// Returns when the server says that it cannot list like this.
+    async fn follow<K>(&self, config: watcher::Config, reading: &mut Reading<K>) -> Result<(), NobodyListens>
+    where
+        K: Watched,
+        K::DynamicType: Default,
+    {
+        let streamed = config.initial_list_strategy == InitialListStrategy::StreamingList;
         let api: Api<K> = Api::all(self.client.clone());
-        let stream = paced(watcher(api, watcher::Config::default())).ready_chunks(BATCH_EVENTS);
+        let stream = paced(watcher(api, config)).ready_chunks(BATCH_EVENTS);
         let mut stream = std::pin::pin!(stream);
-        let mut seen = Seen::<K::Value>::default();
-        let mut memory = K::Memory::default();
-        let mut listed = false;
         while let Some(changes) = stream.next().await {
             let mut events = Vec::new();
             let mut list_ended = false;
@@ -69,14 +89,15 @@ impl Watches {
                 match change {
                     Ok(change) => {
                         list_ended |= matches!(change, watcher::Event::InitDone);
-                        self.take_in(change, &mut memory, &mut seen, &mut events);
+                        self.take_in(change, reading, &mut events);
                     }
+                    Err(error) if streamed && !reading.listed && refuses_to_stream(&error) => return Ok(()),
                     Err(error) => self.complain::<K>(&error),
                 }
             }
             self.hand_on::<K>(events).await?;
-            if list_ended && !listed {
-                listed = true;
+            if list_ended && !reading.listed {
+                reading.listed = true;
                 tracing::debug!(kind = K::KIND, "listed");
                 // Only after the objects themselves: whoever comes last knows that those of all kinds are in the channel.
                 if self.unlisted.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -87,13 +108,8 @@ impl Watches {
         Ok(())
     }
 
-    fn take_in<K: Watched>(
-        &self,
-        change: watcher::Event<K>,
-        memory: &mut K::Memory,
-        seen: &mut Seen<K::Value>,
-        events: &mut Vec<Event>,
-    ) {
+    fn take_in<K: Watched>(&self, change: watcher::Event<K>, reading: &mut Reading<K>, events: &mut Vec<Event>) {
+        let Reading { seen, memory, .. } = reading;
         match change {
             watcher::Event::Init => seen.list_begins(),
             watcher::Event::InitDone => seen.list_ends(events),
@@ -120,12 +136,7 @@ impl Watches {
     fn complain<K: Watched>(&self, error: &watcher::Error) {
         self.metrics.watch_errors.get_or_create(&[("kind", K::KIND)]).inc();
         let hint = match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.is_not_found() => {
-                Some("the API server does not know this kind: is the custom resource definition installed?")
-            }
-            watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.is_forbidden() => {
-                Some("not allowed: is the cluster role bound?")
-            }
+            watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause) => hint(cause),
             _ => None,
         };
         tracing::warn!(kind = K::KIND, error = said(error), hint, "watch failed and is tried again");
@@ -136,6 +147,21 @@ impl Watches {
             return Ok(());
         }
         self.batches.send(events).await.map_err(|_| NobodyListens { kind: K::KIND })
+    }
+}
+
+/// The gate WatchList is off, or the server older than it: it calls the request invalid.
+fn refuses_to_stream(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 422))
+}
+
+fn hint(error: &kube::Error) -> Option<&'static str> {
+    match error {
+        kube::Error::Api(status) if status.is_not_found() => {
+            Some("the API server does not know this kind: is the custom resource definition installed?")
+        }
+        kube::Error::Api(status) if status.is_forbidden() => Some("not allowed: is the cluster role bound?"),
+        _ => None,
     }
 }
 

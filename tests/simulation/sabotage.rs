@@ -89,7 +89,11 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 26] = [
     (
         Sabotage::ForgetPlacements,
         None,
-        &["a gang is bound by its acknowledged placement", "a half-bound gang is finished where its placement says"],
+        &[
+            "a gang is bound by its acknowledged placement",
+            "a half-bound gang is finished where its placement says",
+            EPOCHS,
+        ],
     ),
     (Sabotage::ForgetAnswers, None, &["who could start at the head of the queue starts"]),
     (Sabotage::KeepRecords, None, &["nothing is left of what was deleted"]),
@@ -114,6 +118,7 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 26] = [
 ];
 
 /// The rule that a gang breaks first which starts though something is wrong with one of its members.
+const EPOCHS: &str = "the epoch is that of the leader that placed";
 const WHOLE_GANGS: &str = "no gang starts that does not fit whole";
 
 /// Every saboteur is caught, by the rule it breaks.

@@ -58,7 +58,7 @@ struct Repeller {
 struct Term {
     /// Never given to another term.
     id: u32,
-    term: AntiAffinityTerm,
+    says: AntiAffinityTerm,
     /// How many repellers have it.
     repellers: u32,
 }
@@ -281,17 +281,17 @@ impl Cluster {
     }
 
     fn count_term(&mut self, term: &AntiAffinityTerm) {
-        if let Some(known) = self.terms.iter_mut().find(|known| known.term == *term) {
+        if let Some(known) = self.terms.iter_mut().find(|known| known.says == *term) {
             known.repellers += 1;
             return;
         }
         self.next_term += 1;
         self.terms_version += 1;
-        self.terms.push(Term { id: self.next_term, term: term.clone(), repellers: 1 });
+        self.terms.push(Term { id: self.next_term, says: term.clone(), repellers: 1 });
     }
 
     fn discount_term(&mut self, term: &AntiAffinityTerm) {
-        let Some(at) = self.terms.iter().position(|known| known.term == *term) else { return };
+        let Some(at) = self.terms.iter().position(|known| known.says == *term) else { return };
         self.terms[at].repellers -= 1;
         if self.terms[at].repellers == 0 {
             self.terms_version += 1;
@@ -317,7 +317,7 @@ impl Cluster {
     /// Adds the terms that repel a pod, each once.
     pub fn repelling(&self, pod: &Pod, by: &mut Vec<u32>) {
         for known in &self.terms {
-            if !by.contains(&known.id) && known.term.repels(&pod.id.key.namespace, &pod.labels) {
+            if !by.contains(&known.id) && known.says.repels(&pod.id.key.namespace, &pod.labels) {
                 by.push(known.id);
             }
         }
@@ -325,7 +325,7 @@ impl Cluster {
 
     /// Some pod on a node repels it.
     pub fn is_repelled(&self, pod: &Pod) -> bool {
-        self.terms.iter().any(|known| known.term.repels(&pod.id.key.namespace, &pod.labels))
+        self.terms.iter().any(|known| known.says.repels(&pod.id.key.namespace, &pod.labels))
     }
 
     /// The node holds no more than it has, of every resource that `requests` names.

@@ -168,7 +168,7 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) enum Decision<S> {
     Start { ask: Ask, request: Request, slots: S },
-    Blocked { class: ClassId, ask: Ask, attempt: Attempt },
+    Blocked { class: ClassId, ask: Ask, attempt: Box<Attempt> },
 }
 
 /// What earlier requests hold against later ones.
@@ -252,7 +252,11 @@ pub(super) fn is_behind(queue: &Pending, last: &Holds) -> bool {
     untried(queue).all(|(place, _)| last.end.as_ref().is_none_or(|end| end < place))
 }
 
-fn attempt<C: Capacity>(request: Request, capacity: &mut C, holds: &Holds) -> Result<(Request, C::Slots), Attempt> {
+fn attempt<C: Capacity>(
+    request: Request,
+    capacity: &mut C,
+    holds: &Holds,
+) -> Result<(Request, C::Slots), Box<Attempt>> {
     let version = capacity.version(&request);
     let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
     let free: Vec<RankSet> = open.iter().map(|open| holds.left_of(open)).collect();
@@ -266,7 +270,7 @@ fn attempt<C: Capacity>(request: Request, capacity: &mut C, holds: &Holds) -> Re
             Fit::NotNow | Fit::NotFound => judge(&request, &open, capacity, holds),
         }
     };
-    Err(Attempt { outcome, version, request, open, free, told: None })
+    Err(Box::new(Attempt { outcome, version, request, open, free, told: None }))
 }
 
 /// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the question is what the request
@@ -352,9 +356,10 @@ impl Attempt {
                 nodes.push(rank);
                 is_open(rank)
             }
-            (_, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway) => false,
-            // Work with an end is not in the way of what is passed over.
-            (Change::Freed(_), Outcome::PassedOver) => false,
+            // Nor is work with an end in the way of what is passed over.
+            (_, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway) | (Change::Freed(_), Outcome::PassedOver) => {
+                false
+            }
             (Change::Freed(rank), _) => is_free(rank) && capacity.fits_one(&self.request, rank),
             (Change::FreedForGood(rank), _) => is_open(rank),
             (Change::TakenForGood(rank), Outcome::Waits { hold, .. } | Outcome::Behind { hold, .. }) => {

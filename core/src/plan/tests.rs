@@ -9,6 +9,9 @@ use crate::scenarios::pod;
 /// Slots of a node: free, taken by what ends some day, taken for ever.
 type NodeSlots = (u64, u64, u64);
 
+/// What it shows, the nodes, who waits (slots, nodes), and what comes of it.
+type Situation = (&'static str, &'static [NodeSlots], &'static [(u64, &'static str)], &'static [&'static str]);
+
 /// A machine of equal slots.
 #[derive(Clone)]
 struct Machine {
@@ -180,7 +183,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
                     Outcome::Never => format!("{who}: never"),
                     Outcome::NotFound => format!("{who}: not found"),
                 });
-                queue.remember(class, attempt);
+                queue.remember(class, *attempt);
             }
         }
     }
@@ -193,7 +196,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
 #[test]
 fn situations() {
     // Nodes (free, taken by what ends, taken for ever); who waits (slots, nodes); what comes of it.
-    let cases: &[(&str, &[NodeSlots], &[(u64, &str)], &[&str])] = &[
+    let cases: &[Situation] = &[
         (
             "who fits starts, lowest node first",
             &[(2, 0, 0), (2, 0, 0)],
@@ -307,7 +310,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
     let first = plan(&queue, &waiting, &mut machine, News::Anything, &mut holds);
     for decision in first.decisions {
         if let Decision::Blocked { class, attempt, .. } = decision {
-            queue.remember(class, attempt);
+            queue.remember(class, *attempt);
         }
     }
     queue.take_arrivals();

@@ -175,7 +175,7 @@ async fn answer(State(store): State<Arc<Mutex<Store>>>, request: Request) -> Res
 fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Value) -> Response {
     match *method {
         Method::GET if path == "/version" => store.version(),
-        Method::GET if query.contains("watch=true") => store.watch(path),
+        Method::GET if query.contains("watch=true") => store.watch(path, query.contains("sendInitialEvents=true")),
         Method::GET if Store::is_collection(path) => store.list(path),
         Method::GET => match store.objects.get(path) {
             Some(object) => reply(200, object),
@@ -217,13 +217,22 @@ impl Store {
 
     /// Tells the watchers of the kind in all namespaces.
     fn tell(&mut self, path: &str, what: &str, object: &Value) {
-        let line: Bytes = format!("{}\n", json!({ "type": what, "object": object })).into();
+        let line = line(what, object);
         self.watchers
             .retain(|(collection, sender)| !belongs(path, collection) || sender.send(Ok(line.clone())).is_ok());
     }
 
-    fn watch(&mut self, path: &str) -> Response {
+    fn watch(&mut self, path: &str, with_list: bool) -> Response {
         let (sender, mut receiver) = mpsc::unbounded_channel();
+        if with_list {
+            for (_, object) in self.objects.iter().filter(|(at, _)| belongs(at, path)) {
+                let _ = sender.send(Ok(line("ADDED", object)));
+            }
+            let metadata = json!({ "resourceVersion": self.version.max(1).to_string(),
+                "annotations": { "k8s.io/initial-events-end": "true" } });
+            let end = json!({ "kind": "Any", "apiVersion": "v1", "metadata": metadata });
+            let _ = sender.send(Ok(line("BOOKMARK", &end)));
+        }
         self.watchers.push((path.to_owned(), sender));
         let lines = futures::stream::poll_fn(move |context| receiver.poll_recv(context));
         ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response()
@@ -378,6 +387,11 @@ fn belongs(object: &str, collection: &str) -> bool {
     let Some((group, plural)) = collection.rsplit_once('/') else { return false };
     parent == collection
         || (parent.starts_with(&format!("{group}/namespaces/")) && parent.ends_with(&format!("/{plural}")))
+}
+
+/// A line of a watch.
+fn line(what: &str, object: &Value) -> Bytes {
+    format!("{}\n", json!({ "type": what, "object": object })).into()
 }
 
 fn reply(code: u16, object: &Value) -> Response {

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::server::{Script, Server, eventually};
+use super::server::{Script, Seen, Server, eventually};
 use crate::kube::convert::Watched;
 use crate::kube::lean::{Lean, LooseFluxJob};
 use crate::kube::watch::Watches;
@@ -106,7 +106,33 @@ async fn a_closed_watch_is_resumed() {
     eventually("a second watch", || server.watchers(NODES) == 1).await;
     server.put("/api/v1/nodes/a", node("a", "1"));
     nodes.expect(&["+a/1"]).await;
-    assert_eq!(server.seen("GET /api/v1/nodes").iter().filter(|seen| !seen.query.contains("watch=true")).count(), 1);
+    let asked = server.seen("GET /api/v1/nodes");
+    let lists = |seen: &&Seen| !seen.query.contains("watch=true") || seen.query.contains("sendInitialEvents=true");
+    assert_eq!(asked.iter().filter(lists).count(), 1);
+}
+
+#[tokio::test]
+async fn a_streamed_list_is_not_of_the_past() {
+    let server = Server::start().await;
+    let mut nodes = Listener::start::<Lean<Node>>(&server);
+    nodes.expect(&["synced"]).await;
+    let asked = server.seen("GET /api/v1/nodes");
+    let query: Vec<&str> = asked[0].query.split('&').collect();
+    assert!(query.contains(&"sendInitialEvents=true") && query.contains(&"resourceVersionMatch=NotOlderThan"));
+    assert!(!query.iter().any(|part| part.starts_with("resourceVersion=")), "{query:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
+    let server = Server::start().await;
+    server.put("/api/v1/nodes/a", node("a", "1"));
+    server.script("sendInitialEvents=true", Script::Refuse(422, "Invalid"));
+    let mut nodes = Listener::start::<Lean<Node>>(&server);
+    nodes.expect(&["+a/1", "synced"]).await;
+    eventually("the watch", || server.watchers(NODES) == 1).await;
+    server.put("/api/v1/nodes/b", node("b", "2"));
+    nodes.expect(&["+b/2"]).await;
+    assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 0);
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ const NODES: u64 = 5_000;
 const ROW_SECONDS: u64 = 6;
 
 /// Few enough for a debug build.
-const NODES_OF_A_TEST: usize = 200;
+const NODES_OF_A_TEST: usize = 100;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

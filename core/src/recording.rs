@@ -466,6 +466,10 @@ impl Core {
         job.completed_at = status.completion_time.as_ref().map(time_of);
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
         job.epoch = status.epoch;
+        if job.ended_as.is_some() {
+            // Of what has ended nobody counts any more how many there were.
+            job.start_size = usize::try_from(status.total).unwrap_or(0);
+        }
         for condition in &status.conditions {
             if let Some(reason) = SAID_ONCE.into_iter().find(|reason| *reason == condition.type_) {
                 job.said.insert(reason, condition.message.clone());
@@ -539,7 +543,8 @@ impl Core {
         // Whole or not at all also holds for a placement that an earlier leader wrote and began with nothing of.
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
         let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
-        if empty > 0 {
+        // Of what has ended there is nothing to take back.
+        if empty > 0 && !job.live.is_empty() {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
             self.withdraw_if_unsent(id, &why);
         }

@@ -46,20 +46,20 @@ pub(crate) enum Feature {
 /// All features, and whether they are on.
 const TABLE: [(Feature, bool); 16] = [
     (Feature::Roles, true),
-    (Feature::SharedPorts, true),
+    (Feature::SharedPorts, false),
     (Feature::Relabelling, true),
     (Feature::Repellers, true),
     (Feature::Nominations, true),
     (Feature::Intruders, true),
     (Feature::ClockJumps, false),
     (Feature::PausedLeader, false),
-    (Feature::SecondInstance, true),
+    (Feature::SecondInstance, false),
     (Feature::DeletionVersions, false),
     (Feature::WholeGangs, true),
     (Feature::GatesFirst, true),
     (Feature::JointPlacement, false),
-    (Feature::EpochStays, true),
-    (Feature::QuietRestart, true),
+    (Feature::EpochStays, false),
+    (Feature::QuietRestart, false),
     (Feature::QuietRestartBesideQueue, false),
 ];
 

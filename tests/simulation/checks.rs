@@ -131,6 +131,10 @@ fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 fn judge_placement_hold(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::WriteStatus { job: id, status, .. } = write else { return Ok(()) };
     let Some(job) = view.flux_jobs.get(&id.key) else { return Ok(()) };
+    if status.start_time.is_some() {
+        // It began before it was held; its FluxJob may be a new one, made after the first was deleted.
+        return Ok(());
+    }
     let mut units = view.pods.values().map(|pod| Unit::of(pod)).filter(|unit| unit.is_recorded_by(job));
     if !status.placement.is_empty() && is_held(view, job) && !units.any(|unit| has_begun(view, &unit)) {
         return broken("a held job is not started", format!("held: {}", trace::kind(write)));

@@ -356,10 +356,7 @@ impl Attempt {
                 nodes.push(rank);
                 is_open(rank)
             }
-            // Nor is work with an end in the way of what is passed over.
-            (_, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway) | (Change::Freed(_), Outcome::PassedOver) => {
-                false
-            }
+            (_, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway) => false,
             (Change::Freed(rank), _) => is_free(rank) && capacity.fits_one(&self.request, rank),
             (Change::FreedForGood(rank), _) => is_open(rank),
             (Change::TakenForGood(rank), Outcome::Waits { hold, .. } | Outcome::Behind { hold, .. }) => {

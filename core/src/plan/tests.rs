@@ -281,7 +281,7 @@ fn a_request_is_looked_at_again_only_if_its_answer_may_be_another() {
         ((0, 2, 0), 2, freed_elsewhere, false),
         ((0, 2, 0), 2, service_comes, true),
         ((0, 2, 0), 2, node_grows, true),
-        ((1, 0, 1), 2, freed, false),
+        ((1, 0, 1), 2, freed, true),
         ((0, 1, 1), 2, service_ends, true),
         ((2, 0, 0), 9, freed, false),
         ((2, 0, 0), 9, service_ends, false),

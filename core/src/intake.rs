@@ -251,6 +251,7 @@ impl Core {
             ungating: None,
             ungated: false,
             told: None,
+            repelled_by: Vec::new(),
             telling: None,
         };
         self.jobs.members.insert(Arc::clone(&uid), member);

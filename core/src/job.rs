@@ -188,6 +188,8 @@ pub(super) struct Member {
     pub ungated: bool,
     /// What was last said about it: condition message and time.
     pub told: Option<(String, Time)>,
+    /// Which anti-affinity terms of pods on nodes repel it, as of when it was last queued.
+    pub repelled_by: Vec<u32>,
     /// The condition that is to be written.
     pub telling: Option<ActionId>,
 }

@@ -229,6 +229,20 @@ impl Core {
             self.forget_ask(gone);
         }
         for (ask, at, index) in wanted {
+            let repelled: Vec<(Uid, Vec<u32>)> = Asking { jobs: &self.jobs, clock: self.clock() }
+                .pods(&ask)
+                .into_iter()
+                .map(|member| {
+                    let mut by = Vec::new();
+                    self.cluster.repelling(&member.pod, &mut by);
+                    (Arc::clone(&member.pod.id.uid), by)
+                })
+                .collect();
+            for (uid, by) in repelled {
+                if let Some(member) = self.jobs.members.get_mut(&uid) {
+                    member.repelled_by = by;
+                }
+            }
             let key = Asking { jobs: &self.jobs, clock: self.clock() }.key(&ask, &self.cluster);
             if self.queue.put(Place::new(priority, at, index, ask), key) {
                 self.new_asks = true;

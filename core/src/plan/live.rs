@@ -54,23 +54,33 @@ impl Asking<'_> {
             };
             let at = key.wants.iter().position(|known| WantKey { count: 0, ..known.clone() } == want);
             let at = at.unwrap_or_else(|| {
-                cluster.repelling(pod, &mut key.repelled_by);
                 key.wants.push(want);
                 key.wants.len() - 1
             });
             key.wants[at].count += 1;
+            cluster.repelling(pod, &mut key.repelled_by);
         }
         key
     }
 
-    fn add(&self, request: &mut Request, pod: &Arc<Pod>, id: JobId) {
+    fn add(&self, request: &mut Request, member: &Member, id: JobId) {
+        let pod = &member.pod;
         let lifetime = self.jobs.all.get(&id).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock));
-        let same_nodes =
-            |group: &&mut Group| group.lifetime == lifetime && group.sample.shape.constraints == pod.shape.constraints;
+        let same_nodes = |group: &&mut Group| {
+            group.lifetime == lifetime
+                && group.sample.shape.constraints == pod.shape.constraints
+                && group.repelled_by == member.repelled_by
+        };
         match request.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod),
             None => {
-                let mut group = Group { wants: Vec::new(), pods: Vec::new(), lifetime, sample: Arc::clone(pod) };
+                let mut group = Group {
+                    wants: Vec::new(),
+                    pods: Vec::new(),
+                    lifetime,
+                    sample: Arc::clone(pod),
+                    repelled_by: member.repelled_by.clone(),
+                };
                 group.add(pod);
                 request.groups.push(group);
             }
@@ -89,7 +99,7 @@ impl Requests for Asking<'_> {
     fn request(&self, ask: &Ask) -> Option<Request> {
         let mut request = Request { groups: Vec::new() };
         for member in self.pods(ask) {
-            self.add(&mut request, &member.pod, ask.job());
+            self.add(&mut request, member, ask.job());
         }
         (!request.groups.is_empty()).then_some(request)
     }

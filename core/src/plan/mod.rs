@@ -37,8 +37,10 @@ pub(super) struct Group {
     /// Per want, the pods.
     pub pods: Vec<Vec<Uid>>,
     pub lifetime: Lifetime,
-    /// One of them: labels matter where pods on nodes repel by them, and those of one gang are taken to be alike.
+    /// One of them; all of them are repelled by the same terms.
     pub sample: Arc<Pod>,
+    /// Which anti-affinity terms of pods on nodes these are.
+    pub repelled_by: Vec<u32>,
 }
 
 /// What makes two requests ask for the same.

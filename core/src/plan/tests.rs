@@ -132,8 +132,13 @@ impl Requests for Waiting {
         sample.shape = Arc::new(shape);
         let want =
             Want { namespace: Arc::from("ns"), shape: Arc::clone(&sample.shape), count: usize::try_from(slots).ok()? };
-        let group =
-            Group { wants: vec![want], pods: Vec::new(), lifetime: Lifetime::Eventually, sample: Arc::new(sample) };
+        let group = Group {
+            wants: vec![want],
+            pods: Vec::new(),
+            lifetime: Lifetime::Eventually,
+            sample: Arc::new(sample),
+            repelled_by: Vec::new(),
+        };
         Some(Request { groups: vec![group] })
     }
 }

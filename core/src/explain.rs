@@ -12,7 +12,6 @@ use fluxqueue_api::BlockedBy;
 use super::cluster::filters::Rejection;
 use super::cluster::summary;
 use super::job::Stage;
-use super::ledger::Party;
 use super::plan::{Attempt, Group, Outcome};
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
 use crate::queue::{Ask, ClassId, JobId, Place};
@@ -184,13 +183,8 @@ impl Core {
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
         for (group, open) in groups.iter().zip(&attempt.open) {
             self.count_closed(group, &mut counts);
-            let party = Party {
-                wants: group.wants.clone(),
-                ranks: (open.len() < self.cluster.len()).then(|| open.clone()),
-                prefer: Vec::new(),
-                lifetime: group.lifetime,
-            };
-            let Some(explanation) = self.ledger.explain(&[&party]) else { continue };
+            let party = group.party(open, &mut self.cluster);
+            let Some(explanation) = self.ledger.explain(&[party]) else { continue };
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };

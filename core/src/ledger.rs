@@ -115,16 +115,8 @@ pub(super) struct Party {
     pub lifetime: Lifetime,
 }
 
-/// What came of placing parties.
-#[derive(Debug)]
-pub(super) enum Allotment {
-    /// Everybody has a place: per party and want, lowest rank first.
-    Placed(Vec<Vec<Vec<Claim>>>),
-    /// They do not fit now.
-    NotNow,
-    /// No place was found, and it is not proved that there is none.
-    NotFound,
-}
+/// What parties were given: per party and want, lowest rank first.
+pub(super) type Claims = Vec<Vec<Vec<Claim>>>;
 
 impl Ledger {
     pub(super) fn new(graph: Graph) -> Self {
@@ -255,15 +247,15 @@ impl Ledger {
     }
 
     /// Places everybody in the parties now, or nobody.
-    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[&Party]) -> Allotment {
+    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[Party]) -> Fit<Claims> {
         let gid = self.new_gid();
         let mut slots = match self.ask(parties, |graph, request| graph.allocate(gid, request)) {
             Some(Fit::Placed(placement)) => placement.slots,
-            Some(Fit::NotNow) | None => return Allotment::NotNow,
-            Some(Fit::NotFound) => return Allotment::NotFound,
+            Some(Fit::NotNow) | None => return Fit::NotNow,
+            Some(Fit::NotFound) => return Fit::NotFound,
         };
         slots.sort_by_key(|slot| (slot.shape, slot.rank));
-        let mut claims: Vec<Vec<Vec<Claim>>> = Vec::with_capacity(parties.len());
+        let mut claims = Claims::with_capacity(parties.len());
         let mut shape = 0;
         for party in parties {
             let end = End::of(party.lifetime, self.now);
@@ -286,7 +278,7 @@ impl Ledger {
             }
             claims.push(of_party);
         }
-        Allotment::Placed(claims)
+        Fit::Placed(claims)
     }
 
     /// Places one pod on this node, if it fits there now.
@@ -301,35 +293,32 @@ impl Ledger {
         ranks.insert(rank);
         let want = Want { namespace: Arc::clone(&pod.id.key.namespace), shape: Arc::clone(&pod.shape), count: 1 };
         let party = Party { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
-        match self.allocate(cluster, &[&party]) {
-            Allotment::Placed(claims) => claims.into_iter().flatten().flatten().next(),
-            Allotment::NotNow | Allotment::NotFound => None,
-        }
+        self.allocate(cluster, &[party]).placed()?.into_iter().flatten().flatten().next()
     }
 
     /// When all parties could start together.
-    pub(super) fn forecast(&mut self, parties: &[&Party]) -> Option<Forecast> {
+    pub(super) fn forecast(&mut self, parties: &[Party]) -> Option<Forecast> {
         self.ask(parties, Graph::forecast)
     }
 
     /// The nodes that could hold one of the parties' pods once everything with an end has ended.
-    pub(super) fn eligible(&mut self, parties: &[&Party]) -> Option<RankSet> {
+    pub(super) fn eligible(&mut self, parties: &[Party]) -> Option<RankSet> {
         self.ask(parties, Graph::eligible)
     }
 
     /// What is short, per want.
-    pub(super) fn explain(&mut self, parties: &[&Party]) -> Option<Explanation> {
+    pub(super) fn explain(&mut self, parties: &[Party]) -> Option<Explanation> {
         self.ask(parties, Graph::explain)
     }
 
     /// Asks for all parties at once: a shape for each want.
     fn ask<T>(
         &mut self,
-        parties: &[&Party],
+        parties: &[Party],
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
         let wants: Vec<(&Party, &Want)> =
-            parties.iter().flat_map(|party| party.wants.iter().map(|want| (*party, want))).collect();
+            parties.iter().flat_map(|party| party.wants.iter().map(move |want| (party, want))).collect();
         let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
         let mut shapes = Vec::with_capacity(wants.len());
         for ((party, want), label) in wants.iter().zip(&labels) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::job::{Lifecycle, Seating};
-use super::ledger::Claim;
+use super::ledger::{Claim, Claims};
 use super::plan::{self, Asking, Decision, Live, News, Outcome, Request};
 use super::report::Attempts;
 use super::{Core, record};
@@ -62,7 +62,7 @@ impl Core {
         self.refresh_touched();
     }
 
-    fn follow(&mut self, decision: Decision<Vec<Vec<Vec<Claim>>>>) {
+    fn follow(&mut self, decision: Decision<Claims>) {
         match decision {
             Decision::Start { ask, request, slots } => {
                 self.count_attempt(&request, true);
@@ -81,7 +81,7 @@ impl Core {
         }
     }
 
-    fn start(&mut self, ask: &Ask, request: &Request, slots: Vec<Vec<Vec<Claim>>>) {
+    fn start(&mut self, ask: &Ask, request: &Request, slots: Claims) {
         let id = ask.job();
         self.queue.remove(ask);
         if let Some(job) = self.jobs.all.get_mut(&id) {

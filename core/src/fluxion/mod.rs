@@ -128,11 +128,11 @@ pub struct SlotsAt {
     pub count: u64,
 }
 
-/// What came of a request to place slots.
+/// What came of a request to place slots; `P` is how whoever answers says where they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fit {
+pub enum Fit<P = Placement> {
     /// All have a place, which is taken.
-    Placed(Placement),
+    Placed(P),
     /// They do not fit now.
     NotNow,
     /// No place was found, and it is not proved that there is none.
@@ -204,9 +204,9 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Fit {
+impl<P> Fit<P> {
     /// The place, if there is one.
-    pub fn placed(self) -> Option<Placement> {
+    pub fn placed(self) -> Option<P> {
         match self {
             Fit::Placed(placement) => Some(placement),
             Fit::NotNow | Fit::NotFound => None,

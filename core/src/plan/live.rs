@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use super::{Capacity, Fit, Group, Request, RequestKey, Requests, Same, Version, WantKey};
+use super::{Capacity, Group, Request, RequestKey, Requests, Same, Version, WantKey};
 use crate::cluster::Cluster;
-use crate::fluxion::{Forecast, Rank, RankSet};
+use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
-use crate::ledger::{Allotment, Change, Claim, Ledger, Party, Want};
+use crate::ledger::{Change, Claims, Ledger, Party, Want};
 use crate::queue::{Ask, JobId};
 use fluxqueue_workload::Pod;
 
@@ -117,24 +117,26 @@ impl Group {
         self.wants[at].count += 1;
         self.pods[at].push(Arc::clone(&pod.id.uid));
     }
+
+    /// The group as the ledger takes it, on these nodes.
+    pub(crate) fn party(&self, nodes: &RankSet, cluster: &mut Cluster) -> Party {
+        Party {
+            wants: self.wants.clone(),
+            ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
+            prefer: cluster.class(&self.sample.shape.constraints).tiers(),
+            lifetime: self.lifetime,
+        }
+    }
 }
 
 impl Live<'_> {
-    /// The groups as the ledger takes them.
-    pub(crate) fn parties(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Party> {
-        let all = self.cluster.len();
-        let party = |(group, nodes): (&Group, &RankSet)| Party {
-            wants: group.wants.clone(),
-            ranks: (nodes.len() < all).then(|| nodes.clone()),
-            prefer: self.cluster.class(&group.sample.shape.constraints).tiers(),
-            lifetime: group.lifetime,
-        };
-        request.groups.iter().zip(nodes).map(party).collect()
+    fn parties(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Party> {
+        request.groups.iter().zip(nodes).map(|(group, nodes)| group.party(nodes, self.cluster)).collect()
     }
 }
 
 impl Capacity for Live<'_> {
-    type Slots = Vec<Vec<Vec<Claim>>>;
+    type Slots = Claims;
 
     fn version(&self, request: &Request) -> Version {
         let mut nodes = self.cluster.epoch() + self.suspects_version;
@@ -164,21 +166,17 @@ impl Capacity for Live<'_> {
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
         let parties = self.parties(request, nodes);
-        match self.ledger.allocate(self.cluster, &parties.iter().collect::<Vec<_>>()) {
-            Allotment::Placed(slots) => Fit::Placed(slots),
-            Allotment::NotNow => Fit::NotNow,
-            Allotment::NotFound => Fit::NotFound,
-        }
+        self.ledger.allocate(self.cluster, &parties)
     }
 
     fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
         let parties = self.parties(request, nodes);
-        self.ledger.forecast(&parties.iter().collect::<Vec<_>>()).unwrap_or(Forecast::Blocked)
+        self.ledger.forecast(&parties).unwrap_or(Forecast::Blocked)
     }
 
     fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
         let parties = self.parties(request, nodes);
-        self.ledger.eligible(&parties.iter().collect::<Vec<_>>()).unwrap_or_default()
+        self.ledger.eligible(&parties).unwrap_or_default()
     }
 
     fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use super::explain::Told;
 use super::ledger::{Change, Want};
-use crate::fluxion::{Forecast, Rank, RankSet};
+use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::queue::{Ask, ClassId, JobId, Place, Queue};
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time, Uid};
 
@@ -120,17 +120,6 @@ pub(super) struct Version {
     pub nodes: u64,
     /// How many changes of what is taken there had been.
     pub changes: u64,
-}
-
-/// Whether a request fits.
-#[derive(Debug)]
-pub(super) enum Fit<S> {
-    /// It has these slots.
-    Placed(S),
-    /// It does not fit now.
-    NotNow,
-    /// No place was found, and it is not proved that there is none.
-    NotFound,
 }
 
 /// The last attempt at requests of a class.

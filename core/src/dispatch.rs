@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
+use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage};
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
@@ -18,8 +19,7 @@ use fluxqueue_workload::{Lifetime, NodeName, Uid};
 
 /// Failed writes for one pod before a lone pod gives its slot back and queues again.
 const ATTEMPTS_MAX: u32 = 6;
-const RETRY_MILLIS_MIN: i64 = 200;
-const RETRY_MILLIS_MAX: i64 = 30_000;
+const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 
 /// How long a Binding whose answer got lost may take to show in the watch.
 const DOUBT_MILLIS: i64 = 10_000;
@@ -208,7 +208,7 @@ impl Core {
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
             (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_) | WriteOutcome::Conflict)) => {
-                let at = self.now.plus_millis(RETRY_MILLIS_MAX);
+                let at = self.now.plus_millis(RETRY.max_millis);
                 self.wake(Timer::Stray(key), at);
             }
             (Some(InFlight::Stray(_)) | None, _) => {}
@@ -322,13 +322,12 @@ impl Core {
         self.gauges_error(uid);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.attempts += 1;
-        let pause = RETRY_MILLIS_MIN.saturating_mul(1 << member.attempts.min(16)).min(RETRY_MILLIS_MAX);
-        member.retry_at = now.plus_millis(pause);
+        member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
         member.stage = Stage::Assigned;
         let (attempts, id) = (member.attempts, member.job);
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
         if attempts >= ATTEMPTS_MAX {
-            member.retry_at = now.plus_millis(RETRY_MILLIS_MAX);
+            member.retry_at = now.plus_millis(RETRY.max_millis);
             self.block(id, "BindFailed", text);
         }
         self.wake(Timer::Pod(Arc::clone(uid)), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));

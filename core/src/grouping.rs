@@ -139,7 +139,7 @@ pub(super) fn start_size(
             if possible >= asked {
                 return StartSize::Pods(asked);
             }
-            let until = job.joined.plus_millis(i64::try_from(grace_seconds).unwrap_or(i64::MAX).saturating_mul(1000));
+            let until = job.joined.plus_secs(grace_seconds);
             if now < until { StartSize::Until(until) } else { StartSize::Clamped { to: possible.max(1), asked } }
         }
     }

@@ -646,8 +646,7 @@ impl Core {
         };
         match claim {
             Some(claim) if successor && valid(&self.cluster, &claim) => {
-                let until =
-                    self.now.plus_millis(i64::try_from(self.settings.slot_keep_secs).unwrap_or(i64::MAX / 1000) * 1000);
+                let until = self.now.plus_secs(self.settings.slot_keep_secs);
                 job.kept.push(Kept { claim, seat, controller, until });
                 self.wake(Timer::Job(id), until);
             }

@@ -14,6 +14,7 @@
 //! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the simulation.
 
 mod action;
+mod backoff;
 pub mod cluster;
 mod dispatch;
 mod event;

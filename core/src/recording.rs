@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, JobState, names, placement};
 
+use super::backoff::Backoff;
 use super::grouping::Belonging;
 use super::job::{End, Identity, Job, Kept, Lifecycle, Seat, Seating, Stage, Style};
 use super::plan::{Asking, Requests};
@@ -14,8 +15,7 @@ use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Time, Uid};
 
-const RETRY_MILLIS_MIN: i64 = 250;
-const RETRY_MILLIS_MAX: i64 = 30_000;
+const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
 /// Conditions that a FluxJob gets once and keeps.
 const SAID_ONCE: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
@@ -52,14 +52,13 @@ impl Core {
             Stored::Absent => self.create_record(id),
             Stored::Present { uid } => self.write_status(id, uid),
             // A placement for which Bindings wait does not wait behind what trails.
-            Stored::Creating(action, _) if urgent && job.record.may_be_overtaken() => {
+            Stored::Creating(trailing, _) if urgent && job.record.may_be_overtaken() => {
                 self.create_record(id);
-                self.note_overtaken(id, action);
+                self.note_overtaken(id, trailing);
             }
             Stored::Writing { uid, write } if urgent && job.record.may_be_overtaken() => {
-                let trailing = write.action;
                 self.write_status(id, uid);
-                self.note_overtaken(id, trailing);
+                self.note_overtaken(id, write.action);
             }
             // The outcome marks the job again.
             Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}
@@ -77,12 +76,7 @@ impl Core {
     /// If another write was asked for, the trailing one is not the one whose outcome counts any more.
     fn note_overtaken(&mut self, id: JobId, trailing: ActionId) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let current = match &job.record.stored {
-            Stored::Creating(action, _) => Some(*action),
-            Stored::Writing { write, .. } => Some(write.action),
-            _ => None,
-        };
-        if current != Some(trailing) {
+        if job.record.stored.action() != Some(trailing) {
             job.record.overtaken = Some(trailing);
         }
     }
@@ -160,8 +154,7 @@ impl Core {
         }
         let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(&uid) };
         let urgency = urgency(job);
-        // Without a version any would do; but then the object has been seen neither stored nor in the watch.
-        let resource_version = job.record.resource_version.clone().unwrap_or_else(|| Arc::from(""));
+        let resource_version = job.record.version();
         let based_on = Arc::clone(&resource_version);
         let kind =
             ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
@@ -200,12 +193,6 @@ impl Core {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         self.dirty.insert(id);
-        let stored = job.record.stored.clone();
-        let is_current = match &stored {
-            Stored::Creating(current, _) | Stored::Deleting { action: current, .. } => *current == action,
-            Stored::Writing { write, .. } => write.action == action,
-            _ => false,
-        };
         if job.record.overtaken == Some(action) {
             job.record.overtaken = None;
             if job.is_finished() {
@@ -216,34 +203,26 @@ impl Core {
             }
             return;
         }
-        if !is_current {
+        if job.record.stored.action() != Some(action) {
             return;
         }
-        let has_newer = |write: &StatusWrite| {
-            job.record.resource_version.as_ref().is_some_and(|version| *version != write.based_on)
-        };
-        if let (WriteOutcome::Conflict, Stored::Writing { write, .. }) = (&outcome, &stored)
-            && has_newer(write)
-        {
+        let stored = job.record.stored.clone();
+        match &outcome {
             // What it conflicts with is known by now.
-            job.record.retry_at = now;
-        } else if let WriteOutcome::Conflict = &outcome {
+            WriteOutcome::Conflict if job.record.has_changed_since(&stored) => job.record.retry_at = now,
             // What it conflicts with comes with the watch.
-            job.record.attempts += 1;
-            job.record.retry_at = now
-                .plus_millis(RETRY_MILLIS_MIN.saturating_mul(1 << job.record.attempts.min(16)).min(RETRY_MILLIS_MAX));
-        } else if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) = &outcome {
-            let invalid = matches!(outcome, WriteOutcome::Invalid(_));
-            tracing::warn!(job = %job.key, error = %text, "writing a FluxJob failed; it is tried again");
-            job.record.attempts += 1;
-            let pause = if invalid {
-                RETRY_MILLIS_MAX
-            } else {
-                RETRY_MILLIS_MIN.saturating_mul(1 << job.record.attempts.min(16)).min(RETRY_MILLIS_MAX)
-            };
-            job.record.retry_at = now.plus_millis(pause);
-        } else {
-            job.record.attempts = 0;
+            WriteOutcome::Conflict => {
+                job.record.attempts += 1;
+                job.record.retry_at = now.plus_millis(RETRY.doubled(job.record.attempts));
+            }
+            WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) => {
+                tracing::warn!(job = %job.key, error = %text, "writing a FluxJob failed; it is tried again");
+                job.record.attempts += 1;
+                let invalid = matches!(outcome, WriteOutcome::Invalid(_));
+                let pause = if invalid { RETRY.max_millis } else { RETRY.doubled(job.record.attempts) };
+                job.record.retry_at = now.plus_millis(pause);
+            }
+            _ => job.record.attempts = 0,
         }
         match (stored, outcome) {
             (Stored::Creating(..), WriteOutcome::Written(object)) => {
@@ -392,8 +371,12 @@ impl Core {
 
     /// Until when the record of a job that has ended is kept.
     fn kept_until(&self, job: &Job) -> Time {
-        let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
-        self.core_time(job.completed_at.unwrap_or(self.wall_now()).plus_millis(ttl.saturating_mul(1000)))
+        self.record_due(job.completed_at.unwrap_or(self.wall_now()))
+    }
+
+    /// Until when the record of what ended then is kept.
+    fn record_due(&self, completed_at: Time) -> Time {
+        self.core_time(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
     }
 
     fn is_past_keeping(&self, job: &Job) -> bool {
@@ -411,7 +394,7 @@ impl Core {
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(uid) };
                 let uid = Arc::clone(uid);
-                let resource_version = job.record.resource_version.clone().unwrap_or_else(|| Arc::from(""));
+                let resource_version = job.record.version();
                 let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
                 let action = self.act(kind, Some(InFlight::Record(id)));
                 if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -566,7 +549,7 @@ impl Core {
             return;
         };
         let lifetime = self.lifetime(&pod, id);
-        let until = self.now.plus_millis(i64::try_from(self.settings.slot_keep_secs).unwrap_or(i64::MAX / 1000) * 1000);
+        let until = self.now.plus_secs(self.settings.slot_keep_secs);
         for (at, node) in seats {
             let Some(rank) = self.cluster.rank(&node) else { continue };
             let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) else { continue };
@@ -644,9 +627,8 @@ impl Core {
         }
         let ended = object.status.as_ref().and_then(|status| status.completion_time.as_ref()).map(time_of);
         let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
-        let ttl = i64::try_from(self.settings.ttl_after_finished_secs).unwrap_or(i64::MAX / 1_000_000);
         let due = match ended {
-            Some(at) if owned => self.core_time(at.plus_millis(ttl.saturating_mul(1000))),
+            Some(at) if owned => self.record_due(at),
             None if owned => return self.adopt_memberless(key),
             // The watch may show a FluxJob a little earlier than its pods.
             _ => self.now.plus_millis(UNSEEN_MILLIS),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, names};
 
+use super::backoff::Backoff;
 use super::grouping::{self, StartSize};
 use super::job::{End, Identity, Job, Lifecycle, Member, Seating, Stage, Stalled, Style};
 use super::plan::Asking;
@@ -18,9 +19,8 @@ use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Resources, Time, Uid};
 /// The reason of Degraded of two gangs that have begun and wait for each other.
 const MUTUAL_WAIT: &str = "MutualWait";
 
-/// The pause after a placement was withdrawn, doubled each time.
-const WITHDRAWN_MILLIS_MIN: i64 = 1_000;
-const WITHDRAWN_MILLIS_MAX: i64 = 30_000;
+/// The pause after a placement was withdrawn.
+const WITHDRAWN: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
 
 impl Core {
     pub(super) fn refresh_touched(&mut self) {
@@ -453,7 +453,7 @@ impl Core {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         job.forget_start();
-        let pause = WITHDRAWN_MILLIS_MIN.saturating_mul(1 << job.withdrawals.min(16)).min(WITHDRAWN_MILLIS_MAX);
+        let pause = WITHDRAWN.doubled(job.withdrawals);
         job.withdrawals += 1;
         job.backoff_until = now.plus_millis(pause);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
@@ -488,8 +488,7 @@ impl Core {
     fn notice_stall(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let Lifecycle::Starting { since } = job.life else { return };
-        let due =
-            since.plus_millis(i64::try_from(self.settings.gang_start_timeout_secs).unwrap_or(i64::MAX / 1000) * 1000);
+        let due = since.plus_secs(self.settings.gang_start_timeout_secs);
         if self.now < due {
             self.wake(Timer::Job(id), due);
             return;

@@ -50,6 +50,17 @@ pub(super) enum Stored {
     Deleted,
 }
 
+impl Stored {
+    /// The write whose outcome counts.
+    pub(super) fn action(&self) -> Option<ActionId> {
+        match self {
+            Stored::Creating(action, _) | Stored::Deleting { action, .. } => Some(*action),
+            Stored::Writing { write, .. } => Some(write.action),
+            Stored::Absent | Stored::Unseen | Stored::Present { .. } | Stored::Deleted => None,
+        }
+    }
+}
+
 /// A status on its way.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StatusWrite {
@@ -82,6 +93,18 @@ impl Record {
         self.resource_version = version.map(Arc::from);
         self.generation = object.metadata.generation;
         self.status.clone_from(&object.status);
+    }
+
+    /// The version that a write is decided on. It is empty, and any will do, only where the object has been seen neither
+    /// stored nor in the watch.
+    pub(super) fn version(&self) -> Arc<str> {
+        self.resource_version.clone().unwrap_or_else(|| Arc::from(""))
+    }
+
+    /// A newer version is known than the one that this write was decided on.
+    pub(super) fn has_changed_since(&self, write: &Stored) -> bool {
+        let Stored::Writing { write, .. } = write else { return false };
+        self.resource_version.as_ref().is_some_and(|version| *version != write.based_on)
     }
 
     /// The object is another one from now on, or none: nothing is known of it.

@@ -247,6 +247,13 @@ impl Time {
     pub fn plus_millis(self, millis: i64) -> Self {
         Time(self.0.saturating_add(millis.saturating_mul(1000)))
     }
+
+    /// This instant plus `secs` seconds.
+    #[must_use]
+    pub fn plus_secs(self, secs: u64) -> Self {
+        let micros = secs.saturating_mul(1_000_000);
+        Time(self.0.saturating_add_unsigned(micros))
+    }
 }
 
 impl ObjectKey {

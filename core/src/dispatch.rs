@@ -106,9 +106,7 @@ impl Core {
         if empty > 0 {
             return Begin::Not(format!("{empty} of its pods are gone"));
         }
-        let placed = |m: &&Member| matches!(m.stage, Stage::Assigned | Stage::Ungating(_));
-        let pods: Vec<Uid> =
-            self.jobs.live_members(job).into_iter().filter(placed).map(|m| Arc::clone(&m.pod.id.uid)).collect();
+        let pods = self.jobs.unsent(job);
         for uid in &pods {
             if !self.still_fits(uid) {
                 let Some(member) = self.jobs.members.get(uid) else { return Begin::Later };

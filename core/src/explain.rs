@@ -89,6 +89,7 @@ impl Core {
     pub(super) fn tell_request(&mut self, ask: &Ask, class: ClassId) {
         let Some(attempt) = self.queue.memo(class) else { return };
         let Some(Told { head, blocker, .. }) = &attempt.told else { return };
+        let id = ask.job();
         let behind_head = matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. })
             && matches!(ask, Ask::Start(_))
             && head != ask;
@@ -96,26 +97,21 @@ impl Core {
             Outcome::Waits { at, .. } if !behind_head => at,
             _ => None,
         };
-        let unsatisfiable = attempt.is_hopeless();
         let is_behind = behind_head || matches!(attempt.outcome, Outcome::Behind { .. });
-        let head = head.job();
-        let blocker = if behind_head { self.queued_behind(head) } else { blocker.clone() };
+        let blocker = if behind_head { self.queued_behind(head.job()) } else { blocker.clone() };
         let text = blocker.message.clone();
-        let id = ask.job();
         // What an earlier process said for the same reason still goes: a restart alone is nothing to tell.
         let said = self.jobs.all.get(&id).filter(|job| job.blocker.is_none()).and_then(|job| {
             job.record.status.as_ref()?.blocked_by.clone().filter(|said| said.reason == blocker.reason)
         });
         let blocker = said.unwrap_or(blocker);
-        let position =
-            self.jobs.all.get(&id).is_some_and(|job| job.position.is_none() && self.queue.len() <= COUNTED_MAX);
-        let position = if position { self.queue.iter().position(|(place, _)| place.ask() == ask) } else { None };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        job.position = job.position.or(position.map(|at| at + 1));
-        if job.blocker.as_ref() != Some(&blocker) || job.estimate != estimate || job.unsatisfiable != unsatisfiable {
+        if job.position.is_none() && self.queue.len() <= COUNTED_MAX {
+            job.position = self.queue.iter().position(|(place, _)| place.ask() == ask).map(|at| at + 1);
+        }
+        if job.blocker.as_ref() != Some(&blocker) || job.estimate != estimate {
             job.blocker = Some(blocker);
             job.estimate = estimate;
-            job.unsatisfiable = unsatisfiable;
             // One that has begun says what is in its way in another place too.
             if job.stalled.is_some() {
                 self.touched.insert(id);
@@ -164,15 +160,12 @@ impl Core {
                 self.dirty.insert(id);
             }
         }
-        self.positions_due = None;
     }
 
     /// The places in the queue are noted in a while.
     pub(super) fn note_positions_soon(&mut self) {
-        if self.positions_due.is_none() && !self.queue.is_empty() {
-            let due = self.now.plus_millis(POSITION_MILLIS);
-            self.positions_due = Some(due);
-            self.wake(Timer::Positions, due);
+        if !self.queue.is_empty() {
+            self.wake(Timer::Positions, self.now.plus_millis(POSITION_MILLIS));
         }
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::grouping::{self, Belonging};
-use super::job::{Cause, End as JobEnd, Identity, Job, Kept, Lifecycle, Member, PodOrder, Stage, Style};
+use super::job::{Cause, End as JobEnd, Identity, Job, Lifecycle, Member, PodOrder, Stage, Style};
 use super::ledger::{Claim, valid};
 use super::stored::Record;
 use super::{Core, EventKind, Foreign, Parked, Subject, Timer};
@@ -80,7 +80,7 @@ impl Core {
                 continue;
             }
             member.claim = None;
-            if matches!(member.stage, Stage::Assigned | Stage::Ungating(_)) {
+            if member.stage.is_unsent() {
                 lost.push(Arc::clone(uid));
             }
         }
@@ -376,7 +376,6 @@ impl Core {
             asks: std::collections::BTreeSet::new(),
             blocker: None,
             said: std::collections::BTreeMap::new(),
-            unsatisfiable: false,
             estimate: None,
             position: None,
             record: Record::default(),
@@ -611,7 +610,7 @@ impl Core {
             job.live.remove(&PodOrder::of(&member.pod));
         }
         let was_bound = member.stage == Stage::Bound;
-        let had_slot = matches!(member.stage, Stage::Assigned | Stage::Ungating(_));
+        let had_slot = member.stage.is_unsent();
         member.stage = Stage::Ended;
         let (claim, seat, id, pod) = (member.claim.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
         self.touched.insert(id);
@@ -646,9 +645,7 @@ impl Core {
         };
         match claim {
             Some(claim) if successor && valid(&self.cluster, &claim) => {
-                let until = self.now.plus_secs(self.settings.slot_keep_secs);
-                job.kept.push(Kept { claim, seat, controller, until });
-                self.wake(Timer::Job(id), until);
+                self.keep_slot(id, claim, seat, controller);
             }
             claim => self.drop_claim(claim),
         }

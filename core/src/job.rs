@@ -95,8 +95,6 @@ pub(super) struct Job {
     pub blocker: Option<BlockedBy>,
     /// What was said about it once: warnings that are not repeated.
     pub said: BTreeMap<&'static str, String>,
-    /// No set of the nodes there are could hold it, however idle.
-    pub unsatisfiable: bool,
     /// When it is expected to start.
     pub estimate: Option<Time>,
     /// Its place in the queue.
@@ -220,6 +218,18 @@ pub(super) enum Cause {
     Refused,
     /// Its object is gone, or going before it was bound.
     Deleted,
+}
+
+impl Stage {
+    /// It has a slot, and no Binding has left.
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self, Stage::Assigned | Stage::Ungating(_))
+    }
+
+    /// It has a slot, and is not known to be there yet.
+    pub(super) fn is_on_the_way(&self) -> bool {
+        self.is_unsent() || matches!(self, Stage::Binding(_))
+    }
 }
 
 impl Member {

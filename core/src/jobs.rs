@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fluxqueue_api::{JobState, WorkloadType};
 
 use super::grouping;
-use super::job::{End, Identity, Job, Lifecycle, Member, Stage};
+use super::job::{End, Identity, Job, Lifecycle, Member};
 use crate::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
 
@@ -74,6 +74,11 @@ impl Jobs {
         self.live(job).collect()
     }
 
+    /// Those of them that have a slot and of which no Binding has left.
+    pub(super) fn unsent(&self, job: &Job) -> Vec<Uid> {
+        self.live(job).filter(|member| member.stage.is_unsent()).map(|member| Arc::clone(&member.pod.id.uid)).collect()
+    }
+
     /// How many pods the job wants to run now.
     pub(super) fn wanted(&self, job: &Job) -> usize {
         if job.is_finished() {
@@ -104,7 +109,7 @@ impl Jobs {
         let (mut bound, mut on_the_way) = (0, false);
         for member in self.live(job) {
             bound += usize::from(member.is_bound());
-            on_the_way |= matches!(member.stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_));
+            on_the_way |= member.stage.is_on_the_way();
         }
         let reason = job.blocker.as_ref().map_or("", |blocker| &*blocker.reason);
         match (bound, on_the_way) {

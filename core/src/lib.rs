@@ -112,7 +112,6 @@ pub struct Core {
     holds: Holds,
     /// Classes whose requests are to be told why they wait.
     tellings: VecDeque<Telling>,
-    positions_due: Option<Time>,
     /// Jobs to be looked at before the next pass.
     touched: BTreeSet<JobId>,
     /// Jobs whose record may have to be written.
@@ -129,8 +128,6 @@ pub struct Core {
     in_flight: BTreeMap<ActionId, InFlight>,
     /// The queue has changed in a way that may let others start.
     queue_changed: bool,
-    /// Asks have come that were not tried yet.
-    new_asks: bool,
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
     seen_changes: u64,
     seen_terms: u64,
@@ -214,7 +211,6 @@ impl Core {
             queue: Pending::default(),
             holds: Holds::default(),
             tellings: VecDeque::new(),
-            positions_due: None,
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             outbox: VecDeque::new(),
@@ -225,7 +221,6 @@ impl Core {
             next_action: 1,
             in_flight: BTreeMap::new(),
             queue_changed: false,
-            new_asks: false,
             seen_changes: 0,
             seen_terms: 0,
             suspects_version: 0,
@@ -263,7 +258,7 @@ impl Core {
                 self.dispatch();
                 self.refresh_touched();
                 // A slot that did not fit any more is looked for anew, at once but not for ever.
-                if !self.queue_changed && !self.new_asks {
+                if !self.queue_changed && !self.queue.has_arrivals() {
                     break;
                 }
                 if round == ROUNDS_MAX {
@@ -304,7 +299,7 @@ impl Core {
             match member.stage {
                 Stage::Waiting if !member.is_ready(names::GATE) => gauges.pending_pods.gated += 1,
                 Stage::Assigned if member.attempts > 0 => gauges.pending_pods.backoff += 1,
-                Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_) => gauges.assumed_pods += 1,
+                _ if member.stage.is_on_the_way() => gauges.assumed_pods += 1,
                 _ => {}
             }
         }

@@ -16,12 +16,11 @@ impl Core {
     pub(super) fn run_pass(&mut self) {
         self.look_at_terms();
         let changed = self.queue_changed || self.seen_changes != self.ledger.changes.count();
-        if !changed && !self.new_asks {
+        if !changed && !self.queue.has_arrivals() {
             return;
         }
         let news = if changed || !plan::is_behind(&self.queue, &self.holds) { News::Anything } else { News::Arrivals };
         self.queue_changed = false;
-        self.new_asks = false;
         self.gauges.passes += 1;
         let suspects = self.suspect_ranks();
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
@@ -87,7 +86,6 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.asks.remove(ask);
             job.blocker = None;
-            job.unsatisfiable = false;
             job.estimate = None;
             job.position = None;
             if matches!(ask, Ask::Start(_)) {

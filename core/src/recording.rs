@@ -7,7 +7,7 @@ use fluxqueue_api::{FluxJob, JobState, names, placement};
 
 use super::backoff::Backoff;
 use super::grouping::Belonging;
-use super::job::{End, Identity, Job, Kept, Lifecycle, Seat, Seating, Stage, Style};
+use super::job::{End, Identity, Job, Lifecycle, Seat, Seating, Stage, Style};
 use super::plan::{Asking, Requests};
 use super::record::{self, Snapshot, time_of};
 use super::stored::{Edits, StatusWrite, Stored, is_old_news};
@@ -122,9 +122,8 @@ impl Core {
         if job.style != Style::Lone {
             return true;
         }
-        let on_the_way = |stage: &Stage| matches!(stage, Stage::Assigned | Stage::Ungating(_) | Stage::Binding(_));
         let member = job.members.first().and_then(|uid| self.jobs.members.get(uid));
-        member.is_some_and(|member| !on_the_way(&member.stage) || member.attempts > 0) && self.was_tried(job)
+        member.is_some_and(|member| !member.stage.is_on_the_way() || member.attempts > 0) && self.was_tried(job)
     }
 
     /// What made its pods was deleted: a record would be removed with it at once, again and again.
@@ -549,15 +548,11 @@ impl Core {
             return;
         };
         let lifetime = self.lifetime(&pod, id);
-        let until = self.now.plus_secs(self.settings.slot_keep_secs);
         for (at, node) in seats {
             let Some(rank) = self.cluster.rank(&node) else { continue };
-            let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) else { continue };
-            let slot = Kept { claim, seat: Some(at), controller: Some(Arc::clone(&controller)), until };
-            if let Some(job) = self.jobs.all.get_mut(&id) {
-                job.kept.push(slot);
+            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+                self.keep_slot(id, claim, Some(at), Some(Arc::clone(&controller)));
             }
-            self.wake(Timer::Job(id), until);
         }
     }
 

@@ -9,7 +9,8 @@ use fluxqueue_api::{BlockedBy, names};
 
 use super::backoff::Backoff;
 use super::grouping::{self, StartSize};
-use super::job::{End, Identity, Job, Lifecycle, Member, Seating, Stage, Stalled, Style};
+use super::job::{End, Identity, Job, Kept, Lifecycle, Member, Seating, Stage, Stalled, Style};
+use super::ledger::Claim;
 use super::plan::Asking;
 use super::{Core, Timer, jobs};
 use crate::fluxion::Rank;
@@ -244,9 +245,7 @@ impl Core {
                 }
             }
             let key = Asking { jobs: &self.jobs, clock: self.clock() }.key(&ask, &self.cluster);
-            if self.queue.put(Place::new(priority, at, index, ask), key) {
-                self.new_asks = true;
-            }
+            self.queue.put(Place::new(priority, at, index, ask), key);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.asks = after;
@@ -303,6 +302,15 @@ impl Core {
         }
     }
 
+    /// Keeps a slot for the pod that the controller makes next.
+    pub(super) fn keep_slot(&mut self, id: JobId, claim: Claim, seat: Option<usize>, controller: Option<Uid>) {
+        let until = self.now.plus_secs(self.settings.slot_keep_secs);
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.kept.push(Kept { claim, seat, controller, until });
+        }
+        self.wake(Timer::Job(id), until);
+    }
+
     /// Gives a new pod the slot that was kept for it, without queueing.
     fn take_kept(&mut self, id: JobId, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
@@ -322,7 +330,7 @@ impl Core {
     }
 
     /// Gives a pod a slot; of a job that is written ahead, a rank too.
-    pub(super) fn assign(&mut self, uid: &Uid, claim: super::ledger::Claim, seating: Seating) {
+    pub(super) fn assign(&mut self, uid: &Uid, claim: Claim, seating: Seating) {
         let Some(member) = self.jobs.members.get_mut(uid) else {
             self.drop_claim(Some(claim));
             return;
@@ -373,11 +381,10 @@ impl Core {
     fn obey_hold(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.edits.hold) else { return };
         let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
-        let live = self.jobs.live_members(job);
-        if job.style == Style::Gang && live.iter().any(sent) {
+        if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
             return;
         }
-        let unsent = live.iter().filter(|m| !sent(m) && matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
+        let unsent = self.jobs.live(job).filter(|m| !sent(m) && m.stage.is_unsent());
         let unsent: Vec<Uid> = unsent.map(|member| Arc::clone(&member.pod.id.uid)).collect();
         for uid in unsent {
             self.unassign(&uid);
@@ -444,10 +451,7 @@ impl Core {
     /// pause: whole or not at all.
     pub(super) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
-        let assigned =
-            self.jobs.live_members(job).into_iter().filter(|m| matches!(m.stage, Stage::Assigned | Stage::Ungating(_)));
-        let assigned: Vec<Uid> = assigned.map(|member| Arc::clone(&member.pod.id.uid)).collect();
-        for uid in assigned {
+        for uid in self.jobs.unsent(job) {
             self.unassign(&uid);
         }
         let now = self.now;

@@ -170,6 +170,11 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         std::mem::take(&mut self.arrivals)
     }
 
+    /// Something has come since the arrivals were last taken.
+    pub fn has_arrivals(&self) -> bool {
+        self.arrivals.values().any(|places| !places.is_empty())
+    }
+
     /// What has come since the arrivals were last taken, by class.
     pub fn arrivals(&self) -> impl Iterator<Item = (ClassId, &BTreeSet<Place>)> {
         self.arrivals.iter().map(|(class, places)| (*class, places))

@@ -50,6 +50,11 @@ impl Core {
         self.note_positions_soon();
     }
 
+    /// What the jobs ask for.
+    pub(super) fn asking(&self) -> Asking<'_> {
+        Asking { jobs: &self.jobs, clock: self.clock() }
+    }
+
     /// Which pods are repelled by which anti-affinity terms is asked anew when there are others.
     fn look_at_terms(&mut self) {
         if self.seen_terms == self.cluster.terms_version() {

@@ -8,7 +8,7 @@ use fluxqueue_api::{FluxJob, JobState, names, placement};
 use super::backoff::Backoff;
 use super::grouping::Belonging;
 use super::job::{End, Identity, Job, Lifecycle, Seat, Seating, Stage, Style};
-use super::plan::{Asking, Requests};
+use super::plan::Requests;
 use super::record::{self, Snapshot, time_of};
 use super::stored::{Edits, StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
@@ -134,7 +134,7 @@ impl Core {
 
     /// False only between the arrival of a pod and the first pass.
     fn was_tried(&self, job: &Job) -> bool {
-        let asking = Asking { jobs: &self.jobs, clock: self.clock() };
+        let asking = self.asking();
         job.asks.iter().all(|ask| self.queue.memo_of(ask).is_some() || asking.is_put_off(ask))
     }
 

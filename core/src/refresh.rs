@@ -11,7 +11,6 @@ use super::backoff::Backoff;
 use super::grouping::{self, StartSize};
 use super::job::{End, Identity, Job, Kept, Lifecycle, Member, Seating, Stage, Stalled, Style};
 use super::ledger::Claim;
-use super::plan::Asking;
 use super::{Core, Timer, jobs};
 use crate::fluxion::Rank;
 use crate::queue::{Ask, JobId, Place};
@@ -230,21 +229,14 @@ impl Core {
             self.forget_ask(gone);
         }
         for (ask, at, index) in wanted {
-            let repelled: Vec<(Uid, Vec<u32>)> = Asking { jobs: &self.jobs, clock: self.clock() }
-                .pods(&ask)
-                .into_iter()
-                .map(|member| {
-                    let mut by = Vec::new();
-                    self.cluster.repelling(&member.pod, &mut by);
-                    (Arc::clone(&member.pod.id.uid), by)
-                })
-                .collect();
-            for (uid, by) in repelled {
+            let pods: Vec<Uid> =
+                self.asking().pods(&ask).into_iter().map(|member| Arc::clone(&member.pod.id.uid)).collect();
+            for uid in pods {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.repelled_by = by;
+                    member.repelled_by = self.cluster.repelling(&member.pod).collect();
                 }
             }
-            let key = Asking { jobs: &self.jobs, clock: self.clock() }.key(&ask, &self.cluster);
+            let key = self.asking().key(&ask);
             self.queue.put(Place::new(priority, at, index, ask), key);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {

@@ -314,18 +314,15 @@ impl Cluster {
         self.ports_version
     }
 
-    /// Adds the terms that repel a pod, each once.
-    pub fn repelling(&self, pod: &Pod, by: &mut Vec<u32>) {
-        for known in &self.terms {
-            if !by.contains(&known.id) && known.says.repels(&pod.id.key.namespace, &pod.labels) {
-                by.push(known.id);
-            }
-        }
+    /// The terms that repel a pod.
+    pub fn repelling<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = u32> + 'a {
+        let repels = |known: &&Term| known.says.repels(&pod.id.key.namespace, &pod.labels);
+        self.terms.iter().filter(repels).map(|known| known.id)
     }
 
     /// Some pod on a node repels it.
-    pub fn is_repelled(&self, pod: &Pod) -> bool {
-        self.terms.iter().any(|known| known.says.repels(&pod.id.key.namespace, &pod.labels))
+    fn is_repelled(&self, pod: &Pod) -> bool {
+        self.repelling(pod).next().is_some()
     }
 
     /// The node holds no more than it has, of every resource that `requests` names.
@@ -424,11 +421,6 @@ impl Cluster {
             }
         }
         out
-    }
-
-    /// A pod on a node repels others by anti-affinity.
-    pub fn has_repellers(&self) -> bool {
-        !self.repellers.is_empty()
     }
 
     /// This node is out of bounds for the pod because of the anti-affinity of pods already there or around it.

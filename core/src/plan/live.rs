@@ -41,8 +41,8 @@ impl Asking<'_> {
     }
 
     /// What a request asks for, for telling equal ones.
-    pub(crate) fn key(&self, ask: &Ask, cluster: &Cluster) -> RequestKey {
-        let mut key = RequestKey { wants: Vec::new(), repelled_by: Vec::new() };
+    pub(crate) fn key(&self, ask: &Ask) -> RequestKey {
+        let mut key = RequestKey::new();
         let Some(job) = self.jobs.all.get(&ask.job()) else { return key };
         for member in self.pods(ask) {
             let pod = &member.pod;
@@ -50,15 +50,13 @@ impl Asking<'_> {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.walltime(pod, job),
                 deadline: self.jobs.deadline(pod, self.clock).map(fluxqueue_workload::Time::seconds),
-                count: 0,
+                repelled_by: member.repelled_by.clone(),
+                count: 1,
             };
-            let at = key.wants.iter().position(|known| WantKey { count: 0, ..known.clone() } == want);
-            let at = at.unwrap_or_else(|| {
-                key.wants.push(want);
-                key.wants.len() - 1
-            });
-            key.wants[at].count += 1;
-            cluster.repelling(pod, &mut key.repelled_by);
+            match key.iter_mut().find(|known| known.is_like(&want)) {
+                Some(known) => known.count += 1,
+                None => key.push(want),
+            }
         }
         key
     }
@@ -85,6 +83,14 @@ impl Asking<'_> {
                 request.groups.push(group);
             }
         }
+    }
+}
+
+impl WantKey {
+    /// They differ in their number at most.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.shape, self.walltime, self.deadline, &self.repelled_by)
+            == (&other.shape, other.walltime, other.deadline, &other.repelled_by)
     }
 }
 
@@ -144,7 +150,7 @@ impl Capacity for Live<'_> {
             if group.wants.iter().any(|want| !want.shape.constraints.host_ports.is_empty()) {
                 nodes += self.cluster.ports_version();
             }
-            if self.cluster.has_repellers() && self.cluster.is_repelled(&group.sample) {
+            if !group.repelled_by.is_empty() {
                 nodes += self.cluster.repellers_version();
             }
         }

@@ -44,20 +44,17 @@ pub(super) struct Group {
 }
 
 /// What makes two requests ask for the same.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct RequestKey {
-    pub wants: Vec<WantKey>,
-    /// Which anti-affinity terms of pods on nodes repel the pods.
-    pub repelled_by: Vec<u32>,
-}
+pub(super) type RequestKey = Vec<WantKey>;
 
-/// Pods of one shape that run for as long.
+/// Pods of one shape that run for as long, and that the same pods on nodes repel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct WantKey {
     pub shape: Same<Shape>,
     pub walltime: Lifetime,
     /// The second at which they are ended whatever they do.
     pub deadline: Option<i64>,
+    /// Anti-affinity terms of pods on nodes.
+    pub repelled_by: Vec<u32>,
     pub count: usize,
 }
 

@@ -153,10 +153,11 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             shape: Same(Arc::clone(shape)),
             walltime: Lifetime::Eventually,
             deadline: None,
+            repelled_by: Vec::new(),
             count: usize::try_from(*slots).expect("a few"),
         };
         let at = Time(i64::try_from(number).expect("a few"));
-        queue.put(Place::new(0, at, 0, Ask::Start(number)), RequestKey { wants: vec![want], repelled_by: Vec::new() });
+        queue.put(Place::new(0, at, 0, Ask::Start(number)), vec![want]);
         waiting.insert(number, (*slots, *nodes));
     }
     (queue, Waiting(waiting))
@@ -321,9 +322,9 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
     queue.take_arrivals();
     for (number, nodes) in [(2, "0"), (3, "1")] {
         let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-        let want = WantKey { shape, walltime: Lifetime::Eventually, deadline: None, count: 1 };
+        let want = WantKey { shape, walltime: Lifetime::Eventually, deadline: None, repelled_by: Vec::new(), count: 1 };
         let place = Place::new(0, Time(i64::try_from(number).expect("a few")), 0, Ask::Start(number));
-        queue.put(place, RequestKey { wants: vec![want], repelled_by: Vec::new() });
+        queue.put(place, vec![want]);
         waiting.0.insert(number, (1, nodes));
     }
     assert!(is_behind(&queue, &holds));

@@ -1,6 +1,8 @@
 //! Gangs of several kinds of pods, each with its own nodes and ports: one question to the graph.
 
-use fluxqueue_workload::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement};
+use fluxqueue_workload::constraints::{
+    AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement,
+};
 
 use super::*;
 
@@ -82,4 +84,47 @@ fn each_kind_of_a_gang_is_booked_for_as_long_as_it_runs() {
     world.settle();
     assert!(!world.blocked("waits").1.contains("no end"), "{:?}", world.blocked("waits"));
     assert!(world.blocked("blocked").1.contains("no end"), "{:?}", world.blocked("blocked"));
+}
+
+#[test]
+fn gangs_of_which_other_members_are_repelled_are_told_apart() {
+    let mut world = World::new(&[]);
+    for name in ["a", "b"] {
+        let mut node = Node::clone(&node(name, 1));
+        node.labels = vec![(Arc::from("host"), Arc::from(name))];
+        world.tell(Event::Node(Arc::new(node)));
+    }
+    let apart = AntiAffinityTerm {
+        selector: Some(vec![Requirement {
+            key: Arc::from("app"),
+            operator: Operator::In,
+            values: vec![Arc::from("x")],
+        }]),
+        namespaces: NamespaceScope::All,
+        topology_key: Arc::from("host"),
+    };
+    // It takes next to nothing of node a, and keeps pods with the label off.
+    let mut theirs = constrained(pod("theirs", 0), |constraints| constraints.repels = vec![apart]);
+    (theirs.scheduler, theirs.node) = (Arc::from("default-scheduler"), Some(Arc::from("a")));
+    world.submit(theirs);
+    let shape = Arc::clone(&pod("any", 1).shape);
+    let labelled: fluxqueue_workload::metadata::Labels = Arc::from([(Arc::from("app"), Arc::from("x"))]);
+    let member = |name: &str, group: &str, is_labelled: bool| {
+        let mut member = of_group(pod(name, 1), group, Ok(2));
+        member.shape = Arc::clone(&shape);
+        if is_labelled {
+            member.labels = Arc::clone(&labelled);
+        }
+        member
+    };
+    for (name, is_labelled) in [("y0", true), ("y1", true)] {
+        world.submit(member(name, "both", is_labelled));
+    }
+    world.settle();
+    assert_eq!(world.node_of("y0"), None, "node b alone is too small for two");
+    for (name, is_labelled) in [("x0", true), ("x1", false)] {
+        world.submit(member(name, "one", is_labelled));
+    }
+    world.settle();
+    assert_eq!((world.node_of("x0"), world.node_of("x1")), (Some("b"), Some("a")), "{:?}", world.blocked("one"));
 }

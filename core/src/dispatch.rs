@@ -45,18 +45,16 @@ impl Core {
             if member.stage != Stage::Assigned || member.pod.deleting {
                 continue;
             }
-            let id = member.job;
-            if self.jobs.all.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
-                self.begin(id);
+            let Some(job) = self.jobs.all.get(&member.job) else { continue };
+            if job.life == Lifecycle::Placed {
+                self.begin(job.id);
                 continue;
             }
-            let Some(member) = self.jobs.members.get(&uid) else { continue };
             if member.retry_at > self.now {
                 let at = member.retry_at;
                 self.wake(Timer::Pod(uid), at);
                 continue;
             }
-            let Some(job) = self.jobs.all.get(&member.job) else { continue };
             let version = member.seat.and_then(|at| job.seats.get(at)).map_or(0, |seat| seat.version);
             if job.writes_ahead() && version > job.acked {
                 continue;
@@ -74,7 +72,7 @@ impl Core {
             }
         }
         for uid in misfits {
-            // One that was taken back with its gang may fit again: it is placed anew in any case.
+            // Not before all were checked: what it gives back is for the next pass.
             self.replan(&uid);
         }
     }

@@ -141,7 +141,7 @@ impl ServerClock {
             tracing::warn!(
                 before_secs = known / 1_000_000,
                 now_secs = now / 1_000_000,
-                "the API server's clock has jumped; walltimes are counted on without the jump"
+                "the API server's clock has jumped; only planned ends move with it"
             );
         }
         self.known = Some(now);

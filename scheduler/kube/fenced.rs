@@ -63,35 +63,26 @@ impl FencedClient {
         within: Duration,
     ) -> Result<Reply, NotWritten> {
         let within = within.min(WRITE_TIMEOUT_MAX);
-        match tokio::time::timeout(within, self.attempt(method, path, content, body, within)).await {
+        let begun = Instant::now();
+        let attempts = async {
+            let (mut attempts, mut pause) = (0, PAUSE_MIN);
+            loop {
+                if !self.fence.holds() {
+                    return Err(NotWritten::NotLeading);
+                }
+                let reply = send(&self.client, method.clone(), path, content, body.to_vec(), within).await?;
+                attempts += 1;
+                let wait = reply.retry_after.unwrap_or(pause);
+                if !is_busy(&reply) || attempts == ATTEMPTS_MAX || begun.elapsed().saturating_add(wait) >= within {
+                    return Ok(reply);
+                }
+                tokio::time::sleep(wait).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        };
+        match tokio::time::timeout(within, attempts).await {
             Ok(written) => written,
             Err(_) => Err(NotWritten::NoReply(NoReply::Timeout(within))),
-        }
-    }
-
-    async fn attempt(
-        &self,
-        method: Method,
-        path: &str,
-        content: Content,
-        body: &[u8],
-        within: Duration,
-    ) -> Result<Reply, NotWritten> {
-        let begun = Instant::now();
-        let mut pause = PAUSE_MIN;
-        let mut attempts = 0;
-        loop {
-            if !self.fence.holds() {
-                return Err(NotWritten::NotLeading);
-            }
-            let reply = send(&self.client, method.clone(), path, content, body.to_vec(), within).await?;
-            attempts += 1;
-            let wait = reply.retry_after.unwrap_or(pause);
-            if !is_busy(&reply) || attempts == ATTEMPTS_MAX || begun.elapsed().saturating_add(wait) >= within {
-                return Ok(reply);
-            }
-            tokio::time::sleep(wait).await;
-            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 

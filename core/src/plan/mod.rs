@@ -278,14 +278,25 @@ fn judge<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C, hol
     }
 }
 
+fn lasting<C: Capacity>(request: &Request, capacity: &mut C) -> Vec<RankSet> {
+    request.groups.iter().map(|group| capacity.lasting(group)).collect()
+}
+
 /// It would fit if nodes that are cordoned, not ready or left alone for the moment came back.
 fn could_reopen<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C) -> bool {
-    let lasting: Vec<RankSet> = request.groups.iter().map(|group| capacity.lasting(group)).collect();
+    let lasting = lasting(request, capacity);
     if lasting.iter().any(RankSet::is_empty) {
         return false;
     }
     let more = lasting.iter().zip(open).any(|(lasting, open)| !lasting.is_subset(open));
     more && !matches!(capacity.forecast(request, &lasting), Forecast::Never)
+}
+
+impl Outcome {
+    /// Only other nodes, or more of what they have, can change it.
+    fn needs_nodes(&self) -> bool {
+        matches!(self, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway)
+    }
 }
 
 impl Holds {
@@ -344,7 +355,7 @@ impl Attempt {
                 nodes.push(rank);
                 is_open(rank)
             }
-            (_, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway) => false,
+            (_, outcome) if outcome.needs_nodes() => false,
             (Change::Freed(rank), _) => is_free(rank) && capacity.fits_one(&self.request, rank),
             (Change::FreedForGood(rank), _) => is_open(rank),
             (Change::TakenForGood(rank), Outcome::Waits { hold, .. } | Outcome::Behind { hold, .. }) => {
@@ -352,13 +363,12 @@ impl Attempt {
             }
             (Change::TakenForGood(_), _) => false,
         });
+        if concerned || nodes.is_empty() || !self.outcome.needs_nodes() {
+            return concerned;
+        }
         // What needs nodes that are not there now also looks at those that may come back.
-        let may_reopen = matches!(self.outcome, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway);
-        concerned
-            || may_reopen && !nodes.is_empty() && {
-                let lasting: Vec<RankSet> = self.request.groups.iter().map(|group| capacity.lasting(group)).collect();
-                nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))
-            }
+        let lasting = lasting(&self.request, capacity);
+        nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))
     }
 
     fn is_left_no_more(&self, holds: &Holds) -> bool {

@@ -24,16 +24,6 @@ const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 /// How long a Binding whose answer got lost may take to show in the watch.
 const DOUBT_MILLIS: i64 = 10_000;
 
-/// Whether a gang of which no Binding has left may begin.
-enum Begin {
-    /// All of it fits: these are its pods, in the order of their ranks.
-    Now(Vec<Uid>),
-    /// Its placement is not acknowledged yet, or gates of ours are still on.
-    Later,
-    /// It does not fit any more as it was placed.
-    Not(String),
-}
-
 impl Core {
     /// Sends what may leave.
     pub(super) fn dispatch(&mut self) {
@@ -77,58 +67,6 @@ impl Core {
         }
     }
 
-    /// Before the first Binding of a gang leaves, all its members are checked together against everything received so far.
-    /// If all fit, the gang begins; if one does not, none is sent.
-    fn begin(&mut self, id: JobId) {
-        let checked = match self.may_begin(id) {
-            Begin::Now(pods) => pods,
-            Begin::Later => return,
-            Begin::Not(why) => return self.withdraw_if_unsent(id, &why),
-        };
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.life = Lifecycle::Starting { since: self.now };
-        }
-        for uid in checked.into_iter().rev() {
-            self.outbox.push_front(uid);
-        }
-        self.touched.insert(id);
-    }
-
-    fn may_begin(&mut self, id: JobId) -> Begin {
-        let Some(job) = self.jobs.all.get(&id) else { return Begin::Later };
-        if job.writes_ahead() && job.seats.iter().any(|seat| seat.version > job.acked) {
-            // The acknowledgement brings its pods back.
-            return Begin::Later;
-        }
-        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
-        if empty > 0 {
-            return Begin::Not(format!("{empty} of its pods are gone"));
-        }
-        let pods = self.jobs.unsent(job);
-        for uid in &pods {
-            if !self.still_fits(uid) {
-                let Some(member) = self.jobs.members.get(uid) else { return Begin::Later };
-                let node = member.claim.as_ref().map_or("its node", |claim| &claim.node);
-                return Begin::Not(format!("pod {} does not fit on {node} any more", member.pod.id));
-            }
-        }
-        let mut later = false;
-        for uid in &pods {
-            let Some(member) = self.jobs.members.get(uid) else { continue };
-            if member.retry_at > self.now {
-                let at = member.retry_at;
-                self.wake(Timer::Pod(Arc::clone(uid)), at);
-                later = true;
-            } else if matches!(member.stage, Stage::Ungating(_)) {
-                later = true;
-            } else if is_gated(member) {
-                self.ungate(uid);
-                later = true;
-            }
-        }
-        if later { Begin::Later } else { Begin::Now(pods) }
-    }
-
     /// The placement is acknowledged: its pods may leave.
     pub(super) fn release(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
@@ -138,7 +76,7 @@ impl Core {
     }
 
     /// By everything received so far, the pod fits beside all others on its node, and may be there.
-    fn still_fits(&mut self, uid: &Uid) -> bool {
+    pub(super) fn still_fits(&mut self, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(claim) = &member.claim else { return false };
@@ -165,7 +103,7 @@ impl Core {
     }
 
     /// Takes our gate off; the pod comes back to the outbox when it is.
-    fn ungate(&mut self, uid: &Uid) {
+    pub(super) fn ungate(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get(uid) else { return };
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
@@ -339,6 +277,6 @@ impl Core {
 }
 
 /// Our gate is on it, as far as is known.
-fn is_gated(member: &Member) -> bool {
+pub(super) fn is_gated(member: &Member) -> bool {
     !member.ungated && member.pod.gates.iter().any(|gate| **gate == *names::GATE)
 }

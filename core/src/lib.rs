@@ -3,23 +3,32 @@
 //! [`Core::handle`] takes up what happened; [`Core::step`] decides what follows from it. Between the two nothing is
 //! decided, so a burst of events costs one pass. Where what lives:
 //!
-//! - `grouping`: which job a pod belongs to, how many start together
+//! - `grouping`, `attach`: which job a pod belongs to, how many start together
+//! - `jobs`: the jobs, their pods and who makes those
 //! - `intake`: events into state
 //! - `refresh`: what of a job waits, what it keeps, whether it has ended
-//! - `pass`: the walk over the queue: who starts, who waits for what, who holds back whom
+//! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
+//! - `pass`: what follows from the plan
+//! - `explain`: why something waits, for people
+//! - `gang`: a gang from its placement until it is whole
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
-//! - `record`, `recording`: the FluxJob
+//! - `record`, `recording`, `records`, `stored`: the FluxJob
+//! - `recovery`: the same jobs again after a restart
 //! - `ledger`: what is taken of the nodes
+//! - `describe`, `report`: the state and the numbers, for people and metrics
 //!
 //! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the simulation.
 
 mod action;
+mod attach;
 mod backoff;
 pub mod cluster;
+mod describe;
 mod dispatch;
 mod event;
 mod explain;
 pub mod fluxion;
+mod gang;
 mod grouping;
 mod intake;
 mod job;
@@ -32,6 +41,7 @@ pub mod queue;
 mod record;
 mod recording;
 mod records;
+mod recovery;
 mod refresh;
 pub mod report;
 #[cfg(test)]

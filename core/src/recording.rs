@@ -1,30 +1,25 @@
-//! Writing FluxJobs, reading what people changed in them, and finding jobs again after a restart.
+//! Writing FluxJobs, and reading what people changed in them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, JobState, names, placement};
+use fluxqueue_api::{FluxJob, names};
 
 use super::backoff::Backoff;
-use super::grouping::Belonging;
-use super::job::{End, Identity, Job, Lifecycle, Seat, Seating, Stage, Style};
+use super::job::{Identity, Job, Style};
 use super::plan::Requests;
-use super::record::{self, Snapshot, time_of};
+use super::record::{self, Snapshot};
 use super::stored::{Edits, StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
-use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, OwnerKind, Time, Uid};
+use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Time, Uid};
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
-
-/// Conditions that a FluxJob gets once and keeps.
-const SAID_ONCE: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
 
 /// How long the pods of a group may be apart for its record to wait for them.
 const SETTLING_MILLIS: i64 = 2_000;
 
 /// How long an object that is said to exist may take to show up.
-const UNSEEN_MILLIS: i64 = 5_000;
+pub(super) const UNSEEN_MILLIS: i64 = 5_000;
 
 impl Core {
     // --- writing ---
@@ -374,7 +369,7 @@ impl Core {
     }
 
     /// Until when the record of what ended then is kept.
-    fn record_due(&self, completed_at: Time) -> Time {
+    pub(super) fn record_due(&self, completed_at: Time) -> Time {
         self.core_time(completed_at.plus_secs(self.settings.ttl_after_finished_secs))
     }
 
@@ -425,286 +420,6 @@ impl Core {
     }
 
     // --- after a restart ---
-
-    /// Takes up what the FluxJob of this name says, if there is one.
-    pub(super) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) {
-        let Some(object) = self.records.get(key).cloned() else { return };
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if object.metadata.deletion_timestamp.is_some() {
-            return;
-        }
-        let Some(reference) = reference(&object) else { return };
-        job.record.stored = Stored::Present { uid: reference.uid };
-        job.record.observe(&object);
-        job.record.edits = Edits::of(&object);
-        let Some(status) = &object.status else { return };
-        job.on_record = !status.placement.is_empty();
-        job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
-        job.ended_as = match status.state {
-            Some(JobState::Completed) => Some(End::Completed),
-            Some(JobState::Failed) => Some(End::Failed),
-            _ => None,
-        };
-        job.completed_at = status.completion_time.as_ref().map(time_of);
-        job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
-        job.epoch = status.epoch;
-        if job.ended_as.is_some() {
-            // Of what has ended nobody counts any more how many there were.
-            job.start_size = usize::try_from(status.total).unwrap_or(0);
-        }
-        for condition in &status.conditions {
-            if let Some(reason) = SAID_ONCE.into_iter().find(|reason| *reason == condition.type_) {
-                job.said.insert(reason, condition.message.clone());
-            }
-        }
-    }
-
-    /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the
-    /// placement says, if that still fits.
-    pub(super) fn restore_placements(&mut self) {
-        let ids: Vec<JobId> = self.jobs.all.keys().copied().collect();
-        for id in &ids {
-            self.restore_placement(*id);
-        }
-        // Pods that wait come first: what nobody sits on is kept after that.
-        for id in ids {
-            self.retain_free_seats(id);
-        }
-    }
-
-    fn restore_placement(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        if job.style != Style::Gang {
-            return;
-        }
-        let bound: Vec<(Uid, NodeName, Option<u32>)> = self
-            .jobs
-            .live_members(job)
-            .into_iter()
-            .filter(|member| member.is_bound())
-            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
-            .collect();
-        let written = job.record.status.as_ref().map(|status| status.placement.as_slice()).unwrap_or_default();
-        let seats: Vec<(usize, NodeName)> = match placement::expand(written) {
-            Ok(seats) => seats.into_iter().map(|(role, _, node)| (role_index(role), node)).collect(),
-            Err(error) => {
-                tracing::error!(job = %job.key, %error, "status.placement cannot be read: pods that wait are placed anew");
-                Vec::new()
-            }
-        };
-        let (now, wanted) = (self.now, self.jobs.wanted(job));
-        let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if seats.is_empty() {
-            // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
-            let ran = job.record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
-            if !bound.is_empty() {
-                let whole = ran || bound.len() >= wanted;
-                job.life = if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };
-                job.start_size = if whole { 1 } else { wanted };
-            }
-            return;
-        }
-        job.on_record = true;
-        job.start_size = seats.len().max(2);
-        let whole = bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
-        job.life = match bound.len() {
-            _ if whole => Lifecycle::Whole,
-            0 => Lifecycle::Placed,
-            _ => Lifecycle::Starting { since: now },
-        };
-        job.version = 1;
-        job.acked = 1;
-        for (role, node) in seats {
-            job.seats.push(Seat { role, node, occupant: None, version: 1 });
-        }
-        for (uid, node, index) in bound {
-            self.seat_bound(id, &uid, &node, index);
-        }
-        self.reseat_waiting(id);
-        // Whole or not at all also holds for a placement that an earlier leader wrote and began with nothing of.
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
-        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
-        // Of what has ended there is nothing to take back.
-        if empty > 0 && !job.live.is_empty() {
-            let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
-            self.withdraw_if_unsent(id, &why);
-        }
-    }
-
-    /// A slot without a pod waits for the pod that the controller makes next, as it did before the restart.
-    fn retain_free_seats(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life.is_placed()) else { return };
-        let Identity::Controller(uid) = &job.identity else { return };
-        let Some(made_by) = self.jobs.controllers.get(uid).filter(|made_by| made_by.kind == OwnerKind::Job) else {
-            return;
-        };
-        let controller = Arc::clone(&made_by.id.uid);
-        let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
-        let free = job.seats.iter().enumerate().filter(|(_, seat)| seat.occupant.is_none()).take(missing);
-        let seats: Vec<(usize, NodeName)> = free.map(|(at, seat)| (at, Arc::clone(&seat.node))).collect();
-        let Some(pod) = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|m| Arc::clone(&m.pod))
-        else {
-            return;
-        };
-        let lifetime = self.lifetime(&pod, id);
-        for (at, node) in seats {
-            let Some(rank) = self.cluster.rank(&node) else { continue };
-            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
-                self.keep_slot(id, claim, Some(at), Some(Arc::clone(&controller)));
-            }
-        }
-    }
-
-    pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let kept: Vec<usize> = job.kept.iter().filter_map(|kept| kept.seat).collect();
-        let free = |at: &usize| {
-            let seat = job.seats.get(*at);
-            seat.is_some_and(|seat| seat.occupant.is_none() && seat.node == *node) && !kept.contains(at)
-        };
-        let own = index.and_then(|at| usize::try_from(at).ok()).filter(free);
-        let found = own.or_else(|| (0..job.seats.len()).find(free));
-        let at = found.unwrap_or_else(|| job.add_seat(0, Arc::clone(node)));
-        job.seats[at].occupant = Some(Arc::clone(uid));
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.seat = Some(at);
-        }
-    }
-
-    fn reseat_waiting(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let waiting: Vec<Uid> = self
-            .jobs
-            .live_members(job)
-            .into_iter()
-            .filter(|member| member.is_ready(names::GATE))
-            .map(|member| Arc::clone(&member.pod.id.uid))
-            .collect();
-        for uid in waiting {
-            let Some(job) = self.jobs.all.get(&id) else { return };
-            let Some(member) = self.jobs.members.get(&uid) else { continue };
-            let pod = Arc::clone(&member.pod);
-            let index = pod.completion_index.and_then(|at| usize::try_from(at).ok());
-            let free = |seat: &Seat| seat.occupant.is_none();
-            let at =
-                index.filter(|at| job.seats.get(*at).is_some_and(free)).or_else(|| job.seats.iter().position(free));
-            let Some(at) = at else { return };
-            let node = Arc::clone(&job.seats[at].node);
-            let lifetime = self.lifetime(&pod, id);
-            let Some(rank) = self.cluster.rank(&node) else { continue };
-            if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {
-                continue;
-            }
-            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
-                self.assign(&uid, claim, Seating::At(at));
-            }
-        }
-    }
-
-    /// FluxJobs that nobody's pods belong to.
-    pub(super) fn sort_out_strays(&mut self) {
-        let keys: Vec<ObjectKey> =
-            self.records.keys().filter(|key| !self.jobs.by_key.contains_key(*key)).cloned().collect();
-        for key in keys {
-            self.consider_stray(&key);
-        }
-    }
-
-    /// One without an owner is removed by us: at once if its job never ended, else when its time is over. The others go
-    /// with their owners. What people made themselves is not ours.
-    fn consider_stray(&mut self, key: &ObjectKey) {
-        let Some(object) = self.records.get(key) else { return };
-        let (label, value) = names::MANAGED_BY;
-        let ours = object.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|by| by == value);
-        if !ours {
-            return;
-        }
-        let ended = object.status.as_ref().and_then(|status| status.completion_time.as_ref()).map(time_of);
-        let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
-        let due = match ended {
-            Some(at) if owned => self.record_due(at),
-            None if owned => return self.adopt_memberless(key),
-            // The watch may show a FluxJob a little earlier than its pods.
-            _ => self.now.plus_millis(UNSEEN_MILLIS),
-        };
-        self.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
-    }
-
-    /// The FluxJob of an object that makes pods, of which there are none now: it is told of the object's end all the same.
-    fn adopt_memberless(&mut self, key: &ObjectKey) {
-        let Some(object) = self.records.get(key).cloned() else { return };
-        let uid = object.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
-        let Some(made_by) = uid.and_then(|uid| self.jobs.controllers.get(&**uid)) else { return };
-        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
-        let belonging = Belonging {
-            identity: Identity::Controller(Arc::clone(&made_by.id.uid)),
-            kind: object.spec.workload_type,
-            style,
-            name: Arc::clone(&made_by.id.key.name),
-            uid: Arc::clone(&made_by.id.uid),
-        };
-        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return };
-        if self.jobs.by_identity.contains_key(&belonging.identity) {
-            return;
-        }
-        let owners = object.metadata.owner_references.clone().unwrap_or_default();
-        let id = self.new_job(&belonging, key.clone(), owners, reporter);
-        self.touched.insert(id);
-    }
-
-    pub(super) fn remove_stray(&mut self, key: &ObjectKey) {
-        if self.jobs.by_key.contains_key(key) {
-            return;
-        }
-        let Some(object) = self.records.get(key) else { return };
-        let Some(reference) = reference(object) else { return };
-        let resource_version = Arc::from(object.metadata.resource_version.as_deref().unwrap_or_default());
-        let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
-        self.act(kind, Some(InFlight::Stray(key.clone())));
-    }
-
-    /// Everything that a person may want to see of the core's state, as JSON.
-    pub fn describe(&self) -> serde_json::Value {
-        let nodes: BTreeMap<&str, serde_json::Value> = self
-            .cluster
-            .iter()
-            .filter_map(|(name, rank)| {
-                let used: BTreeMap<&str, u64> = self.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
-                Some((&**name, serde_json::json!({"rank": rank, "used": used})))
-            })
-            .collect();
-        let jobs: BTreeMap<String, serde_json::Value> = self
-            .jobs
-            .all
-            .values()
-            .map(|job| {
-                let live = self.jobs.live_members(job);
-                let waiting: Vec<String> =
-                    live.iter().filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.to_string()).collect();
-                let about = serde_json::json!({
-                    "state": super::state_name(self.jobs.state(job)),
-                    "priority": job.priority(),
-                    "queuedAt": job.queued_at.map(|at| record::timestamp(at).to_string()),
-                    "position": job.position,
-                    "estimatedStartTime": job.estimate.map(|at| record::timestamp(at).to_string()),
-                    "blockedBy": job.blocker,
-                    "bound": live.iter().filter(|m| m.is_bound()).count(),
-                    "wanted": self.jobs.wanted(job),
-                    "waiting": waiting,
-                    "kept": job.kept.len(),
-                });
-                (job.key.to_string(), about)
-            })
-            .collect();
-        serde_json::json!({
-            "now": record::timestamp(self.now).to_string(),
-            "synced": self.synced,
-            "queue": self.queue.iter().map(|(place, _)| format!("{:?}", place.ask())).collect::<Vec<_>>(),
-            "jobs": jobs,
-            "nodes": nodes,
-        })
-    }
 }
 
 /// When a group that is not complete is put on record all the same.
@@ -717,15 +432,10 @@ fn urgency(job: &Job) -> Urgency {
     if job.writes_ahead() && job.acked < job.version { Urgency::Urgent } else { Urgency::Trailing }
 }
 
-fn reference(object: &FluxJob) -> Option<ObjectRef> {
+pub(super) fn reference(object: &FluxJob) -> Option<ObjectRef> {
     let meta = &object.metadata;
     Some(ObjectRef {
         key: ObjectKey::new(meta.namespace.as_deref()?, meta.name.as_deref()?),
         uid: Arc::from(meta.uid.as_deref()?),
     })
-}
-
-/// The number in a role's name.
-fn role_index(name: &str) -> usize {
-    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }

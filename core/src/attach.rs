@@ -1,0 +1,271 @@
+//! Which job a pod becomes a part of, and the jobs that are made for that.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::grouping::{self, Belonging};
+use super::job::{End as JobEnd, Job, Lifecycle, Member, PodOrder, Stage};
+use super::stored::Record;
+use super::{Core, Foreign, Parked, Timer};
+use crate::queue::JobId;
+use fluxqueue_workload::{ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
+
+/// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
+const PARKED_MILLIS: i64 = 30_000;
+
+impl Core {
+    pub(super) fn new_member(&mut self, pod: Arc<Pod>) {
+        if let Some(old) = self.parked.remove(&pod.id.uid) {
+            self.unlist(&old.pod);
+        }
+        if self.synced {
+            self.attach(pod, false);
+        } else {
+            // Which job it belongs to is decided when everything has been listed.
+            self.list(&pod);
+            let parked = Parked { pod: Arc::clone(&pod), until: self.now };
+            self.parked.insert(Arc::clone(&pod.id.uid), parked);
+        }
+    }
+
+    /// Gives a pod its job, or parks it until its maker is seen.
+    pub(super) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) {
+        if let Some(stand_in) = self.foreign.remove(&pod.id.uid) {
+            self.drop_claim(stand_in.claim);
+        }
+        self.list(&pod);
+        let left_behind = if orphan { self.left_behind(&pod) } else { None };
+        let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
+            let until = self.now.plus_millis(PARKED_MILLIS);
+            let uid = Arc::clone(&pod.id.uid);
+            self.wake(Timer::Parked(Arc::clone(&uid)), until);
+            // What is on a node counts even while nobody knows what it is a part of.
+            let claim = self.reclaim(&pod, None, self.pod_end(&pod));
+            self.foreign.insert(Arc::clone(&uid), Foreign { pod: Arc::clone(&pod), claim, told: true });
+            self.parked.insert(uid, Parked { pod, until });
+            return;
+        };
+        let id = self.job_of(&pod, &belonging);
+        let uid = Arc::clone(&pod.id.uid);
+        let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
+        job.members.insert(Arc::clone(&uid));
+        job.joined = self.now;
+        if let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
+            job.makers.insert(Arc::clone(&owner.uid));
+        }
+        job.last_end = job.last_end.max(pod.ended);
+        job.pod_priority = job.pod_priority.max(Some(pod.priority));
+        let stage = if pod.phase.is_terminal() {
+            match pod.phase {
+                Phase::Succeeded => job.succeeded += 1,
+                _ => job.failed += 1,
+            }
+            Stage::Ended
+        } else if pod.node.is_some() {
+            job.started_at = job.started_at.or(pod.started).or(Some(pod.created));
+            Stage::Bound
+        } else {
+            Stage::Waiting
+        };
+        if stage != Stage::Ended {
+            job.live.insert(PodOrder::of(&pod), Arc::clone(&uid));
+        }
+        let ignored = pod.soft_ignored.join(", ");
+        let member = Member {
+            pod,
+            job: id,
+            stage,
+            claim: None,
+            seat: None,
+            attempts: 0,
+            retry_at: Time(0),
+            doomed: false,
+            maybe_bound: false,
+            doubt_until: Time(0),
+            ungating: None,
+            ungated: false,
+            told: None,
+            repelled_by: Vec::new(),
+            telling: None,
+        };
+        self.jobs.members.insert(Arc::clone(&uid), member);
+        self.settle(&uid);
+        if !ignored.is_empty() {
+            self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
+        }
+        self.touched.insert(id);
+    }
+
+    /// The job of a pod whose maker is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
+    /// until then it is no job of its own that could start though the other was held, or had its time.
+    fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
+        let owner = pod
+            .owner
+            .as_ref()
+            .filter(|owner| pod.group.is_none() && !self.jobs.controllers.contains_key(&owner.uid))?;
+        let belonging = grouping::of_maker(owner)?;
+        let key = self.record_key(pod, &belonging);
+        (self.jobs.by_identity.contains_key(&belonging.identity) || self.records.get(&key).is_some())
+            .then_some(belonging)
+    }
+
+    fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
+        if let Some(id) = self.ended_group_of(pod, belonging) {
+            return id;
+        }
+        if let Some(id) = self.jobs.by_identity.get(&belonging.identity) {
+            let id = *id;
+            // A group may be made by several objects: its record goes with the last of them.
+            if belonging.kind == WorkloadType::Group {
+                let more = grouping::owners(pod, belonging, &self.jobs.controllers);
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    for owner in more {
+                        if !job.owners.iter().any(|known| known.uid == owner.uid) {
+                            job.owners.push(owner);
+                        }
+                    }
+                }
+            }
+            return id;
+        }
+        let key = self.record_key(pod, belonging);
+        let owners = grouping::owners(pod, belonging, &self.jobs.controllers);
+        self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
+    }
+
+    /// After a restart, what is left of a group that had ended belongs to that, not to a new group of the name.
+    fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
+        if belonging.kind != WorkloadType::Group || !pod.phase.is_terminal() {
+            return None;
+        }
+        let ended_since = |object: &FluxJob| {
+            let status = object.status.as_ref()?;
+            let end = match status.state? {
+                JobState::Completed => JobEnd::Completed,
+                JobState::Failed => JobEnd::Failed,
+                _ => return None,
+            };
+            let at = status.completion_time.as_ref().map(super::record::time_of)?;
+            (at >= pod.created).then_some((at, end))
+        };
+        let records = self.records.of_group(&pod.id.key.namespace, &belonging.name);
+        let records = records.filter_map(|(key, object)| Some((ended_since(object)?, key)));
+        let ((_, end), key) = records.min_by_key(|((at, _), _)| *at)?;
+        let key = key.clone();
+        if let Some(id) = self.jobs.by_key.get(&key) {
+            return self.jobs.all.get(id).filter(|job| job.is_finished()).map(|job| job.id);
+        }
+        let living = self.jobs.by_identity.remove(&belonging.identity);
+        let id = self.new_job(belonging, key, Vec::new(), Arc::clone(&pod.scheduler));
+        self.jobs.by_identity.remove(&belonging.identity);
+        self.jobs.by_identity.extend(living.map(|living| (belonging.identity.clone(), living)));
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.life = Lifecycle::Finished(end);
+        }
+        Some(id)
+    }
+
+    pub(super) fn new_job(
+        &mut self,
+        belonging: &Belonging,
+        key: ObjectKey,
+        owners: Vec<OwnerReference>,
+        reporter: Arc<str>,
+    ) -> JobId {
+        let id = self.jobs.next_job;
+        self.jobs.next_job += 1;
+        let job = Job {
+            id,
+            identity: belonging.identity.clone(),
+            kind: belonging.kind,
+            style: belonging.style,
+            name: Arc::clone(&belonging.name),
+            key: key.clone(),
+            workload_uid: Arc::clone(&belonging.uid),
+            owners,
+            reporter,
+            members: std::collections::BTreeSet::new(),
+            live: std::collections::BTreeMap::new(),
+            pod_priority: None,
+            makers: std::collections::BTreeSet::new(),
+            succeeded: 0,
+            failed: 0,
+            joined: self.now,
+            queued_at: None,
+            started_at: None,
+            completed_at: None,
+            last_end: None,
+            life: Lifecycle::Waiting,
+            start_size: 0,
+            backoff_until: Time(0),
+            withdrawals: 0,
+            stalled: None,
+            ended_as: None,
+            seats: Vec::new(),
+            version: 0,
+            acked: 0,
+            epoch: None,
+            on_record: false,
+            kept: Vec::new(),
+            asks: std::collections::BTreeSet::new(),
+            blocker: None,
+            said: std::collections::BTreeMap::new(),
+            estimate: None,
+            position: None,
+            record: Record::default(),
+        };
+        self.jobs.by_identity.insert(belonging.identity.clone(), id);
+        self.jobs.by_key.insert(key.clone(), id);
+        self.jobs.all.insert(id, job);
+        self.adopt_record(id, &key);
+        id
+    }
+
+    /// The FluxJob's name. A group has no uid of its own, so one that is recorded already and has not ended is taken.
+    fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
+        let namespace = &pod.id.key.namespace;
+        if belonging.kind == WorkloadType::Group {
+            let known = self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
+                object.metadata.deletion_timestamp.is_none()
+                    && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
+                    && !self.jobs.by_key.contains_key(key)
+            });
+            // One that has begun: what runs is recorded there.
+            let known = known.max_by_key(|(_, object)| {
+                let status = object.status.as_ref();
+                status.map(|status| (!status.placement.is_empty(), status.bound))
+            });
+            if let Some((key, _)) = known {
+                return key.clone();
+            }
+        }
+        let name = names::fluxjob_name(&belonging.name, belonging.kind, &belonging.uid);
+        ObjectKey::new(Arc::clone(namespace), name)
+    }
+
+    pub(super) fn unpark(&mut self, uid: &Uid) {
+        if let Some(parked) = self.parked.remove(uid) {
+            let orphan = parked.until <= self.now;
+            self.attach(parked.pod, orphan);
+        }
+    }
+
+    pub(super) fn regroup(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
+        let now = grouping::belonging(&member.pod, &self.jobs.controllers, false).map(|belonging| belonging.identity);
+        if now == identity {
+            return;
+        }
+        let Some(member) = self.jobs.members.remove(uid) else { return };
+        if let Some(job) = self.jobs.all.get_mut(&member.job) {
+            job.members.remove(uid);
+            job.live.remove(&PodOrder::of(&member.pod));
+        }
+        self.touched.insert(member.job);
+        self.forget_ask(&crate::queue::Ask::Member(member.job, Arc::clone(uid)));
+        self.attach(member.pod, false);
+    }
+}

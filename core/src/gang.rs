@@ -1,0 +1,263 @@
+//! A gang from its placement until it is whole: all of it begins or nothing, and what has begun is completed, or says why not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::names;
+
+use super::backoff::Backoff;
+use super::dispatch::is_gated;
+use super::job::{Job, Lifecycle, Stage, Stalled, Style};
+use super::{Core, Timer};
+use crate::fluxion::Rank;
+use crate::queue::JobId;
+use fluxqueue_workload::{NodeName, ObjectKey, Resources, Uid};
+
+/// The reason of Degraded of two gangs that have begun and wait for each other.
+const MUTUAL_WAIT: &str = "MutualWait";
+
+/// The pause after a placement was withdrawn.
+const WITHDRAWN: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
+
+/// Whether a gang of which no Binding has left may begin.
+enum Begin {
+    /// All of it fits: these are its pods, in the order of their ranks.
+    Now(Vec<Uid>),
+    /// Its placement is not acknowledged yet, or gates of ours are still on.
+    Later,
+    /// It does not fit any more as it was placed.
+    Not(String),
+}
+
+impl Core {
+    /// Before the first Binding of a gang leaves, all its members are checked together against everything received so far.
+    /// If all fit, the gang begins; if one does not, none is sent.
+    pub(super) fn begin(&mut self, id: JobId) {
+        let checked = match self.may_begin(id) {
+            Begin::Now(pods) => pods,
+            Begin::Later => return,
+            Begin::Not(why) => return self.withdraw_if_unsent(id, &why),
+        };
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.life = Lifecycle::Starting { since: self.now };
+        }
+        for uid in checked.into_iter().rev() {
+            self.outbox.push_front(uid);
+        }
+        self.touched.insert(id);
+    }
+
+    fn may_begin(&mut self, id: JobId) -> Begin {
+        let Some(job) = self.jobs.all.get(&id) else { return Begin::Later };
+        if job.writes_ahead() && job.seats.iter().any(|seat| seat.version > job.acked) {
+            // The acknowledgement brings its pods back.
+            return Begin::Later;
+        }
+        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
+        if empty > 0 {
+            return Begin::Not(format!("{empty} of its pods are gone"));
+        }
+        let pods = self.jobs.unsent(job);
+        for uid in &pods {
+            if !self.still_fits(uid) {
+                let Some(member) = self.jobs.members.get(uid) else { return Begin::Later };
+                let node = member.claim.as_ref().map_or("its node", |claim| &claim.node);
+                return Begin::Not(format!("pod {} does not fit on {node} any more", member.pod.id));
+            }
+        }
+        let mut later = false;
+        for uid in &pods {
+            let Some(member) = self.jobs.members.get(uid) else { continue };
+            if member.retry_at > self.now {
+                let at = member.retry_at;
+                self.wake(Timer::Pod(Arc::clone(uid)), at);
+                later = true;
+            } else if matches!(member.stage, Stage::Ungating(_)) {
+                later = true;
+            } else if is_gated(member) {
+                self.ungate(uid);
+                later = true;
+            }
+        }
+        if later { Begin::Later } else { Begin::Now(pods) }
+    }
+
+    /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
+    pub(super) fn seat_strangers(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang) else { return };
+        let bound = self.jobs.live_members(job).into_iter().filter(|member| member.is_bound());
+        let strangers = bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
+        let strangers: Vec<_> = strangers
+            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
+            .collect();
+        if strangers.is_empty() {
+            return;
+        }
+        let now = self.now;
+        let wanted = self.jobs.all.get(&id).map_or(0, |job| self.jobs.wanted(job));
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if !job.life.is_placed() {
+            // Nobody has counted yet how many start together.
+            job.start_size = job.start_size.max(wanted);
+            job.life = Lifecycle::Starting { since: now };
+        }
+        let before = job.version;
+        if job.writes_ahead() {
+            for (uid, node, index) in strangers {
+                self.seat_bound(id, &uid, &node, index);
+            }
+        }
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.version != before) {
+            job.epoch = Some(self.epoch);
+        }
+    }
+
+    /// A gang of which nothing is left starts anew, all or none.
+    pub(super) fn forget_empty_start(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        if job.style != Style::Gang || !job.life.is_placed() || !job.kept.is_empty() {
+            return;
+        }
+        let live = self.jobs.live_members(job);
+        if live.is_empty() || live.iter().any(|member| member.stage != Stage::Waiting || member.maybe_bound) {
+            return;
+        }
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.forget_start();
+        }
+    }
+
+    /// A pod of which no Binding has left loses its slot. Of a gang that has not begun, all lose theirs.
+    pub(super) fn lose_slot(&mut self, uid: &Uid, why: &str) {
+        let Some(member) = self.jobs.members.get(uid) else { return };
+        let id = member.job;
+        if self.jobs.all.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
+            self.withdraw_if_unsent(id, why);
+        } else {
+            self.unassign(uid);
+        }
+    }
+
+    /// A gang of which no Binding has left gives all its slots back and waits at its place in the queue again, after a
+    /// pause: whole or not at all.
+    pub(super) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        for uid in self.jobs.unsent(job) {
+            self.unassign(&uid);
+        }
+        let now = self.now;
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        job.forget_start();
+        let pause = WITHDRAWN.doubled(job.withdrawals);
+        job.withdrawals += 1;
+        job.backoff_until = now.plus_millis(pause);
+        tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
+        let text = format!("the placement was withdrawn before the first Binding: {why}");
+        self.block(id, "PlacementWithdrawn", text);
+        self.wake(Timer::Backoff(id), now.plus_millis(pause));
+        self.touched.insert(id);
+        self.gauges.placements_withdrawn += 1;
+    }
+
+    pub(super) fn notice_completeness(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let bound = self.jobs.live_members(job).iter().filter(|member| member.is_bound()).count();
+        let whole = bound >= job.start_size && bound > 0;
+        let now = self.now;
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Gang) else { return };
+        job.life = match job.life {
+            Lifecycle::Placed | Lifecycle::Starting { .. } if whole => Lifecycle::Whole,
+            // Somebody else bound one of them.
+            Lifecycle::Placed if bound > 0 => Lifecycle::Starting { since: now },
+            life => life,
+        };
+        if job.life == Lifecycle::Whole {
+            job.stalled = None;
+            job.withdrawals = 0;
+        }
+    }
+
+    /// A gang that has begun and does not become whole in time says so, with what is in its way.
+    pub(super) fn notice_stall(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let Lifecycle::Starting { since } = job.life else { return };
+        let due = since.plus_secs(self.settings.gang_start_timeout_secs);
+        if self.now < due {
+            self.wake(Timer::Job(id), due);
+            return;
+        }
+        let live = self.jobs.live_members(job);
+        let bound = live.iter().filter(|member| member.is_bound()).count();
+        let size = job.start_size;
+        let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.message)).unwrap_or_default();
+        let stalled = match self.waits_for_each_other(id) {
+            Some((other, key)) => {
+                if self
+                    .jobs
+                    .all
+                    .get(&other)
+                    .is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != MUTUAL_WAIT))
+                {
+                    self.wake(Timer::Job(other), self.now);
+                }
+                Stalled {
+                    reason: MUTUAL_WAIT,
+                    message: format!(
+                        "{bound} of {size} pods are bound; the others need nodes that {key} holds, whose missing pods need \
+                         nodes that this job holds: one of the two has to be deleted",
+                    ),
+                }
+            }
+            None => {
+                Stalled { reason: "StartTimeout", message: format!("{bound} of {size} pods are bound{in_the_way}") }
+            }
+        };
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.stalled = Some(stalled);
+        }
+    }
+
+    /// Another gang that has begun and is not whole, if each of the two would have room for a missing pod on a node that the
+    /// other holds a part of.
+    fn waits_for_each_other(&mut self, id: JobId) -> Option<(JobId, ObjectKey)> {
+        let begun = |job: &&Job| matches!(job.life, Lifecycle::Starting { .. }) && job.id != id && !job.asks.is_empty();
+        let others: Vec<JobId> = self.jobs.all.values().filter(begun).map(|job| job.id).collect();
+        others
+            .into_iter()
+            .find(|other| self.is_in_the_way_of(*other, id) && self.is_in_the_way_of(id, *other))
+            .and_then(|other| Some((other, self.jobs.all.get(&other)?.key.clone())))
+    }
+
+    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there.
+    fn is_in_the_way_of(&mut self, holder: JobId, waiting: JobId) -> bool {
+        let (Some(holder), Some(waiting)) = (self.jobs.all.get(&holder), self.jobs.all.get(&waiting)) else {
+            return false;
+        };
+        let mut held: BTreeMap<Rank, Resources> = BTreeMap::new();
+        for claim in self.jobs.live_members(holder).into_iter().filter_map(|member| member.claim.as_ref()) {
+            held.entry(claim.rank).or_default().add(&claim.shape.requests);
+        }
+        let missing = self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
+        let Some(pod) = missing.map(|member| Arc::clone(&member.pod)) else { return false };
+        held.into_iter().any(|(rank, freed)| {
+            self.cluster.class(&pod.shape.constraints).now.contains(rank)
+                && self.cluster.would_hold(rank, &pod.shape.requests, &freed)
+        })
+    }
+
+    pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let kept: Vec<usize> = job.kept.iter().filter_map(|kept| kept.seat).collect();
+        let free = |at: &usize| {
+            let seat = job.seats.get(*at);
+            seat.is_some_and(|seat| seat.occupant.is_none() && seat.node == *node) && !kept.contains(at)
+        };
+        let own = index.and_then(|at| usize::try_from(at).ok()).filter(free);
+        let found = own.or_else(|| (0..job.seats.len()).find(free));
+        let at = found.unwrap_or_else(|| job.add_seat(0, Arc::clone(node)));
+        job.seats[at].occupant = Some(Arc::clone(uid));
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+    }
+}

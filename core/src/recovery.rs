@@ -1,0 +1,246 @@
+//! Finding jobs again after a restart: what their FluxJobs say, where their placements put them, and what belongs to nobody.
+
+use std::sync::Arc;
+
+use fluxqueue_api::{JobState, names, placement};
+
+use super::grouping::Belonging;
+use super::job::{End, Identity, Lifecycle, Seat, Seating, Style};
+use super::record::time_of;
+use super::recording::{UNSEEN_MILLIS, reference};
+use super::stored::{Edits, Stored};
+use super::{ActionKind, Core, InFlight, Timer};
+use crate::queue::JobId;
+use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Uid};
+
+/// Conditions that a FluxJob gets once and keeps.
+const SAID_ONCE: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
+
+impl Core {
+    /// Takes up what the FluxJob of this name says, if there is one.
+    pub(super) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) {
+        let Some(object) = self.records.get(key).cloned() else { return };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if object.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        let Some(reference) = reference(&object) else { return };
+        job.record.stored = Stored::Present { uid: reference.uid };
+        job.record.observe(&object);
+        job.record.edits = Edits::of(&object);
+        let Some(status) = &object.status else { return };
+        job.on_record = !status.placement.is_empty();
+        job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
+        job.ended_as = match status.state {
+            Some(JobState::Completed) => Some(End::Completed),
+            Some(JobState::Failed) => Some(End::Failed),
+            _ => None,
+        };
+        job.completed_at = status.completion_time.as_ref().map(time_of);
+        job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
+        job.epoch = status.epoch;
+        if job.ended_as.is_some() {
+            // Of what has ended nobody counts any more how many there were.
+            job.start_size = usize::try_from(status.total).unwrap_or(0);
+        }
+        for condition in &status.conditions {
+            if let Some(reason) = SAID_ONCE.into_iter().find(|reason| *reason == condition.type_) {
+                job.said.insert(reason, condition.message.clone());
+            }
+        }
+    }
+
+    /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the
+    /// placement says, if that still fits.
+    pub(super) fn restore_placements(&mut self) {
+        let ids: Vec<JobId> = self.jobs.all.keys().copied().collect();
+        for id in &ids {
+            self.restore_placement(*id);
+        }
+        // Pods that wait come first: what nobody sits on is kept after that.
+        for id in ids {
+            self.retain_free_seats(id);
+        }
+    }
+
+    fn restore_placement(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        if job.style != Style::Gang {
+            return;
+        }
+        let bound: Vec<(Uid, NodeName, Option<u32>)> = self
+            .jobs
+            .live_members(job)
+            .into_iter()
+            .filter(|member| member.is_bound())
+            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
+            .collect();
+        let written = job.record.status.as_ref().map(|status| status.placement.as_slice()).unwrap_or_default();
+        let seats: Vec<(usize, NodeName)> = match placement::expand(written) {
+            Ok(seats) => seats.into_iter().map(|(role, _, node)| (role_index(role), node)).collect(),
+            Err(error) => {
+                tracing::error!(job = %job.key, %error, "status.placement cannot be read: pods that wait are placed anew");
+                Vec::new()
+            }
+        };
+        let (now, wanted) = (self.now, self.jobs.wanted(job));
+        let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if seats.is_empty() {
+            // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
+            let ran = job.record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
+            if !bound.is_empty() {
+                let whole = ran || bound.len() >= wanted;
+                job.life = if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };
+                job.start_size = if whole { 1 } else { wanted };
+            }
+            return;
+        }
+        job.on_record = true;
+        job.start_size = seats.len().max(2);
+        let whole = bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
+        job.life = match bound.len() {
+            _ if whole => Lifecycle::Whole,
+            0 => Lifecycle::Placed,
+            _ => Lifecycle::Starting { since: now },
+        };
+        job.version = 1;
+        job.acked = 1;
+        for (role, node) in seats {
+            job.seats.push(Seat { role, node, occupant: None, version: 1 });
+        }
+        for (uid, node, index) in bound {
+            self.seat_bound(id, &uid, &node, index);
+        }
+        self.reseat_waiting(id);
+        // Whole or not at all also holds for a placement that an earlier leader wrote and began with nothing of.
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
+        // Of what has ended there is nothing to take back.
+        if empty > 0 && !job.live.is_empty() {
+            let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
+            self.withdraw_if_unsent(id, &why);
+        }
+    }
+
+    /// A slot without a pod waits for the pod that the controller makes next, as it did before the restart.
+    fn retain_free_seats(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life.is_placed()) else { return };
+        let Identity::Controller(uid) = &job.identity else { return };
+        let Some(made_by) = self.jobs.controllers.get(uid).filter(|made_by| made_by.kind == OwnerKind::Job) else {
+            return;
+        };
+        let controller = Arc::clone(&made_by.id.uid);
+        let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
+        let free = job.seats.iter().enumerate().filter(|(_, seat)| seat.occupant.is_none()).take(missing);
+        let seats: Vec<(usize, NodeName)> = free.map(|(at, seat)| (at, Arc::clone(&seat.node))).collect();
+        let Some(pod) = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|m| Arc::clone(&m.pod))
+        else {
+            return;
+        };
+        let lifetime = self.lifetime(&pod, id);
+        for (at, node) in seats {
+            let Some(rank) = self.cluster.rank(&node) else { continue };
+            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+                self.keep_slot(id, claim, Some(at), Some(Arc::clone(&controller)));
+            }
+        }
+    }
+
+    fn reseat_waiting(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let waiting: Vec<Uid> = self
+            .jobs
+            .live_members(job)
+            .into_iter()
+            .filter(|member| member.is_ready(names::GATE))
+            .map(|member| Arc::clone(&member.pod.id.uid))
+            .collect();
+        for uid in waiting {
+            let Some(job) = self.jobs.all.get(&id) else { return };
+            let Some(member) = self.jobs.members.get(&uid) else { continue };
+            let pod = Arc::clone(&member.pod);
+            let index = pod.completion_index.and_then(|at| usize::try_from(at).ok());
+            let free = |seat: &Seat| seat.occupant.is_none();
+            let at =
+                index.filter(|at| job.seats.get(*at).is_some_and(free)).or_else(|| job.seats.iter().position(free));
+            let Some(at) = at else { return };
+            let node = Arc::clone(&job.seats[at].node);
+            let lifetime = self.lifetime(&pod, id);
+            let Some(rank) = self.cluster.rank(&node) else { continue };
+            if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {
+                continue;
+            }
+            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+                self.assign(&uid, claim, Seating::At(at));
+            }
+        }
+    }
+
+    /// FluxJobs that nobody's pods belong to.
+    pub(super) fn sort_out_strays(&mut self) {
+        let keys: Vec<ObjectKey> =
+            self.records.keys().filter(|key| !self.jobs.by_key.contains_key(*key)).cloned().collect();
+        for key in keys {
+            self.consider_stray(&key);
+        }
+    }
+
+    /// One without an owner is removed by us: at once if its job never ended, else when its time is over. The others go
+    /// with their owners. What people made themselves is not ours.
+    pub(super) fn consider_stray(&mut self, key: &ObjectKey) {
+        let Some(object) = self.records.get(key) else { return };
+        let (label, value) = names::MANAGED_BY;
+        let ours = object.metadata.labels.as_ref().and_then(|labels| labels.get(label)).is_some_and(|by| by == value);
+        if !ours {
+            return;
+        }
+        let ended = object.status.as_ref().and_then(|status| status.completion_time.as_ref()).map(time_of);
+        let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
+        let due = match ended {
+            Some(at) if owned => self.record_due(at),
+            None if owned => return self.adopt_memberless(key),
+            // The watch may show a FluxJob a little earlier than its pods.
+            _ => self.now.plus_millis(UNSEEN_MILLIS),
+        };
+        self.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
+    }
+
+    /// The FluxJob of an object that makes pods, of which there are none now: it is told of the object's end all the same.
+    fn adopt_memberless(&mut self, key: &ObjectKey) {
+        let Some(object) = self.records.get(key).cloned() else { return };
+        let uid = object.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
+        let Some(made_by) = uid.and_then(|uid| self.jobs.controllers.get(&**uid)) else { return };
+        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
+        let belonging = Belonging {
+            identity: Identity::Controller(Arc::clone(&made_by.id.uid)),
+            kind: object.spec.workload_type,
+            style,
+            name: Arc::clone(&made_by.id.key.name),
+            uid: Arc::clone(&made_by.id.uid),
+        };
+        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return };
+        if self.jobs.by_identity.contains_key(&belonging.identity) {
+            return;
+        }
+        let owners = object.metadata.owner_references.clone().unwrap_or_default();
+        let id = self.new_job(&belonging, key.clone(), owners, reporter);
+        self.touched.insert(id);
+    }
+
+    pub(super) fn remove_stray(&mut self, key: &ObjectKey) {
+        if self.jobs.by_key.contains_key(key) {
+            return;
+        }
+        let Some(object) = self.records.get(key) else { return };
+        let Some(reference) = reference(object) else { return };
+        let resource_version = Arc::from(object.metadata.resource_version.as_deref().unwrap_or_default());
+        let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
+        self.act(kind, Some(InFlight::Stray(key.clone())));
+    }
+}
+
+/// The number in a role's name.
+fn role_index(name: &str) -> usize {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}

@@ -74,12 +74,12 @@ use ledger::{Claim, Ledger};
 use plan::{Holds, Pending};
 use records::Records;
 
-/// Seconds for which no further pod goes to a node whose kubelet has just refused one: what is really there is on its
-/// way to us.
+/// For how long no further pod goes to a node whose kubelet has just refused one: our view of the node is stale until the
+/// watch catches up.
 const SUSPECT_MILLIS: i64 = 2_000;
 
 /// Passes in one step at most, and the pause before the next step then.
-const ROUNDS_MAX: u32 = 3;
+const ROUNDS_MAX: u32 = 4;
 const AGAIN_MILLIS: i64 = 10;
 
 /// Bindings on their way at most. Enough to keep the binder's workers busy; few enough that what is sent was checked
@@ -271,7 +271,7 @@ impl Core {
                 if !self.queue_changed && !self.queue.has_arrivals() {
                     break;
                 }
-                if round == ROUNDS_MAX {
+                if round + 1 == ROUNDS_MAX {
                     self.wake(Timer::Again, now.plus_millis(AGAIN_MILLIS));
                     break;
                 }

@@ -67,8 +67,8 @@ pub enum ActionKind {
     WriteStatus {
         /// The object.
         job: ObjectRef,
-        /// The version of the object that this was decided on.
-        resource_version: Arc<str>,
+        /// The version of the object that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
         /// The whole status.
         status: Box<FluxJobStatus>,
         /// How much it matters when.
@@ -78,8 +78,8 @@ pub enum ActionKind {
     DeleteFluxJob {
         /// The object.
         job: ObjectRef,
-        /// The version of the object that this was decided on.
-        resource_version: Arc<str>,
+        /// The version of the object that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
     },
     /// Publish an Event. No outcome: it may be dropped, which is counted.
     Note(Note),

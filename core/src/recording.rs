@@ -148,8 +148,8 @@ impl Core {
         }
         let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(&uid) };
         let urgency = urgency(job);
-        let resource_version = job.record.version();
-        let based_on = Arc::clone(&resource_version);
+        let resource_version = job.record.resource_version.clone();
+        let based_on = resource_version.clone();
         let kind =
             ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
         let action = self.act(kind, Some(InFlight::Record(id)));
@@ -388,7 +388,7 @@ impl Core {
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(uid) };
                 let uid = Arc::clone(uid);
-                let resource_version = job.record.version();
+                let resource_version = job.record.resource_version.clone();
                 let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
                 let action = self.act(kind, Some(InFlight::Record(id)));
                 if let Some(job) = self.jobs.all.get_mut(&id) {

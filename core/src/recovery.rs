@@ -234,7 +234,7 @@ impl Core {
         }
         let Some(object) = self.records.get(key) else { return };
         let Some(reference) = reference(object) else { return };
-        let resource_version = Arc::from(object.metadata.resource_version.as_deref().unwrap_or_default());
+        let resource_version = object.metadata.resource_version.as_deref().map(Arc::from);
         let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
         self.act(kind, Some(InFlight::Stray(key.clone())));
     }

@@ -69,7 +69,7 @@ pub(super) struct StatusWrite {
     /// Which version of the placement it says.
     pub version: u64,
     /// Which version of the object it was decided on.
-    pub based_on: Arc<str>,
+    pub based_on: Option<Arc<str>>,
     pub status: Box<FluxJobStatus>,
 }
 
@@ -95,16 +95,10 @@ impl Record {
         self.status.clone_from(&object.status);
     }
 
-    /// The version that a write is decided on. It is empty, and any will do, only where the object has been seen neither
-    /// stored nor in the watch.
-    pub(super) fn version(&self) -> Arc<str> {
-        self.resource_version.clone().unwrap_or_else(|| Arc::from(""))
-    }
-
     /// A newer version is known than the one that this write was decided on.
     pub(super) fn has_changed_since(&self, write: &Stored) -> bool {
         let Stored::Writing { write, .. } = write else { return false };
-        self.resource_version.as_ref().is_some_and(|version| *version != write.based_on)
+        self.resource_version.is_some() && self.resource_version != write.based_on
     }
 
     /// The object is another one from now on, or none: nothing is known of it.

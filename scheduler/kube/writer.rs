@@ -36,9 +36,9 @@ pub enum Write {
     /// Create a FluxJob.
     Create(Box<FluxJob>),
     /// Replace the status of a FluxJob of this version.
-    Status(ObjectRef, Arc<str>, Box<fluxqueue_api::FluxJobStatus>),
+    Status(ObjectRef, Option<Arc<str>>, Box<fluxqueue_api::FluxJobStatus>),
     /// Delete a FluxJob of this version.
-    Delete(ObjectRef, Arc<str>),
+    Delete(ObjectRef, Option<Arc<str>>),
     /// Remove the gate of this name from a pod of this version.
     Ungate(ObjectRef, Option<Arc<str>>, Arc<str>),
     /// Set a pod's condition PodScheduled to False with reason and message.
@@ -152,8 +152,8 @@ impl Writer {
     pub async fn write(&self, write: &Write) -> WriteOutcome {
         match write {
             Write::Create(job) => self.create(job).await,
-            Write::Status(id, version, status) => self.status(id, version, status).await,
-            Write::Delete(id, version) => self.delete(id, version).await,
+            Write::Status(id, version, status) => self.status(id, version.as_deref(), status).await,
+            Write::Delete(id, version) => self.delete(id, version.as_deref()).await,
             Write::Ungate(pod, version, gate) => {
                 // Deleting by the merge key touches no other gate, wherever it stands in the list, and is no error if it
                 // has gone already.
@@ -200,11 +200,16 @@ impl Writer {
         }
     }
 
-    async fn status(&self, id: &ObjectRef, version: &str, status: &fluxqueue_api::FluxJobStatus) -> WriteOutcome {
+    async fn status(
+        &self,
+        id: &ObjectRef,
+        version: Option<&str>,
+        status: &fluxqueue_api::FluxJobStatus,
+    ) -> WriteOutcome {
         // A merge could not remove what is no longer said, so the status is replaced as a whole.
         let mut operations = vec![json!({ "op": "test", "path": "/metadata/uid", "value": &*id.uid })];
-        // A version that is set has to be the object's, or the server answers 409. An empty one would be invalid.
-        if !version.is_empty() {
+        // A version that is set has to be the object's, or the server answers 409.
+        if let Some(version) = version {
             operations.push(json!({ "op": "add", "path": "/metadata/resourceVersion", "value": version }));
         }
         operations.push(json!({ "op": "add", "path": "/status", "value": status }));
@@ -215,12 +220,11 @@ impl Writer {
         }
     }
 
-    async fn delete(&self, id: &ObjectRef, version: &str) -> WriteOutcome {
-        // An empty version is one that no object has.
+    async fn delete(&self, id: &ObjectRef, version: Option<&str>) -> WriteOutcome {
         let body = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": identity(id, Some(version).filter(|version| !version.is_empty())),
+            "preconditions": identity(id, version),
             "propagationPolicy": "Background",
         });
         let path = job_path(&id.key);

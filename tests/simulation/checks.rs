@@ -243,7 +243,7 @@ fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [Pla
         ActionKind::WriteStatus { job: id, resource_version, status, .. }
             if Some(&*id.uid) == job.metadata.uid.as_deref()
                 && !status.placement.is_empty()
-                && is_version(job, resource_version) =>
+                && is_version(job, resource_version.as_deref()) =>
         {
             Some(&status.placement)
         }
@@ -293,7 +293,7 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
 fn judge_version(write: &ActionKind) -> Result<(), Violation> {
     match write {
         ActionKind::WriteStatus { resource_version, .. } | ActionKind::DeleteFluxJob { resource_version, .. }
-            if resource_version.is_empty() && Feature::PausedLeader.is_on() =>
+            if resource_version.is_none() && Feature::PausedLeader.is_on() =>
         {
             broken("every write says on which version it was decided", trace::kind(write))
         }

@@ -85,5 +85,5 @@ fn is_stale(server: &Server, write: &ActionKind) -> bool {
         return false;
     };
     let stored = server.flux_job(job).and_then(|stored| stored.metadata.resource_version.as_deref());
-    stored.is_some_and(|stored| *stored != **resource_version)
+    stored.is_some() && stored != resource_version.as_deref()
 }

@@ -294,7 +294,7 @@ impl Saboteur {
                     at.0 = Timestamp::from_microsecond(at.0.as_microsecond() + HOUR_MICROS).expect("an instant");
                 }
             }
-            Sabotage::WriteBlindly => *resource_version = Arc::from(""),
+            Sabotage::WriteBlindly => *resource_version = None,
             Sabotage::ClaimEpochs => status.epoch = status.epoch.map(|_| self.epoch),
             Sabotage::SayPending if status.state == Some(JobState::Unsatisfiable) => {
                 status.state = Some(JobState::Pending);

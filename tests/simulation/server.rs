@@ -173,10 +173,12 @@ impl Server {
             }
             ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(job, now)),
             ActionKind::WriteStatus { job, resource_version, status, .. } => {
-                Outcome::Write(self.write_status(job, resource_version, status))
+                Outcome::Write(self.write_status(job, resource_version.as_deref(), status))
             }
             ActionKind::DeleteFluxJob { job, resource_version } => Outcome::Write(match self.flux_job(job) {
-                Some(stored) if Feature::DeletionVersions.is_on() && !is_version(stored, resource_version) => {
+                Some(stored)
+                    if Feature::DeletionVersions.is_on() && !is_version(stored, resource_version.as_deref()) =>
+                {
                     WriteOutcome::Conflict
                 }
                 Some(_) => {
@@ -235,7 +237,7 @@ impl Server {
         WriteOutcome::Written(self.flux_jobs.get(&key).cloned())
     }
 
-    fn write_status(&mut self, id: &ObjectRef, version: &str, status: &FluxJobStatus) -> WriteOutcome {
+    fn write_status(&mut self, id: &ObjectRef, version: Option<&str>, status: &FluxJobStatus) -> WriteOutcome {
         let Some(job) = self.flux_job(id) else { return WriteOutcome::Gone };
         if !is_version(job, version) {
             return WriteOutcome::Conflict;
@@ -249,9 +251,9 @@ impl Server {
     }
 }
 
-/// Whether the stored object is of the version that a write was decided on; "" is any.
-pub(crate) fn is_version(job: &FluxJob, version: &str) -> bool {
-    version.is_empty() || job.metadata.resource_version.as_deref() == Some(version)
+/// Whether the stored object is of the version that a write was decided on; without one any will do.
+pub(crate) fn is_version(job: &FluxJob, version: Option<&str>) -> bool {
+    version.is_none() || job.metadata.resource_version.as_deref() == version
 }
 
 /// Namespace and name of a `FluxJob`.

@@ -56,32 +56,32 @@ async fn a_status_is_replaced_only_of_the_object_that_was_meant() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     let status = Box::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
-    let outcome = writer(&server).write(&Write::Status(id("u1"), "".into(), status.clone())).await;
+    let outcome = writer(&server).write(&Write::Status(id("u1"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Written(_)));
     let sent = server.seen("PATCH").pop().unwrap();
     assert_eq!(sent.path, format!("{JOB}/status"));
     assert_eq!(sent.body[0], json!({ "op": "test", "path": "/metadata/uid", "value": "u1" }));
     assert_eq!(sent.body[1]["path"], "/status");
     assert_eq!(sent.body[1]["value"]["bound"], 2);
-    let outcome = writer(&server).write(&Write::Status(id("u0"), "".into(), status.clone())).await;
+    let outcome = writer(&server).write(&Write::Status(id("u0"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
     // The same code for content that the server does not take: the object shows the difference.
     server.script("PATCH", Script::Refuse(422, "Invalid"));
-    let outcome = writer(&server).write(&Write::Status(id("u1"), "".into(), status.clone())).await;
+    let outcome = writer(&server).write(&Write::Status(id("u1"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
     server.remove(JOB);
-    assert!(matches!(writer(&server).write(&Write::Status(id("u1"), "".into(), status)).await, WriteOutcome::Gone));
+    assert!(matches!(writer(&server).write(&Write::Status(id("u1"), None, status)).await, WriteOutcome::Gone));
 }
 
 #[tokio::test]
 async fn a_successor_of_the_same_name_is_not_deleted() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u2" } }));
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u1"), "".into())).await, WriteOutcome::Gone));
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u1"), None)).await, WriteOutcome::Gone));
     assert!(server.object(JOB).is_some());
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), "".into())).await, WriteOutcome::Written(None)));
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), None)).await, WriteOutcome::Written(None)));
     assert!(server.object(JOB).is_none());
-    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), "".into())).await, WriteOutcome::Gone));
+    assert!(matches!(writer(&server).write(&Write::Delete(id("u2"), None)).await, WriteOutcome::Gone));
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_server_that_breaks_is_told_as_a_failure() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     server.script("DELETE", Script::Refuse(500, "InternalError"));
-    let outcome = writer(&server).write(&Write::Delete(id("u1"), "".into())).await;
+    let outcome = writer(&server).write(&Write::Delete(id("u1"), None)).await;
     assert!(matches!(outcome, WriteOutcome::Failed(_)), "{outcome:?}");
 }
 
@@ -139,14 +139,14 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
         message: "0/3 nodes are available".to_owned(),
         newly: true,
     };
-    let first = writer(&server).write(&Write::Status(id("u1"), Arc::clone(&old_job), status(2))).await;
+    let first = writer(&server).write(&Write::Status(id("u1"), Some(Arc::clone(&old_job)), status(2))).await;
     let WriteOutcome::Written(Some(stored)) = first else { panic!("{first:?}") };
     assert_eq!(stored.metadata.resource_version.as_deref(), Some(&*version(&server, JOB)));
     let first = writer(&server).write(&condition(Arc::clone(&old_pod))).await;
     assert!(matches!(first, WriteOutcome::Written(None)), "{first:?}");
     let stale = [
-        Write::Status(id("u1"), Arc::clone(&old_job), status(7)),
-        Write::Delete(id("u1"), Arc::clone(&old_job)),
+        Write::Status(id("u1"), Some(Arc::clone(&old_job)), status(7)),
+        Write::Delete(id("u1"), Some(Arc::clone(&old_job))),
         Write::Ungate(id("u1"), Some(Arc::clone(&old_pod)), "fluxqueue".into()),
         condition(old_pod),
     ];
@@ -158,7 +158,7 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
     assert_eq!(server.object(JOB).unwrap()["status"]["bound"], 2);
     assert_eq!((version(&server, JOB), version(&server, POD)), before);
     // The same object by name, but another one: whatever its version is.
-    let gone = writer(&server).write(&Write::Status(id("u0"), old_job, status(7))).await;
+    let gone = writer(&server).write(&Write::Status(id("u0"), Some(old_job), status(7))).await;
     assert!(matches!(gone, WriteOutcome::Gone), "{gone:?}");
 }
 
@@ -171,8 +171,8 @@ async fn nothing_is_written_once_the_fence_has_fallen() {
     let fallen = writer_behind(&server, Fence::with_term(Duration::ZERO));
     let writes = [
         Write::Create(job()),
-        Write::Status(id("u1"), version(&server, JOB), Box::default()),
-        Write::Delete(id("u1"), version(&server, JOB)),
+        Write::Status(id("u1"), Some(version(&server, JOB)), Box::default()),
+        Write::Delete(id("u1"), Some(version(&server, JOB))),
         Write::Ungate(id("u1"), None, "fluxqueue".into()),
         Write::Unscheduled {
             pod: id("u1"),
@@ -198,7 +198,7 @@ async fn nothing_is_repeated_once_the_fence_has_fallen() {
     }
     // Long enough for some attempts, and far from enough for all.
     let falling = writer_behind(&server, Fence::with_term(Duration::from_millis(150)));
-    let outcome = falling.write(&Write::Delete(id("u1"), version(&server, JOB))).await;
+    let outcome = falling.write(&Write::Delete(id("u1"), Some(version(&server, JOB)))).await;
     assert!(matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"), "{outcome:?}");
     assert!(!server.seen("DELETE").is_empty());
     assert!(server.object(JOB).is_some());

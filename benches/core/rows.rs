@@ -127,7 +127,7 @@ impl Bench {
         let mut running: BTreeMap<NodeName, Vec<ObjectKey>> = BTreeMap::new();
         for pod in turning.server.pods.values().filter(|pod| pod.id.key.name.starts_with("job-")) {
             if let Some(node) = &pod.node {
-                running.entry(Arc::clone(node)).or_default().push(pod.id.key.clone());
+                running.entry(node.clone()).or_default().push(pod.id.key.clone());
             }
         }
         let mut bench = Bench {

@@ -14,7 +14,7 @@ use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::constraints::{AntiAffinityTerm, Constraints, NamespaceScope, Operator, Requirement};
 use fluxqueue_workload::{
     Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape,
-    Time,
+    Time, Uid,
 };
 
 use crate::server::{Server, scheduled};
@@ -170,16 +170,16 @@ pub(crate) fn build(size: Size, twist: Twist) -> Server {
 }
 
 pub(crate) fn node_name(at: usize) -> NodeName {
-    Arc::from(format!("node-{at:05}"))
+    NodeName::from(format!("node-{at:05}"))
 }
 
 /// A node as it joins.
-pub(crate) fn node(size: Size, at: usize, uid: Arc<str>) -> Node {
+pub(crate) fn node(size: Size, at: usize, uid: Uid) -> Node {
     let name = node_name(at);
     let text = |text: &str| Arc::<str>::from(text);
     let mut labels: Vec<(Arc<str>, Arc<str>)> = vec![
         (text("kubernetes.io/arch"), text("amd64")),
-        (text("kubernetes.io/hostname"), Arc::clone(&name)),
+        (text("kubernetes.io/hostname"), text(&name)),
         (text("kubernetes.io/os"), text("linux")),
         (text("topology.kubernetes.io/zone"), text(["a", "b", "c"][at % 3])),
     ];
@@ -377,7 +377,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
     let count = u32::try_from(pods).unwrap_or(u32::MAX);
     let job = kind == OwnerKind::Job;
     server.put_controller(Controller {
-        id: ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: Arc::clone(&uid) },
+        id: ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: uid.clone() },
         kind: kind.clone(),
         owner: None,
         wants: count,

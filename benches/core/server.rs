@@ -28,7 +28,7 @@ impl Server {
     /// A uid that no object had before, as long as a real one.
     pub(crate) fn new_uid(&mut self) -> Uid {
         self.uids += 1;
-        Arc::from(format!("{:08x}-0000-4000-8000-{:012x}", self.uids, self.uids))
+        Uid::from(format!("{:08x}-0000-4000-8000-{:012x}", self.uids, self.uids))
     }
 
     /// Everything, as the first lists show it.
@@ -44,13 +44,13 @@ impl Server {
 
     pub(crate) fn put_node(&mut self, node: Node) -> Event {
         let node = Arc::new(node);
-        self.nodes.insert(Arc::clone(&node.name), Arc::clone(&node));
+        self.nodes.insert(node.name.clone(), Arc::clone(&node));
         Event::Node(node)
     }
 
     pub(crate) fn remove_node(&mut self, name: &NodeName) -> Option<Event> {
         let node = self.nodes.remove(name)?;
-        Some(Event::NodeGone(Arc::clone(name), Arc::clone(&node.uid)))
+        Some(Event::NodeGone(name.clone(), node.uid.clone()))
     }
 
     pub(crate) fn put_pod(&mut self, pod: Pod) -> Event {
@@ -65,7 +65,7 @@ impl Server {
 
     pub(crate) fn put_controller(&mut self, controller: Controller) -> Event {
         let controller = Arc::new(controller);
-        self.controllers.insert(Arc::clone(&controller.id.uid), Arc::clone(&controller));
+        self.controllers.insert(controller.id.uid.clone(), Arc::clone(&controller));
         Event::Controller(controller)
     }
 
@@ -84,7 +84,7 @@ impl Server {
     pub(crate) fn count(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
         let mut ended: BTreeMap<Uid, u32> = BTreeMap::new();
         for owner in keys.iter().filter_map(|key| self.pods.get(key)?.owner.as_ref()) {
-            *ended.entry(Arc::clone(&owner.uid)).or_default() += 1;
+            *ended.entry(owner.uid.clone()).or_default() += 1;
         }
         let mut events = Vec::new();
         for (uid, count) in ended {
@@ -135,10 +135,10 @@ impl Server {
     fn bind(&mut self, id: &ObjectRef, node: &NodeName, events: &mut Vec<Event>) -> BindOutcome {
         let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else { return BindOutcome::Gone };
         if let Some(bound) = &pod.node {
-            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(Arc::clone(bound)) };
+            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(bound.clone()) };
         }
         let mut pod = Pod::clone(pod);
-        pod.node = Some(Arc::clone(node));
+        pod.node = Some(node.clone());
         pod.scheduled_condition = Some(scheduled());
         let mut running = pod.clone();
         running.phase = Phase::Running;

@@ -140,7 +140,7 @@ impl Subject {
     pub fn key(&self) -> ObjectKey {
         match self {
             Subject::Pod(id) | Subject::FluxJob(id) => id.key.clone(),
-            Subject::Node { name, .. } => ObjectKey::new("", Arc::clone(name)),
+            Subject::Node { name, .. } => ObjectKey::new("", &**name),
         }
     }
 }

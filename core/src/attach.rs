@@ -26,7 +26,7 @@ impl Core {
             // Which job it belongs to is decided when everything has been listed.
             self.list(&pod);
             let parked = Parked { pod: Arc::clone(&pod), until: self.now };
-            self.parked.insert(Arc::clone(&pod.id.uid), parked);
+            self.parked.insert(pod.id.uid.clone(), parked);
         }
     }
 
@@ -39,21 +39,21 @@ impl Core {
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
         let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
             let until = self.now.plus_millis(PARKED_MILLIS);
-            let uid = Arc::clone(&pod.id.uid);
-            self.wake(Timer::Parked(Arc::clone(&uid)), until);
+            let uid = pod.id.uid.clone();
+            self.wake(Timer::Parked(uid.clone()), until);
             // What is on a node counts even while nobody knows what it is a part of.
             let claim = self.reclaim(&pod, None, self.pod_end(&pod));
-            self.foreign.insert(Arc::clone(&uid), Foreign { pod: Arc::clone(&pod), claim, told: true });
+            self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), claim, told: true });
             self.parked.insert(uid, Parked { pod, until });
             return;
         };
         let id = self.job_of(&pod, &belonging);
-        let uid = Arc::clone(&pod.id.uid);
+        let uid = pod.id.uid.clone();
         let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
-        job.members.insert(Arc::clone(&uid));
+        job.members.insert(uid.clone());
         job.joined = self.now;
         if let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
-            job.makers.insert(Arc::clone(&owner.uid));
+            job.makers.insert(owner.uid.clone());
         }
         job.last_end = job.last_end.max(pod.ended);
         job.pod_priority = job.pod_priority.max(Some(pod.priority));
@@ -70,7 +70,7 @@ impl Core {
             Stage::Waiting
         };
         if stage != Stage::Ended {
-            job.live.insert(PodOrder::of(&pod), Arc::clone(&uid));
+            job.live.insert(PodOrder::of(&pod), uid.clone());
         }
         let ignored = pod.soft_ignored.join(", ");
         let member = Member {
@@ -90,7 +90,7 @@ impl Core {
             repelled_by: Vec::new(),
             telling: None,
         };
-        self.jobs.members.insert(Arc::clone(&uid), member);
+        self.jobs.members.insert(uid.clone(), member);
         self.settle(&uid);
         if !ignored.is_empty() {
             self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
@@ -175,7 +175,7 @@ impl Core {
         reporter: Arc<str>,
     ) -> JobId {
         let id = self.jobs.next_job;
-        self.jobs.next_job += 1;
+        self.jobs.next_job = id.next();
         let job = Job {
             id,
             identity: belonging.identity.clone(),
@@ -183,7 +183,7 @@ impl Core {
             style: belonging.style,
             name: Arc::clone(&belonging.name),
             key: key.clone(),
-            workload_uid: Arc::clone(&belonging.uid),
+            workload_uid: belonging.uid.clone(),
             owners,
             reporter,
             members: std::collections::BTreeSet::new(),
@@ -265,7 +265,7 @@ impl Core {
             job.live.remove(&PodOrder::of(&member.pod));
         }
         self.touched.insert(member.job);
-        self.forget_ask(&crate::queue::Ask::Member(member.job, Arc::clone(uid)));
+        self.forget_ask(&crate::queue::Ask::Member(member.job, uid.clone()));
         self.attach(member.pod, false);
     }
 }

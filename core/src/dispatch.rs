@@ -71,7 +71,7 @@ impl Core {
     pub(super) fn release(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let assigned = self.jobs.live_members(job).into_iter().filter(|member| member.stage == Stage::Assigned);
-        let assigned: Vec<Uid> = assigned.map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
         self.outbox.extend(assigned);
     }
 
@@ -94,9 +94,9 @@ impl Core {
             return self.ungate(uid);
         }
         let Some(claim) = &member.claim else { return };
-        let (pod, node) = (member.pod.id.clone(), Arc::clone(&claim.node));
+        let (pod, node) = (member.pod.id.clone(), claim.node.clone());
         self.bindings_in_flight += 1;
-        let action = self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(Arc::clone(uid))));
+        let action = self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(uid.clone())));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage = Stage::Binding(action);
         }
@@ -108,7 +108,7 @@ impl Core {
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
         let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
-        let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(Arc::clone(uid)))));
+        let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(uid.clone()))));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.ungating = Some(action);
             member.stage = Stage::Ungating(action);
@@ -238,7 +238,7 @@ impl Core {
         match outcome {
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
                 member.stage = Stage::Assigned;
-                self.outbox.push_back(Arc::clone(uid));
+                self.outbox.push_back(uid.clone());
             }
             WriteOutcome::Gone => {
                 member.doomed = true;
@@ -264,7 +264,7 @@ impl Core {
             member.retry_at = now.plus_millis(RETRY.max_millis);
             self.block(id, "BindFailed", text);
         }
-        self.wake(Timer::Pod(Arc::clone(uid)), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
+        self.wake(Timer::Pod(uid.clone()), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
         self.touched.insert(id);
     }
 

@@ -15,7 +15,7 @@ pub enum Event {
     /// A node is there, or has changed.
     Node(Arc<Node>),
     /// The node of this name and uid is gone.
-    NodeGone(NodeName, Arc<str>),
+    NodeGone(NodeName, Uid),
     /// A pod is there, or has changed.
     Pod(Arc<Pod>),
     /// The pod is gone.

@@ -129,10 +129,10 @@ impl Core {
     /// All pods of the job that wait with this request.
     fn waiting_pods(&self, ask: &Ask) -> Vec<Uid> {
         match ask {
-            Ask::Member(_, uid) => vec![Arc::clone(uid)],
+            Ask::Member(_, uid) => vec![uid.clone()],
             Ask::Start(id) => self.jobs.all.get(id).map_or_else(Vec::new, |job| {
                 let live = self.jobs.live(job);
-                live.filter(|m| m.stage == Stage::Waiting).map(|m| Arc::clone(&m.pod.id.uid)).collect()
+                live.filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.uid.clone()).collect()
             }),
         }
     }
@@ -268,7 +268,7 @@ impl Core {
             message: message.to_owned(),
             newly,
         };
-        let action = self.act(kind, Some(InFlight::Condition(Arc::clone(uid))));
+        let action = self.act(kind, Some(InFlight::Condition(uid.clone())));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.telling = Some(action);
         }

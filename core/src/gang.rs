@@ -70,7 +70,7 @@ impl Core {
             let Some(member) = self.jobs.members.get(uid) else { continue };
             if member.retry_at > self.now {
                 let at = member.retry_at;
-                self.wake(Timer::Pod(Arc::clone(uid)), at);
+                self.wake(Timer::Pod(uid.clone()), at);
                 later = true;
             } else if matches!(member.stage, Stage::Ungating(_)) {
                 later = true;
@@ -88,7 +88,7 @@ impl Core {
         let bound = self.jobs.live_members(job).into_iter().filter(|member| member.is_bound());
         let strangers = bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
         let strangers: Vec<_> = strangers
-            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
+            .filter_map(|m| Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index)))
             .collect();
         if strangers.is_empty() {
             return;
@@ -254,8 +254,8 @@ impl Core {
         };
         let own = index.and_then(|at| usize::try_from(at).ok()).filter(free);
         let found = own.or_else(|| (0..job.seats.len()).find(free));
-        let at = found.unwrap_or_else(|| job.add_seat(0, Arc::clone(node)));
-        job.seats[at].occupant = Some(Arc::clone(uid));
+        let at = found.unwrap_or_else(|| job.add_seat(0, node.clone()));
+        job.seats[at].occupant = Some(uid.clone());
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }

@@ -38,11 +38,11 @@ pub(super) enum StartSize {
 pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>, orphan: bool) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
-        identity: Identity::Pod(Arc::clone(&pod.id.uid)),
+        identity: Identity::Pod(pod.id.uid.clone()),
         kind: WorkloadType::Pod,
         style: Style::Lone,
         name: Arc::clone(&pod.id.key.name),
-        uid: Arc::clone(&pod.id.uid),
+        uid: pod.id.uid.clone(),
     };
     if let Some(owner) = &pod.owner
         && !matches!(owner.kind, OwnerKind::Other(_))
@@ -57,7 +57,7 @@ pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>,
             kind: WorkloadType::Group,
             style: Style::Gang,
             name: Arc::clone(&group.name),
-            uid: Arc::clone(&pod.id.uid),
+            uid: pod.id.uid.clone(),
         });
     }
     let Some(owner) = &pod.owner else { return Some(alone()) };
@@ -82,11 +82,11 @@ pub(super) fn of_maker(top: &Owner) -> Option<Belonging> {
         OwnerKind::Other(_) => return None,
     };
     Some(Belonging {
-        identity: Identity::Controller(Arc::clone(&top.uid)),
+        identity: Identity::Controller(top.uid.clone()),
         kind,
         style,
         name: Arc::clone(&top.name),
-        uid: Arc::clone(&top.uid),
+        uid: top.uid.clone(),
     })
 }
 

@@ -28,7 +28,7 @@ impl Core {
         }
     }
 
-    pub(super) fn node_gone(&mut self, name: &NodeName, uid: &Arc<str>) {
+    pub(super) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
         let known = self.cluster.rank(name).and_then(|rank| self.cluster.node(rank));
         if known.is_none_or(|node| node.uid != *uid) {
             return;
@@ -75,7 +75,7 @@ impl Core {
             }
             member.claim = None;
             if member.stage.is_unsent() {
-                lost.push(Arc::clone(uid));
+                lost.push(uid.clone());
             }
         }
         for uid in lost {
@@ -136,7 +136,7 @@ impl Core {
     }
 
     fn foreign_pod(&mut self, pod: Arc<Pod>) {
-        let uid = Arc::clone(&pod.id.uid);
+        let uid = pod.id.uid.clone();
         let gated = pod.gates.iter().any(|gate| **gate == *names::GATE);
         let known = self.foreign.get_mut(&uid);
         let told = known.as_ref().is_some_and(|known| known.told);
@@ -144,7 +144,7 @@ impl Core {
             Some(known) => (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.claim.take()),
             None => {
                 let foreign = Foreign { pod: Arc::clone(&pod), claim: None, told: gated };
-                self.foreign.insert(Arc::clone(&uid), foreign);
+                self.foreign.insert(uid.clone(), foreign);
                 (None, None)
             }
         };
@@ -175,7 +175,7 @@ impl Core {
     }
 
     fn member_changed(&mut self, pod: Arc<Pod>) {
-        let uid = Arc::clone(&pod.id.uid);
+        let uid = pod.id.uid.clone();
         let Some(member) = self.jobs.members.get_mut(&uid) else { return };
         let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
         let job = member.job;
@@ -324,7 +324,7 @@ impl Core {
 
     pub(super) fn list(&mut self, pod: &Arc<Pod>) {
         for node in [&pod.node, &pod.nominated].into_iter().flatten() {
-            self.by_node.entry(Arc::clone(node)).or_default().insert(Arc::clone(&pod.id.uid));
+            self.by_node.entry(node.clone()).or_default().insert(pod.id.uid.clone());
         }
     }
 
@@ -359,9 +359,9 @@ impl Core {
             self.gauges.kubelet_refusals += 1;
             if let Some(node) = &pod.node {
                 let until = self.now.plus_millis(super::SUSPECT_MILLIS);
-                self.suspects.insert(Arc::clone(node), until);
+                self.suspects.insert(node.clone(), until);
                 self.suspects_version += 1;
-                self.wake(Timer::Suspect(Arc::clone(node)), until);
+                self.wake(Timer::Suspect(node.clone()), until);
             }
         }
         let Some(job) = self.jobs.all.get_mut(&id) else {
@@ -377,7 +377,7 @@ impl Core {
         if let Some(seat) = seat.and_then(|at| job.seats.get_mut(at)) {
             seat.occupant = None;
         }
-        let controller = pod.owner.as_ref().map(|owner| Arc::clone(&owner.uid));
+        let controller = pod.owner.as_ref().map(|owner| owner.uid.clone());
         let successor = match cause {
             Cause::Succeeded | Cause::Failed => job.style == Style::Gang && controller.is_some(),
             // A gang that was never whole keeps what it has for the member's return.
@@ -398,15 +398,15 @@ impl Core {
     // --- makers ---
 
     pub(super) fn controller(&mut self, made_by: Arc<Controller>) {
-        let uid = Arc::clone(&made_by.id.uid);
-        let is_new = self.jobs.controllers.insert(Arc::clone(&uid), Arc::clone(&made_by)).is_none();
+        let uid = made_by.id.uid.clone();
+        let is_new = self.jobs.controllers.insert(uid.clone(), Arc::clone(&made_by)).is_none();
         self.touch_made_by(&made_by);
         if is_new && self.synced {
             let waiting: Vec<Uid> = self
                 .parked
                 .iter()
                 .filter(|(_, parked)| parked.pod.owner.as_ref().is_some_and(|owner| owner.uid == uid))
-                .map(|(pod, _)| Arc::clone(pod))
+                .map(|(pod, _)| pod.clone())
                 .collect();
             for pod in waiting {
                 if let Some(parked) = self.parked.remove(&pod) {
@@ -424,9 +424,9 @@ impl Core {
 
     /// Marks the jobs whose size or end depends on this object.
     fn touch_made_by(&mut self, made_by: &Controller) {
-        let mut identities = vec![Identity::Controller(Arc::clone(&made_by.id.uid))];
+        let mut identities = vec![Identity::Controller(made_by.id.uid.clone())];
         if let Some(owner) = &made_by.owner {
-            identities.push(Identity::Controller(Arc::clone(&owner.uid)));
+            identities.push(Identity::Controller(owner.uid.clone()));
         }
         for identity in identities {
             if let Some(id) = self.jobs.by_identity.get(&identity) {
@@ -434,7 +434,7 @@ impl Core {
             }
         }
         // Groups are few, and may have members of any maker in their namespace. They come first in the order.
-        let groups = self.jobs.by_identity.range(..Identity::Controller(Arc::from("")));
+        let groups = self.jobs.by_identity.range(..Identity::Controller(Uid::from("")));
         for (identity, id) in groups {
             if matches!(identity, Identity::Group(key) if key.namespace == made_by.id.key.namespace) {
                 self.touched.insert(*id);

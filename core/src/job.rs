@@ -309,7 +309,7 @@ impl Job {
     pub(super) fn move_seat(&mut self, at: usize, node: &NodeName) {
         let Some(seat) = self.seats.get_mut(at).filter(|seat| seat.node != *node) else { return };
         self.version += 1;
-        seat.node = NodeName::clone(node);
+        seat.node = node.clone();
         seat.version = self.version;
     }
 

@@ -59,7 +59,7 @@ impl Jobs {
             controllers: BTreeMap::new(),
             by_identity: BTreeMap::new(),
             by_key: BTreeMap::new(),
-            next_job: 1,
+            next_job: JobId::FIRST,
             default_walltime_secs,
         }
     }
@@ -76,7 +76,7 @@ impl Jobs {
 
     /// Those of them that have a slot and of which no Binding has left.
     pub(super) fn unsent(&self, job: &Job) -> Vec<Uid> {
-        self.live(job).filter(|member| member.stage.is_unsent()).map(|member| Arc::clone(&member.pod.id.uid)).collect()
+        self.live(job).filter(|member| member.stage.is_unsent()).map(|member| member.pod.id.uid.clone()).collect()
     }
 
     /// How many pods the job wants to run now.

@@ -396,7 +396,7 @@ fn claim(
     end: End,
 ) -> Claim {
     cluster.occupy(rank, namespace, shape);
-    let node = cluster.node(rank).map_or_else(|| Arc::from(""), |node| Arc::clone(&node.name));
+    let node = cluster.node(rank).map_or_else(|| NodeName::from(""), |node| node.name.clone());
     Claim {
         gid,
         rank,

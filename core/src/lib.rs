@@ -424,7 +424,7 @@ impl Core {
     /// Compares what the graph says is used with what pods and slots use; where they differ, the graph is made anew. So it
     /// is when it has seen too many nodes come and go.
     fn audit(&mut self) {
-        let ranks: Vec<_> = self.cluster.iter().map(|(name, rank)| (Arc::clone(name), rank)).collect();
+        let ranks: Vec<_> = self.cluster.iter().map(|(name, rank)| (name.clone(), rank)).collect();
         let before = self.gauges.audit_differences;
         for (name, rank) in ranks {
             for difference in self.ledger.audit(&self.cluster, rank) {

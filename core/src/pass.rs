@@ -107,7 +107,7 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live = self.jobs.live_members(job);
         let roles: Vec<Arc<Shape>> = record::roles(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
-        let order: Vec<Uid> = live.iter().map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
         for uid in order {
             if let Some(claim) = assigned.remove(&uid) {
                 let role = roles.iter().position(|shape| *shape == claim.shape).unwrap_or(0);

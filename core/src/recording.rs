@@ -146,7 +146,7 @@ impl Core {
             }
             return;
         }
-        let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(&uid) };
+        let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
         let urgency = urgency(job);
         let resource_version = job.record.resource_version.clone();
         let based_on = resource_version.clone();
@@ -300,11 +300,11 @@ impl Core {
                 // Another object of the same name: the one we knew is gone.
                 job.record.forget_object();
                 job.forget_acknowledgements();
-                job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
+                job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
             // Of a deleted one: a creation that nobody answered took effect late. It is finished like the first.
             Stored::Absent | Stored::Creating(..) | Stored::Unseen | Stored::Deleted => {
-                job.record.stored = Stored::Present { uid: Arc::clone(&reference.uid) };
+                job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
         }
         job.record.observe(&object);
@@ -345,7 +345,7 @@ impl Core {
             return;
         }
         self.touched.insert(id);
-        job.record.gone = Some(Arc::clone(&gone.uid));
+        job.record.gone = Some(gone.uid.clone());
         job.record.forget_object();
         if job.is_finished() || matches!(job.record.stored, Stored::Deleting { .. }) {
             job.record.stored = Stored::Deleted;
@@ -386,8 +386,8 @@ impl Core {
         let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
         match &job.record.stored {
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
-                let reference = ObjectRef { key: job.key.clone(), uid: Arc::clone(uid) };
-                let uid = Arc::clone(uid);
+                let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
+                let uid = uid.clone();
                 let resource_version = job.record.resource_version.clone();
                 let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
                 let action = self.act(kind, Some(InFlight::Record(id)));
@@ -436,6 +436,6 @@ pub(super) fn reference(object: &FluxJob) -> Option<ObjectRef> {
     let meta = &object.metadata;
     Some(ObjectRef {
         key: ObjectKey::new(meta.namespace.as_deref()?, meta.name.as_deref()?),
-        uid: Arc::from(meta.uid.as_deref()?),
+        uid: Uid::from(meta.uid.as_deref()?),
     })
 }

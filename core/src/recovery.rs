@@ -73,11 +73,11 @@ impl Core {
             .live_members(job)
             .into_iter()
             .filter(|member| member.is_bound())
-            .filter_map(|m| Some((Arc::clone(&m.pod.id.uid), m.pod.node.clone()?, m.pod.completion_index)))
+            .filter_map(|m| Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index)))
             .collect();
         let written = job.record.status.as_ref().map(|status| status.placement.as_slice()).unwrap_or_default();
         let seats: Vec<(usize, NodeName)> = match placement::expand(written) {
-            Ok(seats) => seats.into_iter().map(|(role, _, node)| (role_index(role), node)).collect(),
+            Ok(seats) => seats.into_iter().map(|(role, _, node)| (role_index(role), NodeName::from(node))).collect(),
             Err(error) => {
                 tracing::error!(job = %job.key, %error, "status.placement cannot be read: pods that wait are placed anew");
                 Vec::new()
@@ -130,10 +130,10 @@ impl Core {
         let Some(made_by) = self.jobs.controllers.get(uid).filter(|made_by| made_by.kind == OwnerKind::Job) else {
             return;
         };
-        let controller = Arc::clone(&made_by.id.uid);
+        let controller = made_by.id.uid.clone();
         let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
         let free = job.seats.iter().enumerate().filter(|(_, seat)| seat.occupant.is_none()).take(missing);
-        let seats: Vec<(usize, NodeName)> = free.map(|(at, seat)| (at, Arc::clone(&seat.node))).collect();
+        let seats: Vec<(usize, NodeName)> = free.map(|(at, seat)| (at, seat.node.clone())).collect();
         let Some(pod) = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|m| Arc::clone(&m.pod))
         else {
             return;
@@ -142,7 +142,7 @@ impl Core {
         for (at, node) in seats {
             let Some(rank) = self.cluster.rank(&node) else { continue };
             if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
-                self.keep_slot(id, claim, Some(at), Some(Arc::clone(&controller)));
+                self.keep_slot(id, claim, Some(at), Some(controller.clone()));
             }
         }
     }
@@ -154,7 +154,7 @@ impl Core {
             .live_members(job)
             .into_iter()
             .filter(|member| member.is_ready(names::GATE))
-            .map(|member| Arc::clone(&member.pod.id.uid))
+            .map(|member| member.pod.id.uid.clone())
             .collect();
         for uid in waiting {
             let Some(job) = self.jobs.all.get(&id) else { return };
@@ -165,7 +165,7 @@ impl Core {
             let at =
                 index.filter(|at| job.seats.get(*at).is_some_and(free)).or_else(|| job.seats.iter().position(free));
             let Some(at) = at else { return };
-            let node = Arc::clone(&job.seats[at].node);
+            let node = job.seats[at].node.clone();
             let lifetime = self.lifetime(&pod, id);
             let Some(rank) = self.cluster.rank(&node) else { continue };
             if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {
@@ -213,11 +213,11 @@ impl Core {
         let Some(made_by) = uid.and_then(|uid| self.jobs.controllers.get(&**uid)) else { return };
         let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
         let belonging = Belonging {
-            identity: Identity::Controller(Arc::clone(&made_by.id.uid)),
+            identity: Identity::Controller(made_by.id.uid.clone()),
             kind: object.spec.workload_type,
             style,
             name: Arc::clone(&made_by.id.key.name),
-            uid: Arc::clone(&made_by.id.uid),
+            uid: made_by.id.uid.clone(),
         };
         let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return };
         if self.jobs.by_identity.contains_key(&belonging.identity) {

@@ -64,7 +64,7 @@ impl Core {
             .live_members(job)
             .into_iter()
             .filter(|member| member.stage == Stage::Waiting)
-            .filter_map(|member| Some((Arc::clone(&member.pod.id.uid), refusal(&[member])?.1)))
+            .filter_map(|member| Some((member.pod.id.uid.clone(), refusal(&[member])?.1)))
             .collect();
         for (uid, text) in refused {
             self.tell(&uid, "SchedulerError", &text);
@@ -77,11 +77,8 @@ impl Core {
     fn wanted_asks(&mut self, id: JobId) -> Vec<(Ask, Time, u32)> {
         let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
         let live = self.jobs.live_members(job);
-        let ready: Vec<Uid> = live
-            .iter()
-            .filter(|member| member.is_ready(names::GATE))
-            .map(|member| Arc::clone(&member.pod.id.uid))
-            .collect();
+        let ready: Vec<Uid> =
+            live.iter().filter(|member| member.is_ready(names::GATE)).map(|member| member.pod.id.uid.clone()).collect();
         if job.record.edits.hold {
             self.block(id, "Held", "spec.hold of its FluxJob is true".to_owned());
             return Vec::new();
@@ -177,7 +174,7 @@ impl Core {
         for (index, uid) in ready.iter().enumerate() {
             let Some(member) = self.jobs.members.get(uid) else { continue };
             let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
-            asks.push((Ask::Member(id, Arc::clone(uid)), at, u32::try_from(index).unwrap_or(u32::MAX)));
+            asks.push((Ask::Member(id, uid.clone()), at, u32::try_from(index).unwrap_or(u32::MAX)));
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             if queued_at.is_some() {
@@ -221,8 +218,7 @@ impl Core {
             self.forget_ask(gone);
         }
         for (ask, at, index) in wanted {
-            let pods: Vec<Uid> =
-                self.asking().pods(&ask).into_iter().map(|member| Arc::clone(&member.pod.id.uid)).collect();
+            let pods: Vec<Uid> = self.asking().pods(&ask).into_iter().map(|member| member.pod.id.uid.clone()).collect();
             for uid in pods {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.repelled_by = self.cluster.repelling(&member.pod).collect();
@@ -320,13 +316,13 @@ impl Core {
             return;
         };
         let id = member.job;
-        let node = Arc::clone(&claim.node);
+        let node = claim.node.clone();
         member.claim = Some(claim);
         member.stage = Stage::Assigned;
         member.attempts = 0;
         let index = member.pod.completion_index;
         // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
-        self.outbox.push_back(Arc::clone(uid));
+        self.outbox.push_back(uid.clone());
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
         let (at, role) = match seating {
             Seating::At(at) => (at, 0),
@@ -341,7 +337,7 @@ impl Core {
         if job.version != before {
             job.epoch = Some(self.epoch);
         }
-        job.seats[at].occupant = Some(Arc::clone(uid));
+        job.seats[at].occupant = Some(uid.clone());
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }
@@ -369,7 +365,7 @@ impl Core {
             return;
         }
         let unsent = self.jobs.live(job).filter(|m| !sent(m) && m.stage.is_unsent());
-        let unsent: Vec<Uid> = unsent.map(|member| Arc::clone(&member.pod.id.uid)).collect();
+        let unsent: Vec<Uid> = unsent.map(|member| member.pod.id.uid.clone()).collect();
         for uid in unsent {
             self.unassign(&uid);
         }

@@ -16,7 +16,6 @@ use super::work_queue::WorkQueue;
 use super::writer::{WriteRequest, Writer};
 use crate::serve::{DepthSource, Metrics};
 use fluxqueue_core::{ActionId, Note, Outcome, Urgency};
-use fluxqueue_workload::Uid;
 
 /// Bindings that may wait. The core has at most one per pod under way, so this is a number of pods, above what a cluster
 /// holds (150,000); a request takes about 100 bytes.
@@ -143,7 +142,7 @@ impl Executors {
 
     /// A trailing write of the same status gives way: it is taken out if it still waits, and waited for if it was sent.
     fn write_urgent(&self, mut request: WriteRequest) -> Queued {
-        let trailing = request.status_of().and_then(|job| Some((Uid::clone(job), self.statuses.of(job)?)));
+        let trailing = request.status_of().and_then(|job| Some((job.clone(), self.statuses.of(job)?)));
         let mut replaced = None;
         if let Some((job, id)) = trailing {
             if self.trailing.take_out(|waiting| waiting.id == id).is_some() {

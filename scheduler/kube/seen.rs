@@ -100,7 +100,7 @@ impl<T: Known> Seen<T> {
 
 impl Known for Node {
     fn key(&self) -> ObjectKey {
-        ObjectKey::new("", Arc::clone(&self.name))
+        ObjectKey::new("", &*self.name)
     }
     fn uid(&self) -> &str {
         &self.uid
@@ -109,7 +109,7 @@ impl Known for Node {
         Event::Node(self)
     }
     fn gone(&self) -> Event {
-        Event::NodeGone(Arc::clone(&self.name), Arc::clone(&self.uid))
+        Event::NodeGone(self.name.clone(), self.uid.clone())
     }
 }
 
@@ -139,7 +139,7 @@ impl Known for Controller {
         Event::Controller(self)
     }
     fn gone(&self) -> Event {
-        Event::ControllerGone(Arc::clone(&self.id.uid))
+        Event::ControllerGone(self.id.uid.clone())
     }
 }
 

@@ -28,7 +28,7 @@ pub struct TrailingStatuses {
 impl TrailingStatuses {
     /// This write is about to be queued.
     pub(super) fn begin(&self, job: &Uid, id: ActionId) {
-        self.lock().insert(Uid::clone(job), id);
+        self.lock().insert(job.clone(), id);
     }
 
     /// The write of this FluxJob that has no outcome yet.

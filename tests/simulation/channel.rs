@@ -101,12 +101,12 @@ fn skippable(first: &Event, second: &Event) -> bool {
 
 fn stream_of(event: &Event) -> Option<Stream> {
     Some(match event {
-        Event::Node(node) => Stream::Node(Arc::clone(&node.name)),
-        Event::NodeGone(name, _) => Stream::Node(Arc::clone(name)),
+        Event::Node(node) => Stream::Node(node.name.clone()),
+        Event::NodeGone(name, _) => Stream::Node(name.clone()),
         Event::Pod(pod) => Stream::Pod(pod.id.key.clone()),
         Event::PodGone(id) => Stream::Pod(id.key.clone()),
-        Event::Controller(controller) => Stream::Controller(Arc::clone(&controller.id.uid)),
-        Event::ControllerGone(uid) => Stream::Controller(Arc::clone(uid)),
+        Event::Controller(controller) => Stream::Controller(controller.id.uid.clone()),
+        Event::ControllerGone(uid) => Stream::Controller(uid.clone()),
         Event::FluxJob(job) => Stream::FluxJob(flux_job_key(job)),
         Event::FluxJobGone(id) => Stream::FluxJob(id.key.clone()),
         Event::ClockOffset(_) => Stream::Clock,

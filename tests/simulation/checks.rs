@@ -414,9 +414,9 @@ fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
     match action {
         ActionKind::CreateFluxJob { job, .. } => ("FluxJob", named(&flux_job_key(job))),
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => ("FluxJob", named(&job.key)),
-        ActionKind::Ungate { pod, .. } => ("gate", Arc::clone(&pod.uid)),
-        ActionKind::SetPodScheduled { pod, .. } => ("condition", Arc::clone(&pod.uid)),
-        ActionKind::Bind { pod, .. } => ("binding", Arc::clone(&pod.uid)),
+        ActionKind::Ungate { pod, .. } => ("gate", (*pod.uid).into()),
+        ActionKind::SetPodScheduled { pod, .. } => ("condition", (*pod.uid).into()),
+        ActionKind::Bind { pod, .. } => ("binding", (*pod.uid).into()),
         ActionKind::Note(note) => ("note", named(&note.subject.key())),
     }
 }

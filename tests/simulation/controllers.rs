@@ -112,8 +112,8 @@ impl Controllers {
         template: Template,
         plan: Plan,
     ) {
-        let uid = Arc::clone(&id.uid);
-        self.workloads.insert(Arc::clone(&uid), Workload { template, plan, pods_made: 0 });
+        let uid = id.uid.clone();
+        self.workloads.insert(uid.clone(), Workload { template, plan, pods_made: 0 });
         server.put_controller(self.describe(&id, owner, &uid));
     }
 
@@ -234,7 +234,7 @@ impl Controllers {
             .controllers
             .values()
             .filter(|it| it.owner.as_ref().is_some_and(|owner| !server.controllers.contains_key(&owner.uid)))
-            .map(|it| Arc::clone(&it.id.uid))
+            .map(|it| it.id.uid.clone())
             .collect();
         let jobs: Vec<_> = server
             .flux_jobs
@@ -316,7 +316,7 @@ pub(crate) fn owner_of(controller: &Controller) -> Owner {
     Owner {
         kind: controller.kind.clone(),
         name: Arc::clone(&controller.id.key.name),
-        uid: Arc::clone(&controller.id.uid),
+        uid: controller.id.uid.clone(),
         api_version: Arc::from(api_version),
     }
 }
@@ -326,11 +326,11 @@ fn note_ends(job: &mut JobPlan, pods: &[Arc<Pod>], now: Time, stats: &mut Stats)
     let mut news = false;
     for pod in pods.iter().filter(|pod| pod.phase.is_terminal()) {
         if pod.phase == Phase::Succeeded {
-            if job.succeeded.insert(Arc::clone(&pod.id.uid)) {
+            if job.succeeded.insert(pod.id.uid.clone()) {
                 news = true;
                 job.indexes_done.extend(pod.completion_index);
             }
-        } else if job.failed.insert(Arc::clone(&pod.id.uid)) {
+        } else if job.failed.insert(pod.id.uid.clone()) {
             news = true;
             let doublings = u32::try_from(job.failed.len().min(4)).expect("4 at most");
             job.retry_at = now.plus_millis(5_000 << doublings);

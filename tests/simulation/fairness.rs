@@ -172,7 +172,7 @@ fn owners(sim: &Simulation, members: &[&Arc<Pod>]) -> BTreeSet<Uid> {
     let made_by = members.iter().filter_map(|pod| pod.owner.as_ref());
     let all = made_by.flat_map(|owner| {
         let top = sim.server.controllers.get(&owner.uid).and_then(|it| it.owner.as_ref());
-        [Some(Arc::clone(&owner.uid)), top.map(|top| Arc::clone(&top.uid))]
+        [Some(owner.uid.clone()), top.map(|top| top.uid.clone())]
     });
     all.flatten().collect()
 }
@@ -219,7 +219,7 @@ fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool
 /// The nodes without what keeps pods away for a while only.
 fn unhindered(nodes: &Nodes) -> Nodes {
     let calm = |node: &Arc<Node>| Node { unschedulable: false, not_ready: false, ..Node::clone(node) };
-    nodes.iter().map(|(name, node)| (Arc::clone(name), Arc::new(calm(node)))).collect()
+    nodes.iter().map(|(name, node)| (name.clone(), Arc::new(calm(node)))).collect()
 }
 
 /// There is room for all that start together.

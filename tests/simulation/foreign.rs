@@ -29,7 +29,7 @@ impl Foreign {
         self.seen.clear();
         for pod in server.pods.values().filter(|pod| pod.uses_node()) {
             if let Some(node) = &pod.node {
-                self.seen.entry(Arc::clone(node)).or_default().push(Arc::clone(pod));
+                self.seen.entry(node.clone()).or_default().push(Arc::clone(pod));
             }
         }
     }
@@ -51,7 +51,7 @@ impl Foreign {
         let mut pod = template.pod(id.clone(), now, None, None);
         if rng.chance(10) {
             let names: Vec<&NodeName> = server.nodes.keys().collect();
-            pod.node = rng.pick(&names).map(|name| Arc::clone(name));
+            pod.node = rng.pick(&names).map(|name| NodeName::clone(name));
             stats.count("pod with a node of its own choice");
         }
         server.put_pod(pod);
@@ -68,11 +68,11 @@ impl Foreign {
         let pod = rng.pick(&waiting)?;
         let fitting: Vec<&NodeName> =
             server.nodes.values().filter(|node| self.fits(server, node, pod)).map(|node| &node.name).collect();
-        let node = Arc::clone(rng.pick(&fitting)?);
+        let node = NodeName::clone(rng.pick(&fitting)?);
         let mut pod = Pod::clone(pod);
-        pod.node = Some(Arc::clone(&node));
+        pod.node = Some(node.clone());
         pod.nominated = None;
-        self.seen.entry(Arc::clone(&node)).or_default().push(Arc::new(pod.clone()));
+        self.seen.entry(node.clone()).or_default().push(Arc::new(pod.clone()));
         server.put_pod(pod);
         stats.count("foreign pod bound");
         Some(node)
@@ -120,10 +120,10 @@ pub(crate) fn meddle(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> O
         server.pods.values().filter(ours).filter(|pod| !pod.deleting && !pod.phase.is_terminal()).collect();
     let pod = rng.pick(&waiting)?;
     let names: Vec<&NodeName> = server.nodes.keys().collect();
-    let node = Arc::clone(rng.pick(&names)?);
+    let node = NodeName::clone(rng.pick(&names)?);
     let mut pod = Pod::clone(pod);
-    pod.node = Some(Arc::clone(&node));
-    server.bound_by_others.insert(Arc::clone(&pod.id.uid));
+    pod.node = Some(node.clone());
+    server.bound_by_others.insert(pod.id.uid.clone());
     server.put_pod(pod);
     stats.count("our pod bound by somebody else");
     Some(node)

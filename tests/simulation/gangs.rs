@@ -122,7 +122,8 @@ fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
     let records = jobs::records(unit, &view.flux_jobs);
     let mut placed = records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
     let (Some((_, ranges)), None) = (placed.next(), placed.next()) else { return None };
-    let slots: Vec<NodeName> = placement::expand(ranges).ok()?.into_iter().map(|(_, _, node)| node).collect();
+    let slots: Vec<NodeName> =
+        placement::expand(ranges).ok()?.into_iter().map(|(_, _, node)| NodeName::from(node)).collect();
     (slots.len() > 1).then_some(slots)
 }
 

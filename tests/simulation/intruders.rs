@@ -42,7 +42,7 @@ impl Intruders {
         match &action.kind {
             ActionKind::WriteStatus { job, status, .. } if status.bound == 0 && !status.placement.is_empty() => {
                 let slots = jobs::slots(&status.placement).unwrap_or_default();
-                self.gangs.insert(job.key.clone(), slots.into_keys().map(Arc::from).collect());
+                self.gangs.insert(job.key.clone(), slots.into_keys().map(NodeName::from).collect());
             }
             ActionKind::Bind { node, .. } => self.gangs.retain(|_, nodes| !nodes.contains(node)),
             _ => {}
@@ -68,7 +68,7 @@ impl Intruders {
         let keys: Vec<&ObjectKey> = self.gangs.keys().collect();
         let key = ObjectKey::clone(rng.pick(&keys)?);
         // Once is enough: a gang that is disturbed for ever never starts.
-        let node = Arc::clone(rng.pick(&self.gangs.remove(&key)?)?);
+        let node = NodeName::clone(rng.pick(&self.gangs.remove(&key)?)?);
         match rng.weighted(&[6, 3, 3]) {
             0 => self.take_room(server, &node, now, rng, stats),
             1 => {
@@ -108,10 +108,10 @@ impl Intruders {
         if room::barred(node, &pod).is_some() || room::shortage(node, there, &pod).is_some() {
             return None;
         }
-        pod.node = Some(Arc::clone(name));
+        pod.node = Some(name.clone());
         server.put_pod(pod);
         stats.count("room of a gang that starts taken");
-        Some(Intrusion { node: Some(Arc::clone(name)), made: Some((id.uid, template.run)) })
+        Some(Intrusion { node: Some(name.clone()), made: Some((id.uid, template.run)) })
     }
 }
 

@@ -25,8 +25,8 @@ impl Unit {
     pub(crate) fn of(pod: &Pod) -> Unit {
         match (&pod.group, &pod.owner) {
             (Some(group), _) => Unit::Group(Arc::clone(&pod.scheduler), Arc::clone(&group.name)),
-            (None, Some(owner)) if owner.kind == OwnerKind::Job => Unit::Job(Arc::clone(&owner.uid)),
-            _ => Unit::Single(Arc::clone(&pod.id.uid)),
+            (None, Some(owner)) if owner.kind == OwnerKind::Job => Unit::Job(owner.uid.clone()),
+            _ => Unit::Single(pod.id.uid.clone()),
         }
     }
 

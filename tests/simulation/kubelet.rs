@@ -60,11 +60,11 @@ impl Kubelets {
             stats.count(if ours { "our pod refused by its kubelet" } else { "foreign pod refused by its kubelet" });
             changed.phase = Phase::Refused { reason: Arc::from(reason.as_str()) };
             server.put_pod(changed);
-            return ours.then(|| Refusal { pod: Arc::clone(&pod.id.uid), node: Arc::clone(&node.name), reason });
+            return ours.then(|| Refusal { pod: pod.id.uid.clone(), node: node.name.clone(), reason });
         }
         let run = run_of(&pod.id.uid);
         let end = run.seconds.map(|seconds| now.plus_millis(i64::try_from(seconds * 1000).expect("minutes")));
-        self.admitted.insert(Arc::clone(&pod.id.uid), end);
+        self.admitted.insert(pod.id.uid.clone(), end);
         changed.phase = Phase::Running;
         server.put_pod(changed);
         None
@@ -140,7 +140,7 @@ impl Kubelets {
         if let Some(name) = rng.pick(&unused) {
             self.nodes_made += 1;
             let uid = server.new_uid();
-            server.put_node(objects::node(Arc::from(name.as_str()), uid, rng));
+            server.put_node(objects::node(name.as_str().into(), uid, rng));
             stats.count("node joined");
         }
     }
@@ -168,7 +168,7 @@ pub(crate) fn trouble(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> 
     let names: Vec<NodeName> = server.nodes.keys().cloned().collect();
     let name = rng.pick(&names)?;
     change(server, name, rng, stats);
-    Some(Arc::clone(name))
+    Some(name.clone())
 }
 
 /// Something happens to this node.

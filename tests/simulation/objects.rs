@@ -8,7 +8,7 @@ use fluxqueue_workload::constraints::{
 };
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
-    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Resources, Shape, Time, Unsupported,
+    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Resources, Shape, Time, Uid, Unsupported,
 };
 
 use crate::rng::Rng;
@@ -249,13 +249,13 @@ pub(crate) fn node_labels(name: &NodeName, rng: &mut Rng) -> Vec<(Arc<str>, Arc<
     let zone = if rng.chance(60) { "a" } else { "b" };
     vec![
         (Arc::from(KIND), Arc::from(kind(rng))),
-        (Arc::from(HOST), Arc::clone(name)),
+        (Arc::from(HOST), Arc::from(&**name)),
         (Arc::from(ZONE), Arc::from(zone)),
     ]
 }
 
 /// A node that just joined.
-pub(crate) fn node(name: NodeName, uid: Arc<str>, rng: &mut Rng) -> Node {
+pub(crate) fn node(name: NodeName, uid: Uid, rng: &mut Rng) -> Node {
     Node {
         allocatable: allocatable(rng),
         labels: node_labels(&name, rng),

@@ -222,7 +222,7 @@ fn judge_records(sim: &Simulation) -> Result<(), Violation> {
         if sim.server.pods.values().any(running) {
             continue;
         }
-        let unit = Unit::Job(Arc::clone(&controller.id.uid));
+        let unit = Unit::Job(controller.id.uid.clone());
         for job in jobs::records(&unit, &sim.server.flux_jobs) {
             let state = job.status.as_ref().and_then(|status| status.state);
             let expected = if controller.failed { JobState::Failed } else { JobState::Completed };
@@ -245,7 +245,7 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
             requests: node.allocatable.clone(),
             constraints: fluxqueue_workload::constraints::Constraints::default(),
         };
-        shape.constraints.node_selector.push((Arc::from(crate::objects::HOST), Arc::clone(&node.name)));
+        shape.constraints.node_selector.push((Arc::from(crate::objects::HOST), Arc::from(&*node.name)));
         let template = Template {
             scheduler: Arc::from(OURS),
             shape: Arc::new(shape),
@@ -258,7 +258,7 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
             run: Run { seconds: None, fails_percent: 0 },
         };
         let id = sim.server.new_ref(&format!("whole-{}", node.name));
-        sim.world.runs.insert(Arc::clone(&id.uid), template.run);
+        sim.world.runs.insert(id.uid.clone(), template.run);
         sim.server.put_pod(template.pod(id.clone(), sim.wall(), None, None));
         keys.push(id.key);
     }

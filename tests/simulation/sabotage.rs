@@ -263,7 +263,8 @@ impl Saboteur {
             (Sabotage::BindBeforeTheAnswer, _) if places => written(&mut *self.core),
             (Sabotage::ForgetAnswers, _) if places => {}
             (Sabotage::BindToAnotherNode, ActionKind::Bind { node, .. }) => {
-                *node = Arc::from(if **node == *"node-0" { "node-1" } else { "node-0" });
+                let other = if **node == *"node-0" { "node-1" } else { "node-0" };
+                *node = other.into();
                 is_answered = false;
             }
             _ => is_answered = false,
@@ -340,7 +341,7 @@ impl Machine for Saboteur {
         if let Event::Pod(pod) = &event
             && pod.group.is_some()
         {
-            self.grouped.insert(Arc::clone(&pod.id.uid));
+            self.grouped.insert(pod.id.uid.clone());
         }
         if let Some(event) = self.falsify(event) {
             self.core.handle(event, now);
@@ -353,7 +354,7 @@ impl Machine for Saboteur {
             self.pass_on(action, now, &mut out);
         }
         self.let_go(&mut out);
-        let nobody = ObjectRef { key: ObjectKey::new(NAMESPACE, "nobody"), uid: Arc::from("none") };
+        let nobody = ObjectRef { key: ObjectKey::new(NAMESPACE, "nobody"), uid: Uid::from("none") };
         match self.sabotage {
             Sabotage::NeverRest if self.next_id > 1 && self.needless.is_none() => {
                 self.tell_needlessly(nobody, &mut out);

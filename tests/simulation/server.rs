@@ -35,7 +35,7 @@ impl Server {
     /// A uid that no object had before.
     pub(crate) fn new_uid(&mut self) -> Uid {
         self.uids += 1;
-        Arc::from(format!("uid-{:06}", self.uids))
+        Uid::from(format!("uid-{:06}", self.uids))
     }
 
     /// Key and a new uid for an object of this name.
@@ -48,13 +48,13 @@ impl Server {
     pub(crate) fn new_ref_for(&mut self, scheduler: &str, name: &str) -> ObjectRef {
         let prefix = if scheduler == SECOND { SECOND_UID } else { "" };
         let id = self.new_ref(name);
-        ObjectRef { uid: Arc::from(format!("{prefix}{}", id.uid)), ..id }
+        ObjectRef { uid: Uid::from(format!("{prefix}{}", id.uid)), ..id }
     }
 
     /// What is stored now was written by a leader whose successor knows nothing of it yet.
     pub(crate) fn note_late_write(&mut self, job: &ObjectRef) {
         let version = self.flux_job(job).and_then(|stored| stored.metadata.resource_version.clone());
-        self.late_writes.extend(version.map(|version| (Arc::clone(&job.uid), version)));
+        self.late_writes.extend(version.map(|version| (job.uid.clone(), version)));
     }
 
     /// The last one to write this object was such a leader.
@@ -70,13 +70,13 @@ impl Server {
 
     pub(crate) fn put_node(&mut self, node: Node) {
         let node = Arc::new(node);
-        self.nodes.insert(Arc::clone(&node.name), Arc::clone(&node));
+        self.nodes.insert(node.name.clone(), Arc::clone(&node));
         self.changes.push(Event::Node(node));
     }
 
     pub(crate) fn remove_node(&mut self, name: &NodeName) {
         if let Some(node) = self.nodes.remove(name) {
-            self.changes.push(Event::NodeGone(Arc::clone(name), Arc::clone(&node.uid)));
+            self.changes.push(Event::NodeGone(name.clone(), node.uid.clone()));
         }
     }
 
@@ -124,13 +124,13 @@ impl Server {
             return;
         }
         let controller = Arc::new(controller);
-        self.controllers.insert(Arc::clone(&controller.id.uid), Arc::clone(&controller));
+        self.controllers.insert(controller.id.uid.clone(), Arc::clone(&controller));
         self.changes.push(Event::Controller(controller));
     }
 
     pub(crate) fn remove_controller(&mut self, uid: &Uid) {
         if self.controllers.remove(uid).is_some() {
-            self.changes.push(Event::ControllerGone(Arc::clone(uid)));
+            self.changes.push(Event::ControllerGone(uid.clone()));
         }
     }
 
@@ -194,7 +194,7 @@ impl Server {
     fn bind(&mut self, id: &ObjectRef, node: &NodeName) -> BindOutcome {
         let Some(pod) = self.pod(id) else { return BindOutcome::Gone };
         if let Some(bound) = &pod.node {
-            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(Arc::clone(bound)) };
+            return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(bound.clone()) };
         }
         if pod.deleting {
             return BindOutcome::Deleting;
@@ -204,7 +204,7 @@ impl Server {
         }
         // As the real one: whether the node exists, or has room, is not asked here.
         let mut pod = Pod::clone(pod);
-        pod.node = Some(Arc::clone(node));
+        pod.node = Some(node.clone());
         pod.nominated = None;
         pod.scheduled_condition =
             Some(ScheduledCondition { scheduled: true, reason: String::new(), message: String::new() });
@@ -263,5 +263,5 @@ pub(crate) fn flux_job_key(job: &FluxJob) -> ObjectKey {
 
 /// Key and uid of a stored `FluxJob`.
 pub(crate) fn flux_job_ref(job: &FluxJob) -> ObjectRef {
-    ObjectRef { key: flux_job_key(job), uid: Arc::from(job.metadata.uid.as_deref().unwrap_or("")) }
+    ObjectRef { key: flux_job_key(job), uid: Uid::from(job.metadata.uid.as_deref().unwrap_or("")) }
 }

@@ -269,8 +269,8 @@ impl<'a> Simulation<'a> {
         let truly_there = self.server.pods.values().filter(|it| it.node.as_ref() == Some(node) && it.uses_node());
         let informed = self.server.nodes.get(node) == view.nodes.get(node)
             && truly_there.into_iter().all(|it| view.charged(node, self.now).any(|known| known.id.uid == it.id.uid));
-        let decision = Decision { step: self.steps, by: who, node: Arc::clone(node), informed };
-        self.decided.insert(Arc::clone(pod), decision);
+        let decision = Decision { step: self.steps, by: who, node: node.clone(), informed };
+        self.decided.insert(pod.clone(), decision);
     }
 
     /// Somebody may interfere with a gang that is about to start; the core learns of it at once, or too late.
@@ -301,7 +301,7 @@ impl<'a> Simulation<'a> {
         // Without a decision of ours its author chose the node.
         if let Some(decision) = self.decided.get(&pod) {
             let since = |(_, step): (&(NodeName, Who), &u64)| *step >= decision.step;
-            let of_node = (Arc::clone(&node), 0)..=(Arc::clone(&node), SOMEBODY_ELSE);
+            let of_node = (node.clone(), 0)..=(node.clone(), SOMEBODY_ELSE);
             let disturbed = self.disturbed.range(of_node).filter(|((_, who), _)| *who != decision.by).any(since);
             if decision.node == node && decision.informed && !disturbed {
                 let text = format!("pod {pod} on {node}: {reason}, though nobody else changed anything there");

@@ -88,14 +88,14 @@ impl HalfBound {
         let [record] = records.as_slice() else { return None };
         let mut free: BTreeMap<NodeName, usize> = BTreeMap::new();
         for (node, count) in jobs::slots(&record.status.as_ref()?.placement).ok()? {
-            free.insert(Arc::from(node), count);
+            free.insert(NodeName::from(node), count);
         }
         let alike = pods.iter().all(|pod| seating::are_alike(pod, pods[0]) && pod.gates.is_empty() && !pod.deleting);
         for node in pods.iter().filter_map(|pod| pod.node.as_ref()) {
             *free.get_mut(node)? = free.get(node)?.checked_sub(1)?;
         }
         let (bound, waiting): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.node.is_some());
-        let uids = |pods: Vec<&&Arc<Pod>>| pods.iter().map(|pod| Arc::clone(&pod.id.uid)).collect::<BTreeSet<Uid>>();
+        let uids = |pods: Vec<&&Arc<Pod>>| pods.iter().map(|pod| pod.id.uid.clone()).collect::<BTreeSet<Uid>>();
         let (bound, waiting) = (uids(bound), uids(waiting));
         let open: usize = free.values().sum();
         (alike && !bound.is_empty() && !waiting.is_empty() && open == waiting.len()).then_some(HalfBound {

@@ -74,7 +74,7 @@ impl View {
     /// The core is told this.
     pub(crate) fn tell(&mut self, event: &Event, now: Time) {
         match event {
-            Event::Node(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
+            Event::Node(node) => drop(self.nodes.insert(node.name.clone(), Arc::clone(node))),
             Event::NodeGone(name, uid) => {
                 if self.nodes.get(name).is_some_and(|node| node.uid == *uid) {
                     self.nodes.remove(name);
@@ -88,15 +88,15 @@ impl View {
                 if pod.deleting && pod.node.is_none() {
                     self.bindings.remove(&pod.id.uid);
                 }
-                self.pods.insert(Arc::clone(&pod.id.uid), Arc::clone(pod));
+                self.pods.insert(pod.id.uid.clone(), Arc::clone(pod));
             }
             Event::PodGone(id) => {
                 self.note_end(&id.uid, now);
                 self.pods.remove(&id.uid);
                 self.bindings.remove(&id.uid);
-                self.gone.insert(Arc::clone(&id.uid));
+                self.gone.insert(id.uid.clone());
             }
-            Event::Controller(it) => drop(self.controllers.insert(Arc::clone(&it.id.uid), Arc::clone(it))),
+            Event::Controller(it) => drop(self.controllers.insert(it.id.uid.clone(), Arc::clone(it))),
             Event::ControllerGone(uid) => drop(self.controllers.remove(uid)),
             Event::FluxJob(job) => {
                 self.note_placement(job);
@@ -106,7 +106,7 @@ impl View {
                 self.flux_jobs.insert(key, Arc::clone(job));
             }
             Event::FluxJobGone(id) => {
-                self.gone.insert(Arc::clone(&id.uid));
+                self.gone.insert(id.uid.clone());
                 if self.flux_jobs.get(&id.key).is_some_and(|job| job.metadata.uid.as_deref() == Some(&*id.uid)) {
                     self.flux_jobs.remove(&id.key);
                 }
@@ -126,7 +126,7 @@ impl View {
 
     fn note_placement(&mut self, job: &FluxJob) {
         let (Some(uid), Some(status)) = (&job.metadata.uid, &job.status) else { return };
-        let uid = Arc::from(uid.as_str());
+        let uid = Uid::from(uid.as_str());
         self.acknowledge(&uid, &status.placement);
         let version = job.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0);
         if self.placements.get(&uid).is_none_or(|(known, _)| *known <= version) {
@@ -135,7 +135,7 @@ impl View {
     }
 
     fn acknowledge(&mut self, uid: &Uid, placement: &[PlacementRange]) {
-        let known = self.acknowledged.entry(Arc::clone(uid)).or_default();
+        let known = self.acknowledged.entry(uid.clone()).or_default();
         if !placement.is_empty() && !known.iter().any(|it| it == placement) {
             known.push(placement.to_vec());
         }
@@ -149,7 +149,7 @@ impl View {
                 match outcome {
                     BindOutcome::Bound => binding.state = BindingState::Sure,
                     BindOutcome::BoundElsewhere(node) => {
-                        *binding = Binding { node: Arc::clone(node), state: BindingState::Sure };
+                        *binding = Binding { node: node.clone(), state: BindingState::Sure };
                     }
                     BindOutcome::Failed(_) => binding.state = BindingState::Unsure(now),
                     BindOutcome::Gone | BindOutcome::Deleting | BindOutcome::Gated => {
@@ -179,13 +179,13 @@ impl View {
     /// The core asks for this.
     pub(crate) fn ask(&mut self, action: &Action) {
         if let ActionKind::Bind { pod, node } = &action.kind {
-            let binding = Binding { node: Arc::clone(node), state: BindingState::Open };
-            self.bindings.insert(Arc::clone(&pod.uid), binding);
+            let binding = Binding { node: node.clone(), state: BindingState::Open };
+            self.bindings.insert(pod.uid.clone(), binding);
         }
         if let ActionKind::WriteStatus { job, status, .. } = &action.kind
             && matches!(status.state, Some(JobState::Completed | JobState::Failed))
         {
-            self.ended.insert(Arc::clone(&job.uid));
+            self.ended.insert(job.uid.clone());
         }
         if !matches!(action.kind, ActionKind::Note(_)) {
             self.open.insert(action.id, action.kind.clone());

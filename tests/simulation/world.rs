@@ -118,7 +118,7 @@ impl World {
             }
         }
         let id = server.new_ref_for(&template.scheduler, name);
-        self.runs.insert(Arc::clone(&id.uid), template.run);
+        self.runs.insert(id.uid.clone(), template.run);
         server.put_pod(template.pod(id, now, None, None));
     }
 
@@ -241,7 +241,7 @@ impl World {
         self.controllers.refresh(server, uid);
         // What is asked of a Deployment, its ReplicaSet does.
         let owned = |it: &&Arc<Controller>| it.owner.as_ref().is_some_and(|owner: &Owner| owner.uid == *uid);
-        if let Some(set) = server.controllers.values().find(owned).map(|set| Arc::clone(&set.id.uid)) {
+        if let Some(set) = server.controllers.values().find(owned).map(|set| set.id.uid.clone()) {
             if let Some(workload) = self.controllers.workloads.get_mut(&set) {
                 workload.plan = Plan::Replicas(wanted);
             }
@@ -251,7 +251,7 @@ impl World {
 
     fn suspend(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
         let jobs = self.controllers.workloads.iter().filter(|(_, it)| matches!(it.plan, Plan::Job(_)));
-        let uids: Vec<Uid> = jobs.map(|(uid, _)| Arc::clone(uid)).collect();
+        let uids: Vec<Uid> = jobs.map(|(uid, _)| uid.clone()).collect();
         let Some(uid) = rng.pick(&uids) else { return };
         if let Plan::Job(job) = &mut self.controllers.workloads.get_mut(uid).expect("just listed").plan {
             job.suspended = !job.suspended;

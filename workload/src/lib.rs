@@ -6,6 +6,7 @@
 pub mod constraints;
 mod controller;
 mod group;
+mod ids;
 pub mod metadata;
 mod pod;
 pub mod quantity;
@@ -16,6 +17,7 @@ mod unsupported;
 pub mod walltime;
 
 pub use group::GROUP_SIZE_MAX;
+pub use ids::{NodeName, Uid};
 pub use metadata::InvalidObject;
 pub use resources::{ResourceName, Resources};
 pub use shape::{SHAPES_MAX, ShapeInterner};
@@ -28,12 +30,6 @@ use constraints::Constraints;
 /// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always told the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub i64);
-
-/// `metadata.uid`.
-pub type Uid = Arc<str>;
-
-/// `metadata.name` of a node.
-pub type NodeName = Arc<str>;
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

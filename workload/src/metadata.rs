@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
 
-use super::{ObjectKey, ObjectRef, Owner, OwnerKind, Time};
+use super::{ObjectKey, ObjectRef, Owner, OwnerKind, Time, Uid};
 
 /// Labels, sorted by key.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
@@ -32,7 +32,7 @@ pub fn object_ref(kind: &'static str, metadata: &ObjectMeta) -> Result<ObjectRef
 }
 
 /// Name and uid of an object.
-pub fn name_and_uid(kind: &'static str, metadata: &ObjectMeta) -> Result<(Arc<str>, Arc<str>), InvalidObject> {
+pub fn name_and_uid(kind: &'static str, metadata: &ObjectMeta) -> Result<(Arc<str>, Uid), InvalidObject> {
     let name = required(kind, metadata, "metadata.name", metadata.name.as_deref())?;
     let uid = required(kind, metadata, "metadata.uid", metadata.uid.as_deref())?;
     Ok((name.into(), uid.into()))

@@ -167,7 +167,7 @@ fn scheduled_condition(condition: &PodCondition) -> ScheduledCondition {
     }
 }
 
-fn non_empty(text: Option<&String>) -> Option<Arc<str>> {
+fn non_empty<'a, T: From<&'a str>>(text: Option<&'a String>) -> Option<T> {
     text.filter(|text| !text.is_empty()).map(|text| text.as_str().into())
 }
 

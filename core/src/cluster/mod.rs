@@ -12,7 +12,7 @@ pub use view::{Class, Cluster, NodeChange};
 
 use std::sync::Arc;
 
-use fluxqueue_workload::{NodeName, Resources};
+use fluxqueue_workload::{NodeName, Resources, Uid};
 
 /// A node, reduced to what placement depends on.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Node {
     /// `metadata.name`.
     pub name: NodeName,
     /// `metadata.uid`: a node deleted and made anew under its name is another node.
-    pub uid: Arc<str>,
+    pub uid: Uid,
     /// `status.allocatable`, exact.
     pub allocatable: Resources,
     /// `metadata.labels`, sorted by key.

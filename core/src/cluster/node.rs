@@ -1,19 +1,17 @@
 //! Reads a node.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Node as KubeNode;
 
 use super::{Node, Taint};
 use fluxqueue_workload::metadata::{name_and_uid, sorted};
-use fluxqueue_workload::{InvalidObject, Resources, quantity};
+use fluxqueue_workload::{InvalidObject, NodeName, Resources, quantity};
 
 /// An amount in a node's `status.allocatable` that cannot be read. The node has none of it until that is repaired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("node {node}: {field}: {source}")]
 pub struct InvalidAmount {
     /// The node's name.
-    pub node: Arc<str>,
+    pub node: NodeName,
     /// JSON path of the field.
     pub field: String,
     /// What is wrong with it.
@@ -24,6 +22,7 @@ impl Node {
     /// Reads a node, and what of it could not be read. Fails only without a name or uid.
     pub fn from_kubernetes(node: &KubeNode) -> Result<(Node, Vec<InvalidAmount>), InvalidObject> {
         let (name, uid) = name_and_uid("Node", &node.metadata)?;
+        let name = NodeName::from(name);
         let (spec, status) = (node.spec.as_ref(), node.status.as_ref());
         let (allocatable, invalid) = allocatable(node, &name);
         let taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
@@ -54,7 +53,7 @@ impl Node {
     }
 }
 
-fn allocatable(node: &KubeNode, name: &Arc<str>) -> (Resources, Vec<InvalidAmount>) {
+fn allocatable(node: &KubeNode, name: &NodeName) -> (Resources, Vec<InvalidAmount>) {
     let listed = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let mut amounts = Resources::new();
     let mut invalid = Vec::new();
@@ -64,7 +63,7 @@ fn allocatable(node: &KubeNode, name: &Arc<str>) -> (Resources, Vec<InvalidAmoun
             Ok(amount) => amounts.set(resource.as_str(), amount),
             Err(source) => {
                 let field = format!("status.allocatable.{resource}");
-                invalid.push(InvalidAmount { node: Arc::clone(name), field, source });
+                invalid.push(InvalidAmount { node: name.clone(), field, source });
             }
         }
     }

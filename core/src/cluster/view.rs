@@ -159,7 +159,7 @@ impl Cluster {
             return NodeChange::Added(self.add(node));
         };
         if entry.node.uid != node.uid {
-            self.remove(&Arc::clone(&node.name));
+            self.remove(&node.name.clone());
             return NodeChange::Replaced { old: rank, new: self.add(node) };
         }
         if *entry.node == *node.as_ref() {
@@ -182,7 +182,7 @@ impl Cluster {
         self.epoch += 1;
         let entry = Entry { node: Arc::clone(node), generation: self.next_generation, used: Resources::new() };
         self.by_rank[rank as usize] = Some(entry);
-        self.by_name.insert(Arc::clone(&node.name), rank);
+        self.by_name.insert(node.name.clone(), rank);
         self.present.insert(rank);
         self.reclassify(rank);
         rank

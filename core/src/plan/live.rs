@@ -121,7 +121,7 @@ impl Group {
             self.pods.len() - 1
         });
         self.wants[at].count += 1;
-        self.pods[at].push(Arc::clone(&pod.id.uid));
+        self.pods[at].push(pod.id.uid.clone());
     }
 
     /// The group as the ledger takes it, on these nodes.

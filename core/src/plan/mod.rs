@@ -267,8 +267,10 @@ fn judge<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C, hol
     let forecast = capacity.forecast(request, open);
     let mut hold = || Arc::new(capacity.eligible(request, open));
     match forecast {
-        Forecast::Now if holds.holders.is_empty() => Outcome::Waits { hold: hold(), at: None },
-        Forecast::Now => Outcome::Behind { hold: hold(), job: holds.first_in_the_way(open) },
+        Forecast::Now => match holds.first_in_the_way(open) {
+            Some(job) => Outcome::Behind { hold: hold(), job },
+            None => Outcome::Waits { hold: hold(), at: None },
+        },
         Forecast::At(seconds) => Outcome::Waits { hold: hold(), at: Some(Time::from_seconds(seconds)) },
         Forecast::Eventually => Outcome::Waits { hold: hold(), at: None },
         Forecast::Blocked => Outcome::PassedOver,
@@ -317,9 +319,9 @@ impl Holds {
     }
 
     /// The first job in the queue whose nodes are in the way.
-    fn first_in_the_way(&self, open: &[RankSet]) -> JobId {
+    fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
         let in_the_way = self.holders.iter().find(|(held, _)| open.iter().any(|open| held.intersects(open)));
-        in_the_way.or(self.holders.first()).map_or(0, |(_, job)| *job)
+        in_the_way.or(self.holders.first()).map(|(_, job)| *job)
     }
 }
 

@@ -147,7 +147,8 @@ impl Requests for Waiting {
 fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
     let (mut queue, mut waiting) = (Pending::default(), BTreeMap::new());
     let mut shapes: BTreeMap<(u64, &str), Arc<Shape>> = BTreeMap::new();
-    for (number, (slots, nodes)) in (1..).zip(jobs) {
+    let numbers = std::iter::successors(Some(JobId::FIRST), |job| Some(job.next()));
+    for ((at, job), (slots, nodes)) in (1..).zip(numbers).zip(jobs) {
         let shape = shapes.entry((*slots, nodes)).or_insert_with(|| Arc::new(Shape::clone(&pod("p", 1).shape)));
         let want = WantKey {
             shape: Same(Arc::clone(shape)),
@@ -156,15 +157,15 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             repelled_by: Vec::new(),
             count: usize::try_from(*slots).expect("a few"),
         };
-        let at = Time(i64::try_from(number).expect("a few"));
-        queue.put(Place::new(0, at, 0, Ask::Start(number)), vec![want]);
-        waiting.insert(number, (*slots, *nodes));
+        queue.put(Place::new(0, Time(at), 0, Ask::Start(job)), vec![want]);
+        waiting.insert(job, (*slots, *nodes));
     }
     (queue, Waiting(waiting))
 }
 
 fn name(job: JobId) -> char {
-    char::from(b'a' + u8::try_from(job - 1).expect("a few"))
+    let names = ('a'..).zip(std::iter::successors(Some(JobId::FIRST), |job| Some(job.next())));
+    names.into_iter().find_map(|(name, number)| (number == job).then_some(name)).expect("a few")
 }
 
 /// Plans, remembers what was found out, and puts it in words.
@@ -323,9 +324,9 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
     for (number, nodes) in [(2, "0"), (3, "1")] {
         let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
         let want = WantKey { shape, walltime: Lifetime::Eventually, deadline: None, repelled_by: Vec::new(), count: 1 };
-        let place = Place::new(0, Time(i64::try_from(number).expect("a few")), 0, Ask::Start(number));
-        queue.put(place, vec![want]);
-        waiting.0.insert(number, (1, nodes));
+        let job = JobId::from(number);
+        queue.put(Place::new(0, Time(number.cast_signed()), 0, Ask::Start(job)), vec![want]);
+        waiting.0.insert(job, (1, nodes));
     }
     assert!(is_behind(&queue, &holds));
     let next = plan(&queue, &waiting, &mut machine, News::Arrivals, &mut holds);

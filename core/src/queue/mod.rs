@@ -10,8 +10,26 @@ use std::hash::Hash;
 
 use fluxqueue_workload::{Time, Uid};
 
-/// The number of a job within the process.
-pub type JobId = u64;
+/// The number of a job within the process. They are given in the order in which jobs are seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(u64);
+
+impl JobId {
+    /// The number of the first job.
+    pub const FIRST: JobId = JobId(1);
+
+    /// The number of the job that is seen next.
+    #[must_use]
+    pub fn next(self) -> JobId {
+        JobId(self.0 + 1)
+    }
+}
+
+impl From<u64> for JobId {
+    fn from(number: u64) -> Self {
+        JobId(number)
+    }
+}
 
 /// The number of a class within the process.
 pub type ClassId = u32;
@@ -222,48 +240,48 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
 mod tests {
     use super::*;
 
-    fn order(places: &[(i32, i64, JobId)]) -> Vec<JobId> {
+    fn order(places: &[(i32, i64, u64)]) -> Vec<JobId> {
         let mut queue: Queue<u8, ()> = Queue::default();
         for (priority, at, job) in places {
-            queue.put(Place::new(*priority, Time(*at), 0, Ask::Start(*job)), 0);
+            queue.put(Place::new(*priority, Time(*at), 0, Ask::Start(JobId(*job))), 0);
         }
         queue.iter().map(|(place, _)| place.ask().job()).collect()
     }
 
     #[test]
     fn higher_priority_first_then_older_then_lower_number() {
-        assert_eq!(order(&[(0, 5, 1), (0, 3, 2), (7, 9, 3), (0, 3, 4), (-1, 0, 5)]), [3, 2, 4, 1, 5]);
-        assert_eq!(order(&[(i32::MIN, 0, 1), (i32::MAX, 9, 2)]), [2, 1]);
+        assert_eq!(order(&[(0, 5, 1), (0, 3, 2), (7, 9, 3), (0, 3, 4), (-1, 0, 5)]), [3, 2, 4, 1, 5].map(JobId));
+        assert_eq!(order(&[(i32::MIN, 0, 1), (i32::MAX, 9, 2)]), [2, 1].map(JobId));
     }
 
     #[test]
     fn a_request_has_one_place_in_one_class() {
         let mut queue: Queue<u8, &str> = Queue::default();
-        let place = |priority| Place::new(priority, Time(1), 0, Ask::Start(1));
+        let place = |priority| Place::new(priority, Time(1), 0, Ask::Start(JobId(1)));
         assert!(queue.put(place(0), 7));
         assert!(!queue.put(place(0), 7), "the same place again");
         queue.remember(1, "blocked");
-        assert_eq!(queue.memo_of(&Ask::Start(1)), Some(&"blocked"));
+        assert_eq!(queue.memo_of(&Ask::Start(JobId(1))), Some(&"blocked"));
         assert!(queue.put(place(0), 8), "it asks for something else");
-        assert_eq!(queue.memo_of(&Ask::Start(1)), None);
+        assert_eq!(queue.memo_of(&Ask::Start(JobId(1))), None);
         assert!(queue.put(place(5), 8));
         assert_eq!((queue.len(), queue.heads().count()), (1, 1));
-        assert!(queue.remove(&Ask::Start(1)) && !queue.remove(&Ask::Start(1)) && queue.is_empty());
+        assert!(queue.remove(&Ask::Start(JobId(1))) && !queue.remove(&Ask::Start(JobId(1))) && queue.is_empty());
     }
 
     #[test]
     fn the_head_of_a_class_is_its_first() {
         let mut queue: Queue<u8, ()> = Queue::default();
-        let place = |job, at| Place::new(0, Time(at), 0, Ask::Start(job));
+        let place = |job, at| Place::new(0, Time(at), 0, Ask::Start(JobId(job)));
         for (job, at, key) in [(1, 5, 1), (2, 3, 1), (3, 4, 2), (4, 1, 1)] {
             queue.put(place(job, at), key);
         }
         let heads = |queue: &Queue<u8, ()>| queue.heads().map(|(place, _)| place.ask().job()).collect::<Vec<_>>();
-        assert_eq!(heads(&queue), [4, 3]);
-        queue.remove(&Ask::Start(4));
-        assert_eq!(heads(&queue), [2, 3]);
+        assert_eq!(heads(&queue), [4, 3].map(JobId));
+        queue.remove(&Ask::Start(JobId(4)));
+        assert_eq!(heads(&queue), [2, 3].map(JobId));
         let class = queue.heads().next().map(|(_, class)| class).unwrap();
-        assert_eq!(queue.next_of(class, &place(2, 3)).map(|place| place.ask().job()), Some(1));
+        assert_eq!(queue.next_of(class, &place(2, 3)).map(|place| place.ask().job()), Some(JobId(1)));
         assert_eq!(queue.take_arrivals().values().map(BTreeSet::len).sum::<usize>(), 3);
         assert!(queue.take_arrivals().is_empty());
     }

@@ -47,7 +47,7 @@ fn everything_is_free_again_when_everything_is_gone() {
     }
     world.settle();
     assert_eq!(world.bound(), 4);
-    world.tell(Event::ControllerGone(Arc::from("uid-j")));
+    world.tell(Event::ControllerGone("uid-j".into()));
     for name in ["p0", "p1", "p2", "p3"] {
         world.delete(name);
     }
@@ -68,7 +68,7 @@ fn a_graph_that_has_seen_many_nodes_go_is_made_anew() {
     for at in 0..=10_000 {
         let passing = node(&format!("passing-{at}"), 4);
         world.tell(Event::Node(Arc::clone(&passing)));
-        world.tell(Event::NodeGone(Arc::clone(&passing.name), Arc::clone(&passing.uid)));
+        world.tell(Event::NodeGone(passing.name.clone(), passing.uid.clone()));
     }
     assert!(world.core.ledger.is_worn(&world.core.cluster));
     world.pass_seconds(11);

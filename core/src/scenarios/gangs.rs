@@ -105,7 +105,7 @@ fn gangs_of_which_other_members_are_repelled_are_told_apart() {
     };
     // It takes next to nothing of node a, and keeps pods with the label off.
     let mut theirs = constrained(pod("theirs", 0), |constraints| constraints.repels = vec![apart]);
-    (theirs.scheduler, theirs.node) = (Arc::from("default-scheduler"), Some(Arc::from("a")));
+    (theirs.scheduler, theirs.node) = (Arc::from("default-scheduler"), Some("a".into()));
     world.submit(theirs);
     let shape = Arc::clone(&pod("any", 1).shape);
     let labelled: fluxqueue_workload::metadata::Labels = Arc::from([(Arc::from("app"), Arc::from("x"))]);

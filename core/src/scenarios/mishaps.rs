@@ -25,10 +25,10 @@ fn a_binding_on_its_way_counts_on_a_node_that_comes_back() {
     world.submit(pod("sent", 3));
     let unanswered = world.step();
     assert_eq!(binds(&unanswered), 1);
-    world.tell(Event::NodeGone(Arc::from("a"), Arc::from("uid-a")));
+    world.tell(Event::NodeGone("a".into(), "uid-a".into()));
     world.step();
     let mut back = Node::clone(&node("a", 4));
-    back.uid = Arc::from("uid-of-another");
+    back.uid = "uid-of-another".into();
     world.tell(Event::Node(Arc::new(back)));
     world.submit(pod("next", 2));
     assert_eq!(binds(&world.step()), 0, "it may be there already");
@@ -52,7 +52,7 @@ fn a_binding_is_not_sent_where_another_scheduler_came_first() {
     assert_eq!(binds(&actions), 0, "the placement is to be written first");
     let mut theirs = pod("theirs", 3);
     theirs.scheduler = Arc::from("default-scheduler");
-    theirs.node = Some(Arc::from("a"));
+    theirs.node = Some("a".into());
     world.submit(theirs);
     for action in actions {
         world.carry_out(action);
@@ -85,8 +85,8 @@ fn a_seat_that_somebody_else_has_moved_is_written_before_it_is_passed_on() {
             continue;
         }
         // It comes too late.
-        world.change("p2", |pod| pod.node = Some(Arc::from("b")));
-        world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::BoundElsewhere(Arc::from("b")))));
+        world.change("p2", |pod| pod.node = Some("b".into()));
+        world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::BoundElsewhere("b".into()))));
     }
     let mut unanswered = world.step();
     world.change("p2", |pod| pod.phase = Phase::Succeeded);
@@ -188,7 +188,7 @@ fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
             deleted = true;
             let record = world.record("j").clone();
             world.records.remove(&key_of(&record));
-            let uid = Arc::from(record.metadata.uid.clone().expect("a uid"));
+            let uid = Uid::from(record.metadata.uid.clone().expect("a uid"));
             world.tell(Event::FluxJobGone(ObjectRef { key: key_of(&record), uid }));
             let next = world.step();
             assert_eq!(binds(&next), 0, "nothing says where they go");

@@ -13,8 +13,8 @@ use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePoli
 use crate::cluster::Node;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources,
-    ScheduledCondition, Shape, Time, Unsupported,
+    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources,
+    ScheduledCondition, Shape, Time, Uid, Unsupported,
 };
 
 mod endings;
@@ -55,8 +55,8 @@ fn settings() -> CoreSettings {
 fn node(name: &str, cores: u64) -> Arc<Node> {
     let allocatable = [("cpu", cores * 1000), ("memory", 64 << 30), ("pods", 110)];
     Arc::new(Node {
-        name: Arc::from(name),
-        uid: Arc::from(format!("uid-{name}")),
+        name: NodeName::from(name),
+        uid: Uid::from(format!("uid-{name}")),
         allocatable: allocatable.into_iter().collect(),
         labels: Vec::new(),
         taints: Vec::new(),
@@ -72,7 +72,7 @@ pub(crate) fn pod(name: &str, cores: u64) -> Pod {
         resource_version: None,
         started: None,
         ended: None,
-        id: ObjectRef { key: ObjectKey::new("ns", name), uid: Arc::from(format!("uid-{name}")) },
+        id: ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-{name}")) },
         scheduler: Arc::from("fluxqueue"),
         node: None,
         nominated: None,
@@ -95,7 +95,7 @@ pub(crate) fn pod(name: &str, cores: u64) -> Pod {
 
 fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
     Controller {
-        id: ObjectRef { key: ObjectKey::new("ns", name), uid: Arc::from(format!("uid-{name}")) },
+        id: ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-{name}")) },
         kind: OwnerKind::Job,
         owner: None,
         wants: parallelism.min(completions),
@@ -115,7 +115,7 @@ fn of_job(mut pod: Pod, job: &str) -> Pod {
     pod.owner = Some(Owner {
         kind: OwnerKind::Job,
         name: Arc::from(job),
-        uid: Arc::from(format!("uid-{job}")),
+        uid: Uid::from(format!("uid-{job}")),
         api_version: Arc::from("batch/v1"),
     });
     pod

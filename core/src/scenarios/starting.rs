@@ -177,7 +177,7 @@ fn a_waiting_job_whose_record_is_deleted_goes_to_the_end() {
     }
     let record = world.record("first").clone();
     world.records.remove(&key_of(&record));
-    let uid = Arc::from(record.metadata.uid.clone().expect("a uid"));
+    let uid = Uid::from(record.metadata.uid.clone().expect("a uid"));
     world.pass_seconds(1);
     world.tell(Event::FluxJobGone(ObjectRef { key: key_of(&record), uid }));
     world.settle();

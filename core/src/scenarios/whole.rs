@@ -29,7 +29,7 @@ fn placed(gates: bool) -> (World, Vec<Action>) {
 fn theirs(node: &str, cores: u64) -> Pod {
     let mut theirs = pod(&format!("theirs-{node}"), cores);
     theirs.scheduler = Arc::from("default-scheduler");
-    theirs.node = Some(Arc::from(node));
+    theirs.node = Some(node.into());
     theirs
 }
 
@@ -58,7 +58,7 @@ fn nothing_is_sent_if_another_scheduler_took_one_of_its_nodes() {
 #[test]
 fn nothing_is_sent_if_one_of_its_nodes_is_gone() {
     let (mut world, actions) = placed(false);
-    world.tell(Event::NodeGone(Arc::from("a"), Arc::from("uid-a")));
+    world.tell(Event::NodeGone("a".into(), "uid-a".into()));
     acknowledge(&mut world, actions);
     assert!(world.bindings.is_empty(), "{:?}", world.bindings);
     assert_eq!(world.core.gauges().placements_withdrawn, 1);
@@ -156,7 +156,7 @@ fn a_gang_that_cannot_be_completed_says_so_after_its_time() {
     let mut actions = actions.into_iter().filter(|action| matches!(action.kind, ActionKind::Bind { .. }));
     world.carry_out(actions.next().expect("two Bindings"));
     let lost = actions.next().expect("two Bindings");
-    world.tell(Event::NodeGone(Arc::from("b"), Arc::from("uid-b")));
+    world.tell(Event::NodeGone("b".into(), "uid-b".into()));
     world.tell(Event::Done(lost.id, Outcome::Bind(BindOutcome::Failed("no such node".to_owned()))));
     world.settle();
     world.pass_seconds(11);
@@ -185,7 +185,7 @@ fn two_gangs_that_wait_for_each_other_are_named() {
     // Each has one pod bound by somebody else, and needs the node of the other.
     for (gang, node) in [("one", "a"), ("two", "b")] {
         let mut bound = of_job(pod(&format!("{gang}-0"), 2), gang);
-        bound.node = Some(Arc::from(node));
+        bound.node = Some(node.into());
         world.submit(bound);
         world.submit(of_job(pod(&format!("{gang}-1"), 2), gang));
     }

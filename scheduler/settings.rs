@@ -65,6 +65,9 @@ pub struct FluxqueueConfiguration {
     /// How many Bindings are in flight at once, 1 to 128. Default: 64.
     #[serde(default)]
     pub bind_concurrency: Option<u32>,
+    /// Whether every lone pod has a FluxJob. By default only one that waits for longer than a second has.
+    #[serde(default)]
+    pub record_lone_pods: Option<bool>,
 }
 
 /// What flags say; each overrides the file.
@@ -154,6 +157,7 @@ impl FluxqueueConfiguration {
             group_grace_seconds: None,
             gang_start_timeout: None,
             bind_concurrency: None,
+            record_lone_pods: None,
         }
     }
 }
@@ -175,6 +179,7 @@ impl Settings {
             group_grace_seconds,
             gang_start_timeout,
             bind_concurrency,
+            record_lone_pods,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
         check_queue_policy(queue_policy.as_deref())?;
         let names = if flags.scheduler_names.is_empty() { scheduler_names } else { Some(flags.scheduler_names) };
@@ -186,6 +191,7 @@ impl Settings {
             slot_keep_secs: slot_keep_seconds.unwrap_or(15),
             group_grace_secs: group_grace_seconds.unwrap_or(3),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(60),
+            record_lone_pods: record_lone_pods.unwrap_or(false),
         };
         let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
@@ -285,7 +291,8 @@ mod tests {
     fn every_field_is_read() {
         let settings = resolve(
             "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: fcfs\ndefaultWalltime: 1h30m\n\
-             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nbindConcurrency: 10\n",
+             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nbindConcurrency: 10\n\
+             recordLonePods: true\n",
         )
         .unwrap();
         let core = CoreSettings {
@@ -296,6 +303,7 @@ mod tests {
             slot_keep_secs: 8,
             group_grace_secs: 9,
             gang_start_timeout_secs: 10,
+            record_lone_pods: true,
         };
         assert_eq!(settings, Settings { core, bind_concurrency: 10 });
     }
@@ -318,6 +326,7 @@ mod tests {
             group_grace_seconds: Some(_),
             gang_start_timeout: Some(_),
             bind_concurrency: Some(_),
+            record_lone_pods: Some(_),
         } = file.clone()
         else {
             panic!("docs/settings.md leaves out a field: {file:?}")

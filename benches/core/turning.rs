@@ -116,6 +116,7 @@ fn core() -> Core {
         slot_keep_secs: 5,
         group_grace_secs: 3,
         gang_start_timeout_secs: 60,
+        record_lone_pods: true,
     };
     Core::new(settings, FunctionTable::builtin(), 1).expect("the built-in library is always there")
 }

@@ -6,7 +6,7 @@ use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::grouping::{self, Belonging};
-use super::job::{End as JobEnd, Job, Lifecycle, Member, PodOrder, Stage};
+use super::job::{End as JobEnd, Job, Lifecycle, Member, PodOrder, Stage, Style};
 use super::stored::Record;
 use super::{Core, Foreign, Parked, Timer};
 use crate::queue::JobId;
@@ -73,6 +73,8 @@ impl Core {
             job.live.insert(PodOrder::of(&pod), uid.clone());
         }
         let ignored = pod.soft_ignored.join(", ");
+        // Of a lone pod that has its node nothing may be on record: it was told while it waited.
+        let was_told = job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
         let member = Member {
             pod,
             job: id,
@@ -92,7 +94,7 @@ impl Core {
         };
         self.jobs.members.insert(uid.clone(), member);
         self.settle(&uid);
-        if !ignored.is_empty() {
+        if !ignored.is_empty() && !was_told {
             self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
         }
         self.touched.insert(id);

@@ -450,7 +450,7 @@ impl Core {
         if self.synced {
             return;
         }
-        self.synced = true;
+        (self.synced, self.taking_over) = (true, true);
         let mut pods: Vec<Arc<Pod>> = std::mem::take(&mut self.parked).into_values().map(|parked| parked.pod).collect();
         // Without a record, age is the order; names make it the same each time.
         pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));

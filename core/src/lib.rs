@@ -106,6 +106,8 @@ pub struct Core {
     listed: bool,
     /// What they say has been taken up.
     synced: bool,
+    /// What was there at the start is looked at for the first time.
+    taking_over: bool,
     cluster: Cluster,
     ledger: Ledger,
     /// Pods of other schedulers, and those that nobody schedules.
@@ -211,6 +213,7 @@ impl Core {
             clock_offset: 0,
             listed: false,
             synced: false,
+            taking_over: false,
             cluster: Cluster::default(),
             ledger: Ledger::new(graph),
             foreign: BTreeMap::new(),
@@ -263,6 +266,7 @@ impl Core {
             self.sync();
             self.fire_timers();
             self.refresh_touched();
+            self.taking_over = false;
             for round in 0.. {
                 self.run_pass();
                 self.dispatch();

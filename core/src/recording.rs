@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, names};
 
 use super::backoff::Backoff;
-use super::job::{Identity, Job, Style};
+use super::job::{Identity, Job, Stage, Style};
 use super::plan::Requests;
 use super::record::{self, Snapshot};
 use super::stored::{Edits, StatusWrite, Stored, is_old_news};
@@ -17,6 +17,9 @@ const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
 /// How long the pods of a group may be apart for its record to wait for them.
 const SETTLING_MILLIS: i64 = 2_000;
+
+/// How long a lone pod waits before it is on record, unless all are. Until then nobody has had time to ask why it waits.
+const LONE_POD_WAIT_MILLIS: i64 = 1_000;
 
 /// How long an object that is said to exist may take to show up.
 pub(super) const UNSEEN_MILLIS: i64 = 5_000;
@@ -78,13 +81,11 @@ impl Core {
 
     fn create_record(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        if !self.is_worth_recording(job) {
-            // Whatever else keeps it from being recorded comes as an event.
-            let at = settled_at(job);
-            if job.style == Style::Gang && at > self.now {
-                self.wake(Timer::Job(id), at);
-            }
-            return;
+        match self.recorded_from(job) {
+            // Whatever keeps it from being recorded comes as an event.
+            None => return,
+            Some(at) if at > self.now => return self.wake(Timer::Job(id), at),
+            Some(_) => {}
         }
         if job.is_finished() && self.is_past_keeping(job) {
             // It ended so long ago that its record has been and gone.
@@ -104,21 +105,32 @@ impl Core {
         }
     }
 
-    /// A lone pod that was just given a node is bound first and recorded after; of one that is gone there is nothing to
-    /// record.
-    fn is_worth_recording(&self, job: &Job) -> bool {
+    /// From when on a job that has no record has one.
+    fn recorded_from(&self, job: &Job) -> Option<Time> {
         if job.members.is_empty() || self.owners_are_gone(job) {
-            return false;
+            return None;
         }
-        if job.style == Style::Gang && !job.life.is_placed() && job.asks.is_empty() && self.now < settled_at(job) {
+        match job.style {
             // Its pods are still appearing: the spec is written once, so it waits until they are there.
-            return false;
+            Style::Gang if !job.life.is_placed() && job.asks.is_empty() => Some(settled_at(job)),
+            Style::Gang | Style::Elastic => Some(self.now),
+            Style::Lone => self.lone_pod_recorded_from(job),
         }
-        if job.style != Style::Lone {
-            return true;
+    }
+
+    /// A lone pod that was just given a node is bound first and recorded after, or not at all; of one that is gone there is
+    /// nothing to record.
+    fn lone_pod_recorded_from(&self, job: &Job) -> Option<Time> {
+        let member = job.members.first().and_then(|uid| self.jobs.members.get(uid))?;
+        let has_waited = !member.stage.is_on_the_way() || member.attempts > 0;
+        if !has_waited || !self.was_tried(job) {
+            return None;
         }
-        let member = job.members.first().and_then(|uid| self.jobs.members.get(uid));
-        member.is_some_and(|member| !member.stage.is_on_the_way() || member.attempts > 0) && self.was_tried(job)
+        match member.stage {
+            _ if self.settings.record_lone_pods => Some(self.now),
+            Stage::Bound | Stage::Ended => None,
+            _ => Some(job.joined.plus_millis(LONE_POD_WAIT_MILLIS)),
+        }
     }
 
     /// What made its pods was deleted: a record would be removed with it at once, again and again.
@@ -337,7 +349,8 @@ impl Core {
         }
     }
 
-    /// Somebody deleted the FluxJob. A job that waits goes to the end of the queue; one that runs is written again.
+    /// Somebody deleted the FluxJob. A job that waits goes to the end of the queue; one that runs is written again, if it
+    /// would have one now.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
         let wall = self.wall_now();
         let Some(job) = self.jobs.all.get_mut(&id) else { return };

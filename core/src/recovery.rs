@@ -11,10 +11,13 @@ use super::recording::{UNSEEN_MILLIS, reference};
 use super::stored::{Edits, Stored};
 use super::{ActionKind, Core, InFlight, Timer};
 use crate::queue::JobId;
-use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
 
 /// Conditions that a FluxJob gets once and keeps.
 const SAID_ONCE: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
+
+/// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
+const GATED: &str = "SchedulingGated";
 
 impl Core {
     /// Takes up what the FluxJob of this name says, if there is one.
@@ -48,6 +51,18 @@ impl Core {
                 job.said.insert(reason, condition.message.clone());
             }
         }
+    }
+
+    /// The place of a job of which none is on record: from now on. What a new process finds waiting has waited since the last
+    /// of these pods was made, but when other gates than ours were taken off one is not known.
+    pub(super) fn new_place(&self, pods: &[Uid]) -> Time {
+        let now = self.wall_now();
+        let since = |pod: &Pod| {
+            let was_gated = pod.scheduled_condition.as_ref().is_some_and(|condition| condition.reason == GATED);
+            if was_gated { now } else { pod.created.min(now) }
+        };
+        let pods = pods.iter().filter_map(|uid| self.jobs.members.get(uid));
+        pods.map(|member| since(&member.pod)).max().filter(|_| self.taking_over).unwrap_or(now)
     }
 
     /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the

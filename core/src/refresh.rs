@@ -124,7 +124,7 @@ impl Core {
         if let Some(text) = contradiction {
             self.say_once(id, "SizeContradiction", text);
         }
-        let now = self.wall_now();
+        let place = self.new_place(&ready);
         let Some(job) = self.jobs.all.get_mut(&id) else { return Vec::new() };
         // Another size is another question.
         self.queue_changed |= job.start_size != size;
@@ -139,7 +139,7 @@ impl Core {
             self.block(id, reason, text);
             return Vec::new();
         }
-        let at = *job.queued_at.get_or_insert(now);
+        let at = *job.queued_at.get_or_insert(place);
         if job.blocker.as_ref().is_some_and(|blocker| matches!(&*blocker.reason, "Incomplete" | "Gated" | "Held")) {
             job.blocker = None;
         }
@@ -168,7 +168,7 @@ impl Core {
         let queued_at = match (job.queued_at, lone) {
             (Some(at), true) => Some(at),
             // A pod that waited behind a gate first could be placed only now.
-            (None, true) if !ready.is_empty() => Some(self.wall_now()),
+            (None, true) if !ready.is_empty() => Some(self.new_place(ready)),
             _ => first,
         };
         for (index, uid) in ready.iter().enumerate() {

@@ -21,6 +21,8 @@ pub struct CoreSettings {
     pub gang_start_timeout_secs: u64,
     /// How long a group whose pods stop appearing may stay incomplete before that is said.
     pub group_grace_secs: u64,
+    /// Every lone pod has a FluxJob, also one that gets its node at once.
+    pub record_lone_pods: bool,
 }
 
 /// Which of the nodes that fit are taken: Fluxion's match policies by their names there, and two of our graph's own.

@@ -82,9 +82,8 @@ fn what_is_not_supported_is_refused_with_its_field() {
 fn a_scheduler_name_that_nobody_serves_is_left_alone() {
     let ns = shared().namespace("nobody");
     ns.apply(&pod("stranger", "100m", "infinity", "").replace("schedulerName: fluxqueue", "schedulerName: nobody"));
-    ns.apply(&pod("ours", "100m", "infinity", ""));
-    ns.running(1);
-    assert_eq!(ns.list("fluxjobs").len().min(1), 1);
+    ns.apply(&job("ours", 1, "100m", "infinity"));
+    ns.state("ours", "Running");
     assert!(ns.list("fluxjobs").iter().all(|job| job["spec"]["name"] == "ours"));
 }
 

@@ -7,14 +7,11 @@ fn phase(pod: &Value) -> &str {
 }
 
 #[test]
-fn a_lone_pod_runs_and_is_recorded() {
+fn a_lone_pod_that_starts_at_once_costs_a_binding_and_an_event() {
     let ns = shared().namespace("lone");
     ns.apply(&pod("one", "100m", "infinity", ""));
     let pods = ns.running(1);
     assert!(!node_of(&pods[0]).is_empty());
-    let record = ns.state("one", "Running");
-    assert_eq!(record["status"]["size"], "1/1");
-    assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Pod");
     until("the event Scheduled", || {
         let events: Value = serde_json::from_str(&ns.kubectl(&["get", "events.events.k8s.io", "-o", "json"])).ok()?;
         let all = events["items"].as_array()?.clone();
@@ -24,8 +21,44 @@ fn a_lone_pod_runs_and_is_recorded() {
                 && event["note"] == format!("Successfully assigned {}/one to {}", ns.name, node_of(&pods[0]))
         })
     });
-    ns.kubectl(&["delete", "pod", "one", "--grace-period=0", "--force"]);
+    // Later than any record of it would have been written.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(ns.list("fluxjobs").is_empty());
+}
+
+#[test]
+fn a_lone_pod_that_waits_has_its_flux_job_also_when_it_runs() {
+    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '2', memory: 16Gi, pods: 110}\n", &[]);
+    let mut fluxqueue = plane.fluxqueue(&[]);
+    let ns = plane.namespace("waits");
+    ns.apply(&pod("first", "2", "infinity", ""));
+    ns.running(1);
+    ns.apply(&pod("second", "2", "infinity", ""));
+    ns.state("second", "Pending");
+    ns.kubectl(&["delete", "pod", "first", "--grace-period=0", "--force"]);
+    let record = ns.state("second", "Running");
+    assert_eq!(record["status"]["size"], "1/1");
+    assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Pod");
+    assert_eq!(ns.list("fluxjobs").len(), 1);
+    // One that runs without a FluxJob gets none from a new process, but where the settings say that all have one.
+    ns.kubectl(&["delete", "pod", "second", "--grace-period=0", "--force"]);
     until("its FluxJob to go with it", || ns.list("fluxjobs").is_empty().then_some(()));
+    ns.apply(&pod("third", "1", "infinity", ""));
+    ns.running(1);
+    fluxqueue.kill();
+    let fluxqueue = plane.fluxqueue(&[]);
+    ns.apply(&pod("fourth", "1", "infinity", ""));
+    ns.running(2);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(ns.list("fluxjobs").is_empty());
+    drop(fluxqueue);
+    let settings = plane.dir.join("settings.yaml");
+    let text =
+        "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\nrecordLonePods: true\n";
+    std::fs::write(&settings, text).expect("it is written");
+    let _fluxqueue = plane.fluxqueue(&[&format!("--config={}", settings.display())]);
+    ns.state("third", "Running");
+    ns.state("fourth", "Running");
 }
 
 #[test]

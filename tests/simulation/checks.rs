@@ -51,6 +51,7 @@ pub(crate) fn judge(
             ActionKind::Note(_) => {}
             other => {
                 judge_owner(view, server, other)?;
+                judge_record(view, other)?;
                 judge_version(other)?;
                 judge_times(view, server, now, other)?;
                 judge_epoch(view, server, other)?;
@@ -287,6 +288,22 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         return Ok(());
     }
     broken("what is another scheduler's is left alone", format!("{} does {}", view.scheduler, trace::kind(write)))
+}
+
+/// A lone pod that got its node without waiting costs no FluxJob, unless all of them do.
+fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
+    let ActionKind::CreateFluxJob { job, .. } = write else { return Ok(()) };
+    let has_its_node = |pod: &&Arc<Pod>| pod.node.is_some() || pod.phase.is_terminal();
+    let of_lone_pod = |uid: &String| {
+        job.spec.workload_type == WorkloadType::Pod
+            && !view.record_lone_pods
+            && view.pods.get(&**uid).as_ref().is_some_and(has_its_node)
+    };
+    let uid = job.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
+    if uid.is_some_and(of_lone_pod) {
+        return broken("a lone pod that has its node is given no FluxJob", trace::kind(write));
+    }
+    Ok(())
 }
 
 /// A write without a version would overwrite whatever is there.

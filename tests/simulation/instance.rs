@@ -9,17 +9,16 @@ use crate::channel::Channel;
 use crate::checks::{self, Violation};
 use crate::executor::Executor;
 use crate::gangs;
-use crate::machine::{Factory, Machine};
+use crate::machine::{Factory, Machine, Start};
 use crate::server::Server;
 use crate::succession::Succession;
 use crate::view::View;
 
 /// A leader that works, and its followers to come.
 pub(crate) struct Instance {
-    /// The scheduler name that it serves.
-    pub(crate) scheduler: Arc<str>,
+    /// What its process was told.
+    pub(crate) start: Start,
     core: Box<dyn Machine>,
-    pub(crate) epoch: i64,
     pub(crate) channel: Channel,
     pub(crate) executor: Executor,
     pub(crate) view: View,
@@ -29,14 +28,14 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Its first process.
-    pub(crate) fn new(scheduler: &Arc<str>, factory: &Factory) -> Self {
+    pub(crate) fn new(scheduler: &Arc<str>, record_lone_pods: bool, factory: &Factory) -> Self {
+        let start = Start { scheduler: Arc::clone(scheduler), epoch: 1, record_lone_pods };
         Instance {
-            scheduler: Arc::clone(scheduler),
-            core: factory(scheduler, 1),
-            epoch: 1,
+            core: factory(&start),
             channel: Channel::default(),
             executor: Executor::default(),
-            view: View::new(scheduler),
+            view: View::new(&start),
+            start,
             succession: Succession::default(),
             last_id: None,
         }
@@ -44,11 +43,11 @@ impl Instance {
 
     /// Another process takes over, and knows nothing yet.
     pub(crate) fn succeed(&mut self, factory: &Factory, server: &Server, offset: i64) {
-        self.epoch += 1;
-        self.core = factory(&self.scheduler, self.epoch);
-        self.view = View::new(&self.scheduler);
+        self.start.epoch += 1;
+        self.core = factory(&self.start);
+        self.view = View::new(&self.start);
         self.last_id = None;
-        self.succession = Succession::of(server, &self.scheduler);
+        self.succession = Succession::of(server, &self.start.scheduler);
         self.channel.relist(server, offset);
     }
 

@@ -21,34 +21,51 @@ pub(crate) trait Machine {
 /// How long the core keeps the slot of a pod that has ended.
 pub(crate) const SLOT_KEEP_SECONDS: u64 = 15;
 
-/// Makes a machine for a process that starts, given the scheduler name that it serves and its epoch.
-pub(crate) type Factory = dyn Fn(&Arc<str>, i64) -> Box<dyn Machine> + Sync;
+/// What a process is told at its start.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    /// The scheduler name that it serves.
+    pub(crate) scheduler: Arc<str>,
+    /// Its number in the succession of leaders.
+    pub(crate) epoch: i64,
+    /// Each lone pod has a FluxJob, and not only those that wait.
+    pub(crate) record_lone_pods: bool,
+}
+
+/// Makes a machine for a process that starts.
+pub(crate) type Factory = dyn Fn(&Start) -> Box<dyn Machine> + Sync;
+
+/// The FluxJobs of lone pods in the runs of this seed.
+pub(crate) fn records_lone_pods(seed: u64) -> bool {
+    !seed.is_multiple_of(2)
+}
 
 /// The core as the tests set it, on the library that the seed says.
 pub(crate) fn of_seed(seed: u64) -> &'static Factory {
     if seed >= WHOLE {
-        &|scheduler, epoch| core_on(FunctionTable { extensions: None, ..FunctionTable::builtin() }, scheduler, epoch)
+        &|start| core_on(FunctionTable { extensions: None, ..FunctionTable::builtin() }, start)
     } else {
         &core
     }
 }
 
 /// The core, as the tests set it.
-pub(crate) fn core(scheduler: &Arc<str>, epoch: i64) -> Box<dyn Machine> {
-    core_on(FunctionTable::builtin(), scheduler, epoch)
+pub(crate) fn core(start: &Start) -> Box<dyn Machine> {
+    core_on(FunctionTable::builtin(), start)
 }
 
-fn core_on(library: FunctionTable, scheduler: &Arc<str>, epoch: i64) -> Box<dyn Machine> {
+fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine> {
     let settings = CoreSettings {
-        scheduler_names: vec![Arc::clone(scheduler)],
+        scheduler_names: vec![Arc::clone(&start.scheduler)],
         node_policy: NodePolicy::First,
         default_walltime_secs: None,
         ttl_after_finished_secs: 3600,
         slot_keep_secs: SLOT_KEEP_SECONDS,
         group_grace_secs: 3,
         gang_start_timeout_secs: 60,
+        record_lone_pods: start.record_lone_pods,
     };
-    Box::new(Core::new(settings, library, epoch).expect("the built-in library is always there"))
+    Box::new(Core::new(settings, library, start.epoch).expect("the built-in library is always there"))
 }
 
 impl Machine for Core {

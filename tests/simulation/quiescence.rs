@@ -50,7 +50,7 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     sim.stats.count("quiescence reached");
     for who in sim.everyone() {
         sim.instances[who].succession.forget();
-        let scheduler = Arc::clone(&sim.instances[who].scheduler);
+        let scheduler = Arc::clone(&sim.instances[who].start.scheduler);
         fairness::judge(sim, &scheduler)?;
     }
     judge_records(sim)?;
@@ -191,16 +191,22 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Each thing that was submitted has its record, and what has ended says so.
-fn judge_records(sim: &Simulation) -> Result<(), Violation> {
+/// Each thing that was submitted has its record, unless it is a lone pod that did not wait; and what has ended says so.
+fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
     for pod in sim.server.pods.values().filter(|pod| is_ours(pod) && pod.owner.is_none()) {
         let unit = Unit::of(pod);
         let records = jobs::records(&unit, &sim.server.flux_jobs);
-        if let (Unit::Single(_), false, []) = (&unit, pod.phase.is_terminal(), records.as_slice()) {
+        let owed = pod.node.is_none() || sim.instances.iter().all(|instance| instance.start.record_lone_pods);
+        if let (Unit::Single(_), false, true, []) = (&unit, pod.phase.is_terminal(), owed, records.as_slice()) {
             return broken(
                 "everything submitted is recorded",
                 format!("no FluxJob for pod {} ({})", pod.id, pod.id.uid),
             );
+        }
+        if let (Unit::Single(_), []) = (&unit, records.as_slice())
+            && !owed
+        {
+            sim.stats.count("lone pod without a FluxJob");
         }
         if let (Unit::Single(_), [job]) = (&unit, records.as_slice()) {
             let expected = match pod.phase {

@@ -9,13 +9,13 @@ use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome}
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time, Uid};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::machine::{self, Machine};
+use crate::machine::{self, Machine, Start};
 use crate::objects::{FOREIGN_GATE, HOST, NAMESPACE, OURS};
 use crate::run;
 use crate::switches::Feature;
 
 /// Seeds that are tried until one of them catches the saboteur, and steps of each.
-const SEEDS_MAX: u64 = 12;
+const SEEDS_MAX: u64 = 24;
 const STEPS: u64 = 2_800;
 
 /// What is done wrong.
@@ -47,10 +47,11 @@ enum Sabotage {
     PlaceNoGroups,
     GreetOnRestart,
     ForgetTheClock,
+    RecordEverything,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 26] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 27] = [
     (Sabotage::BindTwice, None, &["no pod is bound twice"]),
     (
         Sabotage::BindBeforeTheAnswer,
@@ -115,6 +116,7 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 26] = [
         &["a new process writes nothing where nothing has changed"],
     ),
     (Sabotage::ForgetTheClock, Some(Feature::ClockJumps), &["no instant is written that lies ahead"]),
+    (Sabotage::RecordEverything, None, &["a lone pod that has its node is given no FluxJob"]),
 ];
 
 /// The rule that a gang breaks first which starts though something is wrong with one of its members.
@@ -128,9 +130,7 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
             println!("{sabotage:?} is not tried: {needs:?} is off");
             continue;
         }
-        let factory = move |scheduler: &Arc<str>, epoch| -> Box<dyn Machine> {
-            Box::new(Saboteur::new(sabotage, scheduler, epoch))
-        };
+        let factory = move |start: &Start| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, start)) };
         let found = (1..=SEEDS_MAX).find_map(|seed| run(seed, STEPS, &factory, false).failure);
         let Some(failure) = found else { return Err(format!("{sabotage:?} is not caught within {SEEDS_MAX} seeds")) };
         if !rules.contains(&&*failure.rule) {
@@ -168,15 +168,16 @@ const LATE_STEPS: u32 = 12;
 const HOUR_MICROS: i64 = 3_600_000_000;
 
 impl Saboteur {
-    fn new(sabotage: Sabotage, scheduler: &Arc<str>, epoch: i64) -> Self {
-        let mut core = machine::core(scheduler, epoch);
+    fn new(sabotage: Sabotage, start: &Start) -> Self {
+        let record_lone_pods = start.record_lone_pods || sabotage == Sabotage::RecordEverything;
+        let mut core = machine::core(&Start { record_lone_pods, ..start.clone() });
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
         Saboteur {
             core,
             sabotage,
-            epoch,
+            epoch: start.epoch,
             asked: BTreeMap::new(),
             next_id: 1,
             needless: None,

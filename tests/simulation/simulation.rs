@@ -14,7 +14,7 @@ use crate::intruders::{Intruders, Intrusion};
 use crate::jobs;
 use crate::kubelet::{self, Kubelets, Refusal};
 use crate::late::Late;
-use crate::machine::Factory;
+use crate::machine::{self, Factory};
 use crate::objects;
 use crate::quiescence;
 use crate::rng::Rng;
@@ -78,6 +78,7 @@ impl<'a> Simulation<'a> {
         let second = Feature::SecondInstance.is_on() && seed.is_multiple_of(SECOND_EVERY);
         let schedulers: &[&str] = if second { &[objects::OURS, objects::SECOND] } else { &[objects::OURS] };
         let schedulers: Vec<Arc<str>> = schedulers.iter().map(|name| Arc::from(*name)).collect();
+        let recorded = machine::records_lone_pods(seed);
         let mut rng = Rng::new(seed);
         let offset = if Feature::ClockJumps.is_on() { clock_jump(&mut rng) } else { 0 };
         let mut simulation = Simulation {
@@ -87,7 +88,7 @@ impl<'a> Simulation<'a> {
             offset,
             offset_max: offset,
             server: Server::default(),
-            instances: schedulers.iter().map(|scheduler| Instance::new(scheduler, factory)).collect(),
+            instances: schedulers.iter().map(|scheduler| Instance::new(scheduler, recorded, factory)).collect(),
             late: Late::default(),
             world: World::new(schedulers),
             kubelets: Kubelets::default(),
@@ -429,7 +430,7 @@ impl<'a> Simulation<'a> {
     /// A new process takes over from one of which nothing is on its way any more.
     pub(crate) fn restart(&mut self, who: Who) {
         self.instances[who].succeed(self.factory, &self.server, self.offset);
-        let epoch = self.instances[who].epoch;
+        let epoch = self.instances[who].start.epoch;
         self.trace.add(|| format!("{:>6} {} {}restart: epoch {epoch}", self.steps, self.now.0, name_of(who)));
         self.intruders.forget();
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-const MUST_HAPPEN: [&str; 43] = [
+const MUST_HAPPEN: [&str; 44] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -32,6 +32,7 @@ const MUST_HAPPEN: [&str; 43] = [
     "group of several roles submitted",
     "half-bound gang left to a successor",
     "head of the queue would have to be checked",
+    "lone pod without a FluxJob",
     "member of a gang that starts deleted",
     "node cordoned",
     "node joined",

@@ -10,6 +10,7 @@ use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, 
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
 
 use crate::jobs::Unit;
+use crate::machine::Start;
 use crate::server::flux_job_key;
 
 /// For so long after a lost answer the watch may still show that the Binding took effect.
@@ -20,6 +21,8 @@ const DOUBT_MILLIS: i64 = 10_000;
 pub(crate) struct View {
     /// The scheduler name that the process serves.
     pub(crate) scheduler: Arc<str>,
+    /// Each lone pod has a FluxJob.
+    pub(crate) record_lone_pods: bool,
     /// What was to be added to its time to have the server's, at the most.
     pub(crate) offset_max: Option<i64>,
     pub(crate) synced: bool,
@@ -67,8 +70,9 @@ pub(crate) enum BindingState {
 
 impl View {
     /// Of a process that starts.
-    pub(crate) fn new(scheduler: &Arc<str>) -> Self {
-        View { scheduler: Arc::clone(scheduler), ..View::default() }
+    pub(crate) fn new(start: &Start) -> Self {
+        let Start { scheduler, record_lone_pods, epoch: _ } = start.clone();
+        View { scheduler, record_lone_pods, ..View::default() }
     }
 
     /// The core is told this.

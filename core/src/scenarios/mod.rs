@@ -20,6 +20,7 @@ use fluxqueue_workload::{
 mod endings;
 mod gangs;
 mod library;
+mod lone_pods;
 mod mishaps;
 mod restarts;
 mod starting;
@@ -49,6 +50,7 @@ fn settings() -> CoreSettings {
         slot_keep_secs: 15,
         group_grace_secs: 3,
         gang_start_timeout_secs: 60,
+        record_lone_pods: true,
     }
 }
 
@@ -283,7 +285,7 @@ impl World {
 
     /// A new process: everything is listed anew.
     fn restart(&mut self) {
-        self.core = Core::new(settings(), FunctionTable::builtin(), 2).expect("a core");
+        self.core = Core::new(self.core.settings.clone(), FunctionTable::builtin(), 2).expect("a core");
         self.now = self.now.plus_millis(1);
     }
 

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1 as core_v1;
 use serde::de::DeserializeOwned;
 
 use super::lean::{Lean, LooseFluxJob};
+use super::protobuf::{self, Decode};
 use super::seen::Known;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::{Controller, Pod, ShapeInterner};
@@ -22,6 +23,8 @@ pub trait Watched: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned +
 
     /// The kind, as a metric's label.
     const KIND: &'static str;
+    /// Reads an object that is encoded as protobuf, if there is such a reader.
+    const DECODE: Option<Decode<Self>> = None;
 
     /// Converts one object; the text says what is wrong with it.
     fn convert(self, memory: &mut Self::Memory) -> Result<Self::Value, String>;
@@ -31,6 +34,7 @@ impl Watched for Lean<core_v1::Node> {
     type Value = Node;
     type Memory = ();
     const KIND: &'static str = "Node";
+    const DECODE: Option<Decode<Self>> = Some(protobuf::node);
 
     fn convert(self, (): &mut ()) -> Result<Node, String> {
         let (node, unread) = Node::from_kubernetes(&self.0).map_err(|error| error.to_string())?;
@@ -45,6 +49,7 @@ impl Watched for Lean<core_v1::Pod> {
     type Value = Pod;
     type Memory = ShapeInterner;
     const KIND: &'static str = "Pod";
+    const DECODE: Option<Decode<Self>> = Some(protobuf::pod);
 
     fn convert(self, shapes: &mut ShapeInterner) -> Result<Pod, String> {
         Pod::from_kubernetes(&self.0, shapes).map_err(|error| error.to_string())

@@ -16,6 +16,7 @@ pub mod fenced;
 pub mod lean;
 pub mod lease;
 mod pauses;
+pub mod protobuf;
 mod request;
 pub mod seen;
 pub mod shell;

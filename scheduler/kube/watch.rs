@@ -1,22 +1,23 @@
 //! Watches: what the API server says becomes events of the core, in batches.
 //!
 //! One task per kind. The first list comes through the watch itself, object by object: each is converted as it arrives, while
-//! the server writes the next, and the large ones are dropped at once. A server that cannot do that is asked for pages.
+//! the server writes the next, and the large ones are dropped at once. A server that cannot do that is asked for pages. Pods and
+//! nodes, of which there are many, come as protobuf where the server has that.
 //! Whatever goes wrong (429, 500, a closed connection, an expired version) is logged, counted and tried again with growing
 //! pauses; what was missed meanwhile shows in the next list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::runtime::watcher;
-use kube::runtime::watcher::InitialListStrategy;
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use super::convert::Watched;
 use super::error_chain::error_chain;
 use super::pauses::paced;
+use super::protobuf;
 use super::seen::Seen;
 use crate::serve::Metrics;
 use fluxqueue_core::Event;
@@ -57,6 +58,13 @@ struct Reading<K: Watched> {
     listed: bool,
 }
 
+/// What to do when the server says that it cannot list like this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfRefused {
+    Return,
+    TryAgain,
+}
+
 // === impl Watches ===
 
 impl Watches {
@@ -67,20 +75,25 @@ impl Watches {
         K::DynamicType: Default,
     {
         let mut reading = Reading::<K> { seen: Seen::default(), memory: K::Memory::default(), listed: false };
-        self.follow(watcher::Config::default().streaming_lists(), &mut reading).await?;
+        let api: Api<K> = Api::all(self.client.clone());
+        if let Some(decode) = K::DECODE {
+            self.follow(protobuf::watch::watch(self.client.clone(), decode), IfRefused::Return, &mut reading).await?;
+            tracing::info!(kind = K::KIND, "the API server does not stream lists as protobuf, so JSON is tried");
+        }
+        let streamed = watcher(api.clone(), watcher::Config::default().streaming_lists());
+        self.follow(streamed, IfRefused::Return, &mut reading).await?;
         tracing::info!(kind = K::KIND, "the API server does not stream lists, so it is asked for pages");
-        self.follow(watcher::Config::default(), &mut reading).await
+        self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, &mut reading).await
     }
 
-    /// Returns when the server says that it cannot list like this.
-    async fn follow<K>(&self, config: watcher::Config, reading: &mut Reading<K>) -> Result<(), NobodyListens>
-    where
-        K: Watched,
-        K::DynamicType: Default,
-    {
-        let streamed = config.initial_list_strategy == InitialListStrategy::StreamingList;
-        let api: Api<K> = Api::all(self.client.clone());
-        let stream = paced(watcher(api, config)).ready_chunks(BATCH_EVENTS);
+    /// Tells what one kind of watch says.
+    async fn follow<K: Watched>(
+        &self,
+        watch: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>>,
+        if_refused: IfRefused,
+        reading: &mut Reading<K>,
+    ) -> Result<(), NobodyListens> {
+        let stream = paced(watch).ready_chunks(BATCH_EVENTS);
         let mut stream = std::pin::pin!(stream);
         while let Some(changes) = stream.next().await {
             let mut events = Vec::new();
@@ -91,7 +104,9 @@ impl Watches {
                         list_ended |= matches!(change, watcher::Event::InitDone);
                         self.take_in(change, reading, &mut events);
                     }
-                    Err(error) if streamed && !reading.listed && refuses_to_stream(&error) => return Ok(()),
+                    Err(error) if if_refused == IfRefused::Return && !reading.listed && is_refusal(&error) => {
+                        return Ok(());
+                    }
                     Err(error) => self.complain::<K>(&error),
                 }
             }
@@ -150,9 +165,9 @@ impl Watches {
     }
 }
 
-/// The gate WatchList is off, or the server older than it: it calls the request invalid.
-fn refuses_to_stream(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 422))
+/// The gate WatchList is off, or the server older than it: it calls the request invalid. Or it has no such encoding.
+fn is_refusal(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if matches!(status.code, 400 | 406 | 415 | 422))
 }
 
 fn hint(error: &kube::Error) -> Option<&'static str> {

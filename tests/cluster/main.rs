@@ -28,3 +28,6 @@ mod library;
 
 /// Constraints, other schedulers, counting.
 mod sharing;
+
+/// The API server's answers in both encodings.
+mod encodings;

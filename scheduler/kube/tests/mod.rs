@@ -1,8 +1,10 @@
 //! The shell against a small API server that misbehaves on demand.
 
+mod binary;
 mod binder;
 mod clock;
 mod driver;
+mod encodings;
 mod events;
 mod executors;
 mod lease;

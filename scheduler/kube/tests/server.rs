@@ -15,9 +15,11 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::binary;
 use crate::kube::client::{Clients, plain};
 use crate::kube::fence::Fence;
 use crate::kube::fenced::FencedClient;
+use crate::kube::protobuf::watch::CONTENT_TYPE as PROTOBUF;
 
 /// What the server does with a request instead of serving it.
 #[derive(Debug, Clone)]
@@ -48,7 +50,15 @@ struct Store {
     seen: Vec<Seen>,
     /// How many seconds the server's clock is ahead.
     ahead_secs: i64,
-    watchers: Vec<(String, mpsc::UnboundedSender<Result<Bytes, std::io::Error>>)>,
+    /// It has the encoding, for watches of nodes.
+    speaks_protobuf: bool,
+    watchers: Vec<Watcher>,
+}
+
+struct Watcher {
+    collection: String,
+    lines: mpsc::UnboundedSender<Result<Bytes, std::io::Error>>,
+    protobuf: bool,
 }
 
 /// A running server. It ends with the test's runtime.
@@ -69,6 +79,13 @@ impl Server {
         let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Server { store, clients: plain(&url).unwrap(), url }
+    }
+
+    /// One that speaks JSON alone, and one that also speaks protobuf.
+    pub(super) async fn of_each_encoding() -> [Self; 2] {
+        let both = Self::start().await;
+        both.store.lock().unwrap().speaks_protobuf = true;
+        [Self::start().await, both]
     }
 
     /// A client for writes, with nobody else who could lead.
@@ -113,19 +130,24 @@ impl Server {
     /// Ends all watches of a collection, after sending this line, if any.
     pub(super) fn end_watches(&self, collection: &str, last_line: Option<&Value>) {
         let mut store = self.store.lock().unwrap();
-        store.watchers.retain(|(watched, sender)| {
-            if watched != collection {
+        store.watchers.retain(|watcher| {
+            if watcher.collection != collection {
                 return true;
             }
             if let Some(line) = last_line {
-                let _ = sender.send(Ok(format!("{line}\n").into()));
+                watcher.tell(line["type"].as_str().unwrap(), &line["object"]);
             }
             false
         });
     }
 
     pub(super) fn watchers(&self, collection: &str) -> usize {
-        self.store.lock().unwrap().watchers.iter().filter(|(watched, _)| watched == collection).count()
+        self.store.lock().unwrap().watchers.iter().filter(|watcher| watcher.collection == collection).count()
+    }
+
+    pub(super) fn protobuf_watchers(&self, collection: &str) -> usize {
+        let store = self.store.lock().unwrap();
+        store.watchers.iter().filter(|watcher| watcher.collection == collection && watcher.protobuf).count()
     }
 
     /// Requests so far whose "METHOD path" contains `pattern`.
@@ -153,8 +175,12 @@ async fn answer(State(store): State<Arc<Mutex<Store>>>, request: Request) -> Res
     let path = parts.uri.path().to_owned();
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let line = format!("{} {path}?{query}", parts.method);
+    let protobuf = parts.headers.get(header::ACCEPT).is_some_and(|accept| accept == PROTOBUF);
     let script = {
         let mut store = store.lock().unwrap();
+        if protobuf && !store.speaks_protobuf {
+            return refusal(406, "NotAcceptable", "only the following media types are accepted: application/json");
+        }
         let seen = Seen { method: parts.method.clone(), path: path.clone(), query: query.clone(), body: body.clone() };
         store.seen.push(seen);
         let at = store.scripts.iter().position(|(pattern, _)| line.contains(pattern.as_str()));
@@ -164,18 +190,20 @@ async fn answer(State(store): State<Arc<Mutex<Store>>>, request: Request) -> Res
         Some(Script::Refuse(code, reason)) => return refusal(code, reason, "as scripted"),
         Some(Script::Stall(time)) => tokio::time::sleep(time).await,
         Some(Script::DoAndRefuse(code, reason)) => {
-            serve(&mut store.lock().unwrap(), &parts.method, &path, &query, body);
+            serve(&mut store.lock().unwrap(), &parts.method, &path, &query, body, protobuf);
             return refusal(code, reason, "as scripted");
         }
         None => {}
     }
-    serve(&mut store.lock().unwrap(), &parts.method, &path, &query, body)
+    serve(&mut store.lock().unwrap(), &parts.method, &path, &query, body, protobuf)
 }
 
-fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Value) -> Response {
+fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Value, protobuf: bool) -> Response {
     match *method {
         Method::GET if path == "/version" => store.version(),
-        Method::GET if query.contains("watch=true") => store.watch(path, query.contains("sendInitialEvents=true")),
+        Method::GET if query.contains("watch=true") => {
+            store.watch(path, query.contains("sendInitialEvents=true"), protobuf)
+        }
         Method::GET if Store::is_collection(path) => store.list(path),
         Method::GET => match store.objects.get(path) {
             Some(object) => reply(200, object),
@@ -217,25 +245,25 @@ impl Store {
 
     /// Tells the watchers of the kind in all namespaces.
     fn tell(&mut self, path: &str, what: &str, object: &Value) {
-        let line = line(what, object);
-        self.watchers
-            .retain(|(collection, sender)| !belongs(path, collection) || sender.send(Ok(line.clone())).is_ok());
+        self.watchers.retain(|watcher| !belongs(path, &watcher.collection) || watcher.tell(what, object));
     }
 
-    fn watch(&mut self, path: &str, with_list: bool) -> Response {
-        let (sender, mut receiver) = mpsc::unbounded_channel();
+    fn watch(&mut self, path: &str, with_list: bool, protobuf: bool) -> Response {
+        let (lines, mut receiver) = mpsc::unbounded_channel();
+        let watcher = Watcher { collection: path.to_owned(), lines, protobuf };
         if with_list {
             for (_, object) in self.objects.iter().filter(|(at, _)| belongs(at, path)) {
-                let _ = sender.send(Ok(line("ADDED", object)));
+                watcher.tell("ADDED", object);
             }
             let metadata = json!({ "resourceVersion": self.version.max(1).to_string(),
                 "annotations": { "k8s.io/initial-events-end": "true" } });
             let end = json!({ "kind": "Any", "apiVersion": "v1", "metadata": metadata });
-            let _ = sender.send(Ok(line("BOOKMARK", &end)));
+            watcher.tell("BOOKMARK", &end);
         }
-        self.watchers.push((path.to_owned(), sender));
+        self.watchers.push(watcher);
         let lines = futures::stream::poll_fn(move |context| receiver.poll_recv(context));
-        ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response()
+        let encoding = if protobuf { format!("{PROTOBUF};stream=watch") } else { "application/json".to_owned() };
+        ([(header::CONTENT_TYPE, encoding)], Body::from_stream(lines)).into_response()
     }
 
     fn version(&self) -> Response {
@@ -389,9 +417,16 @@ fn belongs(object: &str, collection: &str) -> bool {
         || (parent.starts_with(&format!("{group}/namespaces/")) && parent.ends_with(&format!("/{plural}")))
 }
 
-/// A line of a watch.
-fn line(what: &str, object: &Value) -> Bytes {
-    format!("{}\n", json!({ "type": what, "object": object })).into()
+impl Watcher {
+    /// False if nobody listens any more.
+    fn tell(&self, what: &str, object: &Value) -> bool {
+        let line = if self.protobuf {
+            binary::frame(what, object)
+        } else {
+            format!("{}\n", json!({ "type": what, "object": object })).into()
+        };
+        self.lines.send(Ok(line)).is_ok()
+    }
 }
 
 fn reply(code: u16, object: &Value) -> Response {

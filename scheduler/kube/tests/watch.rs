@@ -82,44 +82,47 @@ fn short(event: &Event) -> String {
 
 #[tokio::test]
 async fn lists_then_follows_changes() {
-    let server = Server::start().await;
-    server.put("/api/v1/nodes/a", node("a", "1"));
-    let mut nodes = Listener::start::<Lean<Node>>(&server);
-    nodes.expect(&["+a/1", "synced"]).await;
-    eventually("the watch", || server.watchers(NODES) == 1).await;
-    server.put("/api/v1/nodes/b", node("b", "2"));
-    server.remove("/api/v1/nodes/a");
-    nodes.expect(&["+b/2", "-a/1"]).await;
-    // A heartbeat that changes nothing we know is not told; the change after it is.
-    server.put("/api/v1/nodes/b", node("b", "2"));
-    server.put("/api/v1/nodes/c", node("c", "3"));
-    nodes.expect(&["+c/3"]).await;
+    for server in Server::of_each_encoding().await {
+        server.put("/api/v1/nodes/a", node("a", "1"));
+        let mut nodes = Listener::start::<Lean<Node>>(&server);
+        nodes.expect(&["+a/1", "synced"]).await;
+        eventually("the watch", || server.watchers(NODES) == 1).await;
+        server.put("/api/v1/nodes/b", node("b", "2"));
+        server.remove("/api/v1/nodes/a");
+        nodes.expect(&["+b/2", "-a/1"]).await;
+        // A heartbeat that changes nothing we know is not told; the change after it is.
+        server.put("/api/v1/nodes/b", node("b", "2"));
+        server.put("/api/v1/nodes/c", node("c", "3"));
+        nodes.expect(&["+c/3"]).await;
+    }
 }
 
 #[tokio::test]
 async fn a_closed_watch_is_resumed() {
-    let server = Server::start().await;
-    let mut nodes = Listener::start::<Lean<Node>>(&server);
-    nodes.expect(&["synced"]).await;
-    eventually("the watch", || server.watchers(NODES) == 1).await;
-    server.end_watches(NODES, None);
-    eventually("a second watch", || server.watchers(NODES) == 1).await;
-    server.put("/api/v1/nodes/a", node("a", "1"));
-    nodes.expect(&["+a/1"]).await;
-    let asked = server.seen("GET /api/v1/nodes");
-    let lists = |seen: &&Seen| !seen.query.contains("watch=true") || seen.query.contains("sendInitialEvents=true");
-    assert_eq!(asked.iter().filter(lists).count(), 1);
+    for server in Server::of_each_encoding().await {
+        let mut nodes = Listener::start::<Lean<Node>>(&server);
+        nodes.expect(&["synced"]).await;
+        eventually("the watch", || server.watchers(NODES) == 1).await;
+        server.end_watches(NODES, None);
+        eventually("a second watch", || server.watchers(NODES) == 1).await;
+        server.put("/api/v1/nodes/a", node("a", "1"));
+        nodes.expect(&["+a/1"]).await;
+        let asked = server.seen("GET /api/v1/nodes");
+        let lists = |seen: &&Seen| !seen.query.contains("watch=true") || seen.query.contains("sendInitialEvents=true");
+        assert_eq!(asked.iter().filter(lists).count(), 1);
+    }
 }
 
 #[tokio::test]
 async fn a_streamed_list_is_not_of_the_past() {
-    let server = Server::start().await;
-    let mut nodes = Listener::start::<Lean<Node>>(&server);
-    nodes.expect(&["synced"]).await;
-    let asked = server.seen("GET /api/v1/nodes");
-    let query: Vec<&str> = asked[0].query.split('&').collect();
-    assert!(query.contains(&"sendInitialEvents=true") && query.contains(&"resourceVersionMatch=NotOlderThan"));
-    assert!(!query.iter().any(|part| part.starts_with("resourceVersion=")), "{query:?}");
+    for server in Server::of_each_encoding().await {
+        let mut nodes = Listener::start::<Lean<Node>>(&server);
+        nodes.expect(&["synced"]).await;
+        let asked = server.seen("GET /api/v1/nodes");
+        let query: Vec<&str> = asked[0].query.split('&').collect();
+        assert!(query.contains(&"sendInitialEvents=true") && query.contains(&"resourceVersionMatch=NotOlderThan"));
+        assert!(!query.iter().any(|part| part.starts_with("resourceVersion=")), "{query:?}");
+    }
 }
 
 #[tokio::test]
@@ -137,36 +140,38 @@ async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
 
 #[tokio::test]
 async fn an_expired_watch_lists_again_and_tells_what_was_missed() {
-    let server = Server::start().await;
-    server.put("/api/v1/nodes/gone", node("gone", "1"));
-    server.put("/api/v1/nodes/reused", node("reused", "2"));
-    let mut nodes = Listener::start::<Lean<Node>>(&server);
-    nodes.expect(&["+gone/1", "+reused/2", "synced"]).await;
-    eventually("the watch", || server.watchers(NODES) == 1).await;
-    server.silently(|objects| {
-        objects.remove("/api/v1/nodes/gone");
-        objects.insert("/api/v1/nodes/reused".to_owned(), node("reused", "3"));
-        objects.insert("/api/v1/nodes/new".to_owned(), node("new", "4"));
-    });
-    let expired = json!({ "type": "ERROR", "object": { "kind": "Status", "status": "Failure", "code": 410,
+    for server in Server::of_each_encoding().await {
+        server.put("/api/v1/nodes/gone", node("gone", "1"));
+        server.put("/api/v1/nodes/reused", node("reused", "2"));
+        let mut nodes = Listener::start::<Lean<Node>>(&server);
+        nodes.expect(&["+gone/1", "+reused/2", "synced"]).await;
+        eventually("the watch", || server.watchers(NODES) == 1).await;
+        server.silently(|objects| {
+            objects.remove("/api/v1/nodes/gone");
+            objects.insert("/api/v1/nodes/reused".to_owned(), node("reused", "3"));
+            objects.insert("/api/v1/nodes/new".to_owned(), node("new", "4"));
+        });
+        let expired = json!({ "type": "ERROR", "object": { "kind": "Status", "status": "Failure", "code": 410,
         "reason": "Expired", "message": "too old resource version" } });
-    server.end_watches(NODES, Some(&expired));
-    nodes.expect(&["+new/4", "-reused/2", "+reused/3", "-gone/1"]).await;
-    assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 1);
+        server.end_watches(NODES, Some(&expired));
+        nodes.expect(&["+new/4", "-reused/2", "+reused/3", "-gone/1"]).await;
+        assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 1);
+    }
 }
 
 #[tokio::test]
 async fn lists_survive_a_server_that_refuses() {
-    let server = Server::start().await;
-    server.put("/api/v1/nodes/a", node("a", "1"));
-    server.script("GET /api/v1/nodes", Script::Refuse(429, "TooManyRequests"));
-    server.script("GET /api/v1/nodes", Script::Refuse(500, "InternalError"));
-    server.script("watch=true", Script::Refuse(500, "InternalError"));
-    let mut nodes = Listener::start::<Lean<Node>>(&server);
-    nodes.expect(&["+a/1", "synced"]).await;
-    eventually("the watch", || server.watchers(NODES) == 1).await;
-    // The 429 was waited out by the client, both 500 by the watch.
-    assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 2);
+    for server in Server::of_each_encoding().await {
+        server.put("/api/v1/nodes/a", node("a", "1"));
+        server.script("GET /api/v1/nodes", Script::Refuse(429, "TooManyRequests"));
+        server.script("GET /api/v1/nodes", Script::Refuse(500, "InternalError"));
+        server.script("watch=true", Script::Refuse(500, "InternalError"));
+        let mut nodes = Listener::start::<Lean<Node>>(&server);
+        nodes.expect(&["+a/1", "synced"]).await;
+        eventually("the watch", || server.watchers(NODES) == 1).await;
+        // The 429 was waited out by the client, both 500 by the watch.
+        assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 2);
+    }
 }
 
 #[tokio::test]
@@ -194,4 +199,15 @@ fn managed_fields_are_never_built() {
     assert_eq!(node.metadata.managed_fields, None);
     assert_eq!(node.metadata.name.as_deref(), Some("a"));
     assert_eq!(node.status.unwrap().allocatable.unwrap()["cpu"].0, "2");
+}
+
+#[tokio::test]
+async fn protobuf_is_asked_for_where_it_is_read_and_json_where_it_is_not_spoken() {
+    for (at, server) in Server::of_each_encoding().await.into_iter().enumerate() {
+        let mut nodes = Listener::start::<Lean<Node>>(&server);
+        nodes.expect(&["synced"]).await;
+        eventually("the watch", || server.watchers(NODES) == 1).await;
+        assert_eq!(server.protobuf_watchers(NODES), at);
+        assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 0);
+    }
 }

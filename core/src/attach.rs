@@ -40,7 +40,7 @@ impl Core {
         let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
             let until = self.now.plus_millis(PARKED_MILLIS);
             let uid = pod.id.uid.clone();
-            self.wake(Timer::Parked(uid.clone()), until);
+            self.timers.wake(Timer::Parked(uid.clone()), until);
             // What is on a node counts even while nobody knows what it is a part of.
             let claim = self.reclaim(&pod, None, self.pod_end(&pod));
             self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), claim, told: true });

@@ -28,7 +28,7 @@ impl Core {
     /// Sends what may leave.
     pub(super) fn dispatch(&mut self) {
         let mut misfits = Vec::new();
-        while self.bindings_in_flight < BINDINGS_MAX
+        while self.actions.bindings_in_flight() < BINDINGS_MAX
             && let Some(uid) = self.outbox.pop_front()
         {
             let Some(member) = self.jobs.members.get(&uid) else { continue };
@@ -42,7 +42,7 @@ impl Core {
             }
             if member.retry_at > self.now {
                 let at = member.retry_at;
-                self.wake(Timer::Pod(uid), at);
+                self.timers.wake(Timer::Pod(uid), at);
                 continue;
             }
             let version = member.seat.and_then(|at| job.seats.get(at)).map_or(0, |seat| seat.version);
@@ -56,7 +56,7 @@ impl Core {
                 self.send(&uid);
             } else if doubt_until > self.now {
                 // It may be there already: until that is known nobody else gets the place.
-                self.wake(Timer::Pod(uid), doubt_until);
+                self.timers.wake(Timer::Pod(uid), doubt_until);
             } else {
                 misfits.push(uid);
             }
@@ -95,8 +95,7 @@ impl Core {
         }
         let Some(claim) = &member.claim else { return };
         let (pod, node) = (member.pod.id.clone(), claim.node.clone());
-        self.bindings_in_flight += 1;
-        let action = self.act(ActionKind::Bind { pod, node }, Some(InFlight::Bind(uid.clone())));
+        let action = self.actions.ask(ActionKind::Bind { pod, node }, InFlight::Bind(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage = Stage::Binding(action);
         }
@@ -108,7 +107,7 @@ impl Core {
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
         let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
-        let action = on_its_way.unwrap_or_else(|| self.act(ungate(), Some(InFlight::Ungate(uid.clone()))));
+        let action = on_its_way.unwrap_or_else(|| self.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.ungating = Some(action);
             member.stage = Stage::Ungating(action);
@@ -125,11 +124,8 @@ impl Core {
     // --- outcomes ---
 
     pub(super) fn done(&mut self, action: ActionId, outcome: Outcome) {
-        match (self.in_flight.remove(&action), outcome) {
-            (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => {
-                self.bindings_in_flight -= 1;
-                self.bind_done(&uid, action, outcome);
-            }
+        match (self.actions.answered(action), outcome) {
+            (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => self.bind_done(&uid, action, outcome),
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => self.ungate_done(&uid, action, outcome),
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
@@ -143,7 +139,7 @@ impl Core {
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
             (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_) | WriteOutcome::Conflict)) => {
                 let at = self.now.plus_millis(RETRY.max_millis);
-                self.wake(Timer::Stray(key), at);
+                self.timers.wake(Timer::Stray(key), at);
             }
             (Some(InFlight::Stray(_)) | None, _) => {}
             (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),
@@ -264,7 +260,7 @@ impl Core {
             member.retry_at = now.plus_millis(RETRY.max_millis);
             self.block(id, "BindFailed", text);
         }
-        self.wake(Timer::Pod(uid.clone()), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
+        self.timers.wake(Timer::Pod(uid.clone()), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
         self.touched.insert(id);
     }
 

@@ -78,7 +78,7 @@ impl Core {
             if places.len() > left {
                 let from = places.last().cloned();
                 self.tellings.push_front(Telling { class: telling.class, from });
-                self.wake(Timer::Again, self.now.plus_millis(super::AGAIN_MILLIS));
+                self.timers.wake(Timer::Again, self.now.plus_millis(super::AGAIN_MILLIS));
                 return;
             }
             left -= places.len();
@@ -165,7 +165,7 @@ impl Core {
     /// The places in the queue are noted in a while.
     pub(super) fn note_positions_soon(&mut self) {
         if !self.queue.is_empty() {
-            self.wake(Timer::Positions, self.now.plus_millis(POSITION_MILLIS));
+            self.timers.wake(Timer::Positions, self.now.plus_millis(POSITION_MILLIS));
         }
     }
 
@@ -268,7 +268,7 @@ impl Core {
             message: message.to_owned(),
             newly,
         };
-        let action = self.act(kind, Some(InFlight::Condition(uid.clone())));
+        let action = self.actions.ask(kind, InFlight::Condition(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.telling = Some(action);
         }

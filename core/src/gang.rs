@@ -70,7 +70,7 @@ impl Core {
             let Some(member) = self.jobs.members.get(uid) else { continue };
             if member.retry_at > self.now {
                 let at = member.retry_at;
-                self.wake(Timer::Pod(uid.clone()), at);
+                self.timers.wake(Timer::Pod(uid.clone()), at);
                 later = true;
             } else if matches!(member.stage, Stage::Ungating(_)) {
                 later = true;
@@ -154,7 +154,7 @@ impl Core {
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
         let text = format!("the placement was withdrawn before the first Binding: {why}");
         self.block(id, "PlacementWithdrawn", text);
-        self.wake(Timer::Backoff(id), now.plus_millis(pause));
+        self.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
         self.touched.insert(id);
         self.gauges.placements_withdrawn += 1;
     }
@@ -183,7 +183,7 @@ impl Core {
         let Lifecycle::Starting { since } = job.life else { return };
         let due = since.plus_secs(self.settings.gang_start_timeout_secs);
         if self.now < due {
-            self.wake(Timer::Job(id), due);
+            self.timers.wake(Timer::Job(id), due);
             return;
         }
         let live = self.jobs.live_members(job);
@@ -198,7 +198,7 @@ impl Core {
                     .get(&other)
                     .is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != MUTUAL_WAIT))
                 {
-                    self.wake(Timer::Job(other), self.now);
+                    self.timers.wake(Timer::Job(other), self.now);
                 }
                 Stalled {
                     reason: MUTUAL_WAIT,

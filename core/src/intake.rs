@@ -358,10 +358,8 @@ impl Core {
         if cause == Cause::Refused {
             self.gauges.kubelet_refusals += 1;
             if let Some(node) = &pod.node {
-                let until = self.now.plus_millis(super::SUSPECT_MILLIS);
-                self.suspects.insert(node.clone(), until);
-                self.suspects_version += 1;
-                self.wake(Timer::Suspect(node.clone()), until);
+                let until = self.suspects.add(node, self.now);
+                self.timers.wake(Timer::Suspect(node.clone()), until);
             }
         }
         let Some(job) = self.jobs.all.get_mut(&id) else {
@@ -459,7 +457,7 @@ impl Core {
         }
         self.restore_placements();
         self.sort_out_strays();
-        self.wake(Timer::Audit, self.now.plus_millis(super::AUDIT_MILLIS));
+        self.timers.wake(Timer::Audit, self.now.plus_millis(super::AUDIT_MILLIS));
         self.queue_changed = true;
     }
 }

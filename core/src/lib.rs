@@ -14,7 +14,8 @@
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `recovery`: the same jobs again after a restart
-//! - `ledger`: what is taken of the nodes
+//! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
+//! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
 //! - `describe`, `report`: the state and the numbers, for people and metrics
 //!
 //! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the simulation.
@@ -30,6 +31,7 @@ mod explain;
 pub mod fluxion;
 mod gang;
 mod grouping;
+mod in_flight;
 mod intake;
 mod job;
 mod jobs;
@@ -48,35 +50,34 @@ pub mod report;
 mod scenarios;
 mod settings;
 mod stored;
+mod suspects;
+mod timers;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use settings::{CoreSettings, NodePolicy};
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{JobState, names};
-use priority_queue::PriorityQueue;
 
 use crate::cluster::Cluster;
-use crate::fluxion::{Graph, GraphError, Policy, RankSet};
+use crate::fluxion::{Graph, GraphError, Policy};
 use crate::queue::{Ask, JobId};
 use explain::Telling;
-use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod, Time, Uid};
+use fluxqueue_workload::{Lifetime, NodeName, Pod, Time, Uid};
 use report::Gauges;
 
+use in_flight::{Actions, InFlight};
 use job::Stage;
 use jobs::{Clock, Jobs};
 use ledger::{Claim, Ledger};
 use plan::{Holds, Pending};
 use records::Records;
-
-/// For how long no further pod goes to a node whose kubelet has just refused one: our view of the node is stale until the
-/// watch catches up.
-const SUSPECT_MILLIS: i64 = 2_000;
+use suspects::Suspects;
+use timers::{Timer, Timers};
 
 /// Passes in one step at most, and the pause before the next step then.
 const ROUNDS_MAX: u32 = 4;
@@ -131,19 +132,14 @@ pub struct Core {
     /// Pods with a slot whose Binding may leave, in the order of the decisions. A pod may be in it more than once, or
     /// have lost its slot: its stage decides.
     outbox: VecDeque<Uid>,
-    bindings_in_flight: usize,
-    /// Nodes that are left alone for a moment.
-    suspects: BTreeMap<NodeName, Time>,
-    timers: PriorityQueue<Timer, Reverse<Time>>,
-    actions: Vec<Action>,
-    next_action: ActionId,
-    in_flight: BTreeMap<ActionId, InFlight>,
+    suspects: Suspects,
+    timers: Timers,
+    actions: Actions,
     /// The queue has changed in a way that may let others start.
     queue_changed: bool,
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
     seen_changes: u64,
     seen_terms: u64,
-    suspects_version: u64,
     /// Numbers that only grow; the others are counted when they are asked for.
     gauges: Gauges,
 }
@@ -160,34 +156,6 @@ struct Foreign {
 struct Parked {
     pod: Arc<Pod>,
     until: Time,
-}
-
-/// What an outcome will be about.
-#[derive(Debug, Clone)]
-enum InFlight {
-    Bind(Uid),
-    Ungate(Uid),
-    Condition(Uid),
-    Record(JobId),
-    /// Removal of a FluxJob that belongs to no job.
-    Stray(ObjectKey),
-}
-
-/// What is to be looked at again at some time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Timer {
-    Job(JobId),
-    Pod(Uid),
-    Parked(Uid),
-    Suspect(NodeName),
-    /// Places in the queue are noted.
-    Positions,
-    /// The pause after a withdrawn placement is over.
-    Backoff(JobId),
-    Stray(ObjectKey),
-    Audit,
-    /// There was more to decide than one step takes on.
-    Again,
 }
 
 /// Why there is no core.
@@ -227,16 +195,12 @@ impl Core {
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             outbox: VecDeque::new(),
-            bindings_in_flight: 0,
-            suspects: BTreeMap::new(),
-            timers: PriorityQueue::new(),
-            actions: Vec::new(),
-            next_action: 1,
-            in_flight: BTreeMap::new(),
+            suspects: Suspects::default(),
+            timers: Timers::default(),
+            actions: Actions::default(),
             queue_changed: false,
             seen_changes: 0,
             seen_terms: 0,
-            suspects_version: 0,
             gauges: Gauges::default(),
         })
     }
@@ -276,19 +240,19 @@ impl Core {
                     break;
                 }
                 if round + 1 == ROUNDS_MAX {
-                    self.wake(Timer::Again, now.plus_millis(AGAIN_MILLIS));
+                    self.timers.wake(Timer::Again, now.plus_millis(AGAIN_MILLIS));
                     break;
                 }
             }
             // What the rounds have changed is written once.
             self.write_records();
         }
-        std::mem::take(&mut self.actions)
+        self.actions.take()
     }
 
     /// When [`Core::step`] is due even if nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
-        self.timers.peek().map(|(_, Reverse(at))| *at)
+        self.timers.next()
     }
 
     /// Numbers for metrics.
@@ -373,25 +337,14 @@ impl Core {
         }
     }
 
-    fn wake(&mut self, timer: Timer, at: Time) {
-        // The earliest wins: whoever needs a later one asks again when the earlier one fires.
-        match self.timers.get_priority(&timer) {
-            Some(Reverse(known)) if *known <= at => {}
-            _ => drop(self.timers.push(timer, Reverse(at))),
-        }
-    }
-
     /// The job is looked at in a moment, together with what else happens to it until then: that another pod of it is
     /// bound changes what is on record, and nothing else.
     fn touch_soon(&mut self, id: JobId) {
-        self.wake(Timer::Job(id), self.now.plus_millis(SOON_MILLIS));
+        self.timers.wake(Timer::Job(id), self.now.plus_millis(SOON_MILLIS));
     }
 
     fn fire_timers(&mut self) {
-        while let Some((_, Reverse(at))) = self.timers.peek()
-            && *at <= self.now
-            && let Some((timer, _)) = self.timers.pop()
-        {
+        while let Some(timer) = self.timers.pop_due(self.now) {
             match timer {
                 Timer::Job(job) => drop(self.touched.insert(job)),
                 Timer::Pod(uid) => {
@@ -404,17 +357,9 @@ impl Core {
                     }
                 }
                 Timer::Parked(uid) => self.unpark(&uid),
-                Timer::Suspect(node) => match self.suspects.get(&node) {
-                    // Its kubelet has refused another pod since.
-                    Some(until) if *until > self.now => {
-                        let until = *until;
-                        self.wake(Timer::Suspect(node), until);
-                    }
-                    _ => {
-                        self.suspects.remove(&node);
-                        self.suspects_version += 1;
-                        self.queue_changed = true;
-                    }
+                Timer::Suspect(node) => match self.suspects.trust(&node, self.now) {
+                    Some(until) => self.timers.wake(Timer::Suspect(node), until),
+                    None => self.queue_changed = true,
                 },
                 Timer::Backoff(_) => self.queue_changed = true,
                 Timer::Positions => self.note_positions(),
@@ -439,7 +384,7 @@ impl Core {
         if self.gauges.audit_differences > before || self.ledger.is_worn(&self.cluster) {
             self.rebuild_graph();
         }
-        self.wake(Timer::Audit, self.now.plus_millis(AUDIT_MILLIS));
+        self.timers.wake(Timer::Audit, self.now.plus_millis(AUDIT_MILLIS));
     }
 
     fn rebuild_graph(&mut self) {
@@ -457,16 +402,6 @@ impl Core {
 
     // --- actions ---
 
-    fn act(&mut self, kind: ActionKind, about: Option<InFlight>) -> ActionId {
-        let id = self.next_action;
-        self.next_action += 1;
-        if let Some(about) = about {
-            self.in_flight.insert(id, about);
-        }
-        self.actions.push(Action { id, kind });
-        id
-    }
-
     fn note(
         &mut self,
         subject: Subject,
@@ -477,18 +412,7 @@ impl Core {
         reporter: &Arc<str>,
     ) {
         let note = Note { subject, kind, reason, action, note, reporter: Arc::clone(reporter) };
-        self.act(ActionKind::Note(note), None);
-    }
-
-    /// Nodes that are left alone for a moment.
-    fn suspect_ranks(&self) -> RankSet {
-        let mut ranks = RankSet::new();
-        for name in self.suspects.keys() {
-            if let Some(rank) = self.cluster.rank(name) {
-                ranks.insert(rank);
-            }
-        }
-        ranks
+        self.actions.push(ActionKind::Note(note));
     }
 
     fn forget_ask(&mut self, ask: &Ask) {

@@ -22,13 +22,13 @@ impl Core {
         let news = if changed || !plan::is_behind(&self.queue, &self.holds) { News::Anything } else { News::Arrivals };
         self.queue_changed = false;
         self.gauges.passes += 1;
-        let suspects = self.suspect_ranks();
+        let suspects = self.suspects.ranks(&self.cluster);
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             suspects: &suspects,
-            suspects_version: self.suspects_version,
+            suspects_version: self.suspects.version(),
         };
         let plan = plan::plan(&self.queue, &asking, &mut live, news, &mut self.holds);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.

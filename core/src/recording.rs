@@ -38,7 +38,7 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if job.record.retry_at > self.now {
             let at = job.record.retry_at;
-            self.wake(Timer::Job(id), at);
+            self.timers.wake(Timer::Job(id), at);
             return;
         }
         let urgent = urgency(job) == Urgency::Urgent;
@@ -62,7 +62,7 @@ impl Core {
             Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}
             Stored::Unseen => {
                 let at = self.now.plus_millis(UNSEEN_MILLIS);
-                self.wake(Timer::Job(id), at);
+                self.timers.wake(Timer::Job(id), at);
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Absent;
                     job.record.retry_at = at;
@@ -84,7 +84,7 @@ impl Core {
         match self.recorded_from(job) {
             // Whatever keeps it from being recorded comes as an event.
             None => return,
-            Some(at) if at > self.now => return self.wake(Timer::Job(id), at),
+            Some(at) if at > self.now => return self.timers.wake(Timer::Job(id), at),
             Some(_) => {}
         }
         if job.is_finished() && self.is_past_keeping(job) {
@@ -99,7 +99,7 @@ impl Core {
         let object = Box::new(snapshot.object());
         let urgency = urgency(job);
         let kind = ActionKind::CreateFluxJob { job: object, urgency };
-        let action = self.act(kind, Some(InFlight::Record(id)));
+        let action = self.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.record.stored = Stored::Creating(action, urgency);
         }
@@ -154,7 +154,7 @@ impl Core {
             if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.acked < version) {
                 job.acked = version;
                 self.release(id);
-                self.wake(Timer::Again, self.now);
+                self.timers.wake(Timer::Again, self.now);
             }
             return;
         }
@@ -164,7 +164,7 @@ impl Core {
         let based_on = resource_version.clone();
         let kind =
             ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
-        let action = self.act(kind, Some(InFlight::Record(id)));
+        let action = self.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.on_record |= !status.placement.is_empty();
             let write = StatusWrite { action, urgency, version, based_on, status: Box::new(status) };
@@ -276,7 +276,7 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let (retry_at, finished) = (job.record.retry_at, job.is_finished());
         if retry_at > now {
-            self.wake(Timer::Job(id), retry_at);
+            self.timers.wake(Timer::Job(id), retry_at);
         }
         if finished {
             self.touched.insert(id);
@@ -403,7 +403,7 @@ impl Core {
                 let uid = uid.clone();
                 let resource_version = job.record.resource_version.clone();
                 let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
-                let action = self.act(kind, Some(InFlight::Record(id)));
+                let action = self.actions.ask(kind, InFlight::Record(id));
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Deleting { uid, action };
                 }
@@ -415,7 +415,7 @@ impl Core {
             {
                 self.forget(id);
             }
-            _ if due > self.now => self.wake(Timer::Job(id), due),
+            _ if due > self.now => self.timers.wake(Timer::Job(id), due),
             // Over, but a write is on its way or a pod is still there: what ends that touches the job again.
             _ => {}
         }

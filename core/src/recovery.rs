@@ -218,7 +218,7 @@ impl Core {
             // The watch may show a FluxJob a little earlier than its pods.
             _ => self.now.plus_millis(UNSEEN_MILLIS),
         };
-        self.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
+        self.timers.wake(Timer::Stray(key.clone()), due.max(self.now.plus_millis(1)));
     }
 
     /// The FluxJob of an object that makes pods, of which there are none now: it is told of the object's end all the same.
@@ -251,7 +251,7 @@ impl Core {
         let Some(reference) = reference(object) else { return };
         let resource_version = object.metadata.resource_version.as_deref().map(Arc::from);
         let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
-        self.act(kind, Some(InFlight::Stray(key.clone())));
+        self.actions.ask(kind, InFlight::Stray(key.clone()));
     }
 }
 

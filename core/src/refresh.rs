@@ -110,7 +110,7 @@ impl Core {
             StartSize::Pods(size) => (size, None),
             StartSize::Clamped { to, asked } => (to, Some(asked)),
             StartSize::Until(at) => {
-                self.wake(Timer::Job(id), at);
+                self.timers.wake(Timer::Job(id), at);
                 let text = format!("{} pods are there; more than their makers can have are asked for", ready.len());
                 self.block(id, "Incomplete", text);
                 return Vec::new();
@@ -278,7 +278,7 @@ impl Core {
             self.drop_claim(Some(claim));
         }
         if let Some(next) = self.jobs.all.get(&id).and_then(|job| job.kept.iter().map(|slot| slot.until).min()) {
-            self.wake(Timer::Job(id), next);
+            self.timers.wake(Timer::Job(id), next);
         }
     }
 
@@ -288,7 +288,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.kept.push(Kept { claim, seat, controller, until });
         }
-        self.wake(Timer::Job(id), until);
+        self.timers.wake(Timer::Job(id), until);
     }
 
     /// Gives a new pod the slot that was kept for it, without queueing.

@@ -1,0 +1,66 @@
+//! What the core has asked for and not been answered yet.
+
+use std::collections::BTreeMap;
+
+use super::{Action, ActionId, ActionKind};
+use crate::queue::JobId;
+use fluxqueue_workload::{ObjectKey, Uid};
+
+/// What an outcome will be about.
+#[derive(Debug, Clone)]
+pub(super) enum InFlight {
+    /// The Binding of this pod.
+    Bind(Uid),
+    /// The removal of our gate from this pod.
+    Ungate(Uid),
+    /// The condition of this pod.
+    Condition(Uid),
+    /// A write of this job's FluxJob.
+    Record(JobId),
+    /// Removal of a FluxJob that belongs to no job.
+    Stray(ObjectKey),
+}
+
+/// The actions of this step, and what outcomes are awaited.
+#[derive(Debug, Default)]
+pub(super) struct Actions {
+    decided: Vec<Action>,
+    /// How many were decided so far: their numbers begin with 1.
+    count: ActionId,
+    in_flight: BTreeMap<ActionId, InFlight>,
+    bindings: usize,
+}
+
+impl Actions {
+    /// Asks for something of which the outcome matters.
+    pub(super) fn ask(&mut self, kind: ActionKind, about: InFlight) -> ActionId {
+        let id = self.push(kind);
+        self.bindings += usize::from(matches!(about, InFlight::Bind(_)));
+        self.in_flight.insert(id, about);
+        id
+    }
+
+    /// Asks for something that is forgotten then.
+    pub(super) fn push(&mut self, kind: ActionKind) -> ActionId {
+        self.count += 1;
+        self.decided.push(Action { id: self.count, kind });
+        self.count
+    }
+
+    /// What this outcome is about; `None` if none is awaited.
+    pub(super) fn answered(&mut self, id: ActionId) -> Option<InFlight> {
+        let about = self.in_flight.remove(&id)?;
+        self.bindings -= usize::from(matches!(about, InFlight::Bind(_)));
+        Some(about)
+    }
+
+    /// Bindings that have no outcome yet.
+    pub(super) fn bindings_in_flight(&self) -> usize {
+        self.bindings
+    }
+
+    /// What was asked for since the last call.
+    pub(super) fn take(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.decided)
+    }
+}

@@ -1,0 +1,73 @@
+//! What is to be looked at again, and when.
+
+use std::cmp::Reverse;
+
+use priority_queue::PriorityQueue;
+
+use crate::queue::JobId;
+use fluxqueue_workload::{NodeName, ObjectKey, Time, Uid};
+
+/// What is to be looked at again at some time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Timer {
+    Job(JobId),
+    Pod(Uid),
+    /// A pod whose maker has not been seen is not waited for any longer.
+    Parked(Uid),
+    Suspect(NodeName),
+    /// Places in the queue are noted.
+    Positions,
+    /// The pause after a withdrawn placement is over.
+    Backoff(JobId),
+    /// A FluxJob that belongs to no job is removed.
+    Stray(ObjectKey),
+    Audit,
+    /// There was more to decide than one step takes on.
+    Again,
+}
+
+/// What is to be looked at again: each thing once, the earliest first.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    due: PriorityQueue<Timer, Reverse<Time>>,
+}
+
+impl Timers {
+    /// Looks at something again then, or earlier if that was asked for: whoever needs a later time asks again when the
+    /// earlier one has come.
+    pub(super) fn wake(&mut self, timer: Timer, at: Time) {
+        self.due.push_increase(timer, Reverse(at));
+    }
+
+    /// When the next is due.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.peek().map(|(_, Reverse(at))| *at)
+    }
+
+    /// Takes one that is due.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
+        if self.next()? > now {
+            return None;
+        }
+        self.due.pop().map(|(timer, _)| timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_time_that_was_asked_for_counts() {
+        let mut timers = Timers::default();
+        timers.wake(Timer::Audit, Time(5));
+        timers.wake(Timer::Again, Time(4));
+        timers.wake(Timer::Audit, Time(3));
+        timers.wake(Timer::Audit, Time(9));
+        assert_eq!(timers.next(), Some(Time(3)));
+        assert_eq!(timers.pop_due(Time(2)), None);
+        assert_eq!(timers.pop_due(Time(4)), Some(Timer::Audit));
+        assert_eq!(timers.pop_due(Time(4)), Some(Timer::Again));
+        assert_eq!((timers.pop_due(Time(4)), timers.next()), (None, None));
+    }
+}

@@ -8,6 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::validation;
 
@@ -279,13 +280,43 @@ pub struct PlacementRange {
     pub per_node: i32,
 }
 
+/// Why a job does not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum BlockedReason {
+    /// Not all pods that start together are there.
+    Incomplete,
+    /// A scheduling gate of somebody else is on one of its pods.
+    Gated,
+    /// A person holds it.
+    Held,
+    /// It asks for something that is not supported.
+    UnsupportedConstraint,
+    /// It contradicts itself, or cannot be read.
+    InvalidRequest,
+    /// An earlier job waits for nodes that it needs.
+    QueuedBehind,
+    /// The nodes that it may use have too little free.
+    InsufficientResources,
+    /// The nodes that it could use are cordoned, not ready or left alone for a moment.
+    NoMatchingNodes,
+    /// It does not fit on the nodes there are, however idle.
+    Unsatisfiable,
+    /// It had been placed, and its placement was withdrawn before its first Binding.
+    PlacementWithdrawn,
+    /// Binding its pods has failed several times.
+    BindFailed,
+    /// A reason that another version of Fluxqueue has written.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
+}
+
 /// What keeps a job from starting.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedBy {
-    /// One of a closed set: InsufficientResources, QueuedBehind, Incomplete, Gated, Held, Unsatisfiable,
-    /// UnsupportedConstraint, InvalidRequest, NoMatchingNodes, BindFailed.
-    pub reason: String,
+    /// Why.
+    pub reason: BlockedReason,
     /// For people, with numbers.
     pub message: String,
     /// The resource that is short most.
@@ -300,6 +331,46 @@ pub struct BlockedBy {
     /// The job it waits behind, `namespace/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
+}
+
+// === impl BlockedReason ===
+
+impl BlockedReason {
+    /// Where a job is in its life that waits for this reason.
+    pub fn state(self) -> JobState {
+        match self {
+            BlockedReason::Incomplete | BlockedReason::Gated => JobState::Incomplete,
+            BlockedReason::Held => JobState::Held,
+            BlockedReason::UnsupportedConstraint | BlockedReason::InvalidRequest => JobState::Refused,
+            BlockedReason::Unsatisfiable => JobState::Unsatisfiable,
+            BlockedReason::QueuedBehind
+            | BlockedReason::InsufficientResources
+            | BlockedReason::NoMatchingNodes
+            | BlockedReason::PlacementWithdrawn
+            | BlockedReason::BindFailed
+            | BlockedReason::Unknown => JobState::Pending,
+        }
+    }
+
+    /// A job that waits for this reason has no place in the queue: the reason is in the job itself.
+    pub fn is_outside_the_queue(self) -> bool {
+        !matches!(self.state(), JobState::Pending | JobState::Unsatisfiable)
+    }
+}
+
+impl fmt::Display for BlockedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+// === impl BlockedBy ===
+
+impl BlockedBy {
+    /// A reason, and what a person reads about it.
+    pub fn new(reason: BlockedReason, message: impl Into<String>) -> Self {
+        BlockedBy { reason, message: message.into(), resource: None, requested: None, available: None, behind: None }
+    }
 }
 
 // === impl WorkloadType ===
@@ -395,6 +466,14 @@ mod tests {
         for bad in [json!(-1), json!(6), json!("job"), json!(1.5)] {
             assert!(serde_json::from_value::<FluxJobSpec>(json!({ "type": bad })).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_reason_of_another_version_is_read() {
+        let read: BlockedBy = serde_json::from_value(json!({ "reason": "Gated", "message": "" })).unwrap();
+        assert_eq!((read.reason, read.reason.to_string()), (BlockedReason::Gated, "Gated".to_owned()));
+        let newer: BlockedBy = serde_json::from_value(json!({ "reason": "Preempted", "message": "" })).unwrap();
+        assert_eq!(newer.reason, BlockedReason::Unknown);
     }
 
     #[test]

@@ -11,5 +11,6 @@ mod validation;
 pub use crd::crd_yaml;
 
 pub use fluxjob::{
-    BlockedBy, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Resources, Role, WorkloadType,
+    BlockedBy, BlockedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Resources, Role,
+    WorkloadType,
 };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::names;
+use fluxqueue_api::{BlockedReason, names};
 
 use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage};
@@ -258,7 +258,7 @@ impl Core {
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
         if attempts >= ATTEMPTS_MAX {
             member.retry_at = now.plus_millis(RETRY.max_millis);
-            self.block(id, "BindFailed", text);
+            self.block(id, BlockedReason::BindFailed, text);
         }
         self.timers.wake(Timer::Pod(uid.clone()), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
         self.touched.insert(id);

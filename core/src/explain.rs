@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use fluxqueue_api::BlockedBy;
+use fluxqueue_api::{BlockedBy, BlockedReason};
 
 use super::cluster::filters::Rejection;
 use super::cluster::summary;
@@ -140,10 +140,11 @@ impl Core {
     fn queued_behind(&self, job: JobId) -> BlockedBy {
         let behind = self.jobs.all.get(&job).map(|job| job.key.to_string());
         BlockedBy {
-            reason: "QueuedBehind".to_owned(),
-            message: format!("waits behind {}", behind.as_deref().unwrap_or("an earlier job")),
-            behind,
-            ..BlockedBy::default()
+            behind: behind.clone(),
+            ..BlockedBy::new(
+                BlockedReason::QueuedBehind,
+                format!("waits behind {}", behind.as_deref().unwrap_or("an earlier job")),
+            )
         }
     }
 
@@ -208,9 +209,9 @@ impl Core {
             );
         }
         let reason = match outcome {
-            Outcome::Never | Outcome::NoNodes => "Unsatisfiable",
-            Outcome::NodesAway => "NoMatchingNodes",
-            _ => "InsufficientResources",
+            Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
+            Outcome::NodesAway => BlockedReason::NoMatchingNodes,
+            _ => BlockedReason::InsufficientResources,
         };
         if *outcome == Outcome::PassedOver {
             message += " Work that has no end is in the way, so later jobs are not held back.";
@@ -221,7 +222,7 @@ impl Core {
         }
         let quantity = |shortage: &Shortage, amount| super::record::quantity(&shortage.resource, amount);
         BlockedBy {
-            reason: reason.to_owned(),
+            reason,
             message,
             resource: worst.as_ref().map(|shortage| shortage.resource.clone()),
             requested: worst.as_ref().map(|shortage| quantity(shortage, shortage.requested)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::names;
+use fluxqueue_api::{BlockedReason, names};
 
 use super::backoff::Backoff;
 use super::dispatch::is_gated;
@@ -153,7 +153,7 @@ impl Core {
         job.backoff_until = now.plus_millis(pause);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
         let text = format!("the placement was withdrawn before the first Binding: {why}");
-        self.block(id, "PlacementWithdrawn", text);
+        self.block(id, BlockedReason::PlacementWithdrawn, text);
         self.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
         self.touched.insert(id);
         self.gauges.placements_withdrawn += 1;

@@ -283,6 +283,11 @@ impl Job {
         }
     }
 
+    /// What kept it out of the queue is over.
+    pub(super) fn may_queue(&mut self) {
+        self.blocker.take_if(|blocker| blocker.reason.is_outside_the_queue());
+    }
+
     /// The priority that a person gave it, else that of its pods.
     pub(super) fn priority(&self) -> i32 {
         self.record.edits.priority.or(self.pod_priority).unwrap_or(0)

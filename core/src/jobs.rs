@@ -111,18 +111,11 @@ impl Jobs {
             bound += usize::from(member.is_bound());
             on_the_way |= member.stage.is_on_the_way();
         }
-        let reason = job.blocker.as_ref().map_or("", |blocker| &*blocker.reason);
         match (bound, on_the_way) {
             (0, true) => JobState::Starting,
             // Its pods have ended, and whoever made them has not said yet whether more will come.
             (0, false) if job.live.is_empty() && job.started_at.is_some() => JobState::Running,
-            (0, false) => match reason {
-                "Held" => JobState::Held,
-                "Incomplete" | "Gated" => JobState::Incomplete,
-                "UnsupportedConstraint" | "InvalidRequest" => JobState::Refused,
-                "Unsatisfiable" => JobState::Unsatisfiable,
-                _ => JobState::Pending,
-            },
+            (0, false) => job.blocker.as_ref().map_or(JobState::Pending, |blocker| blocker.reason.state()),
             _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => JobState::Starting,
             _ => JobState::Running,
         }

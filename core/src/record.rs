@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
-use fluxqueue_api::{
-    BlockedBy, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Role, WorkloadType, names,
-};
+use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Role, WorkloadType, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
@@ -144,8 +142,6 @@ impl Snapshot<'_> {
     fn conditions(&self, bound: usize, written: &[Condition]) -> Vec<Condition> {
         let job = self.job;
         let mut out = Vec::new();
-        let blocker =
-            || job.blocker.clone().unwrap_or_else(|| BlockedBy { reason: "Queued".into(), ..BlockedBy::default() });
         let scheduled = match self.state {
             JobState::Starting => {
                 ("False", "Starting".to_owned(), format!("{bound} of {} pods are bound", self.wanted))
@@ -153,7 +149,10 @@ impl Snapshot<'_> {
             JobState::Running | JobState::Completed | JobState::Failed => {
                 ("True", "Scheduled".to_owned(), "its pods have been bound".to_owned())
             }
-            _ => ("False", blocker().reason, blocker().message),
+            _ => match &job.blocker {
+                Some(blocker) => ("False", blocker.reason.to_string(), blocker.message.clone()),
+                None => ("False", "Queued".to_owned(), String::new()),
+            },
         };
         out.push(self.condition("Scheduled", scheduled, written));
         if !job.seats.is_empty() {

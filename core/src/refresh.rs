@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, names};
+use fluxqueue_api::{BlockedBy, BlockedReason, names};
 
 use super::grouping::{self, StartSize};
 use super::job::{End, Identity, Job, Kept, Lifecycle, Member, Seating, Stage, Style};
@@ -80,7 +80,7 @@ impl Core {
         let ready: Vec<Uid> =
             live.iter().filter(|member| member.is_ready(names::GATE)).map(|member| member.pod.id.uid.clone()).collect();
         if job.record.edits.hold {
-            self.block(id, "Held", "spec.hold of its FluxJob is true".to_owned());
+            self.block(id, BlockedReason::Held, "spec.hold of its FluxJob is true".to_owned());
             return Vec::new();
         }
         if let Some((reason, message)) = refusal(&live)
@@ -112,7 +112,7 @@ impl Core {
             StartSize::Until(at) => {
                 self.timers.wake(Timer::Job(id), at);
                 let text = format!("{} pods are there; more than their makers can have are asked for", ready.len());
-                self.block(id, "Incomplete", text);
+                self.block(id, BlockedReason::Incomplete, text);
                 return Vec::new();
             }
             StartSize::None => return Vec::new(),
@@ -131,18 +131,16 @@ impl Core {
         job.start_size = size;
         if ready.len() < size {
             let (reason, held) = if gated > 0 {
-                ("Gated", format!(", {gated} held by gates of others"))
+                (BlockedReason::Gated, format!(", {gated} held by gates of others"))
             } else {
-                ("Incomplete", String::new())
+                (BlockedReason::Incomplete, String::new())
             };
             let text = format!("{} of {size} pods are there{held}", ready.len());
             self.block(id, reason, text);
             return Vec::new();
         }
         let at = *job.queued_at.get_or_insert(place);
-        if job.blocker.as_ref().is_some_and(|blocker| matches!(&*blocker.reason, "Incomplete" | "Gated" | "Held")) {
-            job.blocker = None;
-        }
+        job.may_queue();
         vec![(Ask::Start(id), at, 0)]
     }
 
@@ -183,13 +181,8 @@ impl Core {
             if lone {
                 job.start_size = 1;
             }
-            if !ready.is_empty()
-                && job
-                    .blocker
-                    .as_ref()
-                    .is_some_and(|b| matches!(&*b.reason, "Gated" | "Held" | "UnsupportedConstraint"))
-            {
-                job.blocker = None;
+            if !ready.is_empty() {
+                job.may_queue();
             }
         }
         if ready.is_empty() {
@@ -205,7 +198,7 @@ impl Core {
             Some(format!("pod {} carries scheduling gate {gate:?}", member.pod.id))
         });
         if let Some(text) = gate {
-            self.block(id, "Gated", text);
+            self.block(id, BlockedReason::Gated, text);
         }
     }
 
@@ -421,9 +414,9 @@ impl Core {
     }
 
     /// What a person reads about why the job waits.
-    pub(super) fn block(&mut self, id: JobId, reason: &str, message: String) {
+    pub(super) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.blocker = Some(BlockedBy { reason: reason.to_owned(), message, ..BlockedBy::default() });
+            job.blocker = Some(BlockedBy::new(reason, message));
         }
     }
 }
@@ -433,13 +426,13 @@ fn made_by_is(pod: &Pod, uid: &Uid) -> bool {
 }
 
 /// The first pod that cannot be placed as it is, and why.
-fn refusal(live: &[&Member]) -> Option<(&'static str, String)> {
+fn refusal(live: &[&Member]) -> Option<(BlockedReason, String)> {
     live.iter().find_map(|member| {
         let pod = &member.pod;
         if let Some(Err(error)) = pod.group.as_ref().map(|group| group.size.as_ref()) {
-            return Some(("InvalidRequest", format!("pod {}: {error}", pod.id)));
+            return Some((BlockedReason::InvalidRequest, format!("pod {}: {error}", pod.id)));
         }
         let first = pod.unsupported.first()?;
-        Some(("UnsupportedConstraint", format!("pod {}: {}: {}", pod.id, first.field, first.message)))
+        Some((BlockedReason::UnsupportedConstraint, format!("pod {}: {}: {}", pod.id, first.field, first.message)))
     })
 }

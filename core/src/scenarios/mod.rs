@@ -280,7 +280,7 @@ impl World {
     fn blocked(&self, workload: &str) -> (String, String) {
         let status = self.record(workload).status.as_ref().expect("a status");
         let blocker = status.blocked_by.as_ref().expect("it is blocked");
-        (blocker.reason.clone(), blocker.message.clone())
+        (blocker.reason.to_string(), blocker.message.clone())
     }
 
     /// A new process: everything is listed anew.

@@ -101,6 +101,9 @@ fn keep(name: &str, [json, protobuf]: &[Bytes; 2]) {
 }
 
 fn make_pods(ns: &Namespace<'_>) {
+    let features = r#"{"status": {"declaredFeatures": ["SomeFeature"]}}"#;
+    ns.plane.kubectl(&["patch", "node", "small-3", "--subresource=status", "--type=merge", "-p", features]);
+    ns.plane.kubectl(&["cordon", "closed-0"]);
     let account: Value =
         serde_json::from_str(&ns.kubectl(&["get", "serviceaccount", "default", "-o", "json"])).expect("JSON");
     let owner = account["metadata"]["uid"].as_str().expect("a uid");
@@ -109,7 +112,7 @@ fn make_pods(ns: &Namespace<'_>) {
     ns.apply(&pod("ends", "100m", "0", ""));
     ns.kubectl(&["patch", "pod", "rich", "--subresource=status", "--type=merge", "-p", STATUS]);
     ns.kubectl(&["delete", "pod", "leaving", "--wait=false"]);
-    ns.running(1);
+    ns.running(2);
     ns.succeeded(1);
 }
 
@@ -152,5 +155,6 @@ fn pods_and_nodes_read_the_same_from_both_encodings() {
         let read = |node: &Lean<core_v1::Node>| Node::from_kubernetes(&node.0).expect("a node");
         assert_eq!(read(&json), read(&protobuf));
     }
+    plane.kubectl(&["uncordon", "closed-0"]);
     ns.kubectl(&["patch", "pod", "leaving", "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]);
 }

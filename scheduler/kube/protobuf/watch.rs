@@ -27,6 +27,9 @@ const TIMEOUT_SECS: u64 = 290;
 /// From a server that is silent for longer nothing more will come.
 const SILENT_AT_MOST: Duration = Duration::from_secs(TIMEOUT_SECS + 5);
 
+/// The code of an expired version.
+const EXPIRED: u16 = 410;
+
 /// Stands in the bookmark that ends a streamed list.
 const LIST_ENDS: &str = "k8s.io/initial-events-end";
 
@@ -99,7 +102,10 @@ impl<K: Resource> Watch<K> {
     async fn take_up(&mut self, version: String) -> (Said<K>, State) {
         match self.ask(&format!("resourceVersion={version}")).await {
             Ok(frames) => (None, State::Following(version, frames)),
-            Err(error) => (Some(Err(watcher::Error::WatchStartFailed(error))), State::Listed(version)),
+            Err(error) => {
+                let state = if has_expired(&error) { State::Unlisted } else { State::Listed(version) };
+                (Some(Err(watcher::Error::WatchStartFailed(error))), state)
+            }
         }
     }
 
@@ -151,7 +157,7 @@ impl<K: Resource> Watch<K> {
                 }
             }
             Ok(Change::Error(status)) => {
-                let state = if status.code == 410 { State::Unlisted } else { with(version, frames) };
+                let state = if status.code == EXPIRED { State::Unlisted } else { with(version, frames) };
                 (Some(Err(watcher::Error::WatchError(status))), state)
             }
             // The next may be better.
@@ -202,6 +208,11 @@ fn version_of<K: Resource>(object: &K) -> Option<String> {
 
 fn no_version<K>() -> (Said<K>, State) {
     (Some(Err(watcher::Error::NoResourceVersion)), State::Unlisted)
+}
+
+/// The server has forgotten what happened since the version that was asked for. Most servers say so in the watch.
+fn has_expired(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == EXPIRED)
 }
 
 /// The Status in an answer that is none of success: of either encoding, or made of what a proxy said.

@@ -62,6 +62,8 @@ fn nodes_read_the_same_from_both() {
     assert_eq!(json.len(), 6);
     assert_eq!(json, binary);
     assert!(binary.iter().any(|(node, _)| !node.taints.is_empty()));
+    assert!(binary.iter().any(|(node, _)| node.unschedulable));
+    assert!(binary.iter().any(|(node, _)| !node.declared_features.is_empty()));
 }
 
 #[test]

@@ -127,15 +127,20 @@ async fn a_streamed_list_is_not_of_the_past() {
 
 #[tokio::test]
 async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
-    let server = Server::start().await;
-    server.put("/api/v1/nodes/a", node("a", "1"));
-    server.script("sendInitialEvents=true", Script::Refuse(422, "Invalid"));
-    let mut nodes = Listener::start::<Lean<Node>>(&server);
-    nodes.expect(&["+a/1", "synced"]).await;
-    eventually("the watch", || server.watchers(NODES) == 1).await;
-    server.put("/api/v1/nodes/b", node("b", "2"));
-    nodes.expect(&["+b/2"]).await;
-    assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 0);
+    for (refusals, server) in (1..).zip(Server::of_each_encoding().await) {
+        server.put("/api/v1/nodes/a", node("a", "1"));
+        for _ in 0..refusals {
+            server.script("sendInitialEvents=true", Script::Refuse(422, "Invalid"));
+        }
+        let mut nodes = Listener::start::<Lean<Node>>(&server);
+        nodes.expect(&["+a/1", "synced"]).await;
+        eventually("the watch", || server.watchers(NODES) == 1).await;
+        server.put("/api/v1/nodes/b", node("b", "2"));
+        nodes.expect(&["+b/2"]).await;
+        let asked = server.seen("GET /api/v1/nodes");
+        assert!(asked.iter().any(|seen| seen.query.contains("limit=")), "{asked:?}");
+        assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 0);
+    }
 }
 
 #[tokio::test]
@@ -210,4 +215,17 @@ async fn protobuf_is_asked_for_where_it_is_read_and_json_where_it_is_not_spoken(
         assert_eq!(server.protobuf_watchers(NODES), at);
         assert_eq!(nodes.metrics.watch_errors.get_or_create(&[("kind", "Node")]).get(), 0);
     }
+}
+
+#[tokio::test]
+async fn a_watch_that_cannot_be_taken_up_any_more_lists_again() {
+    let [_, server] = Server::of_each_encoding().await;
+    server.put("/api/v1/nodes/gone", node("gone", "1"));
+    let mut nodes = Listener::start::<Lean<Node>>(&server);
+    nodes.expect(&["+gone/1", "synced"]).await;
+    eventually("the watch", || server.watchers(NODES) == 1).await;
+    server.silently(|objects| drop(objects.remove("/api/v1/nodes/gone")));
+    server.script("&resourceVersion=", Script::Refuse(410, "Expired"));
+    server.end_watches(NODES, None);
+    nodes.expect(&["-gone/1"]).await;
 }

@@ -34,7 +34,7 @@ type restarted struct {
 }
 
 // restarts measures how soon each scheduler binds a pod that waits when it starts, in turn, on one and the same cluster.
-// Its running pods were bound by Fluxqueue, so there is a FluxJob for each: Fluxqueue has to read these too.
+// Its running pods were bound by Fluxqueue, in one pass, so none has a FluxJob unless its settings say so.
 func (b *bench) restarts(ctx context.Context) ([]*restarted, error) {
 	const namespace = "bench-restart"
 	running := &row{

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::grouping::{self, Belonging};
 use super::job::{End as JobEnd, Job, Lifecycle, Member, PodOrder, Stage, Style};
+use super::seats::Seats;
 use super::stored::Record;
 use super::{Core, Foreign, Parked, Timer};
 use crate::queue::JobId;
@@ -205,11 +206,7 @@ impl Core {
             withdrawals: 0,
             stalled: None,
             ended_as: None,
-            seats: Vec::new(),
-            version: 0,
-            acked: 0,
-            epoch: None,
-            on_record: false,
+            seats: Seats::default(),
             kept: Vec::new(),
             asks: std::collections::BTreeSet::new(),
             blocker: None,

@@ -45,8 +45,7 @@ impl Core {
                 self.timers.wake(Timer::Pod(uid), at);
                 continue;
             }
-            let version = member.seat.and_then(|at| job.seats.get(at)).map_or(0, |seat| seat.version);
-            if job.writes_ahead() && version > job.acked {
+            if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
                 continue;
             }
             // After so many failures it queues again; a gang whose placement is written stays where it is.
@@ -220,7 +219,7 @@ impl Core {
             member.claim = claim;
         }
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
-            job.move_seat(seat, node);
+            job.seats.follow(seat, node);
         }
     }
 

@@ -49,11 +49,11 @@ impl Core {
 
     fn may_begin(&mut self, id: JobId) -> Begin {
         let Some(job) = self.jobs.all.get(&id) else { return Begin::Later };
-        if job.writes_ahead() && job.seats.iter().any(|seat| seat.version > job.acked) {
+        if job.writes_ahead() && !job.seats.may_all_leave() {
             // The acknowledgement brings its pods back.
             return Begin::Later;
         }
-        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
+        let empty = job.seats.empty().count();
         if empty > 0 {
             return Begin::Not(format!("{empty} of its pods are gone"));
         }
@@ -101,14 +101,14 @@ impl Core {
             job.start_size = job.start_size.max(wanted);
             job.life = Lifecycle::Starting { since: now };
         }
-        let before = job.version;
+        let before = job.seats.version();
         if job.writes_ahead() {
             for (uid, node, index) in strangers {
                 self.seat_bound(id, &uid, &node, index);
             }
         }
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.version != before) {
-            job.epoch = Some(self.epoch);
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
+            job.seats.placed_by(Some(self.epoch));
         }
     }
 
@@ -247,15 +247,8 @@ impl Core {
 
     pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let kept: Vec<usize> = job.kept.iter().filter_map(|kept| kept.seat).collect();
-        let free = |at: &usize| {
-            let seat = job.seats.get(*at);
-            seat.is_some_and(|seat| seat.occupant.is_none() && seat.node == *node) && !kept.contains(at)
-        };
-        let own = index.and_then(|at| usize::try_from(at).ok()).filter(free);
-        let found = own.or_else(|| (0..job.seats.len()).find(free));
-        let at = found.unwrap_or_else(|| job.add_seat(0, node.clone()));
-        job.seats[at].occupant = Some(uid.clone());
+        let at = job.seats.next_free_on(node, index, &job.retained_seats());
+        job.seats.take(at, 0, node, uid);
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }

@@ -260,7 +260,7 @@ impl Core {
         let seat = member.seat;
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // It is where it is: the record follows.
-            job.move_seat(seat, &node);
+            job.seats.follow(seat, &node);
         }
         match before {
             Stage::Bound => {}
@@ -372,8 +372,8 @@ impl Core {
             Cause::Deleted => {}
         }
         job.last_end = job.last_end.max(pod.ended);
-        if let Some(seat) = seat.and_then(|at| job.seats.get_mut(at)) {
-            seat.occupant = None;
+        if let Some(seat) = seat {
+            job.seats.leave(seat);
         }
         let controller = pod.owner.as_ref().map(|owner| owner.uid.clone());
         let successor = match cause {

@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
 use super::ledger::Claim;
+use super::seats::{PodIndex, Seats};
 use super::stored::Record;
 use crate::queue::{Ask, JobId};
-use fluxqueue_workload::{NodeName, ObjectKey, Pod, Time, Uid};
+use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
 /// What makes pods belong to one job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,16 +79,8 @@ pub(super) struct Job {
     pub stalled: Option<Stalled>,
     /// How it ended, by its record as found after a restart.
     pub ended_as: Option<End>,
-    /// Ranks and nodes of a job that is written ahead; a rank keeps its number.
-    pub seats: Vec<Seat>,
-    /// Counts changes of `seats`.
-    pub version: u64,
-    /// The newest version that the API server has acknowledged.
-    pub acked: u64,
-    /// The epoch of the leader that placed it.
-    pub epoch: Option<i64>,
-    /// A placement may stand in its FluxJob.
-    pub on_record: bool,
+    /// Where its pods go, of a job that is written ahead.
+    pub seats: Seats,
     pub kept: Vec<Kept>,
     /// What of it waits in the queue.
     pub asks: BTreeSet<Ask>,
@@ -132,21 +125,11 @@ pub(super) enum End {
     Failed,
 }
 
-/// A rank of a job that is written ahead.
-#[derive(Debug, Clone)]
-pub(super) struct Seat {
-    pub role: usize,
-    pub node: NodeName,
-    pub occupant: Option<Uid>,
-    /// The version of the placement that first said so.
-    pub version: u64,
-}
-
 /// Which rank a pod gets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seating {
     /// This one.
-    At(usize),
+    At(PodIndex),
     /// Its own if it has a number, else the first free one of its role.
     Free {
         /// Place of its shape among the job's roles.
@@ -157,7 +140,7 @@ pub(super) enum Seating {
 /// A slot without a pod, for the pod that the controller will make.
 pub(super) struct Kept {
     pub claim: Claim,
-    pub seat: Option<usize>,
+    pub seat: Option<PodIndex>,
     /// The controller whose next pod may take it.
     pub controller: Option<Uid>,
     pub until: Time,
@@ -170,7 +153,7 @@ pub(super) struct Member {
     pub stage: Stage,
     /// What it takes, from the decision until it has ended.
     pub claim: Option<Claim>,
-    pub seat: Option<usize>,
+    pub seat: Option<PodIndex>,
     /// Writes for it that failed in a row, and when the next is due.
     pub attempts: u32,
     pub retry_at: Time,
@@ -277,10 +260,7 @@ impl Job {
     pub(super) fn forget_start(&mut self) {
         self.life = Lifecycle::Waiting;
         self.stalled = None;
-        if !self.seats.is_empty() {
-            self.seats.clear();
-            self.version += 1;
-        }
+        self.seats.clear();
     }
 
     /// What kept it out of the queue is over.
@@ -300,46 +280,11 @@ impl Job {
     /// The placement is written before the first Binding: several pods start together. A placement that is on record is
     /// followed, or taken back first, even if only one pod is wanted by now.
     pub(super) fn writes_ahead(&self) -> bool {
-        self.style == Style::Gang && (self.start_size > 1 || self.on_record)
+        self.style == Style::Gang && (self.start_size > 1 || self.seats.is_on_record())
     }
 
-    /// One rank more. Who gets it is sent there once a placement that says so is acknowledged.
-    pub(super) fn add_seat(&mut self, role: usize, node: NodeName) -> usize {
-        self.version += 1;
-        self.seats.push(Seat { role, node, occupant: None, version: self.version });
-        self.seats.len() - 1
-    }
-
-    /// A rank is on this node from now on. If that is another one, who has it next is sent there as with [`Job::add_seat`].
-    pub(super) fn move_seat(&mut self, at: usize, node: &NodeName) {
-        let Some(seat) = self.seats.get_mut(at).filter(|seat| seat.node != *node) else { return };
-        self.version += 1;
-        seat.node = node.clone();
-        seat.version = self.version;
-    }
-
-    /// The FluxJob is gone, and the placement with it: whoever was not sent yet waits for the next.
-    pub(super) fn forget_acknowledgements(&mut self) {
-        if self.seats.is_empty() {
-            return;
-        }
-        self.version += 1;
-        for seat in &mut self.seats {
-            seat.version = self.version;
-        }
-    }
-
-    /// A rank for a pod: its own number if it has one and that rank is free, else the lowest free one.
-    pub(super) fn free_seat(&self, role: usize, wanted: Option<u32>) -> usize {
-        let taken_by_kept: BTreeSet<usize> = self.kept.iter().filter_map(|kept| kept.seat).collect();
-        let is_free = |at: usize| {
-            self.seats.get(at).is_none_or(|seat| seat.occupant.is_none() && seat.role == role)
-                && !taken_by_kept.contains(&at)
-        };
-        let wanted = wanted.and_then(|at| usize::try_from(at).ok());
-        match wanted {
-            Some(at) if at <= self.seats.len() && is_free(at) => at,
-            _ => (0..self.seats.len()).find(|at| is_free(*at)).unwrap_or(self.seats.len()),
-        }
+    /// Seats whose slots are retained for pods that are to come.
+    pub(super) fn retained_seats(&self) -> Vec<PodIndex> {
+        self.kept.iter().filter_map(|kept| kept.seat).collect()
     }
 }

@@ -10,7 +10,7 @@
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`: what follows from the plan
 //! - `explain`: why something waits, for people
-//! - `gang`: a gang from its placement until it is whole
+//! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `recovery`: the same jobs again after a restart
@@ -48,6 +48,7 @@ mod refresh;
 pub mod report;
 #[cfg(test)]
 mod scenarios;
+mod seats;
 mod settings;
 mod stored;
 mod suspects;

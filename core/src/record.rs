@@ -115,7 +115,7 @@ impl Snapshot<'_> {
             completion_time: job.completed_at.map(micro_time),
             nodes: self.node_list(),
             placement: self.placement(),
-            epoch: job.epoch.filter(|_| !job.seats.is_empty()),
+            epoch: job.seats.epoch(),
             bound: i32::try_from(bound).unwrap_or(i32::MAX),
             total: i32::try_from(self.wanted).unwrap_or(i32::MAX),
             size: Some(format!("{bound}/{}", self.wanted)),
@@ -133,8 +133,8 @@ impl Snapshot<'_> {
 
     fn placement(&self) -> Vec<PlacementRange> {
         let mut by_role: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-        for seat in &self.job.seats {
-            by_role.entry(seat.role).or_default().push(&seat.node);
+        for (_, seat) in self.job.seats.iter() {
+            by_role.entry(seat.role()).or_default().push(seat.node());
         }
         by_role.iter().flat_map(|(role, nodes)| compress(&jobspec::role_name(*role), nodes)).collect()
     }

@@ -148,11 +148,11 @@ impl Core {
     fn write_status(&mut self, id: JobId, uid: Uid) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let status = self.snapshot(job).status();
-        let version = job.version;
+        let version = job.seats.version();
         if job.record.status.as_ref().is_some_and(|written| record::same(written, &status)) {
             // The API server has this placement already.
-            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.acked < version) {
-                job.acked = version;
+            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged()) {
+                job.seats.acknowledge(version);
                 self.release(id);
                 self.timers.wake(Timer::Again, self.now);
             }
@@ -166,7 +166,7 @@ impl Core {
             ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
         let action = self.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.on_record |= !status.placement.is_empty();
+            job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
             let write = StatusWrite { action, urgency, version, based_on, status: Box::new(status) };
             job.record.stored = Stored::Writing { uid, write };
         }
@@ -244,8 +244,8 @@ impl Core {
             }
             (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
             (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
-                job.acked = job.acked.max(write.version);
-                job.on_record = !write.status.placement.is_empty();
+                job.seats.acknowledge(write.version);
+                job.seats.note_on_record(!write.status.placement.is_empty());
                 match object {
                     Some(object) => {
                         job.record.observe(&object);
@@ -311,7 +311,7 @@ impl Core {
             Stored::Present { .. } | Stored::Writing { .. } => {
                 // Another object of the same name: the one we knew is gone.
                 job.record.forget_object();
-                job.forget_acknowledgements();
+                job.seats.forget_acknowledgements();
                 job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
             // Of a deleted one: a creation that nobody answered took effect late. It is finished like the first.
@@ -366,7 +366,7 @@ impl Core {
         }
         job.record.stored = Stored::Absent;
         job.record.edits = Edits::default();
-        job.forget_acknowledgements();
+        job.seats.forget_acknowledgements();
         if !job.asks.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
             job.queued_at = Some(wall);
         }
@@ -442,7 +442,7 @@ fn settled_at(job: &Job) -> Time {
 
 /// Bindings wait for the record of a placement that has not been acknowledged.
 fn urgency(job: &Job) -> Urgency {
-    if job.writes_ahead() && job.acked < job.version { Urgency::Urgent } else { Urgency::Trailing }
+    if job.writes_ahead() && !job.seats.is_acknowledged() { Urgency::Urgent } else { Urgency::Trailing }
 }
 
 pub(super) fn reference(object: &FluxJob) -> Option<ObjectRef> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use fluxqueue_api::{JobState, names, placement};
 
 use super::grouping::Belonging;
-use super::job::{End, Identity, Lifecycle, Seat, Seating, Style};
+use super::job::{End, Identity, Lifecycle, Seating, Style};
 use super::record::time_of;
 use super::recording::{UNSEEN_MILLIS, reference};
+use super::seats::PodIndex;
 use super::stored::{Edits, Stored};
 use super::{ActionKind, Core, InFlight, Timer};
 use crate::queue::JobId;
@@ -32,7 +33,7 @@ impl Core {
         job.record.observe(&object);
         job.record.edits = Edits::of(&object);
         let Some(status) = &object.status else { return };
-        job.on_record = !status.placement.is_empty();
+        job.seats.note_on_record(!status.placement.is_empty());
         job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
         job.ended_as = match status.state {
             Some(JobState::Completed) => Some(End::Completed),
@@ -41,7 +42,7 @@ impl Core {
         };
         job.completed_at = status.completion_time.as_ref().map(time_of);
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
-        job.epoch = status.epoch;
+        job.seats.placed_by(status.epoch);
         if job.ended_as.is_some() {
             // Of what has ended nobody counts any more how many there were.
             job.start_size = usize::try_from(status.total).unwrap_or(0);
@@ -111,7 +112,6 @@ impl Core {
             }
             return;
         }
-        job.on_record = true;
         job.start_size = seats.len().max(2);
         let whole = bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
         job.life = match bound.len() {
@@ -119,18 +119,14 @@ impl Core {
             0 => Lifecycle::Placed,
             _ => Lifecycle::Starting { since: now },
         };
-        job.version = 1;
-        job.acked = 1;
-        for (role, node) in seats {
-            job.seats.push(Seat { role, node, occupant: None, version: 1 });
-        }
+        job.seats.restore(seats);
         for (uid, node, index) in bound {
             self.seat_bound(id, &uid, &node, index);
         }
         self.reseat_waiting(id);
         // Whole or not at all also holds for a placement that an earlier leader wrote and began with nothing of.
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
-        let empty = job.seats.iter().filter(|seat| seat.occupant.is_none()).count();
+        let empty = job.seats.empty().count();
         // Of what has ended there is nothing to take back.
         if empty > 0 && !job.live.is_empty() {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
@@ -147,8 +143,8 @@ impl Core {
         };
         let controller = made_by.id.uid.clone();
         let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
-        let free = job.seats.iter().enumerate().filter(|(_, seat)| seat.occupant.is_none()).take(missing);
-        let seats: Vec<(usize, NodeName)> = free.map(|(at, seat)| (at, seat.node.clone())).collect();
+        let seats: Vec<(PodIndex, NodeName)> =
+            job.seats.empty().take(missing).map(|(at, seat)| (at, seat.node().clone())).collect();
         let Some(pod) = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|m| Arc::clone(&m.pod))
         else {
             return;
@@ -175,12 +171,9 @@ impl Core {
             let Some(job) = self.jobs.all.get(&id) else { return };
             let Some(member) = self.jobs.members.get(&uid) else { continue };
             let pod = Arc::clone(&member.pod);
-            let index = pod.completion_index.and_then(|at| usize::try_from(at).ok());
-            let free = |seat: &Seat| seat.occupant.is_none();
-            let at =
-                index.filter(|at| job.seats.get(*at).is_some_and(free)).or_else(|| job.seats.iter().position(free));
-            let Some(at) = at else { return };
-            let node = job.seats[at].node.clone();
+            let own = pod.completion_index.and_then(|number| job.seats.empty_of_number(number));
+            let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { return };
+            let node = seat.node().clone();
             let lifetime = self.lifetime(&pod, id);
             let Some(rank) = self.cluster.rank(&node) else { continue };
             if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {

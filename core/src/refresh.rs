@@ -10,6 +10,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason, names};
 use super::grouping::{self, StartSize};
 use super::job::{End, Identity, Job, Kept, Lifecycle, Member, Seating, Stage, Style};
 use super::ledger::Claim;
+use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
 use crate::queue::{Ask, JobId, Place};
 use fluxqueue_workload::{OwnerKind, Pod, Time, Uid};
@@ -276,7 +277,7 @@ impl Core {
     }
 
     /// Keeps a slot for the pod that the controller makes next.
-    pub(super) fn keep_slot(&mut self, id: JobId, claim: Claim, seat: Option<usize>, controller: Option<Uid>) {
+    pub(super) fn keep_slot(&mut self, id: JobId, claim: Claim, seat: Option<PodIndex>, controller: Option<Uid>) {
         let until = self.now.plus_secs(self.settings.slot_keep_secs);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.kept.push(Kept { claim, seat, controller, until });
@@ -319,18 +320,13 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
         let (at, role) = match seating {
             Seating::At(at) => (at, 0),
-            Seating::Free { role } => (job.free_seat(role, index), role),
+            Seating::Free { role } => (job.seats.next_free(role, index, &job.retained_seats()), role),
         };
-        let before = job.version;
-        if at == job.seats.len() {
-            job.add_seat(role, node);
-        } else {
-            job.move_seat(at, &node);
+        let before = job.seats.version();
+        job.seats.take(at, role, &node, uid);
+        if job.seats.version() != before {
+            job.seats.placed_by(Some(self.epoch));
         }
-        if job.version != before {
-            job.epoch = Some(self.epoch);
-        }
-        job.seats[at].occupant = Some(uid.clone());
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }
@@ -342,10 +338,8 @@ impl Core {
         member.stage = Stage::Waiting;
         let (claim, seat, id) = (member.claim.take(), member.seat.take(), member.job);
         self.drop_claim(claim);
-        if let Some(job) = self.jobs.all.get_mut(&id)
-            && let Some(seat) = seat.and_then(|at| job.seats.get_mut(at))
-        {
-            seat.occupant = None;
+        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
+            job.seats.leave(seat);
         }
         self.touched.insert(id);
     }

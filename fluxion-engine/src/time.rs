@@ -32,6 +32,11 @@ pub(crate) enum When {
 }
 
 impl End {
+    /// The end of what begins so much later.
+    pub(crate) fn later(self, seconds: i64) -> Self {
+        if let End::At(end) = self { End::At(end.saturating_add(seconds)) } else { self }
+    }
+
     /// Whether what ends so is over at instant `at`. What is past its end still holds its resources now, and is taken to
     /// end in the next second.
     pub(crate) fn over_at(self, at: i64, now: i64) -> bool {

@@ -49,10 +49,13 @@ enum Step {
 /// A slot on a node; `end` is an instant.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
+    job: u64,
     rank: u32,
     need: [u64; 2],
     start: i64,
     end: Hold,
+    /// It has not begun.
+    planned: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +74,7 @@ struct Model {
 
 impl Slot {
     fn counts(&self, at: i64, now: i64) -> bool {
-        self.start <= at && !matches!(self.end, Hold::Seconds(end) if end.max(now + 1) <= at)
+        (!self.planned || self.start <= at) && !matches!(self.end, Hold::Seconds(end) if end.max(now + 1) <= at)
     }
 }
 
@@ -96,7 +99,8 @@ impl Model {
                 Moment::Idle => fits(used(kind, &|_| false, &|_| true), kind),
                 Moment::Eventually => fits(used(kind, &|slot| slot.end == Hold::Endless, &|_| true), kind),
                 Moment::At(at) => {
-                    let starts = others.iter().map(|slot| slot.start).filter(|start| *start > at);
+                    let planned = others.iter().filter(|slot| slot.planned);
+                    let starts = planned.map(|slot| slot.start).filter(|start| *start > at);
                     starts.chain([at]).all(|instant| {
                         let held =
                             |shape: &Shape| !matches!(shape.hold, Hold::Seconds(seconds) if at + seconds <= instant);
@@ -141,8 +145,35 @@ impl Model {
         ends.into_iter().find(|end| self.fits(wish, Moment::At(*end)))
     }
 
+    /// Moves the clock: jobs whose start has come begin where there is room for all that they get, else in the next second.
+    fn advance(&mut self, seconds: i64) {
+        self.now += seconds;
+        let due = self.slots.iter().filter(|slot| slot.planned && slot.start <= self.now);
+        for (start, job) in due.map(|slot| (slot.start, slot.job)).collect::<BTreeSet<_>>() {
+            let used = |rank: u32, kind: usize, of: &dyn Fn(&&Slot) -> bool| -> u64 {
+                self.slots.iter().filter(|slot| slot.rank == rank).filter(of).map(|slot| slot.need[kind]).sum()
+            };
+            let begins = self.slots.iter().filter(|slot| slot.planned && slot.job == job).all(|slot| {
+                let fits = |kind: usize| {
+                    let ours = used(slot.rank, kind, &|other| other.planned && other.job == job);
+                    let there = used(slot.rank, kind, &|other| !other.planned);
+                    ours == 0 || ours + there <= self.sizes[slot.rank as usize][kind]
+                };
+                self.up[slot.rank as usize] && fits(0) && fits(1)
+            });
+            let later = self.now + 1 - start;
+            for slot in self.slots.iter_mut().filter(|slot| slot.planned && slot.job == job) {
+                slot.planned = !begins;
+                if !begins {
+                    slot.start += later;
+                    slot.end = if let Hold::Seconds(end) = slot.end { Hold::Seconds(end + later) } else { slot.end };
+                }
+            }
+        }
+    }
+
     /// Takes what was granted, which must be what was asked for, and fit.
-    fn take(&mut self, wish: &Wish, r: &str, start: i64) {
+    fn take(&mut self, job: u64, wish: &Wish, r: &str, start: i64) {
         let read: serde_json::Value = serde_json::from_str(r).unwrap();
         let mut placed = vec![vec![0; wish.shapes.len()]; NODES as usize];
         for group in read["slots"].as_array().unwrap() {
@@ -160,6 +191,7 @@ impl Model {
         for (rank, slots) in (0..).zip(&placed) {
             assert!(self.takes(wish, slots, rank, Moment::At(start)), "rank {rank}: {slots:?}");
         }
+        let planned = start > self.now;
         for (rank, slots) in (0..).zip(&placed) {
             for (shape, count) in wish.shapes.iter().zip(slots).filter(|(_, count)| **count > 0) {
                 assert!(shape.ranks.contains(&rank) && self.up[rank as usize], "rank {rank}");
@@ -167,7 +199,7 @@ impl Model {
                     Hold::Seconds(seconds) => Hold::Seconds(start + seconds),
                     other => other,
                 };
-                self.slots.extend((0..*count).map(|_| Slot { rank, need: shape.need, start, end }));
+                self.slots.extend((0..*count).map(|_| Slot { job, rank, need: shape.need, start, end, planned }));
             }
         }
     }
@@ -266,11 +298,14 @@ fn steps() -> impl Strategy<Value = Step> {
 
 /// What the model says of a request that does not fit now.
 fn refusal(model: &Model, wish: &Wish) -> Result<i64, Reason> {
+    if let Some(at) = model.later(wish) {
+        return Ok(at);
+    }
     if !model.fits(wish, Moment::Eventually) {
         let ever = model.fits(wish, Moment::Idle);
         return Err(if ever { Reason::Busy } else { Reason::Unsatisfiable });
     }
-    Ok(model.later(wish).unwrap_or(EVENTUALLY))
+    Ok(EVENTUALLY)
 }
 
 fn forecast(model: &Model, wish: &Wish) -> Result<i64, Reason> {
@@ -318,7 +353,7 @@ proptest! {
                         Hold::Seconds(seconds) => Hold::Seconds(model.now + seconds),
                         other => *other,
                     };
-                    model.slots.push(Slot { rank: *rank, need: *need, start: model.now, end });
+                    model.slots.push(Slot { job, rank: *rank, need: *need, start: model.now, end, planned: false });
                 }
                 Step::Allocate(wish) => {
                     let text = jobspec(wish);
@@ -326,7 +361,7 @@ proptest! {
                     let told = told.map(|grant| grant.at).map_err(|error| error.reason);
                     prop_assert_eq!(told, forecast(&model, wish));
                     match engine.match_job(MatchOp::Allocate, &text, job) {
-                        Ok(grant) => model.take(wish, &grant.r, model.now),
+                        Ok(grant) => model.take(job, wish, &grant.r, model.now),
                         Err(error) => {
                             prop_assert_eq!(error.reason, Reason::Busy);
                             prop_assert!(!model.fits(wish, Moment::At(model.now)));
@@ -338,7 +373,7 @@ proptest! {
                     match engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(wish), job) {
                         Ok(grant) => {
                             prop_assert_eq!(Ok(grant.at), expected);
-                            model.take(wish, &grant.r, grant.at);
+                            model.take(job, wish, &grant.r, grant.at);
                         }
                         Err(error) => {
                             let expected = expected.map_or_else(|reason| reason, |_| Reason::Busy);
@@ -351,7 +386,7 @@ proptest! {
                     model.up[*rank as usize] = *up;
                 }
                 Step::Advance(seconds) => {
-                    model.now += seconds;
+                    model.advance(*seconds);
                     engine.set_time(model.now);
                 }
             }

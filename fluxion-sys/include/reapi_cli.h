@@ -173,8 +173,8 @@ int reapi_cli_stat (reapi_cli_ctx_t *ctx, int64_t *V, int64_t *E, int64_t *J, do
 /* Adds the vertices of a JGF document that are not there yet; one is there if its path and rank are. */
 int reapi_cli_add_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph);
 
-/* Removes what lies at a path and below. Jobs keep what they hold of whole vertices until they end, as upstream; units
- * of pools vanish from them. */
+/* Removes what lies at a path and below. Jobs keep what they hold of whole vertices until they end, as upstream; on a graph
+ * with pools they lose it, and units of pools, and a job that has lost everything has ended. */
 int reapi_cli_remove_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph_path);
 
 /* Up or down; a vertex that is down takes everything below it out of matches, except MATCH_SATISFIABILITY. */
@@ -253,9 +253,16 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   {"slots":[{"label":"0","ranks":"0-3,7","per_rank":2}, ...]}
  *   shapes in the order of the request, within a shape the ranks with most slots first.
  *
+ * ONE ACCOUNT
+ *   Whole vertices and units of pools of one graph exclude each other, now and later: nothing of a pool is free on a node that
+ *   somebody has whole, or with the rack that holds it, and nobody gets a node whole on which somebody has units, or will have
+ *   some before he would be gone. fluxion_ext_usage counts all pools of a node that somebody has whole as used.
+ *
  * TIME
  *   Now is 0 until it is set. What is past its end holds its resources until it is cancelled; for later instants it is
- *   taken to end at now + 1. MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice,
+ *   taken to end at now + 1. A reservation whose start has come becomes an allocation when the clock is set, in the order of
+ *   starts and ids, if all that it is to have is up and free; else it stays a reservation, and is put off to start at now + 1
+ *   (reapi_cli_info tells). MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice,
  *   FLUXION_EXT_EVENTUALLY (and R "") if it fits once everything that has an end has ended, EBUSY if what never ends or nodes that
  *   are down stand in the way, ENODEV if it would not fit on the idle machine, EAGAIN if no place was found for any of
  *   these moments and that is not proved. A place that was found is one; an earlier instant may be one too if the search

@@ -1,11 +1,12 @@
 //! Graphs that grow and shrink.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use super::Engine;
+use super::{Engine, Job};
 use crate::graph::{TypeId, VertexId};
 use crate::readers::jgf;
-use crate::schedule::{Schedule, Touch};
+use crate::schedule::{Hold, Schedule, Touch};
+use crate::time::End;
 use crate::{Error, idset};
 
 impl Engine {
@@ -14,12 +15,43 @@ impl Engine {
         let document = jgf::parse(text)?;
         let before = self.graph.len();
         self.graph.grow(&document.nodes, &document.edges)?;
+        self.recount(before, |_| Ok(()))?;
+        self.give_new_nodes(before);
+        Ok(())
+    }
+
+    /// Counts what there is after the graph has changed; of `before` vertices there were, `otherwise` says what is different if
+    /// there are no more.
+    pub(super) fn recount(
+        &mut self,
+        before: usize,
+        otherwise: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.graph.len() == before {
+            return otherwise(self);
+        }
         if self.schedule.grow(&self.graph, before, self.now) {
             self.weights.grow(&self.graph, before);
         } else {
             self.reprime();
         }
         Ok(())
+    }
+
+    /// New nodes below a vertex that a job has for itself are the job's.
+    fn give_new_nodes(&mut self, before: usize) {
+        if !self.graph.has_pool_types() {
+            return;
+        }
+        for node in (before..self.graph.len()).map(VertexId::at) {
+            let Some(row) = self.graph.position_of(node) else { continue };
+            let above = std::iter::successors(self.graph.parent(node), |at| self.graph.parent(*at));
+            let holds: Vec<Hold> = above.flat_map(|vertex| self.schedule.holds(vertex)).copied().collect();
+            for hold in holds {
+                let end = self.jobs.get(&hold.job).map_or(End::Never, |job| job.term.end);
+                self.graph.pools.claim_node(row, hold.job, (hold.from, end), hold.reserved);
+            }
+        }
     }
 
     /// Removes what lies at a path, and everything below. What jobs hold of it they keep until they end; units of pools are
@@ -96,10 +128,14 @@ impl Engine {
         ids.into_iter().find(|id| touches(id).any(|touch| above.contains(&touch.vertex) && is_short(touch)))
     }
 
-    /// Removes a subtree, and corrects the jobs that had units there.
+    /// Removes a subtree, and corrects the jobs that had units there; on a graph with pools those too that had vertices there.
     pub(super) fn cut(&mut self, top: VertexId) -> Result<(), Error> {
         let parent = self.graph.parent(top);
-        let mut losers = self.graph.cut(top)?;
+        let mut losers = Vec::new();
+        if parent.is_some() && self.graph.has_pool_types() {
+            losers = self.release_subtree(top);
+        }
+        losers.extend(self.graph.cut(top)?);
         self.has_shrunk = true;
         losers.sort_unstable();
         losers.dedup();
@@ -118,6 +154,29 @@ impl Engine {
         Ok(())
     }
 
+    /// Takes what lies in a subtree from all jobs. Returns those that had some of it.
+    fn release_subtree(&mut self, top: VertexId) -> Vec<u64> {
+        let subtree: HashSet<VertexId> = self.graph.subtree(top).into_iter().collect();
+        let is_concerned = |job: &Job| job.touches.iter().any(|touch| subtree.contains(&touch.vertex));
+        let ids: Vec<u64> = self.jobs.iter().filter(|(_, job)| is_concerned(job)).map(|(id, _)| *id).collect();
+        let gone: Vec<VertexId> = subtree.iter().copied().collect();
+        for id in ids.iter().copied() {
+            self.release_vertices(id, &gone);
+            if let Some(job) = self.jobs.get_mut(&id) {
+                let rows = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank));
+                let has_units = rows.into_iter().any(|row| !subtree.contains(&self.graph.pools.vertices()[row]));
+                let holds = |touch: &Touch| touch.exclusive;
+                if !has_units && !job.touches.iter().any(holds) {
+                    // Only the way to what it had is left.
+                    for touch in std::mem::take(&mut job.touches) {
+                        self.schedule.remove(job.term, &touch);
+                    }
+                }
+            }
+        }
+        ids
+    }
+
     /// Drops vertices that were removed, if they are the most, and nobody knows any vertex by its number.
     pub(super) fn compact(&mut self) {
         let is_known = !self.schedule.is_idle() || !self.weights.is_fresh() || self.writer.has_vertices();
@@ -125,7 +184,9 @@ impl Engine {
             return;
         }
         self.graph.compact();
+        let put_off = self.schedule.put_off;
         self.schedule = Schedule::new(std::mem::take(&mut self.schedule.filters));
+        self.schedule.put_off = put_off;
         self.schedule.prime(&self.graph);
         self.weights.prime(&self.graph);
         self.index = None;
@@ -138,6 +199,7 @@ impl Engine {
         let before = filters.clone();
         filters.prime(&self.graph);
         let mut schedule = Schedule::new(filters);
+        schedule.put_off = self.schedule.put_off;
         schedule.make_room(&self.graph);
         let all = self.jobs.values_mut().chain(self.lost.iter_mut().map(|(_, job)| job));
         for job in all {
@@ -152,7 +214,9 @@ impl Engine {
                 schedule.add(&self.graph, job.term, touch);
             }
         }
-        schedule.hold_back(&self.graph, &before, self.now);
+        if !self.graph.has_pool_types() {
+            schedule.hold_back(&self.graph, &before, self.now);
+        }
         self.schedule = schedule;
         self.weights.prime(&self.graph);
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Engine, Job, JobInfo, JobMode, no_job};
 use crate::Error;
-use crate::pools::{Amounts, COUNT_MAX, Claim, SlotShape};
+use crate::pools::{Amounts, COUNT_MAX, SlotShape};
 use crate::schedule::Term;
 use crate::time::{End, WINDOW_SECONDS};
 
@@ -59,9 +59,9 @@ impl Engine {
             ChargeEnd::Word(EndWord::Never) => End::Never,
         };
         let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
-        let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, reserved: false };
+        let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };
         self.jobs.entry(id).or_insert_with(|| Job::new(info, term));
-        self.claim(row, Claim { job: id, slot, count: charge.count, start: self.now, end });
+        self.claim(row, id, slot, charge.count, (self.now, end));
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Engine {
             return Err(Error::not_found(format!("job {id}: has {held} slots {label:?} on rank {rank}, not {count}")));
         }
         self.graph.pools.release_slots(row, id, label, count);
-        if !self.graph.pools.claims(row).iter().any(|claim| claim.job == id)
+        if !self.graph.pools.has_slots(row, id)
             && let Some(job) = self.jobs.get_mut(&id)
             && let Ok(at) = job.ranks.binary_search(&rank)
         {
@@ -91,7 +91,16 @@ impl Engine {
         if kind.is_empty() || !self.graph.is_pool_type(kind) {
             return Err(Error::invalid(format!("type {kind:?}: is no pool type of this graph")));
         }
-        self.graph.resize(rank, kind, size)
+        let before = self.graph.len();
+        let old = self.graph.resize(rank, kind, size)?;
+        self.recount(before, |engine| {
+            let row = engine.graph.row(rank)?;
+            let node = engine.graph.pools.vertices()[row];
+            if let Some(kind) = engine.graph.types().get(kind) {
+                engine.schedule.filters.resize(&engine.graph, node, kind, (old, size));
+            }
+            Ok(())
+        })
     }
 
     /// Removes a node, also with jobs on it: their slots there vanish.

@@ -8,7 +8,7 @@ use super::{Engine, Job, JobInfo, JobMode};
 use crate::graph::VertexId;
 use crate::jobspec::Hold;
 use crate::matcher::flat;
-use crate::pools::{Amounts, Claim, SlotShape};
+use crate::pools::{Amounts, SlotShape};
 use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::request::Level;
@@ -123,7 +123,8 @@ impl Engine {
         let mode = if at > self.now { JobMode::Reserved } else { JobMode::Allocated };
         let to = at.saturating_add(seconds(ask.longest()));
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
-        let term = Term { job: id, from: at, to, reserved: mode == JobMode::Reserved };
+        let end = Engine::end_of(ask.longest(), at);
+        let term = Term { job: id, from: at, to, end, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
         // As upstream, which does not notice that there is one.
         if let Some(older) = self.jobs.insert(id, Job::new(info, term)) {
@@ -137,20 +138,20 @@ impl Engine {
                     let end = Engine::end_of(request.shapes[of_shape[0].shape].hold, at);
                     for pick in of_shape {
                         let slot = Arc::clone(&slot);
-                        self.claim(pick.row, Claim { job: id, slot, count: pick.count, start: at, end });
+                        self.claim(pick.row, id, slot, pick.count, (at, end));
                     }
                 }
             }
             (Found::Walk(selection, which), Form::Walk(requests)) => {
-                let end = Engine::end_of(ask.spec.hold, at);
                 unmarked = self.touch(id, selection);
                 for units in &selection.units {
-                    self.claim_units(id, &requests[*which], *units, at, end);
+                    self.claim_units(id, &requests[*which], *units, (at, end));
                 }
             }
             _ => unreachable!("a place has the form of its request"),
         }
         self.leak(id);
+        self.schedule_job(id);
         unmarked
     }
 
@@ -171,8 +172,8 @@ impl Engine {
     /// graph was removed with what others have there: as upstream, this is not counted, and they are not written.
     pub(super) fn touch(&mut self, id: u64, selection: &Selection) -> Vec<VertexId> {
         let mut unmarked = Vec::new();
-        let Some(job) = self.jobs.get_mut(&id) else { return unmarked };
-        let term = job.term;
+        let Some(term) = self.jobs.get(&id).map(|job| job.term) else { return unmarked };
+        let mut touches = Vec::with_capacity(selection.marked.len());
         for marked in &selection.marked {
             let exclusive = marked.exclusive && !self.graph.is_pool(marked.vertex);
             let mut touch = Touch { vertex: marked.vertex, exclusive, below: marked.below.clone() };
@@ -180,8 +181,11 @@ impl Engine {
                 touch.below.clear();
                 unmarked.push(touch.vertex);
             }
-            self.schedule.add(&self.graph, term, &touch);
-            job.touches.push(touch);
+            self.enter(term, &touch);
+            touches.push(touch);
+        }
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.touches.append(&mut touches);
         }
         unmarked
     }
@@ -196,7 +200,7 @@ impl Engine {
         }
     }
 
-    fn claim_units(&mut self, id: u64, request: &Request, units: Units, start: i64, end: End) {
+    fn claim_units(&mut self, id: u64, request: &Request, units: Units, times: (i64, End)) {
         let Some(row) = self.graph.position_of(units.node) else { return };
         let level = &request.levels[units.slot];
         let mut needs: Amounts = request
@@ -207,6 +211,6 @@ impl Engine {
             .collect();
         needs.sort_unstable();
         let slot = Arc::new(SlotShape { label: level.label.clone(), needs });
-        self.claim(row, Claim { job: id, slot, count: units.count, start, end });
+        self.claim(row, id, slot, units.count, times);
     }
 }

@@ -223,9 +223,13 @@ impl Engine {
         }
     }
 
-    /// Refuses, as upstream does, what asks for more nodes than are up, before any walk.
+    /// Refuses, as upstream does, what asks for more nodes than are up, before any walk. Upstream does not count nodes that come
+    /// later, so not on a graph with pools.
     fn precheck(&self, op: MatchOp, ask: &Ask<'_>) -> Result<(), Error> {
         let Form::Walk(requests) = &ask.form else { return Ok(()) };
+        if self.graph.has_pool_types() {
+            return Ok(());
+        }
         let far = !matches!(op, MatchOp::Allocate | MatchOp::WithoutAllocating);
         let ever = op == MatchOp::AllocateWithSatisfiability;
         let traversal = self.traversal(ask.policy);
@@ -350,9 +354,10 @@ impl Engine {
             let rows = candidates::rows_of_slots(&self.graph, &rows, shape.extras);
             return request.earliest(&self.graph, &rows).and_then(attempt).ok_or_else(Error::busy);
         }
-        // What does not fit once everything that has an end has ended does not fit at any instant before.
         let refused = match self.find_flat(ask, request, Start::Eventually, Status::Heeded) {
             Search::Found(_) => now,
+            // Before something begins that never ends there may be room that there is not in the end.
+            Search::Impossible if planned => Error::busy(),
             Search::Impossible => return Err(Error::busy()),
             // It may still be found at an instant at which there is less to choose from.
             Search::GaveUp => Error::gave_up(),

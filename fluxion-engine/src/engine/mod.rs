@@ -3,6 +3,7 @@
 //! Every operation either does all of what it says or nothing. Time only moves when it is told to; a job past its end keeps
 //! what it holds until it is cancelled.
 
+mod clock;
 mod elastic;
 mod extensions;
 mod find;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clock::Agenda;
 pub use matching::{Grant, MatchOp};
 pub use options::Options;
 pub use report::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
@@ -29,7 +31,7 @@ pub use update::UpdateReader;
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::jobspec::{Jobspec, Resource};
 use crate::policy::Policy;
-use crate::pools::{Claim, SlotShape};
+use crate::pools::SlotShape;
 use crate::schedule::{Filters, Schedule, Term, Touch};
 use crate::time::End;
 use crate::traverser::nodes::NodeIndex;
@@ -67,6 +69,10 @@ pub struct Engine {
     /// The id of the next job that comes without one.
     next_job: u64,
     now: i64,
+    /// When reservations start.
+    starts: Agenda,
+    /// When what is held of vertices ends.
+    ends: Agenda,
     /// Nodes that are up, counted as upstream counts them: not anew when the graph grows.
     nodes_up: i64,
     /// Something was removed from the graph.
@@ -122,13 +128,15 @@ struct Job {
     touches: Vec<Touch>,
     /// A vertex was given back, and something below it was not.
     has_gaps: bool,
+    /// Its start has come once, and there was no room.
+    put_off: bool,
     /// Whether it was cancelled here or in a fork; `None`: there are no forks that know it.
     canceled: Option<Arc<AtomicBool>>,
 }
 
 impl Job {
     fn new(info: JobInfo, term: Term) -> Self {
-        Job { info, term, ranks: Vec::new(), touches: Vec::new(), has_gaps: false, canceled: None }
+        Job { info, term, ranks: Vec::new(), touches: Vec::new(), has_gaps: false, put_off: false, canceled: None }
     }
 
     /// As it stands, also by what happened to it in forks.
@@ -176,6 +184,8 @@ impl Engine {
             lost: Vec::new(),
             next_job: 1,
             now: 0,
+            starts: Agenda::new(),
+            ends: Agenda::new(),
             nodes_up,
             has_shrunk: false,
             exclusive_kinds: Vec::new(),
@@ -215,14 +225,6 @@ impl Engine {
     /// The id that the next job gets that comes without one.
     pub fn next_job(&self) -> u64 {
         self.next_job
-    }
-
-    /// Moves the present to `now`. It never goes back: an earlier instant changes nothing.
-    pub fn set_time(&mut self, now: i64) {
-        if now > self.now {
-            self.now = now;
-            self.graph.pools.advance(now);
-        }
     }
 
     /// What is recorded of a job, also of one that has ended.
@@ -268,22 +270,43 @@ impl Engine {
 
     /// Frees what a job holds.
     fn give_back(&mut self, id: u64, job: &Job) {
+        self.schedule.put_off -= usize::from(job.put_off);
         for rank in &job.ranks {
             if let Some(row) = self.graph.pools.position(*rank) {
                 self.graph.pools.release_job(row, id);
             }
         }
         // As upstream, which goes down from the root by the marks of the job: what lies below a vertex that was given back
-        // before is not come to, and stays held.
-        let marked: Option<HashSet<VertexId>> =
-            job.has_gaps.then(|| job.touches.iter().map(|touch| touch.vertex).collect());
+        // before is not come to, and stays held. Not so on a graph with pools, which upstream does not have.
+        let marked: Option<HashSet<VertexId>> = (job.has_gaps && !self.graph.has_pool_types())
+            .then(|| job.touches.iter().map(|touch| touch.vertex).collect());
         let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
         for touch in &job.touches {
             let is_found = |marked: &HashSet<VertexId>| {
                 std::iter::successors(Some(touch.vertex), |at| self.graph.parent(*at)).all(|at| marked.contains(&at))
             };
             if marked.as_ref().is_none_or(is_found) {
-                self.schedule.remove(job.term, touch);
+                self.leave(job.term, touch);
+            }
+        }
+    }
+
+    /// What a job does to a vertex begins to count; on the account of the nodes too, where it has them whole.
+    fn enter(&mut self, term: Term, touch: &Touch) {
+        self.schedule.add(&self.graph, term, touch);
+        if touch.exclusive && self.graph.has_pool_types() {
+            for row in self.graph.rows_within(touch.vertex) {
+                self.graph.pools.claim_node(row, term.job, (term.from, term.end), term.reserved);
+            }
+        }
+    }
+
+    /// What a job does to a vertex counts no more.
+    fn leave(&mut self, term: Term, touch: &Touch) {
+        self.schedule.remove(term, touch);
+        if touch.exclusive && self.graph.has_pool_types() {
+            for row in self.graph.rows_within(touch.vertex) {
+                self.graph.pools.release_node(row, term.job, term.from);
             }
         }
     }
@@ -304,21 +327,22 @@ impl Engine {
     fn drop_if_empty(&mut self, id: u64) -> bool {
         let empty = self.jobs.get(&id).is_some_and(|job| job.ranks.is_empty() && job.touches.is_empty());
         if empty && let Some(job) = self.jobs.remove(&id) {
+            self.schedule.put_off -= usize::from(job.put_off);
             job.canceled.inspect(|canceled| canceled.store(true, Ordering::Relaxed));
             self.end(id, job.info);
         }
         empty
     }
 
-    /// Adds a claim to the pools of a row, and remembers the rank in the job, which must exist.
-    fn claim(&mut self, row: usize, claim: Claim) {
+    /// Gives slots of a row to a job, which must exist, and remembers the rank in it.
+    fn claim(&mut self, row: usize, id: u64, slot: Arc<SlotShape>, count: u64, times: (i64, End)) {
         let rank = self.graph.pools.ranks()[row];
-        if let Some(job) = self.jobs.get_mut(&claim.job)
+        if let Some(job) = self.jobs.get_mut(&id)
             && let Err(at) = job.ranks.binary_search(&rank)
         {
             job.ranks.insert(at, rank);
         }
-        self.graph.pools.claim(row, claim);
+        self.graph.pools.claim(row, id, slot, count, times);
     }
 
     /// When a job that starts at `at` gives its resources back.

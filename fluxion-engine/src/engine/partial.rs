@@ -117,16 +117,17 @@ impl Engine {
     }
 
     /// Takes vertices from a job, and corrects what holds them.
-    fn release_vertices(&mut self, id: u64, some: &[VertexId]) -> bool {
+    pub(super) fn release_vertices(&mut self, id: u64, some: &[VertexId]) -> bool {
         let some: std::collections::HashSet<VertexId> = some.iter().copied().collect();
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let term = job.term;
         let (gone, mut kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut job.touches).into_iter().partition(|touch| some.contains(&touch.vertex));
+        let mut has_gaps = false;
         // What each vertex above the released ones has less of below it.
         let mut less: std::collections::HashMap<VertexId, Vec<(TypeId, i64)>> = std::collections::HashMap::new();
         for touch in &gone {
-            self.schedule.remove(term, touch);
+            self.leave(term, touch);
             let size = i64::try_from(self.graph.size(touch.vertex)).unwrap_or(i64::MAX);
             let count = if touch.exclusive { size } else { 0 };
             let kind = self.graph.kind(touch.vertex);
@@ -159,11 +160,14 @@ impl Engine {
             } else {
                 // As upstream: also where nothing of what it tracks was taken.
                 self.schedule.remove(term, touch);
-                job.has_gaps = true;
+                has_gaps = true;
                 false
             }
         });
-        job.touches = kept;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.touches = kept;
+            job.has_gaps |= has_gaps;
+        }
         !gone.is_empty()
     }
 }

@@ -9,7 +9,7 @@ use super::{Engine, Grant, Job, JobInfo, JobMode};
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::readers::jgf;
 use crate::schedule::Term;
-use crate::time::WINDOW_SECONDS;
+use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::select;
 use crate::writer::{self, About, Emitted};
 use crate::{Error, Reason, hostlist, idset};
@@ -140,9 +140,11 @@ impl Engine {
         let selection = select::exactly(&self.graph, &self.schedule, &vertices);
         let reserved = mode == JobMode::Reserved;
         let info = JobInfo { mode, at, overhead: 0.0 };
-        let term = Term { job: id, from: at, to, reserved };
+        let end = if duration < WINDOW_SECONDS { End::At(to) } else { End::Never };
+        let term = Term { job: id, from: at, to, end, reserved };
         self.jobs.insert(id, Job::new(info, term));
         let unmarked = self.touch(id, &selection);
+        self.schedule_job(id);
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,
             depth: marked.depth,

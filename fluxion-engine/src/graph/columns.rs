@@ -4,8 +4,8 @@ use super::{Graph, NewVertex, PropertySet, TextId, TypeId, VertexId, flag};
 use crate::Error;
 
 impl Graph {
-    /// Sets the size of a node's pool of a type, which is created if there is none.
-    pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<(), Error> {
+    /// Sets the size of a node's pool of a type, which is created if there is none. Returns what it was.
+    pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<u64, Error> {
         let row = self.row(rank)?;
         let node = self.pools.vertices()[row];
         let type_id = self.types.intern(kind)?;
@@ -36,8 +36,9 @@ impl Graph {
                 self.hot[id.index()].size = if at == 0 { size } else { 0 };
             }
         }
+        let before = self.pools.size(row, type_id);
         self.pools.set_size(row, type_id, size);
-        Ok(())
+        Ok(before)
     }
 
     /// The row of a rank, or that there is none.
@@ -107,6 +108,14 @@ impl Graph {
         if let Some(at) = self.position_of(node) {
             self.pools.set_up(at, up);
         }
+    }
+
+    /// The rows of the nodes that a vertex is or holds.
+    pub(crate) fn rows_within(&self, vertex: VertexId) -> Vec<usize> {
+        if self.is_node(vertex) || self.children(vertex).is_empty() {
+            return self.position_of(vertex).into_iter().collect();
+        }
+        self.subtree(vertex).into_iter().filter_map(|below| self.position_of(below)).collect()
     }
 
     /// The row of a node in the pools' columns.

@@ -10,8 +10,8 @@
 
 use std::cell::{Ref, RefCell};
 
+use super::Pools;
 use super::order::{Cursor, Key, Order};
-use super::{Pools, moment};
 use crate::policy::ByFill;
 use crate::time::{End, When};
 use crate::vertex::TypeId;
@@ -147,7 +147,7 @@ impl Pools {
             let Some(column) = column else { continue };
             let kind = TypeId::from_index(at);
             let used = match when {
-                When::Window { from, .. } if from == self.now => column.used[row],
+                When::Window { from, .. } if from == self.now => self.used_now(column, row),
                 _ => self.used_at(row, kind, when),
             };
             let more = more.iter().find(|(known, _)| *known == kind).map_or(0, |(_, units)| *units);
@@ -162,13 +162,10 @@ impl Pools {
 
     /// What is used of a pool at the instant at which a moment begins.
     fn used_at(&self, row: usize, kind: TypeId, when: When) -> u128 {
-        let claims = self.claims(row);
         match when {
             When::Idle => 0,
-            When::Eventually => moment::sum(claims, kind, |claim| claim.end == End::Never),
-            When::Window { from, .. } => {
-                moment::sum(claims, kind, |claim| claim.start <= from && !claim.end.over_at(from, self.now))
-            }
+            When::Eventually => self.used_by(row, kind, |claim| claim.end == End::Never),
+            When::Window { from, .. } => self.used_by(row, kind, |claim| claim.counts_at(from, self.now)),
         }
     }
 

@@ -1,8 +1,12 @@
-//! Pools of units on ranked nodes, as columns: one row per node in order of ranks, one column per vertex type.
+//! The account of the ranked nodes: who has what of a node, from when until when. Every way to match reads it.
 //!
-//! A request is matched by walking the `free` columns of the types it names, so these are kept ready for the present. For any
-//! other moment they are worked out from the claims, which are kept per row, where there are any. What is claimed may
-//! exceed a pool's size: the pool is then full.
+//! One row per node in order of ranks, one column of units per vertex type that is a pool. A request for slots is matched by
+//! walking the `free` columns of the types it names, so these are kept ready for the present. For any other moment they are
+//! worked out from the claims, which are kept per row, where there are any. What is claimed may exceed a pool's size: the pool
+//! is then full. A node that a walk has given away whole, or with all that holds it, is a claim as well: nothing of it is free.
+//!
+//! A claim is either taken or planned. What is taken counts until it is given back, also past its end; what is planned counts
+//! from its start on, which lies in the future: when it comes, the engine begins the job or puts it off.
 
 mod claims;
 mod fill;
@@ -34,14 +38,26 @@ pub struct SlotShape {
     pub needs: Amounts,
 }
 
-/// Slots of one shape that a job has, or will have, on one node.
+/// What a claim takes of a node.
+#[derive(Debug, Clone)]
+pub(crate) enum Part {
+    /// Slots of one shape.
+    Slots(Arc<SlotShape>),
+    /// All of it.
+    Node,
+}
+
+/// What a job has, or will have, of one node.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) job: u64,
-    pub(crate) slot: Arc<SlotShape>,
+    pub(crate) part: Part,
+    /// How many slots.
     pub(crate) count: u64,
     pub(crate) start: i64,
     pub(crate) end: End,
+    /// It has not begun.
+    pub(crate) planned: bool,
 }
 
 /// How many slots one claim may hold; keeps sums of units far below 128 bits.
@@ -54,8 +70,10 @@ pub struct Pools {
     vertices: Vec<VertexId>,
     up: Bits,
     claims: Vec<Vec<Claim>>,
-    /// Per row, how many claims start later than now.
+    /// Per row, how many claims have not begun.
     planned: Vec<u32>,
+    /// Per row, how many claims take the whole node now.
+    exclusive: Vec<u32>,
     /// Sum of `planned`.
     planned_total: u64,
     /// By type; `None` where no node ever had such a pool or claim.
@@ -67,7 +85,7 @@ pub struct Pools {
     fills: fill::Fills,
 }
 
-/// The pools of one type. `free` is `size - used`, or 0 where more is used than there is.
+/// The pools of one type. `free` is `size - used`, or 0 where more is used than there is, or somebody has the whole node.
 #[derive(Debug, Clone)]
 struct Column {
     size: Vec<u64>,
@@ -87,10 +105,13 @@ pub struct PoolUse {
 }
 
 impl Claim {
-    /// Whether it counts at any instant of a window; what is past its end counts as long as it is there.
-    pub(crate) fn overlaps(&self, from: i64, to: i64) -> bool {
-        let ended = matches!(self.end, End::At(end) if end <= from);
-        self.start < to && !ended
+    /// The shape of its slots; `None`: it is the whole node.
+    pub(crate) fn slot(&self) -> Option<&Arc<SlotShape>> {
+        if let Part::Slots(slot) = &self.part { Some(slot) } else { None }
+    }
+
+    fn is_of(&self, job: u64, label: &str) -> bool {
+        self.job == job && self.slot().is_some_and(|slot| *slot.label == *label)
     }
 }
 
@@ -154,13 +175,25 @@ impl Pools {
         let uses = columns.map(|(at, column)| PoolUse {
             kind: TypeId::from_index(at),
             size: column.size[row],
-            used: column.used[row],
+            used: self.used_now(column, row),
         });
         uses.filter(|pool| pool.size > 0 || pool.used > 0).collect()
     }
 
-    pub(crate) fn claims(&self, row: usize) -> &[Claim] {
-        &self.claims[row]
+    /// Nobody has anything of a node at any instant of a window; what is past its end is there as long as it is not given back.
+    pub(crate) fn is_idle(&self, row: usize, from: i64, to: i64) -> bool {
+        !self.claims[row].iter().any(|claim| claim.start < to && !claim.end.over_at(from, self.now))
+    }
+
+    /// Nobody has begun to have anything of a node.
+    pub(crate) fn is_untouched(&self, row: usize) -> bool {
+        self.claims[row].iter().all(|claim| claim.planned)
+    }
+
+    /// What is used of a pool now: all of it, where somebody has the node.
+    fn used_now(&self, column: &Column, row: usize) -> u128 {
+        let used = column.used[row];
+        if self.exclusive[row] > 0 { used.max(u128::from(column.size[row])) } else { used }
     }
 
     pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) {
@@ -170,6 +203,7 @@ impl Pools {
         self.vertices.insert(row, vertex);
         self.claims.insert(row, Vec::new());
         self.planned.insert(row, 0);
+        self.exclusive.insert(row, 0);
         for column in self.columns.iter_mut().flatten() {
             column.size.insert(row, 0);
             column.used.insert(row, 0);
@@ -186,6 +220,7 @@ impl Pools {
         self.ranks.remove(row);
         self.vertices.remove(row);
         self.planned_total -= u64::from(self.planned.remove(row));
+        self.exclusive.remove(row);
         for column in self.columns.iter_mut().flatten() {
             column.size.remove(row);
             column.used.remove(row);
@@ -209,9 +244,10 @@ impl Pools {
     }
 
     pub(crate) fn set_size(&mut self, row: usize, kind: TypeId, size: u64) {
+        let shut = self.exclusive[row] > 0;
         let column = self.column_mut(kind);
         column.size[row] = size;
-        column.refresh(row);
+        column.refresh(row, shut);
         self.fills.note(self.ranks[row]);
     }
 
@@ -233,8 +269,8 @@ impl Pools {
 }
 
 impl Column {
-    fn refresh(&mut self, row: usize) {
-        self.free[row] = free(self.size[row], self.used[row]);
+    fn refresh(&mut self, row: usize, shut: bool) {
+        self.free[row] = if shut { 0 } else { free(self.size[row], self.used[row]) };
     }
 }
 

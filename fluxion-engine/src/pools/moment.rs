@@ -36,14 +36,20 @@ impl Pools {
         ends
     }
 
-    /// Claims of a row that end at a known instant, with the one at which they are gone.
-    pub(crate) fn ending(&self, row: usize) -> impl Iterator<Item = (i64, &Claim)> {
-        self.claims[row].iter().filter_map(|claim| Some((claim.freed_at(self.now)?, claim)))
+    /// Instants after now at which something of a row is given back, ascending.
+    pub(crate) fn ends_of(&self, row: usize) -> Vec<i64> {
+        let mut ends: Vec<i64> = self.claims[row].iter().filter_map(|claim| claim.freed_at(self.now)).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends
     }
 
-    /// Size and use of a pool now.
-    pub(crate) fn use_of(&self, row: usize, kind: TypeId) -> (u64, u128) {
-        self.column(kind).map_or((0, 0), |column| (column.size[row], column.used[row]))
+    /// What is free of a pool at an instant; `None`: now.
+    pub(crate) fn free_of(&self, row: usize, kind: TypeId, at: Option<i64>) -> u64 {
+        match at {
+            None => self.column(kind).map_or(0, |column| column.free[row]),
+            Some(at) => self.free_at(row, kind, When::Window { from: at, to: at }),
+        }
     }
 
     /// Whether anything starts later than now.
@@ -52,29 +58,34 @@ impl Pools {
     }
 
     fn free_at(&self, row: usize, kind: TypeId, when: When) -> u64 {
-        let Some(column) = self.column(kind) else { return 0 };
-        let claims = &self.claims[row];
-        let used = match when {
-            When::Idle => 0,
-            When::Eventually => sum(claims, kind, |claim| claim.end == End::Never),
-            // Nothing begins later: what is used now, without what has ended by then.
-            When::Window { from, .. } if self.planned[row] == 0 => {
-                column.used[row] - sum(claims, kind, |claim| claim.end.over_at(from, self.now))
-            }
+        let size = self.size(row, kind);
+        match when {
+            When::Idle => size,
+            When::Eventually => free(size, self.used_by(row, kind, |claim| claim.end == End::Never)),
             When::Window { from, to } => {
                 // Use only grows where something starts.
-                let starts = claims.iter().map(|claim| claim.start).filter(|start| *start > from && *start < to);
-                let used = starts
-                    .chain([from])
-                    .map(|at| sum(claims, kind, |claim| claim.start <= at && !claim.end.over_at(at, self.now)));
-                used.max().unwrap_or(0)
+                let starts = self.claims[row].iter().filter(|claim| claim.planned).map(|claim| claim.start);
+                let instants = starts.filter(|start| *start > from && *start < to).chain([from]);
+                let used = instants.map(|at| self.used_by(row, kind, |claim| claim.counts_at(at, self.now)));
+                free(size, used.max().unwrap_or(0))
             }
-        };
-        free(column.size[row], used)
+        }
+    }
+
+    /// What the claims that count use of a pool: all of it, where one of them is the whole node.
+    pub(super) fn used_by(&self, row: usize, kind: TypeId, counts: impl Fn(&Claim) -> bool) -> u128 {
+        let size = u128::from(self.size(row, kind));
+        let of = |claim: &Claim| if claim.slot().is_some() { claim.units(kind) } else { size };
+        self.claims[row].iter().filter(|claim| counts(claim)).map(of).sum()
     }
 }
 
 impl Claim {
+    /// Whether it takes its part at an instant, as seen from `now`.
+    pub(super) fn counts_at(&self, at: i64, now: i64) -> bool {
+        (!self.planned || self.start <= at) && !self.end.over_at(at, now)
+    }
+
     fn freed_at(&self, now: i64) -> Option<i64> {
         match self.end {
             End::At(end) => Some(end.max(now + 1)),
@@ -82,14 +93,9 @@ impl Claim {
         }
     }
 
-    /// Units of a type that it takes.
+    /// Units of a type that its slots take.
     pub(crate) fn units(&self, kind: TypeId) -> u128 {
-        let needs = self.slot.needs.iter().find(|(needed, _)| *needed == kind);
+        let needs = self.slot().and_then(|slot| slot.needs.iter().find(|(needed, _)| *needed == kind));
         needs.map_or(0, |(_, amount)| u128::from(*amount) * u128::from(self.count))
     }
-}
-
-/// Units of a type of the claims that count.
-pub(super) fn sum(claims: &[Claim], kind: TypeId, counts: impl Fn(&Claim) -> bool) -> u128 {
-    claims.iter().filter(|claim| counts(claim)).map(|claim| claim.units(kind)).sum()
 }

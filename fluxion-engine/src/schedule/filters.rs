@@ -103,6 +103,13 @@ impl Filters {
         true
     }
 
+    /// There is another amount of a type directly below a node than before.
+    pub(crate) fn resize(&mut self, graph: &Graph, node: VertexId, kind: TypeId, (before, after): (u64, u64)) {
+        let mut sums = vec![0_u64; graph.types().len()];
+        sums[kind.index()] = before.abs_diff(after);
+        self.change(graph, Some(node), &sums, after > before);
+    }
+
     /// Counts a subtree no more that was cut off from `parent`.
     pub(crate) fn shrink(&mut self, graph: &Graph, top: VertexId, parent: Option<VertexId>) -> bool {
         let mut sums = vec![0_u64; graph.types().len()];

@@ -4,6 +4,9 @@
 //! is one 32-bit number per vertex. An entry lists the jobs that have the vertex for themselves, and, where something lies
 //! below it, a [`Planner`] with what is used of the subtree: the jobs that pass through, and units per tracked type, so that a
 //! walk need not enter where there is too little.
+//!
+//! What has overstayed is taken to end in the next second, and the engine says so anew whenever the clock moves: no question
+//! that is asked here knows of it.
 
 mod filters;
 mod planner;
@@ -14,6 +17,7 @@ pub(crate) use filters::Filters;
 pub(crate) use planner::{Planner, Row};
 
 use crate::graph::{Graph, TypeId, VertexId};
+use crate::time::End;
 
 /// A job that has, or will have, a vertex for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub(crate) struct Term {
     pub(crate) job: u64,
     pub(crate) from: i64,
     pub(crate) to: i64,
+    /// When it is given back, where `to` is the end of the window or of what has overstayed.
+    pub(crate) end: End,
     pub(crate) reserved: bool,
 }
 
@@ -71,6 +77,9 @@ pub(crate) struct Schedule {
     entries: Vec<Entry>,
     vacant: Vec<u32>,
     pub(crate) filters: Filters,
+    /// Jobs that were put off: what they are to have may be another's meanwhile. As long as there are any, sums may count a vertex
+    /// twice, and nothing follows from them.
+    pub(crate) put_off: usize,
     /// Vertices that were taken or given back since somebody asked for them last; `None`: too many to tell.
     touched: Option<Vec<VertexId>>,
 }
@@ -125,7 +134,8 @@ impl Schedule {
     /// Counts the vertices from index `from` on, which are new. `false`: that is not enough, all must be counted anew.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize, now: i64) -> bool {
         self.make_room(graph);
-        let before = (self.entries.len() > self.vacant.len()).then(|| self.filters.clone());
+        let counts_late = !graph.has_pool_types() && self.entries.len() > self.vacant.len();
+        let before = counts_late.then(|| self.filters.clone());
         if !self.filters.grow(graph, from) {
             return false;
         }
@@ -221,11 +231,6 @@ impl Schedule {
         }
     }
 
-    /// A job has the vertex for itself now, be it past its end or not.
-    pub(crate) fn is_allocated(&self, vertex: VertexId) -> bool {
-        self.holds(vertex).iter().any(|hold| !hold.reserved)
-    }
-
     /// Whether there is as much of the tracked types below a vertex as is needed, throughout a window.
     pub(crate) fn has_below(
         &self,
@@ -250,6 +255,9 @@ impl Schedule {
             let Some((_, need)) = needs.iter().find(|(needed, _)| needed == kind) else { continue };
             if need > total {
                 return Below::Never;
+            }
+            if self.put_off > 0 {
+                continue;
             }
             let used = planner.map_or(0, |planner| planner.peak(from, to, column + 1));
             if total.saturating_add_signed(used.saturating_neg()) < *need {

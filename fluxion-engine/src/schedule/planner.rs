@@ -114,6 +114,12 @@ impl Planner {
         self.points[start..].iter().filter(|point| point.using > 0).map(|point| point.at)
     }
 
+    /// All points after an instant, ascending.
+    pub(crate) fn instants_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
+        let start = self.points.partition_point(|point| point.at <= at);
+        self.points[start..].iter().map(|point| point.at)
+    }
+
     fn find(&self, at: i64) -> Result<usize, usize> {
         self.points.binary_search_by_key(&at, |point| point.at)
     }

@@ -105,11 +105,21 @@ impl Traversal<'_> {
     /// The earliest instant after now at which a request fits, and whether the root has enough at any later one.
     pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Later, Miss> {
         let (graph, root) = (self.graph, self.graph.root());
-        let Some(planner) = self.schedule.planner(root) else { return Err(Miss::Busy) };
         let has_enough =
             |at: &i64| self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs);
         let mut last = Miss::Busy;
-        let mut points = planner.points_after(self.now).filter(has_enough);
+        let planner = self.schedule.planner(root);
+        let mut others = Vec::new();
+        if graph.has_pool_types() {
+            // What is given back of pools is no point of any vertex; and here each point is worth a walk.
+            others = graph.pools.ends();
+            others.extend(planner.into_iter().flat_map(|planner| planner.instants_after(self.now)));
+            others.sort_unstable();
+            others.dedup();
+        }
+        let planner = planner.filter(|_| !graph.has_pool_types());
+        let points = planner.into_iter().flat_map(|planner| planner.points_after(self.now));
+        let mut points = points.chain(others).filter(has_enough);
         while let Some(at) = points.next() {
             self.left.set(Left::Nothing);
             match self.at(request, at, seconds) {

@@ -34,11 +34,8 @@ impl Walk<'_> {
                 return Err(Refusal::Invalid);
             }
             // A slot is exclusive in any case, and the vertices that are passed on the way to it are not.
-            if exclusive {
-                let overdue = window.is_now && schedule.is_allocated(vertex);
-                if overdue || !schedule.is_untouched(vertex, window.from, window.to) || !self.has_idle_pools(vertex) {
-                    return Err(Refusal::Busy);
-                }
+            if exclusive && !(schedule.is_untouched(vertex, window.from, window.to) && self.has_idle_pools(vertex)) {
+                return Err(Refusal::Busy);
             }
             let below = schedule.below(graph, vertex, window.from, window.to, &level.needs);
             let fits = below == Below::Enough;
@@ -58,13 +55,11 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Nobody has units of the pools of a node.
+    /// Nobody has units of the pools of a node, or of any node that a vertex holds.
     fn has_idle_pools(&self, vertex: VertexId) -> bool {
+        let window = self.window;
         !self.graph.has_pool_types()
-            || !self.graph.is_node(vertex)
-            || self.graph.position_of(vertex).is_none_or(|row| {
-                let claims = self.graph.pools.claims(row);
-                !claims.iter().any(|claim| claim.overlaps(self.window.from, self.window.to))
-            })
+            || window.status_ignored
+            || self.graph.rows_within(vertex).iter().all(|row| self.graph.pools.is_idle(*row, window.from, window.to))
     }
 }

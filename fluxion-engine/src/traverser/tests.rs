@@ -1,6 +1,6 @@
 //! Small machines, of whole vertices and of pools.
 
-use crate::{Engine, MatchOp, Reason};
+use crate::{Engine, JobMode, MatchOp, Reason};
 
 /// Two nodes of two sockets with two cores each, and a GPU; memory is a pool.
 fn machine(policy: &str, format: &str) -> Engine {
@@ -177,7 +177,10 @@ fn what_ends_early_does_not_visit_what_was_removed() {
         engine.remove_subgraph(gone).unwrap();
     }
     for job in 1..=7 {
-        engine.cancel(job).unwrap();
+        // The graph has pools, so those that have lost all that they had have ended.
+        if engine.info(job).unwrap().mode == JobMode::Allocated {
+            engine.cancel(job).unwrap();
+        }
     }
     assert!(engine.match_job(MatchOp::Allocate, &one, 9).unwrap().r.contains("core0[1:x]"));
     assert_eq!(engine.match_job(MatchOp::Allocate, &one, 10).unwrap_err().reason, Reason::Busy);

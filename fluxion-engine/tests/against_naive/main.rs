@@ -240,7 +240,7 @@ impl Pair {
                 assert_eq!(self.engine.cancel(*job).is_ok(), self.naive.cancel(*job));
             }
             Step::Advance { seconds } => {
-                self.naive.now += seconds;
+                self.naive.advance(*seconds);
                 self.engine.set_time(self.naive.now);
             }
         }
@@ -342,7 +342,8 @@ impl Pair {
         let known = self.naive.nodes.contains_key(&rank);
         assert_eq!(self.engine.charge(job, &text).is_ok(), known);
         if known {
-            let slot = Slot { job, label: "c", need, start: self.naive.now, end: end.from(self.naive.now) };
+            let slot =
+                Slot { job, label: "c", need, start: self.naive.now, end: end.from(self.naive.now), planned: false };
             self.naive.put(rank, &slot, count);
         }
     }

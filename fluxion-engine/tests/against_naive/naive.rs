@@ -44,6 +44,8 @@ pub(crate) struct Slot {
     pub(crate) need: Need,
     pub(crate) start: i64,
     pub(crate) end: End,
+    /// It has not begun.
+    pub(crate) planned: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -89,7 +91,20 @@ impl Slot {
             End::After(end) => end.max(now + 1) <= at,
             End::Eventually | End::Never => false,
         };
-        self.start <= at && !ended
+        (!self.planned || self.start <= at) && !ended
+    }
+}
+
+impl Node {
+    /// Whether the slots that a job is to have here fit beside what has begun.
+    fn may_begin(&self, job: u64) -> bool {
+        let of = |planned: bool, kind: usize| -> u64 {
+            let slots = self.slots.iter().filter(|slot| slot.planned == planned && (!planned || slot.job == job));
+            slots.map(|slot| slot.need[kind]).sum()
+        };
+        let here = self.slots.iter().any(|slot| slot.planned && slot.job == job);
+        !here
+            || self.up && (0..3).all(|kind| of(true, kind) == 0 || of(true, kind) + of(false, kind) <= self.sizes[kind])
     }
 }
 
@@ -108,6 +123,26 @@ impl Machine {
 
     pub(crate) fn resize(&mut self, rank: u32, kind: usize, size: u64) -> bool {
         self.nodes.get_mut(&rank).map(|node| node.sizes[kind] = size).is_some()
+    }
+
+    /// Moves the clock. Jobs that are to start by now begin in the order of starts and ids where there is room for all of them,
+    /// else they are put off to the next second.
+    pub(crate) fn advance(&mut self, seconds: i64) {
+        self.now += seconds;
+        let slots = self.nodes.values().flat_map(|node| &node.slots);
+        let due: BTreeSet<(i64, u64)> =
+            slots.filter(|slot| slot.planned && slot.start <= self.now).map(|slot| (slot.start, slot.job)).collect();
+        for (start, job) in due {
+            let begins = self.nodes.values().all(|node| node.may_begin(job));
+            let later = self.now + 1 - start;
+            for slot in self.nodes.values_mut().flat_map(|node| &mut node.slots) {
+                if slot.job == job && slot.planned {
+                    slot.planned = !begins;
+                    slot.start += if begins { 0 } else { later };
+                    slot.end = if begins { slot.end } else { slot.end.from(later) };
+                }
+            }
+        }
     }
 
     pub(crate) fn set_up(&mut self, rank: u32, up: bool) {
@@ -164,7 +199,8 @@ impl Machine {
             End::After(seconds) => at + seconds,
             End::Eventually | End::Never => i64::MAX,
         };
-        let starts = self.nodes.values().flat_map(|node| node.slots.iter().map(|slot| slot.start));
+        let planned = self.nodes.values().flat_map(|node| node.slots.iter().filter(|slot| slot.planned));
+        let starts = planned.map(|slot| slot.start);
         starts.filter(|start| *start > at && *start < last).chain([at]).collect()
     }
 
@@ -306,19 +342,19 @@ impl Machine {
         if self.place(wish, self.now).is_some() {
             return Forecast::At(self.now);
         }
+        let slots = self.nodes.values().flat_map(|node| &node.slots);
+        let mut ends: Vec<i64> = slots
+            .filter_map(|slot| match slot.end {
+                End::After(end) => Some(end.max(self.now + 1)),
+                _ => None,
+            })
+            .collect();
+        ends.sort_unstable();
+        if let Some(at) = ends.into_iter().find(|end| self.place(wish, *end).is_some()) {
+            return Forecast::At(at);
+        }
         if self.fill(wish, false, 1, |slot| vec![slot.end == End::Never]).is_some() {
-            let slots = self.nodes.values().flat_map(|node| &node.slots);
-            let mut ends: Vec<i64> = slots
-                .filter_map(|slot| match slot.end {
-                    End::After(end) => Some(end.max(self.now + 1)),
-                    _ => None,
-                })
-                .collect();
-            ends.sort_unstable();
-            return match ends.into_iter().find(|end| self.place(wish, *end).is_some()) {
-                Some(at) => Forecast::At(at),
-                None => Forecast::Eventually,
-            };
+            return Forecast::Eventually;
         }
         if self.fill(wish, true, 1, |_| vec![false]).is_some() { Forecast::Blocked } else { Forecast::Never }
     }
@@ -333,7 +369,8 @@ impl Machine {
 
     pub(crate) fn take(&mut self, job: u64, label: &'static str, wish: &Wish, places: &BTreeMap<u32, u64>, at: i64) {
         for (rank, count) in places {
-            let slot = Slot { job, label, need: wish.need, start: at, end: wish.end.from(at) };
+            let planned = at > self.now;
+            let slot = Slot { job, label, need: wish.need, start: at, end: wish.end.from(at), planned };
             self.put(*rank, &slot, *count);
         }
     }

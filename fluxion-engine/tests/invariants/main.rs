@@ -287,7 +287,7 @@ proptest! {
             prop_assert_eq!(all.engine.find(criteria, MatchFormat::Simple, false).unwrap(), None);
         }
         let used = all.engine.find("agfilter=true", MatchFormat::Jgf, true).ok().flatten().unwrap_or_default();
-        prop_assert!(!used.contains("used:1") && !used.contains("used:-"), "{}", used);
+        prop_assert!(!used.replace("used:0,", "").replace("used:0}", "").contains("used:"), "{}", used);
     }
 
     /// Not for policies that remember where they have been, nor after a part was given back, which R does not say.

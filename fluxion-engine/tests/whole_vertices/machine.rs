@@ -33,6 +33,8 @@ pub(crate) struct Machine {
     pub(crate) vertices: Vec<Vertex>,
     pub(crate) jobs: BTreeMap<u64, Job>,
     pub(crate) now: i64,
+    /// A reservation was put off: what it is to have may be another's at the same time.
+    pub(crate) has_put_off: bool,
     /// What `first` has noted of the edge to a vertex.
     pub(crate) weights: BTreeMap<usize, u64>,
 }
@@ -156,9 +158,36 @@ impl Machine {
         self.jobs.values().any(|job| job.overlaps(from, to) && uses(job))
     }
 
-    /// A job that was started has the vertex for itself, be it past its end or not.
-    pub(crate) fn is_held(&self, vertex: usize) -> bool {
-        self.jobs.values().any(|job| !job.reserved && job.own.contains(&vertex))
+    /// Moves the clock. What has overstayed is taken to end in the next second. Reservations whose start has come begin in the
+    /// order of starts and ids, where nobody has anything of what they get, and all of it is up; else they are put off to the
+    /// next second.
+    pub(crate) fn advance(&mut self, seconds: i64) {
+        self.now += seconds;
+        let now = self.now;
+        for job in self.jobs.values_mut().filter(|job| !job.reserved) {
+            job.to = job.to.max(now + 1);
+        }
+        let due = |(id, job): (&u64, &Job)| (job.reserved && job.from <= now).then_some((job.from, *id));
+        let due: BTreeSet<(i64, u64)> = self.jobs.iter().filter_map(due).collect();
+        for (_, id) in due {
+            let mut others = self.clone();
+            others.jobs.retain(|_, job| !job.reserved);
+            let may = |vertex: &usize| {
+                let mut way = self.way_up(*vertex).into_iter();
+                way.all(|above| self.vertices[above].up && !others.is_taken(above, now, now + 1))
+                    && !others.is_in_use(*vertex, now, now + 1)
+            };
+            let begins = self.jobs[&id].own.iter().all(may);
+            let job = self.jobs.get_mut(&id).unwrap();
+            if begins {
+                // It may be that it should have ended since.
+                (job.reserved, job.to) = (false, job.to.max(now + 1));
+            } else {
+                self.has_put_off = true;
+                let later = now + 1 - job.from;
+                (job.from, job.to) = (job.from + later, job.to + later);
+            }
+        }
     }
 
     /// Instants after now at which a job begins or ends, which has something that the cluster counts.

@@ -140,7 +140,7 @@ impl Pair {
                 self.engine.set_status(&node.path, *up).unwrap();
             }
             Step::Advance(seconds) => {
-                self.naive.now += seconds;
+                self.naive.advance(*seconds);
                 self.engine.set_time(self.naive.now);
             }
         }
@@ -226,11 +226,9 @@ impl Pair {
             compared.fetch_add(1, Ordering::Relaxed);
             assert_eq!(self.paths(&own), self.paths(&place.own), "what");
         }
-        // Resources come free when something ends, so the instants between are in vain; what has overstayed ends at any moment.
-        if self.naive.jobs.values().all(|job| job.to > self.naive.now) {
-            let mut before = self.naive.now..grant.at;
-            assert!(before.all(|at| self.naive.place(request, self.policy, When::At(at)).is_none()), "it fits earlier");
-        }
+        // Resources come free when something ends, so the instants between are in vain.
+        let mut before = self.naive.now..grant.at;
+        assert!(before.all(|at| self.naive.place(request, self.policy, When::At(at)).is_none()), "it fits earlier");
         // Nobody has any of it, or anything below it, meanwhile.
         let (from, to) = (grant.at, grant.at + request.seconds);
         for vertex in &own {
@@ -297,7 +295,7 @@ impl Pair {
 
     /// A graph that is told who has what answers as one that has lived through it. Not so where it matters what has been.
     fn compare_with_one_made_anew(&mut self, history: &[Step]) {
-        if self.policy == Policy::First {
+        if self.policy == Policy::First || self.naive.has_put_off {
             return;
         }
         let idle = self.naive.vertices.iter().map(|vertex| machine::Vertex { up: true, ..vertex.clone() }).collect();

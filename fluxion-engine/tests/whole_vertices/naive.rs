@@ -178,11 +178,10 @@ impl Search<'_> {
             };
         let When::At(at) = self.when else { return admitted };
         let (from, to) = self.window(at);
-        let overdue = at == machine.now && machine.is_held(vertex);
         admitted
             && this.up
             && !machine.is_taken(vertex, from, to)
-            && !(for_itself && (overdue || machine.is_in_use(vertex, from, to)))
+            && !(for_itself && machine.is_in_use(vertex, from, to))
     }
 
     /// A part of a slot must have its type right below the vertex.

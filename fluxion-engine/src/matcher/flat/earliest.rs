@@ -6,7 +6,7 @@
 use super::Request;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
-use crate::pools::{Claim, Pools};
+use crate::pools::Pools;
 
 impl Request<'_> {
     /// The first instant after now at which the only shape fits on these rows by the ends that are known. Nothing may be
@@ -38,20 +38,14 @@ struct Steps<'a> {
 impl Steps<'_> {
     /// The room on a row now; what comes later is added to `growth`.
     fn of_row(&self, row: usize, growth: &mut Vec<(i64, u64)>) -> u64 {
-        let mut pools: Vec<(u64, u128)> = self.kinds.iter().map(|(kind, _)| self.pools.use_of(row, *kind)).collect();
-        let now = self.room(&pools);
-        // A node that is too small, or has all the room that could be used, has no steps.
-        if now == self.cap || self.kinds.iter().zip(&pools).any(|((_, amount), (size, _))| size < amount) {
+        let now = self.room(row, None);
+        // A node that has all the room that could be used has no steps.
+        if now == self.cap {
             return now;
         }
-        let mut ending: Vec<(i64, &Claim)> = self.pools.ending(row).collect();
-        ending.sort_unstable_by_key(|(at, _)| *at);
         let mut room = now;
-        for (at, claim) in ending {
-            for ((kind, _), (_, used)) in self.kinds.iter().zip(&mut pools) {
-                *used -= claim.units(*kind);
-            }
-            let larger = self.room(&pools);
+        for at in self.pools.ends_of(row) {
+            let larger = self.room(row, Some(at));
             if larger > room {
                 growth.push((at, larger - room));
                 room = larger;
@@ -60,11 +54,12 @@ impl Steps<'_> {
         now
     }
 
-    fn room(&self, pools: &[(u64, u128)]) -> u64 {
-        let rooms = self.kinds.iter().zip(pools).map(|((_, amount), (size, used))| {
-            let free = size.saturating_sub(u64::try_from(*used).unwrap_or(u64::MAX));
-            free.checked_div(*amount).unwrap_or(0)
-        });
+    /// The room on a row at an instant.
+    fn room(&self, row: usize, at: Option<i64>) -> u64 {
+        let rooms = self
+            .kinds
+            .iter()
+            .map(|(kind, amount)| self.pools.free_of(row, *kind, at).checked_div(*amount).unwrap_or(0));
         rooms.min().unwrap_or(0).min(self.cap)
     }
 }

@@ -44,7 +44,7 @@ const UNTOUCHED: i64 = 2;
 
 /// Columns of a row. After these comes one per type, with what is free of it.
 const OPEN: usize = 0;
-/// The instant from which something that is held comes free, negated; never: `i64::MIN`; perhaps at once: `i64::MAX`.
+/// The instant from which something that is held comes free, negated; never: `i64::MIN`.
 const FREED: usize = 1;
 /// The same for the instant from which nobody is on the node.
 const EMPTIED: usize = 2;
@@ -351,53 +351,32 @@ impl NodeIndex {
             row[EMPTIED] = planner.next_gap(self.now).map_or(i64::MIN, |at| -at);
             row[ENDS] = row[EMPTIED];
         }
-        match self.take(schedule, node, row) {
-            Taken::No => {}
-            // Only who wants the node for himself has to wait for who has overstayed.
-            Taken::Overdue => row[OPEN] = SHARED,
-            Taken::Yes => {
-                row[OPEN] = 0;
-                // A node with nothing below it has no planner.
-                row[EMPTIED] = row[EMPTIED].max(row[FREED]);
-            }
+        if self.take(schedule, node, row) {
+            row[OPEN] = 0;
+            // A node with nothing below it has no planner.
+            row[EMPTIED] = row[EMPTIED].max(row[FREED]);
         }
         let column = self.columns.as_slice();
         let mut open: Vec<VertexId> = graph.children(node).to_vec();
         while let Some(vertex) = open.pop() {
-            if self.take(schedule, vertex, row) != Taken::No {
+            if self.take(schedule, vertex, row) {
                 let free = &mut row[FIRST_TYPE + usize::from(column[graph.kind(vertex).index()])];
                 *free -= i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
             }
             open.extend_from_slice(graph.children(vertex));
         }
-        if row[FREED] == i64::MAX {
-            row[EMPTIED] = i64::MAX;
-        }
     }
 
     /// Whether somebody has a vertex for himself now; notes when that ends.
-    fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> Taken {
-        let mut taken = Taken::No;
-        for hold in schedule.holds(vertex) {
-            if hold.from <= self.now && self.now < hold.to {
-                taken = Taken::Yes;
-                row[FREED] = row[FREED].max(-hold.to);
-                row[ENDS] = row[ENDS].max(-hold.to);
-            } else if !hold.reserved && hold.to <= self.now {
-                taken = if taken == Taken::Yes { taken } else { Taken::Overdue };
-                row[FREED] = i64::MAX;
-            }
+    fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> bool {
+        let mut taken = false;
+        for hold in schedule.holds(vertex).iter().filter(|hold| hold.from <= self.now && self.now < hold.to) {
+            taken = true;
+            row[FREED] = row[FREED].max(-hold.to);
+            row[ENDS] = row[ENDS].max(-hold.to);
         }
         taken
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    No,
-    /// By a job that should have ended by now.
-    Overdue,
-    Yes,
 }
 
 /// Counts a vertex and all that lies below it.

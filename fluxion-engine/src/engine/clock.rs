@@ -1,0 +1,138 @@
+//! What the clock does to jobs: reservations begin or are put off, and what has overstayed keeps what it has.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{Engine, Job, JobMode};
+use crate::schedule::{Term, Touch};
+use crate::time::End;
+
+/// When something is to be looked at: instants with jobs. Jobs may have gone or changed since.
+pub(super) type Agenda = BinaryHeap<Reverse<(i64, u64)>>;
+
+impl Engine {
+    /// Moves the present to `now`. It never goes back: an earlier instant changes nothing.
+    ///
+    /// A reservation whose start has come becomes an allocation if there is room where it has its place, in the order of starts
+    /// and ids; else it stays a reservation, and begins in the next second at the earliest.
+    pub fn set_time(&mut self, now: i64) {
+        if now <= self.now {
+            return;
+        }
+        self.now = now;
+        self.graph.pools.advance(now);
+        self.extend_overdue();
+        self.begin_due();
+    }
+
+    /// Notes when a job that was just made has to be looked at.
+    pub(super) fn schedule_job(&mut self, id: u64) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.info.mode == JobMode::Reserved {
+            self.starts.push(Reverse((job.info.at, id)));
+        } else if !job.touches.is_empty() {
+            self.ends.push(Reverse((job.term.to, id)));
+        }
+    }
+
+    /// What is held of vertices past its end is held until the next second.
+    fn extend_overdue(&mut self) {
+        let to = self.now + 1;
+        while let Some(Reverse((end, id))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end < to) {
+            self.ends.pop();
+            let is_it = |job: &&mut Job| job.info.mode == JobMode::Allocated && job.term.to == end;
+            let Some(job) = self.jobs.get_mut(&id).filter(is_it) else { continue };
+            extend(&mut self.schedule, &self.graph, job, to);
+            self.ends.push(Reverse((to, id)));
+        }
+        for (_, job) in &mut self.lost {
+            if job.info.mode == JobMode::Allocated && job.term.to < to {
+                extend(&mut self.schedule, &self.graph, job, to);
+            }
+        }
+    }
+
+    /// Begins the reservations whose start has come, or puts them off.
+    fn begin_due(&mut self) {
+        let mut due = Vec::new();
+        while let Some(Reverse((at, id))) = self.starts.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
+            self.starts.pop();
+            let is_it = |job: &Job| job.info.mode == JobMode::Reserved && job.info.at == at;
+            if self.jobs.get(&id).is_some_and(is_it) && !due.contains(&id) {
+                due.push(id);
+            }
+        }
+        // None of them is in the way of another before it has begun.
+        for id in &due {
+            let Some(job) = self.jobs.get(id) else { continue };
+            let (term, touches) = (job.term, job.touches.clone());
+            for touch in &touches {
+                self.leave(term, touch);
+            }
+        }
+        for id in due {
+            let Some(mut job) = self.jobs.remove(&id) else { continue };
+            self.begin(id, &mut job);
+            self.jobs.insert(id, job);
+            self.schedule_job(id);
+        }
+    }
+
+    /// Begins a reservation whose vertices nobody counts any more, or puts it off.
+    fn begin(&mut self, id: u64, job: &mut Job) {
+        let rows: Vec<usize> = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank)).collect();
+        let begins = rows.iter().all(|row| self.graph.pools.may_begin(*row, id))
+            && job.touches.iter().all(|touch| self.may_begin(touch));
+        let later = self.now + 1 - job.info.at;
+        for row in rows {
+            if begins {
+                self.graph.pools.begin(row, id);
+            } else {
+                self.graph.pools.put_off(row, id, later);
+            }
+        }
+        if begins {
+            job.info.mode = JobMode::Allocated;
+            job.term.reserved = false;
+            // It may begin so late that it should have ended.
+            job.term.to = job.term.to.max(self.now + 1);
+        } else {
+            if !std::mem::replace(&mut job.put_off, true) {
+                self.schedule.put_off += 1;
+            }
+            job.info.at = self.now + 1;
+            let Term { from, to, end, .. } = &mut job.term;
+            (*from, *end) = (from.saturating_add(later), end.later(later));
+            // What has no end lasts as long as the window.
+            *to = if let End::At(_) = end { to.saturating_add(later) } else { *to };
+        }
+        for touch in &job.touches {
+            self.enter(job.term, touch);
+        }
+    }
+
+    /// Whether a vertex can be had now; one that is not part of the graph any more is nobody else's.
+    fn may_begin(&self, touch: &Touch) -> bool {
+        let (graph, vertex) = (&self.graph, touch.vertex);
+        if !touch.exclusive || !graph.is_linked(vertex) {
+            return true;
+        }
+        let (from, to) = (self.now, self.now + 1);
+        let mut above = std::iter::successors(Some(vertex), |at| graph.parent(*at));
+        let rows = if graph.has_pool_types() { graph.rows_within(vertex) } else { Vec::new() };
+        graph.is_up(vertex)
+            && above.all(|vertex| self.schedule.is_free(vertex, from, to))
+            && self.schedule.is_untouched(vertex, from, to)
+            && rows.iter().all(|row| graph.pools.is_untouched(*row))
+    }
+}
+
+/// Moves the end of what a job holds of vertices.
+fn extend(schedule: &mut crate::schedule::Schedule, graph: &crate::graph::Graph, job: &mut Job, to: i64) {
+    let longer = Term { to, ..job.term };
+    for touch in &job.touches {
+        schedule.remove(job.term, touch);
+        schedule.add(graph, longer, touch);
+    }
+    job.term = longer;
+}

@@ -1,0 +1,101 @@
+//! What was once wrong, one by one.
+
+use fluxion_engine::JobMode;
+
+use crate::Pair;
+use crate::naive::{Node, Wish};
+
+fn node(cpu: u64, cores: usize) -> Node {
+    Node { cpu, cores, up: true }
+}
+
+#[test]
+fn nothing_goes_on_a_node_that_is_given_away_whole() {
+    let mut pair = Pair::new(2, &[node(4, 1), node(4, 1)]);
+    let (rack, _) = pair.ask(false, Wish::Rack, 10).unwrap();
+    pair.ask(false, Wish::Nodes(1), 20).unwrap();
+    assert_eq!(pair.ask(false, Wish::Slots(1, 1), 5), None);
+    // Nor later, as long as it is given away; nor once it is overdue.
+    assert_eq!(pair.ask(true, Wish::Slots(1, 1), 5).unwrap().1, 10);
+    pair.advance(30);
+    assert_eq!(pair.ask(false, Wish::Slots(1, 1), 5), None);
+    pair.cancel(rack);
+    pair.ask(false, Wish::Slots(1, 1), 5).unwrap();
+}
+
+#[test]
+fn no_node_is_given_away_whole_on_which_slots_are_or_will_be() {
+    let mut pair = Pair::new(2, &[node(4, 1)]);
+    pair.ask(false, Wish::Slots(1, 4), 10).unwrap();
+    let (second, at) = pair.ask(true, Wish::Slots(1, 4), 10).unwrap();
+    assert_eq!(at, 10);
+    assert_eq!(pair.ask(false, Wish::Nodes(1), 5), None);
+    assert_eq!(pair.ask(true, Wish::Nodes(1), 5).unwrap().1, 20);
+    pair.cancel(second);
+    // What walks is reserved behind what does not.
+    assert_eq!(pair.ask(true, Wish::Mixed(1, 4), 5).unwrap().1, 10);
+    // What has overstayed is not passed by either.
+    pair.advance(10);
+    assert_eq!(pair.ask(false, Wish::Nodes(1), 3), None);
+}
+
+#[test]
+fn a_node_that_is_resized_is_found_by_a_walk() {
+    let mut pair = Pair::new(0, &[node(0, 1), node(2, 1)]);
+    pair.engine.resize(0, "cpu", 8).unwrap();
+    pair.engine.resize(1, "cpu", 5).unwrap();
+    for (rank, cpu) in [(0, 8), (1, 5)] {
+        pair.naive.nodes.get_mut(&rank).unwrap().cpu = cpu;
+    }
+    pair.ask(false, Wish::Mixed(1, 8), 5).unwrap();
+    pair.ask(false, Wish::Mixed(1, 5), 5).unwrap();
+}
+
+#[test]
+fn a_node_below_a_rack_that_is_given_away_is_given_away() {
+    let mut pair = Pair::new(2, &[node(4, 1)]);
+    let (rack, _) = pair.ask(false, Wish::Rack, 10).unwrap();
+    pair.ask(false, Wish::Rack, 10).unwrap();
+    pair.grow(2, &node(4, 1));
+    assert_eq!(pair.ask(false, Wish::Slots(1, 1), 5), None);
+    pair.cancel(rack);
+    pair.ask(false, Wish::Slots(2, 4), 5).unwrap();
+}
+
+#[test]
+fn who_has_overstayed_keeps_a_part_of_a_node() {
+    let mut pair = Pair::new(0, &[node(4, 2)]);
+    let (core, _) = pair.ask(false, Wish::Cores(1), 10).unwrap();
+    pair.advance(10);
+    assert_eq!(pair.ask(false, Wish::Nodes(1), 5), None);
+    assert_eq!(pair.ask(true, Wish::Nodes(1), 5).unwrap().1, 11);
+    pair.cancel(core);
+    pair.compare();
+}
+
+#[test]
+fn a_reservation_begins_when_its_start_has_come_and_its_room_is_free() {
+    let mut pair = Pair::new(0, &[node(4, 2)]);
+    let (first, _) = pair.ask(false, Wish::Nodes(1), 10).unwrap();
+    let (second, _) = pair.ask(true, Wish::Nodes(1), 10).unwrap();
+    let (third, _) = pair.ask(true, Wish::Slots(1, 4), 10).unwrap();
+    pair.advance(12);
+    let info = |pair: &Pair, id| pair.engine.info(id).map(|info| (info.mode, info.at)).unwrap();
+    // The first has overstayed, so that the second waits from second to second.
+    assert_eq!(info(&pair, second), (JobMode::Reserved, 13));
+    pair.cancel(first);
+    pair.advance(1);
+    assert_eq!(info(&pair, second), (JobMode::Allocated, 13));
+    pair.advance(8);
+    assert_eq!(info(&pair, third), (JobMode::Reserved, 22));
+    pair.compare();
+}
+
+#[test]
+fn a_gap_before_something_endless_is_found() {
+    let mut pair = Pair::new(0, &[node(1, 0), node(1, 0)]);
+    pair.charge(0, 1, 10);
+    pair.charge(1, 1, 100);
+    assert_eq!(pair.ask(true, Wish::Slots(2, 1), 0).unwrap().1, 100);
+    assert_eq!(pair.ask(true, Wish::Slots(1, 1), 50).unwrap().1, 10);
+}

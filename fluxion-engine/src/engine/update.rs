@@ -118,10 +118,13 @@ impl Engine {
         if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
             return Err(Error::invalid(format!("update: from {at} for {duration} seconds")));
         }
-        let vertices = match reader {
-            UpdateReader::Jgf => named(&self.graph, text, false)?,
-            UpdateReader::JgfShorthand => named(&self.graph, text, true)?,
-            UpdateReader::Rv1exec => executed(&self.graph, text)?,
+        let (vertices, shown) = match reader {
+            UpdateReader::Jgf => (named(&self.graph, text, false)?, Vec::new()),
+            UpdateReader::JgfShorthand => (named(&self.graph, text, true)?, Vec::new()),
+            UpdateReader::Rv1exec => {
+                let taken = executed(&self.graph, text)?;
+                (taken.vertices, taken.shown)
+            }
         };
         let to = at.saturating_add(duration);
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
@@ -148,7 +151,7 @@ impl Engine {
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,
             depth: marked.depth,
-            exclusive: marked.exclusive,
+            exclusive: marked.exclusive || shown.contains(&marked.vertex),
             needs: marked.needs,
             label: Box::default(),
             filter: None,
@@ -207,8 +210,17 @@ fn named(graph: &Graph, text: &str, short: bool) -> Result<Vec<(VertexId, bool)>
     Ok(all)
 }
 
+/// What R takes.
+#[derive(Default)]
+struct Taken {
+    /// Vertices; whether the job has each for itself.
+    vertices: Vec<(VertexId, bool)>,
+    /// Nodes that are written as exclusive, whether or not they are.
+    shown: Vec<VertexId>,
+}
+
 /// The vertices of R: what it lists below each rank, and nodes of which it lists everything.
-fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
+fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
     let r: R<'_> = serde_json::from_str(text).map_err(|error| Error::invalid(format!("R: {error}")))?;
     if r.version != 1 {
         return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
@@ -237,7 +249,7 @@ fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
     if hosts.len() != ranks.len() {
         return Err(unequal());
     }
-    let mut all = Vec::new();
+    let mut all = Taken::default();
     for entry in &r.execution.r_lite {
         for (first, last) in idset::parse(&entry.rank)? {
             for rank in first..=last {
@@ -249,13 +261,7 @@ fn executed(graph: &Graph, text: &str) -> Result<Vec<(VertexId, bool)>, Error> {
     Ok(all)
 }
 
-fn of_rank(
-    graph: &Graph,
-    rank: u32,
-    host: &str,
-    entry: &Entry<'_>,
-    all: &mut Vec<(VertexId, bool)>,
-) -> Result<(), Error> {
+fn of_rank(graph: &Graph, rank: u32, host: &str, entry: &Entry<'_>, all: &mut Taken) -> Result<(), Error> {
     let missing = |what: String| Error { reason: Reason::NotFound, text: format!("R: rank {rank}: {what}") };
     let rank = i32::try_from(rank).map_err(|_| Error::invalid("R: rank: more than 2^31-1"))?;
     let vertices = graph.of_rank(rank);
@@ -274,13 +280,17 @@ fn of_rank(
                         && graph.parent(**vertex) == Some(node)
                 };
                 let vertex = vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;
-                all.push((*vertex, true));
+                all.vertices.push((*vertex, true));
                 found += 1;
             }
         }
     }
-    // Observed of upstream: half of what lies below a node is enough to take the node itself.
-    all.push((node, 2 * found + 1 >= vertices.len()));
+    // As upstream: the node itself is taken where all that has its rank is listed.
+    all.vertices.push((node, found + 1 == vertices.len()));
+    // Observed of upstream: half of it is enough to be written as taken.
+    if 2 * found + 1 >= vertices.len() {
+        all.shown.push(node);
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! What was once wrong, one by one.
 
-use fluxion_engine::JobMode;
+use fluxion_engine::{Engine, JobMode, MatchOp, UpdateReader};
 
 use crate::Pair;
 use crate::naive::{Node, Wish};
@@ -98,4 +98,22 @@ fn a_gap_before_something_endless_is_found() {
     pair.charge(1, 1, 100);
     assert_eq!(pair.ask(true, Wish::Slots(2, 1), 0).unwrap().1, 100);
     assert_eq!(pair.ask(true, Wish::Slots(1, 1), 50).unwrap().1, 10);
+}
+
+/// The node is held where all that is in it is listed, and not where half of it is.
+#[test]
+fn r_takes_a_node_only_with_all_that_is_in_it() {
+    let r = |cores: &str| {
+        format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"0","children":{{"core":"{cores}"}}}}],"nodelist":["node0"],"starttime":0,"expiration":50}}}}"#
+        )
+    };
+    let document = crate::document(0, &[(0, &node(0, 4))]);
+    let options = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"simple"}"#;
+    let rest = crate::jobspec(Wish::Cores(1), 5);
+    for (cores, is_left) in [("0-2", true), ("0-3", false)] {
+        let mut engine = Engine::new(&document, options).unwrap();
+        engine.update(1, &r(cores), UpdateReader::Rv1exec, 0, 50, JobMode::Allocated).unwrap();
+        assert_eq!(engine.match_next(MatchOp::Allocate, &rest).is_ok(), is_left, "cores {cores}");
+    }
 }

@@ -12,8 +12,7 @@ use crate::policy::Order;
 
 /// How many intermediate states the search for the most slots remembers. Beyond it goes on with the first that fits.
 const STATES_MAX: usize = 100_000;
-/// Where a slot can be formed more often than this from what is counted, the first that fits is taken: the search goes as deep as
-/// there are slots.
+/// Where a slot can be formed more often than this from what is counted, the first that fits is taken.
 const DEPTH_MAX: u64 = 2_000;
 
 /// Units per type, in the order of the union of what all slots are made of.
@@ -142,25 +141,61 @@ fn first(needs: &[Counts], left: &Counts) -> Option<usize> {
     needs.iter().position(|need| room(need, left) > 0)
 }
 
-/// How many slots can be formed from what is left, and which comes first; of equals, the one that was named first.
+/// What is asked of [`best`], as far as it is answered.
+struct Open {
+    left: Counts,
+    /// The slot that is tried.
+    at: usize,
+    answer: (u64, Option<usize>),
+}
+
+impl Open {
+    fn new(left: Counts) -> Self {
+        Open { left, at: 0, answer: (0, None) }
+    }
+
+    /// Takes note of how many slots can be formed after the one that is tried.
+    fn tried(&mut self, more: u64) {
+        if more + 1 > self.answer.0 {
+            self.answer = (more + 1, Some(self.at));
+        }
+        self.at += 1;
+    }
+}
+
+/// How many slots can be formed from what is left, and which comes first; of equals, the one that was named first. As deep as
+/// there are slots, so what is open is kept in a list.
 fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usize>) {
     if let Some(answer) = known.get(left) {
         return *answer;
     }
-    let mut answer = (0, None);
-    for (at, need) in needs.iter().enumerate() {
-        if room(need, left) == 0 {
+    let mut open = vec![Open::new(left.clone())];
+    loop {
+        let last = open.len() - 1;
+        let this = &mut open[last];
+        let Some(need) = needs.get(this.at) else {
+            let Open { left, answer, .. } = open.swap_remove(last);
+            known.insert(left, answer);
+            match open.last_mut() {
+                Some(above) => above.tried(answer.0),
+                None => return answer,
+            }
+            continue;
+        };
+        if room(need, &this.left) == 0 {
+            this.at += 1;
             continue;
         }
-        let mut rest = left.clone();
+        let mut rest = this.left.clone();
         take(&mut rest, need);
-        let count = if known.len() < STATES_MAX { best(needs, &rest, known).0 } else { 0 };
-        if count + 1 > answer.0 {
-            answer = (count + 1, Some(at));
+        if known.len() >= STATES_MAX {
+            this.tried(0);
+        } else if let Some((more, _)) = known.get(&rest) {
+            this.tried(*more);
+        } else {
+            open.push(Open::new(rest));
         }
     }
-    known.insert(left.clone(), answer);
-    answer
 }
 
 fn take(left: &mut Counts, need: &Counts) {

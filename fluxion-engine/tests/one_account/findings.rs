@@ -1,6 +1,6 @@
 //! What was once wrong, one by one.
 
-use fluxion_engine::{Engine, JobMode, MatchOp, UpdateReader};
+use fluxion_engine::{Engine, JobMode, MatchOp, Reason, UpdateReader};
 
 use crate::Pair;
 use crate::naive::{Node, Wish};
@@ -115,5 +115,40 @@ fn r_takes_a_node_only_with_all_that_is_in_it() {
         let mut engine = Engine::new(&document, options).unwrap();
         engine.update(1, &r(cores), UpdateReader::Rv1exec, 0, 50, JobMode::Allocated).unwrap();
         assert_eq!(engine.match_next(MatchOp::Allocate, &rest).is_ok(), is_left, "cores {cores}");
+    }
+}
+
+/// Many alternatives, each of which can be formed often, are weighed without a frame on the stack for each slot.
+#[test]
+fn alternatives_that_can_be_formed_often_do_not_exhaust_the_stack() {
+    const KINDS: usize = 40;
+    let mut vertices = vec![
+        r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}}"#.to_owned(),
+        r#"{"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/n0"}}}"#.to_owned(),
+    ];
+    let mut edges = vec![r#"{"source":"0","target":"1"}"#.to_owned()];
+    for kind in 0..KINDS {
+        let id = kind + 2;
+        vertices.push(format!(
+            r#"{{"id":"{id}","metadata":{{"type":"k{kind}","id":0,"rank":0,"size":2000,"paths":{{"containment":"/c0/n0/k{kind}"}}}}}}"#
+        ));
+        edges.push(format!(r#"{{"source":"1","target":"{id}"}}"#));
+    }
+    let document = format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, vertices.join(","), edges.join(","));
+    let slot = |kind: usize| {
+        format!(r#"{{"type":"slot","count":1,"label":"s{kind}","with":[{{"type":"k{kind}","count":1}}]}}"#)
+    };
+    let slots: Vec<String> = (0..KINDS).map(slot).collect();
+    let spec = format!(
+        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"s0","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":5}}}}}}"#,
+        slots.join(",")
+    );
+    let options =
+        r#"{"load_format":"jgf","matcher_policy":"low","traverser_policy":"flexible","match_format":"simple"}"#;
+    let match_it = move || Engine::new(&document, options).unwrap().match_next(MatchOp::Allocate, &spec).map(|_| ());
+    // As little stack as threads have by default.
+    let answer = std::thread::Builder::new().stack_size(2 << 20).spawn(match_it).unwrap().join().unwrap();
+    if let Err(error) = answer {
+        assert_ne!(error.reason, Reason::Setup);
     }
 }

@@ -230,6 +230,7 @@ impl Core {
                 object.metadata.deletion_timestamp.is_none()
                     && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
                     && !self.jobs.by_key.contains_key(key)
+                    && !self.actions.removes(key)
             });
             // One that has begun: what runs is recorded there.
             let known = known.max_by_key(|(_, object)| {

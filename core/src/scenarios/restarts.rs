@@ -167,3 +167,36 @@ fn the_flux_jobs_of_another_fluxqueue_are_left_alone() {
     assert_eq!(world.records.get(&key_of(&theirs)), Some(&theirs), "neither written nor deleted");
     assert_eq!(world.records.len(), 2, "the group has one of its own");
 }
+
+#[test]
+fn a_group_that_comes_late_does_not_take_the_flux_job_that_is_being_removed() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(of_group(pod("g1", 1), "gang", Ok(2)));
+    world.settle();
+    world.pass_seconds(3);
+    world.settle();
+    let left = key_of(world.record("gang"));
+    world.pods.clear();
+    world.restart();
+    world.list(&[("a", 4)], &[]);
+    world.settle();
+    world.pass_seconds(6);
+    let removal = world.step();
+    assert!(
+        removal.iter().any(|action| matches!(&action.kind, ActionKind::DeleteFluxJob { job, .. } if job.key == left)),
+        "{removal:?}"
+    );
+    world.submit(of_group(pod("g2", 1), "gang", Ok(2)));
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        for action in world.step() {
+            match &action.kind {
+                ActionKind::WriteStatus { job, .. } => assert_ne!(job.key, left, "while it is being removed"),
+                ActionKind::CreateFluxJob { job, .. } => made.push(key_of(job)),
+                _ => {}
+            }
+        }
+        world.pass_seconds(1);
+    }
+    assert!(made.iter().all(|key| *key != left) && !made.is_empty(), "{made:?}");
+}

@@ -19,13 +19,13 @@ const PARKED_MILLIS: i64 = 30_000;
 impl Core {
     pub(super) fn new_member(&mut self, pod: Arc<Pod>) {
         if let Some(old) = self.parked.remove(&pod.id.uid) {
-            self.unlist(&old.pod);
+            self.by_node.unlist(&old.pod);
         }
         if self.synced {
             self.attach(pod, false);
         } else {
             // Which job it belongs to is decided when everything has been listed.
-            self.list(&pod);
+            self.by_node.list(&pod);
             let parked = Parked { pod: Arc::clone(&pod), until: self.now };
             self.parked.insert(pod.id.uid.clone(), parked);
         }
@@ -36,7 +36,7 @@ impl Core {
         if let Some(stand_in) = self.foreign.remove(&pod.id.uid) {
             self.drop_claim(stand_in.claim);
         }
-        self.list(&pod);
+        self.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
         let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
             let until = self.now.plus_millis(PARKED_MILLIS);

@@ -209,6 +209,9 @@ impl Core {
         let (claim, pod, id) = (member.claim.take(), Arc::clone(&member.pod), member.job);
         member.stage = Stage::Bound;
         let seat = member.seat;
+        if let Some(claim) = &claim {
+            self.by_node.unsend(&claim.node, uid);
+        }
         self.drop_claim(claim);
         let end = match self.walltime(&pod, id) {
             Lifetime::Endless => End::Never,
@@ -216,6 +219,9 @@ impl Core {
         };
         let claim = self.ledger.force(&mut self.cluster, node, &pod.id.key.namespace, &pod.shape, end);
         if let Some(member) = self.jobs.members.get_mut(uid) {
+            if claim.is_some() {
+                self.by_node.send(node, uid);
+            }
             member.claim = claim;
         }
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {

@@ -40,11 +40,12 @@ impl Core {
     /// Pods that came before their node are counted now.
     fn node_is_new(&mut self, name: &NodeName) {
         self.queue_changed = true;
-        for uid in self.by_node.get(name).cloned().unwrap_or_default() {
+        for uid in self.by_node.listed(name) {
             self.settle(&uid);
         }
         // Bindings go by name: those that were sent to another node of this name may take effect on this one.
-        for member in self.jobs.members.values_mut() {
+        for uid in self.by_node.all(name) {
+            let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
             let sent = member.claim.take_if(|claim| claim.node == *name && !valid(&self.cluster, claim));
             if let Some(sent) = sent {
                 let namespace = &member.pod.id.key.namespace;
@@ -56,13 +57,12 @@ impl Core {
     /// What was claimed on a node is gone with it. Its pods are removed by others in time.
     fn node_is_void(&mut self, name: &NodeName) {
         self.queue_changed = true;
-        for foreign in self.foreign.values_mut() {
-            if foreign.claim.as_ref().is_some_and(|claim| claim.node == *name) {
-                foreign.claim = None;
-            }
-        }
         let (mut lost, now) = (Vec::new(), self.now);
-        for (uid, member) in &mut self.jobs.members {
+        for uid in self.by_node.all(name) {
+            if let Some(foreign) = self.foreign.get_mut(&uid) {
+                foreign.claim.take_if(|claim| claim.node == *name);
+            }
+            let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
             if member.claim.as_ref().is_none_or(|claim| claim.node != *name) {
                 continue;
             }
@@ -74,14 +74,16 @@ impl Core {
                 continue;
             }
             member.claim = None;
+            self.by_node.unsend(name, &uid);
             if member.stage.is_unsent() {
-                lost.push(uid.clone());
+                lost.push(uid);
             }
         }
         for uid in lost {
             self.lose_slot(&uid, &format!("node {name} is gone"));
         }
-        for (id, job) in &mut self.jobs.all {
+        for id in &self.keeping {
+            let Some(job) = self.jobs.all.get_mut(id) else { continue };
             let before = job.kept.len();
             job.kept.retain(|kept| kept.claim.node != *name);
             if job.kept.len() != before {
@@ -108,16 +110,16 @@ impl Core {
 
     pub(super) fn pod_gone(&mut self, id: &ObjectRef) {
         if let Some(parked) = self.parked.remove(&id.uid) {
-            self.unlist(&parked.pod);
+            self.by_node.unlist(&parked.pod);
         }
         if let Some(foreign) = self.foreign.remove(&id.uid) {
             self.drop_claim(foreign.claim);
-            self.unlist(&foreign.pod);
+            self.by_node.unlist(&foreign.pod);
         }
         if self.jobs.members.contains_key(&id.uid) {
             self.end(&id.uid, Cause::Deleted);
             if let Some(member) = self.jobs.members.remove(&id.uid) {
-                self.unlist(&member.pod);
+                self.by_node.unlist(&member.pod);
                 self.touched.insert(member.job);
                 if let Some(job) = self.jobs.all.get_mut(&member.job) {
                     job.members.remove(&id.uid);
@@ -149,9 +151,9 @@ impl Core {
             }
         };
         if let Some(old) = old {
-            self.unlist(&old);
+            self.by_node.unlist(&old);
         }
-        self.list(&pod);
+        self.by_node.list(&pod);
         let claim = self.reclaim(&pod, old_claim, self.pod_end(&pod));
         if let Some(foreign) = self.foreign.get_mut(&uid) {
             foreign.claim = claim;
@@ -198,8 +200,8 @@ impl Core {
             self.touched.insert(job);
         }
         if old.node != pod.node || old.nominated != pod.nominated {
-            self.unlist(&old);
-            self.list(&pod);
+            self.by_node.unlist(&old);
+            self.by_node.list(&pod);
         }
         if pod.phase.is_terminal() {
             let cause = match pod.phase {
@@ -249,6 +251,9 @@ impl Core {
         let (pod, claim, id) = (Arc::clone(&member.pod), member.claim.take(), member.job);
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
         let end = self.member_end(&pod, id);
+        if let Some(claim) = &claim {
+            self.by_node.unsend(&claim.node, uid);
+        }
         let claim = self.reclaim(&pod, claim, end);
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
@@ -322,23 +327,6 @@ impl Core {
         End::of(pod.lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds())
     }
 
-    pub(super) fn list(&mut self, pod: &Arc<Pod>) {
-        for node in [&pod.node, &pod.nominated].into_iter().flatten() {
-            self.by_node.entry(node.clone()).or_default().insert(pod.id.uid.clone());
-        }
-    }
-
-    pub(super) fn unlist(&mut self, pod: &Pod) {
-        for node in [&pod.node, &pod.nominated].into_iter().flatten() {
-            if let Some(pods) = self.by_node.get_mut(node) {
-                pods.remove(&pod.id.uid);
-                if pods.is_empty() {
-                    self.by_node.remove(node);
-                }
-            }
-        }
-    }
-
     // --- the end of a pod ---
 
     /// A pod uses nothing any more, or will never be placed: its slot is kept for a successor, or given back.
@@ -354,6 +342,9 @@ impl Core {
         let had_slot = member.stage.is_unsent();
         member.stage = Stage::Ended;
         let (claim, seat, id, pod) = (member.claim.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
+        if let Some(claim) = &claim {
+            self.by_node.unsend(&claim.node, uid);
+        }
         self.touched.insert(id);
         if cause == Cause::Refused {
             self.gauges.kubelet_refusals += 1;

@@ -4,7 +4,7 @@
 //! decided, so a burst of events costs one pass. Where what lives:
 //!
 //! - `grouping`, `attach`: which job a pod belongs to, how many start together
-//! - `jobs`: the jobs, their pods and who makes those
+//! - `jobs`, `by_node`: the jobs, their pods and who makes those, and where they are
 //! - `intake`: events into state
 //! - `refresh`: what of a job waits, what it keeps, whether it has ended
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
@@ -23,6 +23,7 @@
 mod action;
 mod attach;
 mod backoff;
+mod by_node;
 pub mod cluster;
 mod describe;
 mod dispatch;
@@ -67,6 +68,7 @@ use fluxqueue_api::{JobState, names};
 use crate::cluster::Cluster;
 use crate::fluxion::{Graph, GraphError, Policy};
 use crate::queue::{Ask, JobId};
+use by_node::ByNode;
 use explain::Telling;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Time, Uid};
 use report::Gauges;
@@ -116,9 +118,10 @@ pub struct Core {
     foreign: BTreeMap<Uid, Foreign>,
     /// Pods of ours whose maker has not been seen, and until when it is waited for.
     parked: BTreeMap<Uid, Parked>,
-    /// Pods that are on a node, or nominated to one, by the node's name: a node may come after its pods.
-    by_node: BTreeMap<NodeName, BTreeSet<Uid>>,
+    by_node: ByNode,
     jobs: Jobs,
+    /// Jobs that keep a slot for a pod to come, and perhaps some that did lately.
+    keeping: BTreeSet<JobId>,
     /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
     records: Records,
     queue: Pending,
@@ -187,8 +190,9 @@ impl Core {
             ledger: Ledger::new(graph),
             foreign: BTreeMap::new(),
             parked: BTreeMap::new(),
-            by_node: BTreeMap::new(),
+            by_node: ByNode::default(),
             jobs: Jobs::new(default_walltime_secs),
+            keeping: BTreeSet::new(),
             records: Records::default(),
             queue: Pending::default(),
             holds: Holds::default(),

@@ -233,6 +233,7 @@ impl Core {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.kept.is_empty() {
+            self.keeping.remove(&id);
             return;
         }
         let (expired, kept): (Vec<_>, Vec<_>) =
@@ -281,6 +282,7 @@ impl Core {
         let until = self.now.plus_secs(self.settings.slot_keep_secs);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.kept.push(Kept { claim, seat, controller, until });
+            self.keeping.insert(id);
         }
         self.timers.wake(Timer::Job(id), until);
     }
@@ -311,6 +313,7 @@ impl Core {
         };
         let id = member.job;
         let node = claim.node.clone();
+        self.by_node.send(&node, uid);
         member.claim = Some(claim);
         member.stage = Stage::Assigned;
         member.attempts = 0;
@@ -337,6 +340,9 @@ impl Core {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.stage = Stage::Waiting;
         let (claim, seat, id) = (member.claim.take(), member.seat.take(), member.job);
+        if let Some(claim) = &claim {
+            self.by_node.unsend(&claim.node, uid);
+        }
         self.drop_claim(claim);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.leave(seat);

@@ -1,0 +1,67 @@
+//! Pods by the name of the node that they have to do with: a node may come after its pods, and go before them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluxqueue_workload::{NodeName, Pod, Uid};
+
+/// Whoever a change of a node concerns.
+#[derive(Debug, Default)]
+pub(super) struct ByNode {
+    /// Pods that are on a node, or nominated to one.
+    listed: BTreeMap<NodeName, BTreeSet<Uid>>,
+    /// Pods of ours with a slot on a node where they have not been seen.
+    sent: BTreeMap<NodeName, BTreeSet<Uid>>,
+}
+
+impl ByNode {
+    pub(super) fn list(&mut self, pod: &Pod) {
+        for node in places(pod) {
+            insert(&mut self.listed, node, &pod.id.uid);
+        }
+    }
+
+    pub(super) fn unlist(&mut self, pod: &Pod) {
+        for node in places(pod) {
+            remove(&mut self.listed, node, &pod.id.uid);
+        }
+    }
+
+    /// The pod was given a slot on this node.
+    pub(super) fn send(&mut self, node: &NodeName, pod: &Uid) {
+        insert(&mut self.sent, node, pod);
+    }
+
+    /// It has that slot no more, or is there.
+    pub(super) fn unsend(&mut self, node: &NodeName, pod: &Uid) {
+        remove(&mut self.sent, node, pod);
+    }
+
+    /// Pods that are on the node, or nominated to it.
+    pub(super) fn listed(&self, node: &NodeName) -> Vec<Uid> {
+        self.listed.get(node).into_iter().flatten().cloned().collect()
+    }
+
+    /// These, and those that were given a slot on it; each once, in order.
+    pub(super) fn all(&self, node: &NodeName) -> BTreeSet<Uid> {
+        let maps = [&self.listed, &self.sent];
+        maps.into_iter().filter_map(|map| map.get(node)).flatten().cloned().collect()
+    }
+}
+
+/// Where a pod is, or may be soon.
+fn places(pod: &Pod) -> impl Iterator<Item = &NodeName> {
+    [&pod.node, &pod.nominated].into_iter().flatten()
+}
+
+fn insert(map: &mut BTreeMap<NodeName, BTreeSet<Uid>>, node: &NodeName, pod: &Uid) {
+    map.entry(node.clone()).or_default().insert(pod.clone());
+}
+
+fn remove(map: &mut BTreeMap<NodeName, BTreeSet<Uid>>, node: &NodeName, pod: &Uid) {
+    if let Some(pods) = map.get_mut(node) {
+        pods.remove(pod);
+        if pods.is_empty() {
+            map.remove(node);
+        }
+    }
+}

@@ -11,7 +11,7 @@ use super::seats::Seats;
 use super::stored::Record;
 use super::{Core, Foreign, Parked, Timer};
 use crate::queue::JobId;
-use fluxqueue_workload::{ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
+use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
 /// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
 const PARKED_MILLIS: i64 = 30_000;
@@ -53,9 +53,6 @@ impl Core {
         let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
         job.members.insert(uid.clone());
         job.joined = self.now;
-        if let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
-            job.makers.insert(owner.uid.clone());
-        }
         job.last_end = job.last_end.max(pod.ended);
         job.pod_priority = job.pod_priority.max(Some(pod.priority));
         let stage = if pod.phase.is_terminal() {
@@ -76,6 +73,7 @@ impl Core {
         let ignored = pod.soft_ignored.join(", ");
         // Of a lone pod that has its node nothing may be on record: it was told while it waited.
         let was_told = job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
+        self.jobs.note_maker(id, &pod);
         let member = Member {
             pod,
             job: id,

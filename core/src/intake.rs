@@ -187,6 +187,9 @@ impl Core {
                 job.live.insert(PodOrder::of(&pod), uid);
             }
         }
+        if old.owner != pod.owner {
+            self.jobs.note_maker(job, &pod);
+        }
         // That it runs now, or is ready, changes nothing here.
         let matters = old.deleting != pod.deleting
             || old.gates != pod.gates
@@ -422,13 +425,7 @@ impl Core {
                 self.touched.insert(*id);
             }
         }
-        // Groups are few, and may have members of any maker in their namespace. They come first in the order.
-        let groups = self.jobs.by_identity.range(..Identity::Controller(Uid::from("")));
-        for (identity, id) in groups {
-            if matches!(identity, Identity::Group(key) if key.namespace == made_by.id.key.namespace) {
-                self.touched.insert(*id);
-            }
-        }
+        self.touched.extend(self.jobs.groups_of(&made_by.id.uid));
     }
 
     // --- the end of the first lists ---

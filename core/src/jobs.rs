@@ -3,7 +3,7 @@
 //! The questions that can be answered from these alone are asked here: who of a job is alive, how many it wants, how long it
 //! runs. What of it waits, holds a slot or is on record is others' business.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{JobState, WorkloadType};
@@ -21,6 +21,8 @@ pub(super) struct Jobs {
     pub controllers: BTreeMap<Uid, Arc<Controller>>,
     pub by_identity: BTreeMap<Identity, JobId>,
     pub by_key: BTreeMap<ObjectKey, JobId>,
+    /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
+    groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
     pub next_job: JobId,
     /// The walltime of a job that says none and would otherwise end some day.
     default_walltime_secs: Option<u64>,
@@ -59,8 +61,49 @@ impl Jobs {
             controllers: BTreeMap::new(),
             by_identity: BTreeMap::new(),
             by_key: BTreeMap::new(),
+            groups_of: BTreeMap::new(),
             next_job: JobId::FIRST,
             default_walltime_secs,
+        }
+    }
+
+    /// An object has made this pod of the job, or adopted it. A group depends on it from now on, and on the Deployment above.
+    pub(super) fn note_maker(&mut self, id: JobId, pod: &Pod) {
+        let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) else { return };
+        let Some(job) = self.all.get_mut(&id) else { return };
+        job.makers.insert(owner.uid.clone());
+        if !matches!(job.identity, Identity::Group(_)) || job.is_finished() {
+            return;
+        }
+        let above = self.controllers.get(&owner.uid).and_then(|made_by| made_by.owner.as_ref());
+        let deployment = above.filter(|above| above.kind == OwnerKind::Deployment);
+        for uid in [Some(owner), deployment].into_iter().flatten().map(|owner| &owner.uid) {
+            self.groups_of.entry(uid.clone()).or_default().insert(id);
+        }
+    }
+
+    /// The groups that have not ended and depend on this object.
+    pub(super) fn groups_of(&self, maker: &Uid) -> impl Iterator<Item = JobId> {
+        let groups = self.groups_of.get(maker).into_iter().flatten();
+        groups.copied().filter(|id| self.all.get(id).is_some_and(|job| !job.is_finished()))
+    }
+
+    /// Takes a job out, with all that leads to it.
+    pub(super) fn forget(&mut self, id: JobId) {
+        let Some(job) = self.all.remove(&id) else { return };
+        if self.by_identity.get(&job.identity) == Some(&id) {
+            self.by_identity.remove(&job.identity);
+        }
+        if self.by_key.get(&job.key) == Some(&id) {
+            self.by_key.remove(&job.key);
+        }
+        for maker in job.makers.iter().cloned().chain(job.owners.iter().map(|owner| Uid::from(owner.uid.as_str()))) {
+            if let Some(groups) = self.groups_of.get_mut(&maker) {
+                groups.remove(&id);
+                if groups.is_empty() {
+                    self.groups_of.remove(&maker);
+                }
+            }
         }
     }
 

@@ -422,14 +422,8 @@ impl Core {
     }
 
     fn forget(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.remove(&id) else { return };
+        self.jobs.forget(id);
         self.dirty.remove(&id);
-        if self.jobs.by_identity.get(&job.identity) == Some(&id) {
-            self.jobs.by_identity.remove(&job.identity);
-        }
-        if self.jobs.by_key.get(&job.key) == Some(&id) {
-            self.jobs.by_key.remove(&job.key);
-        }
     }
 
     // --- after a restart ---

@@ -74,6 +74,8 @@ pub struct Class {
     preference: BTreeMap<Rank, i64>,
     /// Why the other nodes are closed.
     why: BTreeMap<Rank, Rejection>,
+    /// How many are closed for each reason.
+    closed: BTreeMap<Rejection, usize>,
 }
 
 /// What a change of a node means for what is placed on it.
@@ -208,7 +210,7 @@ impl Cluster {
             class.now.remove(rank);
             class.lasting.remove(rank);
             class.preference.remove(&rank);
-            class.why.remove(&rank);
+            class.reopen(rank);
         }
         Some(rank)
     }
@@ -434,9 +436,10 @@ impl Class {
         let verdict = filters::admit(node, constraints);
         set(&mut self.now, rank, verdict.is_ok());
         set(&mut self.lasting, rank, verdict.as_ref().err().is_none_or(|rejected| !rejected.lasting));
-        match verdict {
-            Ok(()) => drop(self.why.remove(&rank)),
-            Err(rejected) => drop(self.why.insert(rank, rejected.first)),
+        self.reopen(rank);
+        if let Err(rejected) = verdict {
+            *self.closed.entry(rejected.first.clone()).or_default() += 1;
+            self.why.insert(rank, rejected.first);
         }
         match filters::preference(node, constraints) {
             0 => drop(self.preference.remove(&rank)),
@@ -444,11 +447,22 @@ impl Class {
         }
     }
 
+    /// The node is closed for no reason any more.
+    fn reopen(&mut self, rank: Rank) {
+        let Some(rejection) = self.why.remove(&rank) else { return };
+        if let Some(count) = self.closed.get_mut(&rejection) {
+            *count -= 1;
+            if *count == 0 {
+                self.closed.remove(&rejection);
+            }
+        }
+    }
+
     /// How many nodes are closed to it, by kube-scheduler's text for the reason.
     pub fn rejections(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for rejection in self.why.values() {
-            *counts.entry(rejection.reason().into_owned()).or_default() += 1;
+        for (rejection, nodes) in &self.closed {
+            *counts.entry(rejection.reason().into_owned()).or_default() += nodes;
         }
         counts
     }

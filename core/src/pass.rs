@@ -33,9 +33,9 @@ impl Core {
         let plan = plan::plan(&self.queue, &asking, &mut live, news, &mut self.holds);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
         self.seen_changes = self.ledger.changes.count();
-        for (class, version) in plan.confirmed {
+        for (class, standing) in plan.confirmed {
             if let Some(attempt) = self.queue.memo_mut(class) {
-                attempt.confirm(version);
+                attempt.confirm(standing);
             }
         }
         for decision in plan.decisions {

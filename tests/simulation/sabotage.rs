@@ -96,7 +96,11 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 27] = [
             EPOCHS,
         ],
     ),
-    (Sabotage::ForgetAnswers, None, &["who could start at the head of the queue starts"]),
+    (
+        Sabotage::ForgetAnswers,
+        None,
+        &["who could start at the head of the queue starts", "finished jobs say how they ended"],
+    ),
     (Sabotage::KeepRecords, None, &["nothing is left of what was deleted"]),
     (Sabotage::WriteTwice, None, &["one write per object is under way"]),
     (Sabotage::NeverRest, None, &["the core becomes quiet"]),

@@ -182,7 +182,16 @@ pub(super) enum News {
 pub(super) struct Plan<S> {
     pub decisions: Vec<Decision<S>>,
     /// Classes whose last attempt still stands, and as of when.
-    pub confirmed: Vec<(ClassId, Version)>,
+    pub confirmed: Vec<(ClassId, Standing)>,
+}
+
+/// An attempt that still stands.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// As of when.
+    version: Version,
+    /// Per group, the nodes for which it stands, if these are others than before.
+    free: Option<Vec<RankSet>>,
 }
 
 /// Walks the queue in order. What starts has its slots in `capacity` afterwards.
@@ -205,11 +214,11 @@ pub(super) fn plan<C: Capacity>(
         if requests.is_put_off(ask) {
             heads.extend(next);
         } else if let Some(known) = queue.memo(class)
-            && let Some(version) = known.still_stands(capacity, &holds)
+            && let Some(standing) = known.still_stands(capacity, &holds)
         {
             holds.add(&known.outcome, ask.job());
-            if version != known.version {
-                plan.confirmed.push((class, version));
+            if standing.version != known.version || standing.free.is_some() {
+                plan.confirmed.push((class, standing));
             }
         } else if let Some(request) = requests.request(ask) {
             match attempt(request, capacity, &holds) {
@@ -328,7 +337,7 @@ impl Holds {
 impl Attempt {
     /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
     /// what never ends there, what earlier jobs hold.
-    fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &Holds) -> Option<Version> {
+    fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &Holds) -> Option<Standing> {
         let version = capacity.version(&self.request);
         if version.nodes != self.version.nodes {
             let groups = self.request.groups.iter().zip(&self.open);
@@ -338,13 +347,35 @@ impl Attempt {
                 }
             }
         }
-        if !self.is_left_no_more(holds) {
+        let left: Vec<RankSet> = self.open.iter().map(|open| holds.left_of(open)).collect();
+        let is_left_more = left.iter().zip(&self.free).any(|(left, free)| !left.is_subset(free));
+        if is_left_more && self.is_helped_by(&left, capacity, holds) {
             return None;
         }
         if version.changes != self.version.changes && self.is_concerned(capacity) {
             return None;
         }
-        Some(version)
+        let union = |(mut left, free): (RankSet, &RankSet)| {
+            left.union_with(free);
+            left
+        };
+        Some(Standing { version, free: is_left_more.then(|| left.into_iter().zip(&self.free).map(union).collect()) })
+    }
+
+    /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or it had to wait for nothing
+    /// but such nodes, and others are the first to hold them now.
+    fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &Holds) -> bool {
+        match &self.outcome {
+            outcome if outcome.needs_nodes() => return false,
+            Outcome::NotFound => return true,
+            Outcome::Behind { job, .. } if holds.first_in_the_way(&self.open) != Some(*job) => return true,
+            _ => {}
+        }
+        left.iter().zip(&self.free).any(|(left, free)| {
+            let mut more = left.clone();
+            more.subtract(free);
+            more.iter().any(|rank| capacity.fits_one(&self.request, rank))
+        })
     }
 
     /// A change since concerns its nodes in a way that its outcome rests on.
@@ -373,13 +404,10 @@ impl Attempt {
         nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))
     }
 
-    fn is_left_no_more(&self, holds: &Holds) -> bool {
-        self.open.iter().zip(&self.free).all(|(open, free)| holds.left_of(open).is_subset(free))
-    }
-
     /// It still stands, as of now.
-    pub(super) fn confirm(&mut self, version: Version) {
-        self.version = version;
+    pub(super) fn confirm(&mut self, standing: Standing) {
+        self.version = standing.version;
+        self.free = standing.free.unwrap_or_else(|| std::mem::take(&mut self.free));
     }
 
     /// More nodes, or larger ones, are needed.

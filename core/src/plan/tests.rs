@@ -194,8 +194,8 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
             }
         }
     }
-    for (class, version) in plan.confirmed {
-        queue.memo_mut(class).expect("it was confirmed").confirm(version);
+    for (class, standing) in plan.confirmed {
+        queue.memo_mut(class).expect("it was confirmed").confirm(standing);
     }
     said
 }
@@ -307,6 +307,29 @@ fn a_request_is_looked_at_again_only_if_its_answer_may_be_another() {
         walk(&mut queue, &waiting, &mut machine);
         assert_eq!(machine.asked > asked, *matters, "case {at}");
     }
+}
+
+#[test]
+fn nodes_that_earlier_jobs_leave_matter_only_if_there_is_room() {
+    let (mut queue, waiting) = queue(&[(2, "0"), (2, "0-1")]);
+    let mut machine = Machine::of(&[(0, 2, 0), (1, 1, 0)]);
+    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a waits and holds 0", "b waits and holds 0-1"]);
+    let asked = machine.asked;
+    queue.remove(&Ask::Start(1.into()));
+    assert!(walk(&mut queue, &waiting, &mut machine).is_empty());
+    assert_eq!(machine.asked, asked, "node 0 is left to b, and full");
+    machine.nodes[0] = (1, 1, 0);
+    machine.changes.push(Change::Freed(0));
+    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["b starts on 0x1 1x1"]);
+}
+
+#[test]
+fn room_on_nodes_that_were_held_counts_once_they_are_left() {
+    let (mut queue, waiting) = queue(&[(2, "0"), (2, "0-1")]);
+    let mut machine = Machine::of(&[(1, 1, 0), (1, 1, 0)]);
+    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a waits and holds 0", "b is behind a and holds 0-1"]);
+    queue.remove(&Ask::Start(1.into()));
+    assert_eq!(walk(&mut queue, &waiting, &mut machine), ["b starts on 0x1 1x1"]);
 }
 
 #[test]

@@ -7,9 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::grouping::{self, Belonging};
 use super::job::{End as JobEnd, Job, Lifecycle, Member, PodOrder, Stage, Style};
+use super::parked::Parked;
 use super::seats::Seats;
 use super::stored::Record;
-use super::{Core, Foreign, Parked, Timer};
+use super::{Core, Foreign, Timer};
 use crate::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
@@ -27,7 +28,7 @@ impl Core {
             // Which job it belongs to is decided when everything has been listed.
             self.by_node.list(&pod);
             let parked = Parked { pod: Arc::clone(&pod), until: self.now };
-            self.parked.insert(pod.id.uid.clone(), parked);
+            self.parked.insert(parked);
         }
     }
 
@@ -45,7 +46,7 @@ impl Core {
             // What is on a node counts even while nobody knows what it is a part of.
             let claim = self.reclaim(&pod, None, self.pod_end(&pod));
             self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), claim, told: true });
-            self.parked.insert(uid, Parked { pod, until });
+            self.parked.insert(Parked { pod, until });
             return;
         };
         let id = self.job_of(&pod, &belonging);

@@ -394,13 +394,7 @@ impl Core {
         let is_new = self.jobs.controllers.insert(uid.clone(), Arc::clone(&made_by)).is_none();
         self.touch_made_by(&made_by);
         if is_new && self.synced {
-            let waiting: Vec<Uid> = self
-                .parked
-                .iter()
-                .filter(|(_, parked)| parked.pod.owner.as_ref().is_some_and(|owner| owner.uid == uid))
-                .map(|(pod, _)| pod.clone())
-                .collect();
-            for pod in waiting {
+            for pod in self.parked.made_by(&uid) {
                 if let Some(parked) = self.parked.remove(&pod) {
                     self.attach(parked.pod, false);
                 }
@@ -437,7 +431,7 @@ impl Core {
             return;
         }
         (self.synced, self.taking_over) = (true, true);
-        let mut pods: Vec<Arc<Pod>> = std::mem::take(&mut self.parked).into_values().map(|parked| parked.pod).collect();
+        let mut pods: Vec<Arc<Pod>> = self.parked.take().collect();
         // Without a record, age is the order; names make it the same each time.
         pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         for pod in pods {

@@ -38,6 +38,7 @@ mod job;
 mod jobs;
 mod jobspec;
 mod ledger;
+mod parked;
 mod pass;
 mod plan;
 pub mod queue;
@@ -70,13 +71,14 @@ use crate::fluxion::{Graph, GraphError, Policy};
 use crate::queue::{Ask, JobId};
 use by_node::ByNode;
 use explain::Telling;
-use fluxqueue_workload::{Lifetime, NodeName, Pod, Time, Uid};
+use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
 use report::Gauges;
 
 use in_flight::{Actions, InFlight};
-use job::Stage;
+use job::{Member, Stage};
 use jobs::{Clock, Jobs};
 use ledger::{Claim, Ledger};
+use parked::ParkedPods;
 use plan::{Holds, Pending};
 use records::Records;
 use suspects::Suspects;
@@ -117,7 +119,7 @@ pub struct Core {
     /// Pods of other schedulers, and those that nobody schedules.
     foreign: BTreeMap<Uid, Foreign>,
     /// Pods of ours whose maker has not been seen, and until when it is waited for.
-    parked: BTreeMap<Uid, Parked>,
+    parked: ParkedPods,
     by_node: ByNode,
     jobs: Jobs,
     /// Jobs that keep a slot for a pod to come, and perhaps some that did lately.
@@ -156,12 +158,6 @@ struct Foreign {
     told: bool,
 }
 
-/// A pod whose maker has not been seen.
-struct Parked {
-    pod: Arc<Pod>,
-    until: Time,
-}
-
 /// Why there is no core.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
@@ -189,7 +185,7 @@ impl Core {
             cluster: Cluster::default(),
             ledger: Ledger::new(graph),
             foreign: BTreeMap::new(),
-            parked: BTreeMap::new(),
+            parked: ParkedPods::default(),
             by_node: ByNode::default(),
             jobs: Jobs::new(default_walltime_secs),
             keeping: BTreeSet::new(),
@@ -335,7 +331,8 @@ impl Core {
         let moved = micros.saturating_sub(self.clock_offset);
         self.clock_offset = micros;
         if self.synced && moved != 0 {
-            let uids: Vec<Uid> = self.jobs.members.keys().cloned().collect();
+            let mut uids: Vec<Uid> = self.jobs.members.keys().cloned().collect();
+            uids.sort_unstable();
             for uid in uids {
                 self.plan_end_anew(&uid);
             }
@@ -395,7 +392,9 @@ impl Core {
     fn rebuild_graph(&mut self) {
         match self.settings.graph(self.library) {
             Ok(graph) => {
-                let of_members = self.jobs.members.values_mut().filter_map(|member| member.claim.as_mut());
+                let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
+                members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
+                let of_members = members.into_iter().filter_map(|member| member.claim.as_mut());
                 let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.claim.as_mut());
                 let kept = self.jobs.all.values_mut().flat_map(|job| job.kept.iter_mut().map(|kept| &mut kept.claim));
                 self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(kept));

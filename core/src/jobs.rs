@@ -3,7 +3,7 @@
 //! The questions that can be answered from these alone are asked here: who of a job is alive, how many it wants, how long it
 //! runs. What of it waits, holds a slot or is on record is others' business.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use fluxqueue_api::{JobState, WorkloadType};
@@ -16,8 +16,8 @@ use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, 
 /// The jobs, their pods and their makers, with the indexes that find them.
 pub(super) struct Jobs {
     pub all: BTreeMap<JobId, Job>,
-    /// Pods that are ours.
-    pub members: BTreeMap<Uid, Member>,
+    /// Pods that are ours, in no order.
+    pub members: HashMap<Uid, Member>,
     pub controllers: BTreeMap<Uid, Arc<Controller>>,
     pub by_identity: BTreeMap<Identity, JobId>,
     pub by_key: BTreeMap<ObjectKey, JobId>,
@@ -57,7 +57,7 @@ impl Jobs {
     pub(super) fn new(default_walltime_secs: Option<u64>) -> Self {
         Jobs {
             all: BTreeMap::new(),
-            members: BTreeMap::new(),
+            members: HashMap::new(),
             controllers: BTreeMap::new(),
             by_identity: BTreeMap::new(),
             by_key: BTreeMap::new(),

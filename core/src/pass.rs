@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::job::{Lifecycle, Seating};
+use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Claim, Claims};
 use super::plan::{self, Asking, Decision, Live, News, Outcome, Request};
 use super::report::Attempts;
 use super::{Core, record};
-use crate::queue::Ask;
+use crate::queue::{Ask, JobId};
 use fluxqueue_workload::{Shape, Uid};
 
 impl Core {
@@ -55,14 +55,19 @@ impl Core {
         Asking { jobs: &self.jobs, clock: self.clock() }
     }
 
-    /// Which pods are repelled by which anti-affinity terms is asked anew when there are others.
+    /// Which pods are repelled by which anti-affinity terms is asked anew when there are others. Jobs for which nothing has
+    /// changed are left alone.
     fn look_at_terms(&mut self) {
         if self.seen_terms == self.cluster.terms_version() {
             return;
         }
         self.seen_terms = self.cluster.terms_version();
-        let waiting = self.queue.iter().map(|(place, _)| place.ask().job());
-        self.touched.extend(waiting);
+        let asking = self.asking();
+        let differs = |member: &Member| !self.cluster.repelling(&member.pod).eq(member.repelled_by.iter().copied());
+        let concerned = self.queue.iter().map(|(place, _)| place.ask());
+        let concerned = concerned.filter(|ask| asking.pods(ask).into_iter().any(differs));
+        let concerned: Vec<JobId> = concerned.map(Ask::job).collect();
+        self.touched.extend(concerned);
         self.refresh_touched();
     }
 

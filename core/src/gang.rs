@@ -41,6 +41,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Starting { since: self.now };
         }
+        self.jobs.note_life(id);
         for uid in checked.into_iter().rev() {
             self.outbox.push_front(uid);
         }
@@ -220,8 +221,8 @@ impl Core {
     /// Another gang that has begun and is not whole, if each of the two would have room for a missing pod on a node that the
     /// other holds a part of.
     fn waits_for_each_other(&mut self, id: JobId) -> Option<(JobId, ObjectKey)> {
-        let begun = |job: &&Job| matches!(job.life, Lifecycle::Starting { .. }) && job.id != id && !job.asks.is_empty();
-        let others: Vec<JobId> = self.jobs.all.values().filter(begun).map(|job| job.id).collect();
+        let waits = |job: &&Job| job.id != id && !job.asks.is_empty();
+        let others: Vec<JobId> = self.jobs.starting().filter(waits).map(|job| job.id).collect();
         others
             .into_iter()
             .find(|other| self.is_in_the_way_of(*other, id) && self.is_in_the_way_of(id, *other))

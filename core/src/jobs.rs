@@ -23,6 +23,8 @@ pub(super) struct Jobs {
     pub by_key: BTreeMap<ObjectKey, JobId>,
     /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
     groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
+    /// Gangs that have begun and are not whole.
+    starting: BTreeSet<JobId>,
     pub next_job: JobId,
     /// The walltime of a job that says none and would otherwise end some day.
     default_walltime_secs: Option<u64>,
@@ -62,6 +64,7 @@ impl Jobs {
             by_identity: BTreeMap::new(),
             by_key: BTreeMap::new(),
             groups_of: BTreeMap::new(),
+            starting: BTreeSet::new(),
             next_job: JobId::FIRST,
             default_walltime_secs,
         }
@@ -88,9 +91,25 @@ impl Jobs {
         groups.copied().filter(|id| self.all.get(id).is_some_and(|job| !job.is_finished()))
     }
 
+    /// Whether it is a gang that has begun and is not whole may have changed.
+    pub(super) fn note_life(&mut self, id: JobId) {
+        if self.all.get(&id).is_some_and(|job| matches!(job.life, Lifecycle::Starting { .. })) {
+            self.starting.insert(id);
+        } else {
+            self.starting.remove(&id);
+        }
+    }
+
+    /// Gangs that have begun and are not whole.
+    pub(super) fn starting(&self) -> impl Iterator<Item = &Job> {
+        let jobs = self.starting.iter().filter_map(|id| self.all.get(id));
+        jobs.filter(|job| matches!(job.life, Lifecycle::Starting { .. }))
+    }
+
     /// Takes a job out, with all that leads to it.
     pub(super) fn forget(&mut self, id: JobId) {
         let Some(job) = self.all.remove(&id) else { return };
+        self.starting.remove(&id);
         if self.by_identity.get(&job.identity) == Some(&id) {
             self.by_identity.remove(&job.identity);
         }

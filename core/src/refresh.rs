@@ -36,6 +36,7 @@ impl Core {
         let wanted = self.wanted_asks(id);
         self.set_asks(id, wanted);
         self.notice_completeness(id);
+        self.jobs.note_life(id);
         self.notice_stall(id);
         self.notice_end(id);
         self.tell_refused(id);

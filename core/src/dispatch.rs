@@ -217,7 +217,7 @@ impl Core {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
         };
-        let claim = self.ledger.force(&mut self.cluster, node, &pod.id.key.namespace, &pod.shape, end);
+        let claim = self.ledger.force(&mut self.cluster, node, &pod.shape, end);
         if let Some(member) = self.jobs.members.get_mut(uid) {
             if claim.is_some() {
                 self.by_node.send(node, uid);

@@ -48,8 +48,7 @@ impl Core {
             let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
             let sent = member.claim.take_if(|claim| claim.node == *name && !valid(&self.cluster, claim));
             if let Some(sent) = sent {
-                let namespace = &member.pod.id.key.namespace;
-                member.claim = self.ledger.force(&mut self.cluster, name, namespace, &sent.shape, sent.end);
+                member.claim = self.ledger.force(&mut self.cluster, name, &sent.shape, sent.end);
             }
         }
     }
@@ -291,7 +290,7 @@ impl Core {
             }
             other => {
                 self.drop_claim(other);
-                self.ledger.force(&mut self.cluster, place, &pod.id.key.namespace, &pod.shape, end)
+                self.ledger.force(&mut self.cluster, place, &pod.shape, end)
             }
         }
     }

@@ -25,7 +25,6 @@ pub(super) struct Claim {
     generation: u64,
     label: Arc<str>,
     pub node: NodeName,
-    pub namespace: Arc<str>,
     pub shape: Arc<Shape>,
     /// When it ends, as far as was known when it was made.
     pub end: End,
@@ -100,7 +99,6 @@ impl Changes {
 /// Pods of one shape that are wanted.
 #[derive(Debug, Clone)]
 pub(super) struct Want {
-    pub namespace: Arc<str>,
     pub shape: Arc<Shape>,
     pub count: usize,
 }
@@ -206,7 +204,6 @@ impl Ledger {
         &mut self,
         cluster: &mut Cluster,
         node: &NodeName,
-        namespace: &Arc<str>,
         shape: &Arc<Shape>,
         end: End,
     ) -> Option<Claim> {
@@ -217,7 +214,7 @@ impl Ledger {
         if matches!(end, End::Never) {
             self.changes.push(Change::TakenForGood(rank));
         }
-        Some(claim(cluster, gid, rank, Arc::from("0"), namespace, shape, end))
+        Some(claim(cluster, gid, rank, Arc::from("0"), shape, end))
     }
 
     /// Gives a claim back. On a node that is gone there is nothing to give back.
@@ -225,7 +222,7 @@ impl Ledger {
         if valid(cluster, &claim) {
             let change = if matches!(claim.end, End::Never) { Change::FreedForGood } else { Change::Freed };
             self.changes.push(change(claim.rank));
-            cluster.vacate(claim.rank, &claim.namespace, &claim.shape);
+            cluster.vacate(claim.rank, &claim.shape);
             let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
             self.check("releasing a slot", released);
         }
@@ -270,7 +267,7 @@ impl Ledger {
                     }
                     for _ in 0..slots.count {
                         let label = Arc::clone(&label);
-                        of_want.push(claim(cluster, gid, slots.rank, label, &want.namespace, &want.shape, end));
+                        of_want.push(claim(cluster, gid, slots.rank, label, &want.shape, end));
                     }
                 }
                 of_party.push(of_want);
@@ -291,7 +288,7 @@ impl Ledger {
     ) -> Option<Claim> {
         let mut ranks = RankSet::new();
         ranks.insert(rank);
-        let want = Want { namespace: Arc::clone(&pod.id.key.namespace), shape: Arc::clone(&pod.shape), count: 1 };
+        let want = Want { shape: Arc::clone(&pod.shape), count: 1 };
         let party = Party { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
         self.allocate(cluster, &[party]).placed()?.into_iter().flatten().flatten().next()
     }
@@ -386,27 +383,10 @@ pub(super) fn valid(cluster: &Cluster, claim: &Claim) -> bool {
     cluster.generation(claim.rank) == Some(claim.generation)
 }
 
-fn claim(
-    cluster: &mut Cluster,
-    gid: u64,
-    rank: Rank,
-    label: Arc<str>,
-    namespace: &Arc<str>,
-    shape: &Arc<Shape>,
-    end: End,
-) -> Claim {
-    cluster.occupy(rank, namespace, shape);
+fn claim(cluster: &mut Cluster, gid: u64, rank: Rank, label: Arc<str>, shape: &Arc<Shape>, end: End) -> Claim {
+    cluster.occupy(rank, shape);
     let node = cluster.node(rank).map_or_else(|| NodeName::from(""), |node| node.name.clone());
-    Claim {
-        gid,
-        rank,
-        generation: cluster.generation(rank).unwrap_or(0),
-        label,
-        node,
-        namespace: Arc::clone(namespace),
-        shape: Arc::clone(shape),
-        end,
-    }
+    Claim { gid, rank, generation: cluster.generation(rank).unwrap_or(0), label, node, shape: Arc::clone(shape), end }
 }
 
 fn label_of(at: usize) -> String {

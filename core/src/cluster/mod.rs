@@ -4,6 +4,7 @@ pub mod filters;
 #[cfg(test)]
 mod golden;
 mod node;
+mod repellers;
 pub mod summary;
 mod view;
 

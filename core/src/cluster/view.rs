@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use super::Node;
 use super::filters::{self, Rejection};
+use super::repellers::Repellers;
 use crate::fluxion::{Rank, RankSet};
-use fluxqueue_workload::constraints::{AntiAffinityTerm, Constraints, HostPort};
+use fluxqueue_workload::constraints::{Constraints, HostPort};
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
@@ -28,13 +29,8 @@ pub struct Cluster {
     classes: HashMap<Constraints, Class>,
     /// Ranks on which host ports are taken.
     ports: BTreeMap<Rank, Vec<HostPort>>,
-    /// Anti-affinity terms of pods on nodes, with how many pods have them there.
-    repellers: Vec<Repeller>,
-    /// The different terms among them.
-    terms: Vec<Term>,
-    next_term: u32,
-    terms_version: u64,
-    repellers_version: u64,
+    /// Anti-affinity terms of pods on nodes.
+    repellers: Repellers,
     ports_version: u64,
 }
 
@@ -43,24 +39,6 @@ struct Entry {
     node: Arc<Node>,
     generation: u64,
     used: Resources,
-}
-
-#[derive(Debug)]
-struct Repeller {
-    rank: Rank,
-    namespace: Arc<str>,
-    terms: Vec<AntiAffinityTerm>,
-    pods: u32,
-}
-
-/// An anti-affinity term that some pod on a node has.
-#[derive(Debug)]
-struct Term {
-    /// Never given to another term.
-    id: u32,
-    says: AntiAffinityTerm,
-    /// How many repellers have it.
-    repellers: u32,
 }
 
 /// Where pods of one class may go.
@@ -170,7 +148,8 @@ impl Cluster {
         let resized = differing(&entry.node.allocatable, &node.allocatable);
         self.epoch += 1;
         let entry = self.by_rank[rank as usize].as_mut().expect("it was found above");
-        entry.node = Arc::clone(node);
+        let old = std::mem::replace(&mut entry.node, Arc::clone(node));
+        self.repellers.change_node(rank, &old, node);
         self.reclassify(rank);
         NodeChange::Changed { rank, resized }
     }
@@ -194,17 +173,12 @@ impl Cluster {
     pub fn remove(&mut self, name: &NodeName) -> Option<Rank> {
         let rank = self.by_name.remove(name)?;
         self.epoch += 1;
-        self.by_rank[rank as usize] = None;
+        if let Some(gone) = self.by_rank[rank as usize].take() {
+            self.repellers.remove_node(rank, &gone.node);
+        }
         self.free_ranks.insert(rank);
         self.present.remove(rank);
         self.ports.remove(&rank);
-        let gone: Vec<Repeller> = self.repellers.extract_if(.., |repeller| repeller.rank == rank).collect();
-        for repeller in &gone {
-            for _ in 0..repeller.pods {
-                repeller.terms.iter().for_each(|term| self.discount_term(term));
-            }
-        }
-        self.repellers_version += 1;
         self.ports_version += 1;
         for class in self.classes.values_mut() {
             class.now.remove(rank);
@@ -225,36 +199,23 @@ impl Cluster {
     // --- usage ---
 
     /// Counts a pod of this shape on a node.
-    pub fn occupy(&mut self, rank: Rank, namespace: &Arc<str>, shape: &Shape) {
+    pub fn occupy(&mut self, rank: Rank, shape: &Shape) {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.add(&shape.requests);
+        let node = Arc::clone(&entry.node);
+        self.repellers.add(rank, &node, &shape.constraints.repels);
         if !shape.constraints.host_ports.is_empty() {
             self.ports_version += 1;
             self.ports.entry(rank).or_default().extend(shape.constraints.host_ports.iter().cloned());
         }
-        if !shape.constraints.repels.is_empty() {
-            self.repellers_version += 1;
-            for term in &shape.constraints.repels {
-                self.count_term(term);
-            }
-            let same =
-                |r: &&mut Repeller| r.rank == rank && r.namespace == *namespace && r.terms == shape.constraints.repels;
-            match self.repellers.iter_mut().find(same) {
-                Some(known) => known.pods += 1,
-                None => self.repellers.push(Repeller {
-                    rank,
-                    namespace: Arc::clone(namespace),
-                    terms: shape.constraints.repels.clone(),
-                    pods: 1,
-                }),
-            }
-        }
     }
 
     /// Takes back an [`Cluster::occupy`].
-    pub fn vacate(&mut self, rank: Rank, namespace: &Arc<str>, shape: &Shape) {
+    pub fn vacate(&mut self, rank: Rank, shape: &Shape) {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.subtract(&shape.requests);
+        let node = Arc::clone(&entry.node);
+        self.repellers.remove(rank, &node, &shape.constraints.repels);
         self.ports_version += u64::from(!shape.constraints.host_ports.is_empty());
         if let Some(ports) = self.ports.get_mut(&rank) {
             for port in &shape.constraints.host_ports {
@@ -266,49 +227,16 @@ impl Cluster {
                 self.ports.remove(&rank);
             }
         }
-        if !shape.constraints.repels.is_empty() {
-            self.repellers_version += 1;
-            for term in &shape.constraints.repels {
-                self.discount_term(term);
-            }
-            let same =
-                |r: &Repeller| r.rank == rank && r.namespace == *namespace && r.terms == shape.constraints.repels;
-            if let Some(at) = self.repellers.iter().position(same) {
-                self.repellers[at].pods -= 1;
-                if self.repellers[at].pods == 0 {
-                    self.repellers.swap_remove(at);
-                }
-            }
-        }
-    }
-
-    fn count_term(&mut self, term: &AntiAffinityTerm) {
-        if let Some(known) = self.terms.iter_mut().find(|known| known.says == *term) {
-            known.repellers += 1;
-            return;
-        }
-        self.next_term += 1;
-        self.terms_version += 1;
-        self.terms.push(Term { id: self.next_term, says: term.clone(), repellers: 1 });
-    }
-
-    fn discount_term(&mut self, term: &AntiAffinityTerm) {
-        let Some(at) = self.terms.iter().position(|known| known.says == *term) else { return };
-        self.terms[at].repellers -= 1;
-        if self.terms[at].repellers == 0 {
-            self.terms_version += 1;
-            self.terms.remove(at);
-        }
     }
 
     /// Changes when the different terms do: who is repelled by which has to be asked anew.
     pub fn terms_version(&self) -> u64 {
-        self.terms_version
+        self.repellers.terms_version()
     }
 
     /// Changes when a pod that repels others comes to a node or leaves one.
     pub fn repellers_version(&self) -> u64 {
-        self.repellers_version
+        self.repellers.version()
     }
 
     /// Changes when a host port is taken or given back.
@@ -318,8 +246,7 @@ impl Cluster {
 
     /// The terms that repel a pod.
     pub fn repelling<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = u32> + 'a {
-        let repels = |known: &&Term| known.says.repels(&pod.id.key.namespace, &pod.labels);
-        self.terms.iter().filter(repels).map(|known| known.id)
+        self.repellers.repelling(pod)
     }
 
     /// Some pod on a node repels it.
@@ -406,28 +333,17 @@ impl Cluster {
     }
 
     fn repelled_by_affinity(&self, pod: &Pod) -> RankSet {
+        let nodes = self.by_rank.iter().zip(0..).filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)));
         let mut out = RankSet::new();
-        for repeller in &self.repellers {
-            for term in &repeller.terms {
-                if !term.repels(&pod.id.key.namespace, &pod.labels) {
-                    continue;
-                }
-                let Some(node) = self.node(repeller.rank) else { continue };
-                let Some(domain) = node.label(&term.topology_key) else { continue };
-                for (_, rank) in self.iter() {
-                    let there = self.node(rank).and_then(|node| node.label(&term.topology_key));
-                    if there == Some(domain) {
-                        out.insert(rank);
-                    }
-                }
-            }
+        for rank in self.repellers.closed(nodes, pod) {
+            out.insert(rank);
         }
         out
     }
 
     /// This node is out of bounds for the pod because of the anti-affinity of pods already there or around it.
     pub fn repels(&self, rank: Rank, pod: &Pod) -> bool {
-        self.is_repelled(pod) && self.repelled_by_affinity(pod).contains(rank)
+        self.node(rank).is_some_and(|node| self.repellers.repel(node, pod))
     }
 }
 

@@ -115,8 +115,7 @@ impl Group {
     fn add(&mut self, pod: &Arc<Pod>) {
         let known = self.wants.iter().position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
         let at = known.unwrap_or_else(|| {
-            let namespace = Arc::clone(&pod.id.key.namespace);
-            self.wants.push(Want { namespace, shape: Arc::clone(&pod.shape), count: 0 });
+            self.wants.push(Want { shape: Arc::clone(&pod.shape), count: 0 });
             self.pods.push(Vec::new());
             self.pods.len() - 1
         });

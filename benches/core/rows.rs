@@ -262,6 +262,9 @@ impl Bench {
             self.next_head += 1;
         }
         let (gang, set) = (self.next_head, self.size.variant(self.next_head).set);
+        if !self.size.variant(gang).fits_where_two_ended() {
+            return Ok(None);
+        }
         self.next_head += 1;
         let mut keys = Vec::new();
         for _ in 0..GANG {

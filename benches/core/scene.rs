@@ -38,6 +38,13 @@ pub(crate) const GANG: usize = 8;
 /// Gangs of which the pods end all at once, one a round.
 pub(crate) const LARGE_GANGS: usize = 3;
 
+impl Variant {
+    /// Two pods that end on a node make room for one of it.
+    pub(crate) fn fits_where_two_ended(self) -> bool {
+        self.cores <= WAITING_CORES
+    }
+}
+
 /// How much of everything there is; all follows from the number of nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {

@@ -18,6 +18,7 @@ use fluxqueue_workload::{OwnerKind, Pod, Time, Uid};
 impl Core {
     pub(super) fn refresh_touched(&mut self) {
         while let Some(id) = self.touched.pop_first() {
+            self.gauges.jobs_looked_at += 1;
             self.refresh(id);
         }
     }

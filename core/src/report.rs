@@ -39,6 +39,8 @@ pub struct Gauges {
     pub audit_differences: u64,
     /// Scheduling passes.
     pub passes: u64,
+    /// Times that a job was looked at anew.
+    pub jobs_looked_at: u64,
     /// The first lists have been received.
     pub synced: bool,
 }

@@ -190,6 +190,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ),
         ("audit_differences", "Differences that the audit found", core.audit_differences),
         ("passes", "Scheduling passes", core.passes),
+        ("jobs_looked_at", "Times that a job was looked at anew", core.jobs_looked_at),
     ];
     for (name, help, value) in totals {
         let counter = ConstCounter::new(value);

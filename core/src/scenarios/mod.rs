@@ -23,6 +23,7 @@ mod library;
 mod lone_pods;
 mod mishaps;
 mod restarts;
+mod scaling;
 mod starting;
 mod whole;
 

@@ -438,7 +438,7 @@ impl Core {
         }
         self.restore_placements();
         self.sort_out_strays();
-        self.timers.wake(Timer::Audit, self.now.plus_millis(super::AUDIT_MILLIS));
+        self.timers.wake(Timer::Audit, self.now.plus_millis(super::audit::ROUND_MILLIS));
         self.queue_changed = true;
     }
 }

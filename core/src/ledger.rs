@@ -359,22 +359,11 @@ impl Ledger {
         }
     }
 
-    /// Compares the graph's account of a node with the cluster's own; says what differs.
-    pub(super) fn audit(&mut self, cluster: &Cluster, rank: Rank) -> Vec<String> {
+    /// What is taken of a node by the graph's account.
+    pub(super) fn used(&mut self, rank: Rank) -> Option<Resources> {
         let usage = self.graph.usage(rank);
-        let Some(usage) = self.check("reading usage", usage) else { return Vec::new() };
-        let Some(own) = cluster.used(rank) else { return Vec::new() };
-        let mut out = Vec::new();
-        for (resource, amount) in own.iter() {
-            let (_, used) = usage.of(resource);
-            if used != amount {
-                out.push(format!("{resource}: {amount} by pods, {used} in the graph"));
-            }
-        }
-        for pool in usage.pools.iter().filter(|pool| pool.used > 0 && own.get(&pool.resource) == 0) {
-            out.push(format!("{}: 0 by pods, {} in the graph", pool.resource, pool.used));
-        }
-        out
+        let usage = self.check("reading usage", usage)?;
+        Some(usage.pools.iter().map(|pool| (&*pool.resource, pool.used)).collect())
     }
 }
 

@@ -15,6 +15,7 @@
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `recovery`: the same jobs again after a restart
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
+//! - `audit`: whether what is counted as taken is what pods take
 //! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
 //! - `describe`, `report`: the state and the numbers, for people and metrics
 //!
@@ -22,6 +23,7 @@
 
 mod action;
 mod attach;
+mod audit;
 mod backoff;
 mod by_node;
 pub mod cluster;
@@ -69,13 +71,14 @@ use fluxqueue_api::{JobState, names};
 use crate::cluster::Cluster;
 use crate::fluxion::{Graph, GraphError, Policy};
 use crate::queue::{Ask, JobId};
+use audit::Audit;
 use by_node::ByNode;
 use explain::Telling;
 use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
 use report::Gauges;
 
 use in_flight::{Actions, InFlight};
-use job::{Member, Stage};
+use job::Stage;
 use jobs::{Clock, Jobs};
 use ledger::{Claim, Ledger};
 use parked::ParkedPods;
@@ -94,9 +97,6 @@ const BINDINGS_MAX: usize = 128;
 
 /// How long what happens to the pods of a job that are being bound is gathered before the job is looked at.
 const SOON_MILLIS: i64 = 50;
-
-/// How often the two accounts of what is used are compared.
-const AUDIT_MILLIS: i64 = 10_000;
 
 /// The scheduler's state. One task owns it.
 pub struct Core {
@@ -139,6 +139,7 @@ pub struct Core {
     /// have lost its slot: its stage decides.
     outbox: VecDeque<Uid>,
     suspects: Suspects,
+    audit: Audit,
     timers: Timers,
     actions: Actions,
     /// The queue has changed in a way that may let others start.
@@ -197,6 +198,7 @@ impl Core {
             dirty: BTreeSet::new(),
             outbox: VecDeque::new(),
             suspects: Suspects::default(),
+            audit: Audit::default(),
             timers: Timers::default(),
             actions: Actions::default(),
             queue_changed: false,
@@ -369,38 +371,6 @@ impl Core {
                 Timer::Audit => self.audit(),
                 Timer::Again => self.tell_classes(),
             }
-        }
-    }
-
-    /// Compares what the graph says is used with what pods and slots use; where they differ, the graph is made anew. So it
-    /// is when it has seen too many nodes come and go.
-    fn audit(&mut self) {
-        let ranks: Vec<_> = self.cluster.iter().map(|(name, rank)| (name.clone(), rank)).collect();
-        let before = self.gauges.audit_differences;
-        for (name, rank) in ranks {
-            for difference in self.ledger.audit(&self.cluster, rank) {
-                tracing::error!(node = %name, %difference, "audit: the resource graph is wrong");
-                self.gauges.audit_differences += 1;
-            }
-        }
-        if self.gauges.audit_differences > before || self.ledger.is_worn(&self.cluster) {
-            self.rebuild_graph();
-        }
-        self.timers.wake(Timer::Audit, self.now.plus_millis(AUDIT_MILLIS));
-    }
-
-    fn rebuild_graph(&mut self) {
-        match self.settings.graph(self.library) {
-            Ok(graph) => {
-                let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
-                members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
-                let of_members = members.into_iter().filter_map(|member| member.claim.as_mut());
-                let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.claim.as_mut());
-                let kept = self.jobs.all.values_mut().flat_map(|job| job.kept.iter_mut().map(|kept| &mut kept.claim));
-                self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(kept));
-                self.queue_changed = true;
-            }
-            Err(error) => tracing::error!(%error, "audit: the resource graph could not be made anew"),
         }
     }
 

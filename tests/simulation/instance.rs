@@ -57,6 +57,14 @@ impl Instance {
         self.core.handle(event, now);
     }
 
+    /// What its core counts as taken is what pods take.
+    pub(crate) fn judge_accounts(&self) -> Result<(), Violation> {
+        match self.core.audit_differences() {
+            0 => Ok(()),
+            found => checks::broken("what is counted as taken is what pods take", format!("{found} differences")),
+        }
+    }
+
     /// The core decides.
     pub(crate) fn step(&mut self, now: Time) -> Vec<Action> {
         self.core.step(now)

@@ -16,6 +16,8 @@ pub(crate) trait Machine {
     fn step(&mut self, now: Time) -> Vec<Action>;
     /// When `step` wants to be called though nothing happens.
     fn next_wake(&self) -> Option<Time>;
+    /// How often its own audit found an account of what is taken wrong.
+    fn audit_differences(&self) -> u64;
 }
 
 /// How long the core keeps the slot of a pod that has ended.
@@ -54,7 +56,8 @@ pub(crate) fn core(start: &Start) -> Box<dyn Machine> {
     core_on(FunctionTable::builtin(), start)
 }
 
-fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine> {
+/// The same on another library.
+pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine> {
     let settings = CoreSettings {
         scheduler_names: vec![Arc::clone(&start.scheduler)],
         node_policy: NodePolicy::First,
@@ -79,5 +82,9 @@ impl Machine for Core {
 
     fn next_wake(&self) -> Option<Time> {
         Core::next_wake(self)
+    }
+
+    fn audit_differences(&self) -> u64 {
+        self.gauges().audit_differences
     }
 }

@@ -22,6 +22,7 @@ mod intruders;
 mod jobs;
 mod kubelet;
 mod late;
+mod leak;
 mod machine;
 mod objects;
 mod quiescence;

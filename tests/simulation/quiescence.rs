@@ -9,6 +9,7 @@ use fluxqueue_workload::{Lifetime, Phase, Pod, Time};
 use crate::checks::{Violation, broken};
 use crate::executor::Weather;
 use crate::fairness;
+use crate::instance::Instance;
 use crate::jobs::{self, Unit};
 use crate::kubelet;
 use crate::objects::{OURS, Run, Template, is_ours};
@@ -114,7 +115,7 @@ fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Viol
             continue;
         }
         if sim.now >= until {
-            return Ok(());
+            return sim.instances.iter().try_for_each(Instance::judge_accounts);
         }
         let timers = [
             sim.next_wake(),

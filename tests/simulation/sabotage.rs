@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fluxion_sys::FunctionTable;
 use fluxqueue_api::{FluxJob, JobState};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time, Uid};
 use k8s_openapi::jiff::Timestamp;
 
+use crate::leak;
 use crate::machine::{self, Machine, Start};
 use crate::objects::{FOREIGN_GATE, HOST, NAMESPACE, OURS};
 use crate::run;
@@ -48,10 +50,11 @@ enum Sabotage {
     GreetOnRestart,
     ForgetTheClock,
     RecordEverything,
+    LeakSlots,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 27] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 28] = [
     (Sabotage::BindTwice, None, &["no pod is bound twice"]),
     (
         Sabotage::BindBeforeTheAnswer,
@@ -121,6 +124,7 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 27] = [
     ),
     (Sabotage::ForgetTheClock, Some(Feature::ClockJumps), &["no instant is written that lies ahead"]),
     (Sabotage::RecordEverything, None, &["a lone pod that has its node is given no FluxJob"]),
+    (Sabotage::LeakSlots, None, &["what is counted as taken is what pods take"]),
 ];
 
 /// The rule that a gang breaks first which starts though something is wrong with one of its members.
@@ -174,7 +178,8 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 impl Saboteur {
     fn new(sabotage: Sabotage, start: &Start) -> Self {
         let record_lone_pods = start.record_lone_pods || sabotage == Sabotage::RecordEverything;
-        let mut core = machine::core(&Start { record_lone_pods, ..start.clone() });
+        let library = if sabotage == Sabotage::LeakSlots { leak::library() } else { FunctionTable::builtin() };
+        let mut core = machine::core_on(library, &Start { record_lone_pods, ..start.clone() });
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
@@ -385,5 +390,9 @@ impl Machine for Saboteur {
 
     fn next_wake(&self) -> Option<Time> {
         self.core.next_wake()
+    }
+
+    fn audit_differences(&self) -> u64 {
+        self.core.audit_differences()
     }
 }

@@ -5,6 +5,7 @@
 //! every Binding is checked against it, and an audit compares the two.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Node;
@@ -120,6 +121,12 @@ impl Cluster {
         self.by_name.iter().map(|(name, rank)| (name, *rank))
     }
 
+    /// Nodes by name, those after this one.
+    pub fn names_after(&self, last: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_name.range::<NodeName, _>((from, Bound::Unbounded)).map(|(name, _)| name)
+    }
+
     fn entry(&self, rank: Rank) -> Option<&Entry> {
         self.by_rank.get(rank as usize)?.as_ref()
     }
@@ -226,6 +233,13 @@ impl Cluster {
             if ports.is_empty() {
                 self.ports.remove(&rank);
             }
+        }
+    }
+
+    /// This is what is used of a node, whatever was counted so far.
+    pub fn count_anew(&mut self, rank: Rank, used: Resources) {
+        if let Some(entry) = self.entry_mut(rank) {
+            entry.used = used;
         }
     }
 

@@ -17,6 +17,7 @@ use fluxqueue_workload::{
     ScheduledCondition, Shape, Time, Uid, Unsupported,
 };
 
+mod audit;
 mod endings;
 mod gangs;
 mod library;

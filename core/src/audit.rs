@@ -1,0 +1,130 @@
+//! The audit: do the accounts of what is taken of the nodes still say what the pods say?
+//!
+//! The resource graph and `cluster` are kept in step with what happens, one change at a time. Here what is taken of a node is added
+//! up from what there is: pods on it, pods that have a slot on it, slots that are retained. Nothing of the code that keeps the
+//! accounts is used for that, so that a mistake in it shows. Some nodes are looked at at a time.
+
+use super::job::{Member, Stage};
+use super::{Core, Timer};
+use fluxqueue_workload::{NodeName, Pod, Resources};
+
+/// In how much time all nodes are looked at once, and how many at a time.
+pub(super) const ROUND_MILLIS: i64 = 10_000;
+const NODES_AT_ONCE: usize = 256;
+
+/// How far the audit has come.
+#[derive(Debug, Default)]
+pub(super) struct Audit {
+    /// The last node that was looked at in this round.
+    last: Option<NodeName>,
+}
+
+impl Core {
+    /// Looks at some nodes. Where the accounts are wrong they are made anew; so is the graph when it is lost, or has seen too
+    /// many nodes come and go.
+    pub(super) fn audit(&mut self) {
+        let nodes: Vec<NodeName> =
+            self.cluster.names_after(self.audit.last.as_ref()).take(NODES_AT_ONCE).cloned().collect();
+        let mut wrong = Vec::new();
+        for node in &nodes {
+            let differences = self.differences(node);
+            for difference in &differences {
+                tracing::error!(%node, %difference, "audit: an account of what is taken is wrong, and is made anew");
+            }
+            self.gauges.audit_differences += differences.len() as u64;
+            if !differences.is_empty() {
+                wrong.push(node.clone());
+            }
+        }
+        for node in &wrong {
+            self.count_anew(node);
+        }
+        if !wrong.is_empty() || self.ledger.is_worn(&self.cluster) {
+            self.rebuild_graph();
+        }
+        self.audit.last = nodes.last().filter(|_| nodes.len() == NODES_AT_ONCE).cloned();
+        let parts = i64::try_from(self.cluster.len().div_ceil(NODES_AT_ONCE).max(1)).unwrap_or(i64::MAX);
+        self.timers.wake(Timer::Audit, self.now.plus_millis((ROUND_MILLIS / parts).max(1)));
+    }
+
+    /// What the two accounts of a node say otherwise than the pods.
+    fn differences(&mut self, node: &NodeName) -> Vec<String> {
+        let Some(rank) = self.cluster.rank(node) else { return Vec::new() };
+        let taken = self.taken(node);
+        let mut differences = Vec::new();
+        let mut compare = |account: &str, says: &Resources| {
+            let mut both = taken.clone();
+            both.add(says);
+            for (resource, _) in both.iter().filter(|(name, _)| taken.get(name) != says.get(name)) {
+                let (expected, found) = (taken.get(resource), says.get(resource));
+                differences.push(format!("{resource}: {expected} by pods, {found} in {account}"));
+            }
+        };
+        if let Some(used) = self.cluster.used(rank) {
+            compare("what Bindings are checked against", used);
+        }
+        if let Some(used) = self.ledger.used(rank) {
+            compare("the resource graph", &used);
+        }
+        differences
+    }
+
+    /// What is taken of a node by all that is on it or has a slot there.
+    fn taken(&self, node: &NodeName) -> Resources {
+        let mut taken = Resources::new();
+        for uid in self.by_node.all(node) {
+            let pod = match (self.foreign.get(&uid), self.jobs.members.get(&uid)) {
+                (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
+                (None, Some(member)) => {
+                    let on_the_way = || member.claim.as_ref().is_some_and(|claim| claim.node == *node);
+                    let counts = match (&member.pod.node, &member.stage) {
+                        (_, Stage::Ended) => false,
+                        (Some(there), _) => there == node,
+                        (None, _) => on_the_way(),
+                    };
+                    Some(&member.pod).filter(|_| counts)
+                }
+                (None, None) => None,
+            };
+            if let Some(pod) = pod {
+                taken.add(&pod.shape.requests);
+            }
+        }
+        let retaining = self.keeping.iter().filter_map(|id| self.jobs.all.get(id));
+        for slot in retaining.flat_map(|job| &job.kept).filter(|slot| slot.claim.node == *node) {
+            taken.add(&slot.claim.shape.requests);
+        }
+        taken
+    }
+
+    /// Charges what is on a node without being charged, and counts what is used of it anew.
+    fn count_anew(&mut self, node: &NodeName) {
+        let Some(rank) = self.cluster.rank(node) else { return };
+        for uid in self.by_node.listed(node) {
+            self.settle(&uid);
+        }
+        let taken = self.taken(node);
+        self.cluster.count_anew(rank, taken);
+    }
+
+    /// Makes the graph anew, with all that is charged to it.
+    fn rebuild_graph(&mut self) {
+        match self.settings.graph(self.library) {
+            Ok(graph) => {
+                let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
+                members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
+                let of_members = members.into_iter().filter_map(|member| member.claim.as_mut());
+                let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.claim.as_mut());
+                let kept = self.jobs.all.values_mut().flat_map(|job| job.kept.iter_mut().map(|kept| &mut kept.claim));
+                self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(kept));
+                self.queue_changed = true;
+            }
+            Err(error) => tracing::error!(%error, "audit: the resource graph could not be made anew"),
+        }
+    }
+}
+
+/// A pod that others placed takes this node, or is about to.
+fn is_there(pod: &Pod, node: &NodeName) -> bool {
+    !pod.phase.is_terminal() && pod.node.as_ref().or(pod.nominated.as_ref()) == Some(node)
+}

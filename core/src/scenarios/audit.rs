@@ -1,0 +1,67 @@
+//! The accounts of what is taken go wrong, and are made right again.
+
+use super::*;
+use crate::fluxion::End;
+
+/// A slot is taken on a node that no pod has.
+fn with_a_leak(world: &mut World, node: &str) {
+    let shape = Arc::clone(&pod("any", 3).shape);
+    let core = &mut world.core;
+    let leaked = core.ledger.force(&mut core.cluster, &node.into(), &shape, End::Never);
+    assert!(leaked.is_some());
+}
+
+#[test]
+fn a_slot_that_nobody_has_is_found_though_both_accounts_have_it() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("runs", 1));
+    world.settle();
+    with_a_leak(&mut world, "a");
+    world.submit(pod("waits", 2));
+    world.settle();
+    assert_eq!(world.node_of("waits"), None);
+    world.pass_seconds(11);
+    world.settle();
+    assert_eq!(world.node_of("waits"), Some("a"));
+    assert_eq!(world.core.gauges().audit_differences, 4, "cpu and pods, in each account");
+    world.submit(pod("too-much", 2));
+    world.settle();
+    assert_eq!(world.node_of("too-much"), None, "what was taken still is");
+}
+
+#[test]
+fn a_pod_that_was_never_charged_is() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("runs", 3));
+    world.settle();
+    let core = &mut world.core;
+    let member = core.jobs.members.values_mut().next().expect("a pod");
+    let charged = member.claim.take().expect("it has a slot");
+    core.ledger.free(&mut core.cluster, charged);
+    world.pass_seconds(11);
+    world.settle();
+    assert_eq!(world.core.gauges().audit_differences, 4);
+    world.submit(pod("too-much", 2));
+    world.settle();
+    assert_eq!(world.node_of("too-much"), None);
+}
+
+#[test]
+fn many_nodes_are_looked_at_some_at_a_time() {
+    let names: Vec<String> = (0..600).map(|at| format!("n{at:03}")).collect();
+    let nodes: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 4)).collect();
+    let mut world = World::new(&nodes);
+    world.settle();
+    with_a_leak(&mut world, "n000");
+    with_a_leak(&mut world, "n599");
+    let mut found_after = |seconds: &[i64]| {
+        for seconds in seconds {
+            world.pass_seconds(*seconds);
+            world.settle();
+        }
+        world.core.gauges().audit_differences
+    };
+    assert_eq!(found_after(&[10]), 4, "of the first node, and not yet of the last");
+    assert_eq!(found_after(&[4, 4]), 6, "of the last: the graph was made anew with the first");
+    assert_eq!(found_after(&[4; 5]), 6, "each was mended");
+}

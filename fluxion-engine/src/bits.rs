@@ -135,6 +135,21 @@ impl Bits {
         }
     }
 
+    /// How many blocks of 64 positions there are.
+    pub(crate) fn blocks(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Nothing of a block is in the set.
+    pub(crate) fn is_empty_block(&self, block: usize) -> bool {
+        self.0[block] == 0
+    }
+
+    /// The positions of a block in ascending order.
+    pub(crate) fn block(&self, block: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        Ones { word: self.0[block], base: block * 64 }
+    }
+
     /// Positions in ascending order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..self.0.len()).flat_map(|at| Ones { word: self.0[at], base: at * 64 })

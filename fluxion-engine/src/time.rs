@@ -32,6 +32,11 @@ pub(crate) enum When {
 }
 
 impl End {
+    /// The instant, or the end of all time.
+    pub(crate) fn instant(self) -> i64 {
+        if let End::At(end) = self { end } else { FAR }
+    }
+
     /// The end of what begins so much later.
     pub(crate) fn later(self, seconds: i64) -> Self {
         if let End::At(end) = self { End::At(end.saturating_add(seconds)) } else { self }

@@ -275,6 +275,27 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
 /* Moves the present, in seconds of whatever epoch. It never goes back: an earlier instant changes nothing. */
 int fluxion_ext_set_time (reapi_cli_ctx_t *ctx, int64_t now);
 
+/* Why a reservation starts later than it was to: a bit each. */
+#define FLUXION_EXT_LATER_OVERDUE 1  /* work past its end has its room */
+#define FLUXION_EXT_LATER_CAPACITY 2 /* a node was removed, a pool made smaller, or charged beyond what was free */
+#define FLUXION_EXT_LATER_STATUS 4   /* a node is down, or the request may use it no more */
+
+/* Withdraws a reservation and makes it anew at the earliest instant around all others. It stays where it is, on the very nodes,
+ * unless it can start earlier, or its room there is not free any more: so it never starts later but for the causes above. If
+ * it can start now it is an allocation then. On graphs with pools; ENOENT if there is no such job, EINVAL if it is no
+ * reservation, EBUSY and the like if its room is gone and there is none at any instant: then it is left as it was.
+ *   at        second at which it starts
+ *   reserved  it is still a reservation
+ *   R         what it gets, in match_format; "" where it stays
+ *   later     causes for which it starts later; 0 if it does not */
+int fluxion_ext_move (reapi_cli_ctx_t *ctx, uint64_t jobid, int64_t *at, bool *reserved, char **R, int *later);
+
+/* What if: all that is done between these two is taken back, in the time that it took to do. Jobs may be matched, cancelled,
+ * moved, charged, released, and the clock set; the graph stays as it is: functions that change it are ENOTSUP. EINVAL if a
+ * trial has begun already, or none has. */
+int fluxion_ext_begin_trial (reapi_cli_ctx_t *ctx);
+int fluxion_ext_end_trial (reapi_cli_ctx_t *ctx);
+
 /* Puts slots of a job on a rank, whether or not they fit; makes the job if it is new. The node may then be
  * overcharged: it counts as full. A type of which the node has no pool counts as a pool of size 0.
  *   {"label":"a","rank":3,"count":2,"with":{"cpu":1000,"pods":1},"end":"never" | "eventually" | SECOND} */

@@ -140,6 +140,16 @@ unsafe extern "C" {
         ctx: *mut reapi_cli_ctx_t,
         now: i64,
     ) -> ::core::ffi::c_int;
+    pub fn fluxion_ext_move(
+        ctx: *mut reapi_cli_ctx_t,
+        jobid: u64,
+        at: *mut i64,
+        reserved: *mut bool,
+        R: *mut *mut ::core::ffi::c_char,
+        later: *mut ::core::ffi::c_int,
+    ) -> ::core::ffi::c_int;
+    pub fn fluxion_ext_begin_trial(ctx: *mut reapi_cli_ctx_t) -> ::core::ffi::c_int;
+    pub fn fluxion_ext_end_trial(ctx: *mut reapi_cli_ctx_t) -> ::core::ffi::c_int;
     pub fn fluxion_ext_charge(
         ctx: *mut reapi_cli_ctx_t,
         jobid: u64,

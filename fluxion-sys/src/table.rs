@@ -53,7 +53,7 @@ pub struct FunctionTable {
     /// Since 0.53.
     pub get_rank_status: Option<unsafe extern "C" fn(Ctx, Text, *mut reapi_cli_status_t) -> c_int>,
     /// The functions that upstream does not have: all of them, or none.
-    pub extensions: Option<Extensions>,
+    pub extensions: Option<&'static Extensions>,
 }
 
 /// The functions `fluxion_ext_*`.
@@ -61,6 +61,9 @@ pub struct FunctionTable {
 #[expect(missing_docs, reason = "named as in the header, which has the docs")]
 pub struct Extensions {
     pub set_time: unsafe extern "C" fn(Ctx, i64) -> c_int,
+    pub move_job: unsafe extern "C" fn(Ctx, u64, *mut i64, *mut bool, TextOut, *mut c_int) -> c_int,
+    pub begin_trial: unsafe extern "C" fn(Ctx) -> c_int,
+    pub end_trial: unsafe extern "C" fn(Ctx) -> c_int,
     pub charge: unsafe extern "C" fn(Ctx, u64, Text) -> c_int,
     pub release: unsafe extern "C" fn(Ctx, u64, u32, Text, u64) -> c_int,
     pub resize: unsafe extern "C" fn(Ctx, u32, Text, u64) -> c_int,
@@ -96,8 +99,11 @@ impl FunctionTable {
             get_status: Some(graph::reapi_cli_get_status),
             set_rank_status: Some(graph::reapi_cli_set_rank_status),
             get_rank_status: Some(graph::reapi_cli_get_rank_status),
-            extensions: Some(Extensions {
+            extensions: Some(&Extensions {
                 set_time: ext::fluxion_ext_set_time,
+                move_job: ext::fluxion_ext_move,
+                begin_trial: ext::fluxion_ext_begin_trial,
+                end_trial: ext::fluxion_ext_end_trial,
                 charge: ext::fluxion_ext_charge,
                 release: ext::fluxion_ext_release,
                 resize: ext::fluxion_ext_resize,
@@ -141,8 +147,11 @@ mod tests {
             get_status: Some(c::reapi_cli_get_status),
             set_rank_status: Some(c::reapi_cli_set_rank_status),
             get_rank_status: Some(c::reapi_cli_get_rank_status),
-            extensions: Some(Extensions {
+            extensions: Some(&Extensions {
                 set_time: c::fluxion_ext_set_time,
+                move_job: c::fluxion_ext_move,
+                begin_trial: c::fluxion_ext_begin_trial,
+                end_trial: c::fluxion_ext_end_trial,
                 charge: c::fluxion_ext_charge,
                 release: c::fluxion_ext_release,
                 resize: c::fluxion_ext_resize,

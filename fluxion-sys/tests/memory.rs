@@ -73,7 +73,7 @@ impl Session {
         unsafe { taken((self.table.get_err_msg)(self.ctx)) }.unwrap_or_default()
     }
 
-    fn extensions(&self) -> Extensions {
+    fn extensions(&self) -> &'static Extensions {
         self.table.extensions.expect("the built-in library has them")
     }
 
@@ -263,6 +263,49 @@ fn pools_are_handed_out_in_parts() {
     assert!(session.ask(ext.explain, &large).contains("\"short_nodes\":1"));
     // SAFETY: our context.
     assert_eq!(unsafe { (ext.remove_rank)(session.ctx, 0) }, 0);
+}
+
+#[test]
+fn a_reservation_is_moved_and_a_trial_is_taken_back() {
+    let options = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"placement","pool_types":["cpu"]}"#;
+    let session = Session::new(POOLS, options);
+    let ext = session.extensions();
+    let (first, second) = (jobspec("cpu", 3000, 100), jobspec("cpu", 3000, 100));
+    let first = session.matched(match_op::ALLOCATE, &first).jobid;
+    let second = session.matched(match_op::ALLOCATE_ORELSE_RESERVE, &second);
+    assert_eq!((second.at, second.reserved), (100, true));
+    let moved = |job: u64| {
+        let (mut at, mut reserved, mut later, mut r) = (-1, false, -1, ptr::null_mut());
+        // SAFETY: our context, places for the answers.
+        let rc =
+            unsafe { (ext.move_job)(session.ctx, job, &raw mut at, &raw mut reserved, &raw mut r, &raw mut later) };
+        // SAFETY: the text is ours if it succeeded.
+        let r = if rc == 0 { unsafe { taken(r) } } else { None };
+        (rc, at, reserved, later, r.map(|r| r.is_empty()))
+    };
+    assert_eq!(moved(second.jobid), (0, 100, true, 0, Some(true)));
+    // SAFETY: our context.
+    unsafe {
+        assert_eq!((ext.begin_trial)(session.ctx), 0);
+        assert_eq!((ext.begin_trial)(session.ctx), -1);
+        assert_eq!((session.table.cancel)(session.ctx, first, false), 0);
+        assert_eq!((ext.resize)(session.ctx, 0, c"cpu".as_ptr(), 8000), -1);
+        assert_eq!(errno::get(), errno::ENOTSUP);
+    }
+    assert_eq!(moved(second.jobid), (0, 0, false, 0, Some(false)));
+    // SAFETY: our context.
+    unsafe {
+        assert_eq!((ext.end_trial)(session.ctx), 0);
+        assert_eq!((ext.end_trial)(session.ctx), -1);
+    }
+    assert_eq!(moved(second.jobid), (0, 100, true, 0, Some(true)));
+    assert_eq!(moved(first).0, -1);
+    // What is past its end has the room: later, and why.
+    // SAFETY: our context.
+    assert_eq!(unsafe { (ext.set_time)(session.ctx, 150) }, 0);
+    // SAFETY: our context.
+    assert_eq!(unsafe { (session.table.cancel)(session.ctx, first, false) }, 0);
+    assert_eq!(moved(second.jobid), (0, 150, false, 0, Some(false)));
 }
 
 #[test]

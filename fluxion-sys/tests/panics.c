@@ -61,6 +61,13 @@ static int marked (reapi_cli_ctx_t *c) { return reapi_cli_get_status (c, "/c0/no
 static int mark_rank (reapi_cli_ctx_t *c) { return reapi_cli_set_rank_status (c, "0", REAPI_CLI_STATUS_UP); }
 static int marked_rank (reapi_cli_ctx_t *c) { return reapi_cli_get_rank_status (c, "0", &status); }
 static int set_time (reapi_cli_ctx_t *c) { return fluxion_ext_set_time (c, 5); }
+static int move (reapi_cli_ctx_t *c)
+{
+    int later;
+    return fluxion_ext_move (c, 1, &number, &flag, &text, &later);
+}
+static int begin_trial (reapi_cli_ctx_t *c) { return fluxion_ext_begin_trial (c); }
+static int end_trial (reapi_cli_ctx_t *c) { return fluxion_ext_end_trial (c); }
 static int charge (reapi_cli_ctx_t *c) { return fluxion_ext_charge (c, 1, "{}"); }
 static int release (reapi_cli_ctx_t *c) { return fluxion_ext_release (c, 1, 0, "s", 1); }
 static int resize (reapi_cli_ctx_t *c) { return fluxion_ext_resize (c, 0, "cpu", 1); }
@@ -92,6 +99,9 @@ static const struct {
     {"reapi_cli_get_rank_status", marked_rank},
     {"reapi_cli_destroy", NULL},
     {"fluxion_ext_set_time", set_time},
+    {"fluxion_ext_move", move},
+    {"fluxion_ext_begin_trial", begin_trial},
+    {"fluxion_ext_end_trial", end_trial},
     {"fluxion_ext_charge", charge},
     {"fluxion_ext_release", release},
     {"fluxion_ext_resize", resize},

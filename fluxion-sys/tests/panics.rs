@@ -28,7 +28,7 @@ fn what_is_shipped_has_no_hook() {
 }
 
 /// Functions that look into a context, and so could meet a defect.
-const FUNCTIONS: [&str; 26] = [
+const FUNCTIONS: [&str; 29] = [
     "reapi_cli_initialize",
     "reapi_cli_clone",
     "reapi_cli_match",
@@ -48,6 +48,9 @@ const FUNCTIONS: [&str; 26] = [
     "reapi_cli_get_rank_status",
     "reapi_cli_destroy",
     "fluxion_ext_set_time",
+    "fluxion_ext_move",
+    "fluxion_ext_begin_trial",
+    "fluxion_ext_end_trial",
     "fluxion_ext_charge",
     "fluxion_ext_release",
     "fluxion_ext_resize",

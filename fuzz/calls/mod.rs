@@ -37,7 +37,7 @@ struct Place {
 struct Calls<'a> {
     input: Unstructured<'a>,
     table: FunctionTable,
-    extensions: Extensions,
+    extensions: &'static Extensions,
     places: [Place; CONTEXTS],
     handed_out: Vec<String>,
     /// Ids that jobs have or had.

@@ -8,7 +8,10 @@ use fluxion_sys::{Extensions, FunctionTable, reapi_cli_ctx_t};
 /// The built-in library, but for that.
 pub(crate) fn library() -> FunctionTable {
     let real = FunctionTable::builtin();
-    FunctionTable { extensions: real.extensions.map(|extensions| Extensions { release, ..extensions }), ..real }
+    // One for each start of a core; they are few and small.
+    let leaky =
+        |extensions: &Extensions| -> &'static Extensions { Box::leak(Box::new(Extensions { release, ..*extensions })) };
+    FunctionTable { extensions: real.extensions.map(leaky), ..real }
 }
 
 unsafe extern "C" fn release(_: *mut reapi_cli_ctx_t, _: u64, _: u32, _: *const c_char, _: u64) -> c_int {

@@ -17,7 +17,7 @@ use fluxqueue_workload::Resources;
 #[derive(Debug)]
 pub(super) struct PoolGraph {
     context: Context,
-    extensions: Extensions,
+    extensions: &'static Extensions,
     /// The nodes that were added, since the library takes one that is there for an addition of nothing.
     nodes: RankSet,
     /// The present as it was told, to know an answer that means now.
@@ -26,7 +26,11 @@ pub(super) struct PoolGraph {
 
 impl PoolGraph {
     /// A graph without nodes, in the library behind the table.
-    pub(super) fn new(table: FunctionTable, extensions: Extensions, policy: Policy) -> Result<Self, GraphError> {
+    pub(super) fn new(
+        table: FunctionTable,
+        extensions: &'static Extensions,
+        policy: Policy,
+    ) -> Result<Self, GraphError> {
         let options = format!(
             r#"{{"load_format":"jgf","matcher_name":"CA","matcher_policy":"{}","match_format":"placement","pool_types":["*"]}}"#,
             policy.as_str()

@@ -19,6 +19,7 @@ impl Engine {
         if now <= self.now {
             return;
         }
+        self.note_clock();
         self.now = now;
         self.graph.pools.advance(now);
         self.extend_overdue();
@@ -41,9 +42,14 @@ impl Engine {
         while let Some(Reverse((end, id))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end < to) {
             self.ends.pop();
             let is_it = |job: &&mut Job| job.info.mode == JobMode::Allocated && job.term.to == end;
+            self.note_job(id);
+            self.note_vertices();
             let Some(job) = self.jobs.get_mut(&id).filter(is_it) else { continue };
             extend(&mut self.schedule, &self.graph, job, to);
             self.ends.push(Reverse((to, id)));
+        }
+        if !self.lost.is_empty() {
+            self.note_vertices();
         }
         for (_, job) in &mut self.lost {
             if job.info.mode == JobMode::Allocated && job.term.to < to {
@@ -64,6 +70,7 @@ impl Engine {
         }
         // None of them is in the way of another before it has begun.
         for id in &due {
+            self.note_job(*id);
             let Some(job) = self.jobs.get(id) else { continue };
             let (term, touches) = (job.term, job.touches.clone());
             for touch in &touches {
@@ -98,6 +105,7 @@ impl Engine {
             job.term.to = job.term.to.max(self.now + 1);
         } else {
             if !std::mem::replace(&mut job.put_off, true) {
+                self.note_vertices();
                 self.schedule.put_off += 1;
             }
             job.info.at = self.now + 1;

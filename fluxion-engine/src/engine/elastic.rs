@@ -12,6 +12,7 @@ use crate::{Error, idset};
 impl Engine {
     /// Adds the vertices of a JGF document that are not there yet.
     pub fn add_subgraph(&mut self, text: &str) -> Result<(), Error> {
+        self.not_in_a_trial("add_subgraph")?;
         let document = jgf::parse(text)?;
         let before = self.graph.len();
         self.graph.grow(&document.nodes, &document.edges)?;
@@ -57,6 +58,7 @@ impl Engine {
     /// Removes what lies at a path, and everything below. What jobs hold of it they keep until they end; units of pools are
     /// lost.
     pub fn remove_subgraph(&mut self, path: &str) -> Result<(), Error> {
+        self.not_in_a_trial("remove_subgraph")?;
         let found = self.graph.at_path(path);
         if found.is_empty() {
             return Err(Error::not_found(format!("path {path:?}: there is no such vertex")));
@@ -71,6 +73,7 @@ impl Engine {
     /// Removes the vertices of ranks, and takes from jobs what they hold of them. As upstream, that fails where several jobs
     /// are on a rank and one of them has less than they have there together: each is to give back all of it.
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
+        self.not_in_a_trial("remove_ranks")?;
         let ranges = idset::parse(ranks)?;
         let within = |rank: i32| {
             u32::try_from(rank).is_ok_and(|rank| ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank)))

@@ -49,6 +49,9 @@ impl Engine {
         let row = self.graph.row(charge.rank)?;
         let mut needs = Amounts::new();
         for (kind, amount) in charge.with.iter().filter(|(_, amount)| **amount > 0) {
+            if self.graph.types().get(kind).is_none() {
+                self.not_in_a_trial("charge of a type that is new")?;
+            }
             needs.push((self.graph.intern(kind)?, *amount));
         }
         needs.sort_unstable();
@@ -58,10 +61,11 @@ impl Engine {
             ChargeEnd::Word(EndWord::Eventually) => End::Eventually,
             ChargeEnd::Word(EndWord::Never) => End::Never,
         };
+        self.note_job(id);
         let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
         let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };
         self.jobs.entry(id).or_insert_with(|| Job::new(info, term));
-        self.claim(row, id, slot, charge.count, (self.now, end));
+        self.claim(&[(row, charge.count)], id, &slot, (self.now, end));
         Ok(())
     }
 
@@ -75,6 +79,7 @@ impl Engine {
         if held < count {
             return Err(Error::not_found(format!("job {id}: has {held} slots {label:?} on rank {rank}, not {count}")));
         }
+        self.note_job(id);
         self.graph.pools.release_slots(row, id, label, count);
         if !self.graph.pools.has_slots(row, id)
             && let Some(job) = self.jobs.get_mut(&id)
@@ -88,6 +93,7 @@ impl Engine {
 
     /// Sets the size of a node's pool; what is claimed of it stays, even if it is more.
     pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<(), Error> {
+        self.not_in_a_trial("resize")?;
         if kind.is_empty() || !self.graph.is_pool_type(kind) {
             return Err(Error::invalid(format!("type {kind:?}: is no pool type of this graph")));
         }
@@ -105,6 +111,7 @@ impl Engine {
 
     /// Removes a node, also with jobs on it: their slots there vanish.
     pub fn remove_rank(&mut self, rank: u32) -> Result<(), Error> {
+        self.not_in_a_trial("remove_rank")?;
         let row = self.graph.row(rank)?;
         self.cut(self.graph.pools.vertices()[row])?;
         self.compact();

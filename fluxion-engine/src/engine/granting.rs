@@ -126,6 +126,7 @@ impl Engine {
         let end = Engine::end_of(ask.longest(), at);
         let term = Term { job: id, from: at, to, end, reserved: mode == JobMode::Reserved };
         let info = JobInfo { mode, at, overhead: 0.0 };
+        self.note_job(id);
         // As upstream, which does not notice that there is one.
         if let Some(older) = self.jobs.insert(id, Job::new(info, term)) {
             self.lost.push((id, older));
@@ -136,10 +137,8 @@ impl Engine {
                 for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
                     let slot = request.slot(of_shape[0].shape);
                     let end = Engine::end_of(request.shapes[of_shape[0].shape].hold, at);
-                    for pick in of_shape {
-                        let slot = Arc::clone(&slot);
-                        self.claim(pick.row, id, slot, pick.count, (at, end));
-                    }
+                    let rows: Vec<(usize, u64)> = of_shape.iter().map(|pick| (pick.row, pick.count)).collect();
+                    self.claim(&rows, id, &slot, (at, end));
                 }
             }
             (Found::Walk(selection, which), Form::Walk(requests)) => {
@@ -152,7 +151,22 @@ impl Engine {
         }
         self.leak(id);
         self.schedule_job(id);
+        if mode == JobMode::Reserved && self.graph.has_pool_types() {
+            self.prepare_to_move(id, ask.spec);
+        }
         unmarked
+    }
+
+    /// Remembers of a reservation what it takes to move it.
+    fn prepare_to_move(&mut self, id: u64, spec: &crate::jobspec::Jobspec) {
+        let gains = self.graph.pools.gains.count();
+        let Some(job) = self.jobs.get(&id) else { return };
+        let rows = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank));
+        let slots = rows.flat_map(|row| self.graph.pools.placed(row, id)).map(|(_, count, _)| count).sum();
+        if let Some(job) = self.jobs.get_mut(&id) {
+            (job.gains, job.slots) = (gains, slots);
+            job.spec = Some(Arc::new(spec.clone()));
+        }
     }
 
     /// What earlier grants under the id of a job take of the vertices that it takes too is never given back: as upstream,
@@ -192,6 +206,7 @@ impl Engine {
 
     /// Notes what is left below the vertices of a selection, as upstream does also where nothing is taken.
     pub(super) fn weigh(&mut self, selection: &Selection, taken: bool) {
+        self.note_vertices();
         for marked in &selection.marked {
             let left = self.schedule.last_free(&self.graph, marked.vertex, self.now);
             if let Some(left) = left.filter(|left| taken || *left > 0) {
@@ -211,6 +226,6 @@ impl Engine {
             .collect();
         needs.sort_unstable();
         let slot = Arc::new(SlotShape { label: level.label.clone(), needs });
-        self.claim(row, id, slot, units.count, times);
+        self.claim(&[(row, units.count)], id, &slot, times);
     }
 }

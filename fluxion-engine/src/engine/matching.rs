@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::jobspec::{Hold, Jobspec};
-use crate::matcher::candidates::{self, Status};
+use crate::matcher::candidates::{self, Status, Usable};
 use crate::matcher::flat::{self, Search, Start};
 use crate::policy::Policy;
 use crate::time::{EVENTUALLY, WINDOW_SECONDS};
@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// The earliest instant at which it fits, by the ends that are known.
-    fn soonest(&self, ask: &Ask<'_>) -> Result<(Found, i64), Error> {
+    pub(super) fn soonest(&self, ask: &Ask<'_>) -> Result<(Found, i64), Error> {
         let requests = match &ask.form {
             Form::Flat(request) => {
                 return match self.now_for(ask) {
@@ -331,10 +331,13 @@ impl Engine {
         }
     }
 
-    fn find_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>, start: Start, status: Status) -> Search {
+    fn usable(&self, ask: &Ask<'_>, request: &flat::Request<'_>, status: Status) -> Usable {
         let slots = request.shapes.iter().map(|shape| shape.extras);
-        let usable = candidates::usable(&self.graph, ask.spec, slots, status);
-        request.search(&self.graph, start, &usable, ask.policy)
+        candidates::usable(&self.graph, ask.spec, slots, status)
+    }
+
+    fn find_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>, start: Start, status: Status) -> Search {
+        request.search(&self.graph, start, &self.usable(ask, request, status), ask.policy)
     }
 
     /// The earliest instant after now at which a place is found, by the ends that are known. `now` is why not at once.
@@ -344,32 +347,36 @@ impl Engine {
         request: &flat::Request<'_>,
         now: Error,
     ) -> Result<(Vec<flat::Pick>, i64), Error> {
-        let attempt = |at: i64| match self.find_flat(ask, request, Start::At(at), Status::Heeded) {
+        let usable = self.usable(ask, request, Status::Heeded);
+        let attempt = |at: i64, usable: &Usable| match request.search(&self.graph, Start::At(at), usable, ask.policy) {
             Search::Found(picks) => Some((picks, at)),
             Search::Impossible | Search::GaveUp => None,
         };
-        let planned = self.graph.pools.has_planned();
-        if let ([shape], false) = (&request.shapes[..], planned) {
-            let rows = candidates::rows(&self.graph, ask.spec, Status::Heeded);
-            let rows = candidates::rows_of_slots(&self.graph, &rows, shape.extras);
-            return request.earliest(&self.graph, &rows).and_then(attempt).ok_or_else(Error::busy);
+        let sweep = request.sweep(&self.graph, &usable, self.now).ok_or_else(Error::busy)?;
+        let is_one = request.shapes.len() == 1;
+        let found = if is_one || self.graph.pools.has_planned() {
+            // Where others begin later, a gap may open and close again: each instant has to be tried.
+            sweep.find(|at, rows| attempt(at, &usable.within(&rows)))
+        } else {
+            // Resources only come free.
+            let first = sweep.find(|at, _| Some(at)).ok_or_else(Error::busy)?;
+            let ends: Vec<i64> = self.graph.pools.ends().into_iter().filter(|end| *end >= first).collect();
+            first_that_fits(&ends, |at| attempt(at, &usable))
+        };
+        found.ok_or_else(|| self.why_not_later(ask, request, now))
+    }
+
+    /// Why no instant was found.
+    fn why_not_later(&self, ask: &Ask<'_>, request: &flat::Request<'_>, now: Error) -> Error {
+        if request.shapes.len() == 1 {
+            return Error::busy();
         }
-        let refused = match self.find_flat(ask, request, Start::Eventually, Status::Heeded) {
+        match self.find_flat(ask, request, Start::Eventually, Status::Heeded) {
             Search::Found(_) => now,
-            // Before something begins that never ends there may be room that there is not in the end.
-            Search::Impossible if planned => Error::busy(),
-            Search::Impossible => return Err(Error::busy()),
+            Search::Impossible => Error::busy(),
             // It may still be found at an instant at which there is less to choose from.
             Search::GaveUp => Error::gave_up(),
-        };
-        let ends = self.graph.pools.ends();
-        let found = if planned {
-            // Where others begin later, a gap may open and close again: each instant has to be tried.
-            ends.into_iter().find_map(attempt)
-        } else {
-            first_that_fits(&ends, attempt)
-        };
-        found.ok_or(refused)
+        }
     }
 }
 

@@ -5,30 +5,34 @@
 
 mod clock;
 mod elastic;
+mod ending;
 mod extensions;
 mod find;
 mod granting;
 mod matching;
+mod moving;
 mod options;
 mod partial;
 mod report;
 mod status;
+mod trial;
 mod update;
 #[cfg(test)]
 mod walks;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::Agenda;
 pub use matching::{Grant, MatchOp};
+pub use moving::{Later, Moved};
 pub use options::Options;
 pub use report::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use update::UpdateReader;
 
-use crate::graph::{Graph, TypeId, VertexId};
+use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
 use crate::policy::Policy;
 use crate::pools::SlotShape;
@@ -81,6 +85,8 @@ pub struct Engine {
     exclusive_kinds: Vec<TypeId>,
     /// What the last search has met last.
     left: Cell<Left>,
+    /// What is taken back at the end of a trial.
+    trial: Option<Box<trial::Trial>>,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
 }
@@ -130,13 +136,30 @@ struct Job {
     has_gaps: bool,
     /// Its start has come once, and there was no room.
     put_off: bool,
+    /// What a reservation was made for, on a graph with pools.
+    spec: Option<Arc<Jobspec>>,
+    /// How many slots it was granted.
+    slots: u64,
+    /// Where there was more room when its place was looked for last.
+    gains: u64,
     /// Whether it was cancelled here or in a fork; `None`: there are no forks that know it.
     canceled: Option<Arc<AtomicBool>>,
 }
 
 impl Job {
     fn new(info: JobInfo, term: Term) -> Self {
-        Job { info, term, ranks: Vec::new(), touches: Vec::new(), has_gaps: false, put_off: false, canceled: None }
+        Job {
+            info,
+            term,
+            ranks: Vec::new(),
+            touches: Vec::new(),
+            has_gaps: false,
+            put_off: false,
+            spec: None,
+            slots: 0,
+            gains: 0,
+            canceled: None,
+        }
     }
 
     /// As it stands, also by what happened to it in forks.
@@ -190,6 +213,7 @@ impl Engine {
             has_shrunk: false,
             exclusive_kinds: Vec::new(),
             left: Cell::new(Left::Nothing),
+            trial: None,
             charged: None,
         };
         // Now, so that the first match does not take longer than others.
@@ -247,102 +271,25 @@ impl Engine {
 
     /// Notes how long the match of a job took.
     pub fn set_overhead(&mut self, job: u64, seconds: f64) {
+        self.note_job(job);
         if let Some(job) = self.jobs.get_mut(&job) {
             job.info.overhead = seconds;
         }
     }
 
-    /// Gives back everything of a job.
-    pub fn cancel(&mut self, id: u64) -> Result<(), Error> {
-        let job = self.jobs.remove(&id).ok_or_else(|| no_job(id))?;
-        self.give_back(id, &job);
-        job.canceled.inspect(|canceled| canceled.store(true, Ordering::Relaxed));
-        // What an earlier job of the same id held would otherwise be held for ever.
-        let (same, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.lost).into_iter().partition(|(lost, _)| *lost == id);
-        self.lost = others;
-        for (_, older) in same {
-            self.give_back(id, &older);
-        }
-        self.end(id, job.info);
-        Ok(())
-    }
-
-    /// Frees what a job holds.
-    fn give_back(&mut self, id: u64, job: &Job) {
-        self.schedule.put_off -= usize::from(job.put_off);
-        for rank in &job.ranks {
-            if let Some(row) = self.graph.pools.position(*rank) {
-                self.graph.pools.release_job(row, id);
+    /// Gives slots on rows to a job, which must exist, and remembers the ranks in it.
+    fn claim(&mut self, rows: &[(usize, u64)], id: u64, slot: &Arc<SlotShape>, times: (i64, End)) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            for (row, _) in rows {
+                let rank = self.graph.pools.ranks()[*row];
+                if job.ranks.last().is_none_or(|last| *last < rank) {
+                    job.ranks.push(rank);
+                } else if let Err(at) = job.ranks.binary_search(&rank) {
+                    job.ranks.insert(at, rank);
+                }
             }
         }
-        // As upstream, which goes down from the root by the marks of the job: what lies below a vertex that was given back
-        // before is not come to, and stays held. Not so on a graph with pools, which upstream does not have.
-        let marked: Option<HashSet<VertexId>> = (job.has_gaps && !self.graph.has_pool_types())
-            .then(|| job.touches.iter().map(|touch| touch.vertex).collect());
-        let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
-        for touch in &job.touches {
-            let is_found = |marked: &HashSet<VertexId>| {
-                std::iter::successors(Some(touch.vertex), |at| self.graph.parent(*at)).all(|at| marked.contains(&at))
-            };
-            if marked.as_ref().is_none_or(is_found) {
-                self.leave(job.term, touch);
-            }
-        }
-    }
-
-    /// What a job does to a vertex begins to count; on the account of the nodes too, where it has them whole.
-    fn enter(&mut self, term: Term, touch: &Touch) {
-        self.schedule.add(&self.graph, term, touch);
-        if touch.exclusive && self.graph.has_pool_types() {
-            for row in self.graph.rows_within(touch.vertex) {
-                self.graph.pools.claim_node(row, term.job, (term.from, term.end), term.reserved);
-            }
-        }
-    }
-
-    /// What a job does to a vertex counts no more.
-    fn leave(&mut self, term: Term, touch: &Touch) {
-        self.schedule.remove(term, touch);
-        if touch.exclusive && self.graph.has_pool_types() {
-            for row in self.graph.rows_within(touch.vertex) {
-                self.graph.pools.release_node(row, term.job, term.from);
-            }
-        }
-    }
-
-    /// Remembers a job that has ended.
-    fn end(&mut self, id: u64, info: JobInfo) {
-        if self.ended.insert(id, JobInfo { mode: JobMode::Canceled, ..info }).is_none() {
-            self.ended_order.push_back(id);
-            if self.ended_order.len() > ENDED_MAX
-                && let Some(oldest) = self.ended_order.pop_front()
-            {
-                self.ended.remove(&oldest);
-            }
-        }
-    }
-
-    /// A job that has nothing left has ended.
-    fn drop_if_empty(&mut self, id: u64) -> bool {
-        let empty = self.jobs.get(&id).is_some_and(|job| job.ranks.is_empty() && job.touches.is_empty());
-        if empty && let Some(job) = self.jobs.remove(&id) {
-            self.schedule.put_off -= usize::from(job.put_off);
-            job.canceled.inspect(|canceled| canceled.store(true, Ordering::Relaxed));
-            self.end(id, job.info);
-        }
-        empty
-    }
-
-    /// Gives slots of a row to a job, which must exist, and remembers the rank in it.
-    fn claim(&mut self, row: usize, id: u64, slot: Arc<SlotShape>, count: u64, times: (i64, End)) {
-        let rank = self.graph.pools.ranks()[row];
-        if let Some(job) = self.jobs.get_mut(&id)
-            && let Err(at) = job.ranks.binary_search(&rank)
-        {
-            job.ranks.insert(at, rank);
-        }
-        self.graph.pools.claim(row, id, slot, count, times);
+        self.graph.pools.claim(rows, id, slot, times);
     }
 
     /// When a job that starts at `at` gives its resources back.

@@ -50,6 +50,8 @@ impl Engine {
         if self.jobs.get(&id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
+        self.note_job(id);
+        self.note_vertices();
         let (released, whole) = match reader {
             UpdateReader::Rv1exec => {
                 let ranges = ranks(text)?;

@@ -8,6 +8,7 @@ use crate::bits::Bits;
 use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
+use crate::pools::Free;
 use crate::time::When;
 use crate::{Error, idset};
 
@@ -113,8 +114,7 @@ impl Engine {
         let spec = Jobspec::parse(jobspec)?;
         let ask = self.ask(&spec)?;
         let request = of_pools(&ask.form)?;
-        let moment = request.columns(&self.graph, When::Eventually);
-        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
+        let free = request.free(&self.graph, When::Eventually);
         let of_request = candidates::rows(&self.graph, &spec, Status::Heeded);
         let mut fits = Bits::default();
         for shape in &request.shapes {
@@ -144,8 +144,7 @@ impl Engine {
     }
 
     fn supplies(&self, request: &flat::Request<'_>, when: When, rows: &Bits) -> Vec<Supply> {
-        let moment = request.columns(&self.graph, when);
-        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
+        let free = request.free(&self.graph, when);
         let supply = |shape: &flat::Shape<'_>| {
             let rows = candidates::rows_of_slots(&self.graph, rows, shape.extras);
             Supply {
@@ -161,13 +160,13 @@ impl Engine {
 fn pool_supply(
     request: &flat::Request<'_>,
     (kind, per_slot): (usize, u64),
-    free: &[Option<&[u64]>],
+    free: &Free<'_>,
     rows: &Bits,
 ) -> PoolSupply {
     let mut supply =
         PoolSupply { kind: request.kinds[kind].0.to_owned(), per_slot, short_nodes: 0, free: 0, largest: 0 };
     for row in rows.iter() {
-        let units = free[kind].map_or(0, |column| column[row]);
+        let units = free.units(kind, row);
         supply.short_nodes += u64::from(units < per_slot);
         supply.free = supply.free.saturating_add(units);
         supply.largest = supply.largest.max(units);

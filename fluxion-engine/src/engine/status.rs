@@ -7,6 +7,7 @@ use crate::graph::{Properties, TypeId, VertexId};
 impl Engine {
     /// Marks what lies at a path. A vertex that is down takes everything below it out of matches.
     pub fn set_status(&mut self, path: &str, up: bool) -> Result<(), Error> {
+        self.not_in_a_trial("set_status")?;
         for vertex in self.at(path)? {
             if self.graph.is_marked_up(vertex) != up {
                 let nodes = self.graph.subtree(vertex).iter().filter(|below| self.graph.is_node(**below)).count();
@@ -24,6 +25,7 @@ impl Engine {
 
     /// Marks ranks; `all` means all of them. Unknown ranks are passed over.
     pub fn set_rank_status(&mut self, ranks: &str, up: bool) -> Result<(), Error> {
+        self.not_in_a_trial("set_rank_status")?;
         let known: Vec<i32> = if ranks == "all" {
             self.graph.ranks()
         } else {
@@ -76,6 +78,7 @@ impl Engine {
 
     /// Gives what lies at a path a property, or the property another value.
     pub fn set_property(&mut self, path: &str, name: &str, value: &str) -> Result<(), Error> {
+        self.not_in_a_trial("set_property")?;
         for vertex in self.at(path)? {
             self.graph.set_property(vertex, name, value);
         }

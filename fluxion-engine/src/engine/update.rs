@@ -145,6 +145,7 @@ impl Engine {
         let info = JobInfo { mode, at, overhead: 0.0 };
         let end = if duration < WINDOW_SECONDS { End::At(to) } else { End::Never };
         let term = Term { job: id, from: at, to, end, reserved };
+        self.note_job(id);
         self.jobs.insert(id, Job::new(info, term));
         let unmarked = self.touch(id, &selection);
         self.schedule_job(id);

@@ -257,6 +257,7 @@ impl Graph {
     pub fn set_property(&mut self, vertex: VertexId, name: &str, value: &str) {
         self.changes.properties = true;
         self.pools.admitted.forget();
+        self.pools.gains.note_all();
         let mut all = self.properties(vertex).clone();
         all.push((name.into(), value.into()));
         let set = self.texts.intern_set(all.iter().map(|(name, value)| (&**name, &**value)));

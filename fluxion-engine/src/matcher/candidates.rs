@@ -25,6 +25,21 @@ impl Usable {
     }
 }
 
+impl Usable {
+    /// The same as far as each shape may use only some rows.
+    pub(crate) fn within(&self, rows: &[Bits]) -> Usable {
+        let only = |(shape, rows): (usize, &Bits)| {
+            let tier = |tier: &Bits| {
+                let mut tier = tier.clone();
+                tier.intersect(rows);
+                tier
+            };
+            self.tiers(shape).iter().map(tier).collect()
+        };
+        Usable { sets: rows.iter().enumerate().map(only).collect() }
+    }
+}
+
 /// Whether nodes that are down count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {

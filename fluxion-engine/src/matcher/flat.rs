@@ -23,7 +23,7 @@ use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Hold, Jobspec, Resource, SlotExtras};
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
-use crate::pools::{COUNT_MAX, Moment, Pools, Ranked, SlotShape};
+use crate::pools::{COUNT_MAX, Free, Pools, Ranked, SlotShape};
 use crate::time::When;
 use taken::Taken;
 
@@ -169,12 +169,9 @@ impl<'a> Request<'a> {
         self.shapes.iter().map(|shape| shape.hold).max_by_key(|hold| hold.seconds()).unwrap_or(Hold::Endless)
     }
 
-    /// The types as the pools know them; an unknown one stands as `None`.
-    pub(crate) fn columns<'g>(&self, graph: &'g Graph, when: When) -> Moment<'g> {
-        let known: Vec<TypeId> = self.kinds.iter().filter_map(|(_, id)| *id).collect();
-        let mut columns = graph.pools.moment(&known, when).columns.into_iter();
-        let columns = self.kinds.iter().map(|(_, id)| id.and_then(|_| columns.next().flatten())).collect();
-        Moment { columns }
+    /// What is free of the types at a moment.
+    pub(crate) fn free<'g>(&self, graph: &'g Graph, when: When) -> Free<'g> {
+        graph.pools.free(self.kinds.iter().map(|(_, id)| (*id, when)))
     }
 
     /// The shape in the form that claims keep. All its types are known, or it could not have been placed.
@@ -196,18 +193,17 @@ impl<'a> Request<'a> {
             Start::Eventually => When::Eventually,
             Start::Idle => When::Idle,
         };
-        self.place(&self.columns(graph, when), usable, &NodeOrder::of(&graph.pools, policy, when))
+        self.place(&self.free(graph, when), usable, &NodeOrder::of(&graph.pools, policy, when))
     }
 
-    fn place(&self, moment: &Moment<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
+    fn place(&self, free: &Free<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
         if self.shapes.iter().any(|shape| shape.count == 0) {
             return Search::Impossible;
         }
-        let free: Vec<Option<&[u64]>> = moment.columns.iter().map(Option::as_deref).collect();
         let found = if let [shape] = &self.shapes[..] {
-            self.place_one(shape, &free, usable.tiers(0), order).map_or(Search::Impossible, Search::Found)
+            self.place_one(shape, free, usable.tiers(0), order).map_or(Search::Impossible, Search::Found)
         } else {
-            self.place_several(&free, usable, order)
+            self.place_several(free, usable, order)
         };
         match found {
             Search::Found(mut picks) => {
@@ -221,7 +217,7 @@ impl<'a> Request<'a> {
     fn place_one(
         &self,
         shape: &Shape<'_>,
-        free: &[Option<&[u64]>],
+        free: &Free<'_>,
         tiers: &[Bits],
         order: &NodeOrder<'_>,
     ) -> Option<Vec<Pick>> {
@@ -231,14 +227,19 @@ impl<'a> Request<'a> {
         let cap = self.cap(shape);
         let mut missing = shape.count;
         let mut picks = Vec::new();
-        walk(tiers, order, |row| {
-            let count = shape.room(free, row, missing.min(cap));
-            if count > 0 {
-                picks.push(Pick { shape: 0, row, count });
-                missing -= count;
-            }
-            missing > 0
-        });
+        walk(
+            tiers,
+            order,
+            |block| free.block_may(block, &shape.needs),
+            |row| {
+                let count = shape.room(free, row, missing.min(cap));
+                if count > 0 {
+                    picks.push(Pick { shape: 0, row, count });
+                    missing -= count;
+                }
+                missing > 0
+            },
+        );
         (missing == 0).then_some(picks)
     }
 
@@ -248,23 +249,28 @@ impl<'a> Request<'a> {
     }
 
     /// How many slots of a shape there is room for, were it alone; rows are only looked at until there are `enough`.
-    pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &[Option<&[u64]>], rows: &[Bits], enough: u64) -> u64 {
+    pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &Free<'_>, rows: &[Bits], enough: u64) -> u64 {
         let cap = self.cap(shape);
         let mut sum = 0_u64;
-        walk(rows, &NodeOrder::Up, |row| {
-            sum = sum.saturating_add(shape.room(free, row, cap));
-            sum < enough
-        });
+        walk(
+            rows,
+            &NodeOrder::Up,
+            |block| free.block_may(block, &shape.needs),
+            |row| {
+                sum = sum.saturating_add(shape.room(free, row, cap));
+                sum < enough
+            },
+        );
         sum.min(enough)
     }
 }
 
 impl Shape<'_> {
     /// How many slots fit on a node, up to `most`.
-    pub(crate) fn room(&self, free: &[Option<&[u64]>], row: usize, most: u64) -> u64 {
+    pub(crate) fn room(&self, free: &Free<'_>, row: usize, most: u64) -> u64 {
         let mut room = most;
         for (kind, amount) in &self.needs {
-            let units = free[*kind].map_or(0, |column| column[row]);
+            let units = free.units(*kind, row);
             // Also answers for an amount of 0, which never fits anywhere.
             if units < *amount || *amount == 0 {
                 return 0;
@@ -289,13 +295,25 @@ impl<'a> NodeOrder<'a> {
     }
 }
 
-/// Visits the rows tier by tier in the order of their ranks until `visit` says that it has enough.
-fn walk(tiers: &[Bits], order: &NodeOrder<'_>, mut visit: impl FnMut(usize) -> bool) {
+/// Of so many blocks the rows are visited one by one before it is asked which blocks may be passed over.
+const BLOCKS_UNASKED: usize = 2;
+
+/// Visits the rows tier by tier in the order of their ranks until `visit` says that it has enough. Blocks of 64 rows that `may`
+/// not do are passed over.
+fn walk(tiers: &[Bits], order: &NodeOrder<'_>, may: impl Fn(usize) -> bool, mut visit: impl FnMut(usize) -> bool) {
     let down = matches!(order, NodeOrder::Down);
     for tier in tiers {
-        let done = if down { !tier.iter().rev().all(&mut visit) } else { !tier.iter().all(&mut visit) };
-        if done {
-            return;
+        let blocks = tier.blocks();
+        for nth in 0..blocks {
+            let block = if down { blocks - 1 - nth } else { nth };
+            if tier.is_empty_block(block) || nth >= BLOCKS_UNASKED && !may(block) {
+                continue;
+            }
+            let mut rows = tier.block(block);
+            let done = if down { !rows.rev().all(&mut visit) } else { !rows.all(&mut visit) };
+            if done {
+                return;
+            }
         }
     }
 }

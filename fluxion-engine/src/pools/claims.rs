@@ -4,26 +4,71 @@ use std::sync::Arc;
 
 use super::{Claim, Part, Pools, SlotShape};
 use crate::time::End;
+use crate::vertex::TypeId;
 
 impl Pools {
-    /// Adds slots of a job, whether or not they fit.
-    pub(crate) fn claim(&mut self, row: usize, job: u64, slot: Arc<SlotShape>, count: u64, (start, end): (i64, End)) {
-        self.add(row, Claim { job, part: Part::Slots(slot), count, start, end, planned: start > self.now });
+    /// Adds slots of a job on these rows, whether or not they fit.
+    pub(crate) fn claim(&mut self, rows: &[(usize, u64)], job: u64, slot: &Arc<SlotShape>, (start, end): (i64, End)) {
+        let planned = start > self.now;
+        for (row, count) in rows {
+            let part = Part::Slots(Arc::clone(slot));
+            self.add(*row, Claim { job, part, count: *count, start, end, planned });
+        }
+        self.list(rows.iter().map(|(row, _)| *row), (start, end), planned);
     }
 
     /// Gives the whole node to a job, whether or not it is free.
     pub(crate) fn claim_node(&mut self, row: usize, job: u64, (start, end): (i64, End), planned: bool) {
         self.add(row, Claim { job, part: Part::Node, count: 1, start, end, planned });
+        self.list(std::iter::once(row), (start, end), planned);
     }
 
     fn add(&mut self, row: usize, claim: Claim) {
+        self.remember(row);
+        self.last(row, &claim, claim.count, true);
         if claim.planned {
             self.planned[row] += 1;
-            self.planned_total += 1;
         } else {
             self.count(row, &claim, claim.count, true);
         }
         self.claims[row].push(claim);
+        self.changed(row);
+    }
+
+    /// Notes when claims on these rows begin and end.
+    pub(super) fn list(&mut self, rows: impl ExactSizeIterator<Item = usize>, (start, end): (i64, End), planned: bool) {
+        if rows.len() == 0 {
+            return;
+        }
+        if planned {
+            *self.starts.entry(start).or_default() += u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        }
+        if let End::At(end) = end {
+            let ranks = &self.ranks;
+            self.ends.add(end, rows.map(|row| ranks[row]));
+        }
+    }
+
+    /// A claim that was on a row, and is not among its claims any more, does not begin or end.
+    pub(super) fn unlist(&mut self, claim: &Claim) {
+        if claim.planned {
+            self.unlist_start(claim.start);
+        }
+        if let End::At(end) = claim.end {
+            let (ranks, claims) = (&self.ranks, &self.claims);
+            let ends_then = |claim: &Claim| claim.end == End::At(end);
+            let row_of = |rank: u32| ranks.binary_search(&rank).ok();
+            self.ends.remove(end, |rank| row_of(rank).is_some_and(|row| claims[row].iter().any(ends_then)));
+        }
+    }
+
+    fn unlist_start(&mut self, start: i64) {
+        if let Some(count) = self.starts.get_mut(&start) {
+            *count -= 1;
+            if *count == 0 {
+                self.starts.remove(&start);
+            }
+        }
     }
 
     /// Gives back all slots of a job on a node. Returns whether there were any.
@@ -50,8 +95,12 @@ impl Pools {
     }
 
     fn remove(&mut self, row: usize, at: usize) {
+        self.remember(row);
+        self.gains.note(self.ranks[row]);
         let claim = self.claims[row].swap_remove(at);
         self.uncount(row, &claim, claim.count, true);
+        self.unlist(&claim);
+        self.changed(row);
     }
 
     /// Whether a job has slots on a node.
@@ -66,6 +115,8 @@ impl Pools {
 
     /// Gives back `count` slots of a label, of which the job must have that many on the node. Newest claims go first.
     pub(crate) fn release_slots(&mut self, row: usize, job: u64, label: &str, mut count: u64) {
+        self.remember(row);
+        self.gains.note(self.ranks[row]);
         let mut at = self.claims[row].len();
         while at > 0 && count > 0 {
             at -= 1;
@@ -80,10 +131,43 @@ impl Pools {
             self.uncount(row, &claim, part, emptied);
             if emptied {
                 self.claims[row].remove(at);
+                self.unlist(&claim);
             } else {
                 self.claims[row][at].count -= part;
             }
+            self.changed(row);
         }
+    }
+
+    /// The slots that a job has or is to have on a node: shape, number, start and end.
+    pub(crate) fn placed(&self, row: usize, job: u64) -> impl Iterator<Item = (Arc<SlotShape>, u64, (i64, End))> + '_ {
+        let own = self.claims[row].iter().filter(move |claim| claim.job == job);
+        own.filter_map(|claim| Some((Arc::clone(claim.slot()?), claim.count, (claim.start, claim.end))))
+    }
+
+    /// Whether the planned slots of a job on a node fit there beside all others, whenever they are to be held.
+    pub(crate) fn is_planned_well(&self, row: usize, job: u64) -> bool {
+        let claims = &self.claims[row];
+        let own = || claims.iter().filter(move |claim| claim.job == job && claim.planned);
+        own().all(|claim| {
+            let (from, to) = (claim.start, claim.end.instant());
+            let starts = claims.iter().filter(|other| other.planned).map(|other| other.start);
+            let mut instants = starts.filter(|start| *start > from && *start < to).chain([from]);
+            instants.all(|at| {
+                let counted = || claims.iter().filter(move |claim| claim.counts_at(at, self.now));
+                let kinds = claim.slot().into_iter().flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
+                let fits = |kind| {
+                    let used: u128 = counted().map(|claim| claim.units(kind)).sum();
+                    used <= u128::from(self.size(row, kind))
+                };
+                counted().all(|claim| claim.slot().is_some() || claim.job == job) && kinds.into_iter().all(fits)
+            })
+        })
+    }
+
+    /// Whether there is work past its end on a node.
+    pub(crate) fn has_overdue(&self, row: usize) -> bool {
+        self.claims[row].iter().any(|claim| !claim.planned && claim.end.instant() <= self.now)
     }
 
     /// Moves the present forward. What is planned is begun or put off by the caller.
@@ -106,39 +190,65 @@ impl Pools {
 
     /// The planned slots of a job on a node count from now on.
     pub(crate) fn begin(&mut self, row: usize, job: u64) {
+        self.remember(row);
         for at in 0..self.claims[row].len() {
             let claim = &mut self.claims[row][at];
             if claim.job == job && claim.planned && claim.slot().is_some() {
                 claim.planned = false;
                 let claim = claim.clone();
                 self.planned[row] -= 1;
-                self.planned_total -= 1;
+                self.unlist_start(claim.start);
                 self.count(row, &claim, claim.count, true);
+                self.changed(row);
             }
         }
     }
 
     /// The planned slots of a job on a node begin, and end, so much later.
     pub(crate) fn put_off(&mut self, row: usize, job: u64, seconds: i64) {
-        for claim in &mut self.claims[row] {
+        self.remember(row);
+        self.gains.note(self.ranks[row]);
+        for at in 0..self.claims[row].len() {
+            let claim = &mut self.claims[row][at];
             if claim.job == job && claim.planned && claim.slot().is_some() {
+                let before = claim.clone();
                 claim.start = claim.start.saturating_add(seconds);
                 claim.end = claim.end.later(seconds);
+                let times = (claim.start, claim.end);
+                self.unlist(&before);
+                self.list(std::iter::once(row), times, true);
+                self.changed(row);
             }
         }
     }
 
     fn uncount(&mut self, row: usize, claim: &Claim, count: u64, whole: bool) {
+        self.last(row, claim, count, false);
         if !claim.planned {
             self.count(row, claim, count, false);
         } else if whole {
             self.planned[row] -= 1;
-            self.planned_total -= 1;
+        }
+    }
+
+    /// Takes note of what never ends.
+    fn last(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
+        if claim.end != End::Never {
+            return;
+        }
+        let Part::Slots(slot) = &claim.part else {
+            let shut = &mut self.shut_for_good[row];
+            *shut = if add { *shut + 1 } else { *shut - 1 };
+            return;
+        };
+        for (kind, amount) in &slot.needs {
+            let units = u128::from(*amount) * u128::from(count);
+            let endless = &mut self.column_mut(*kind).endless[row];
+            *endless = if add { *endless + units } else { *endless - units };
         }
     }
 
     fn count(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
-        self.fills.note(self.ranks[row]);
         let Part::Slots(slot) = &claim.part else {
             let exclusive = &mut self.exclusive[row];
             *exclusive = if add { *exclusive + 1 } else { *exclusive - 1 };
@@ -157,5 +267,18 @@ impl Pools {
             }
             column.refresh(row, shut);
         }
+    }
+}
+
+impl Claim {
+    /// Whether it takes its part at an instant, as seen from `now`.
+    pub(super) fn counts_at(&self, at: i64, now: i64) -> bool {
+        (!self.planned || self.start <= at) && !self.end.over_at(at, now)
+    }
+
+    /// Units of a type that its slots take.
+    pub(super) fn units(&self, kind: TypeId) -> u128 {
+        let needs = self.slot().and_then(|slot| slot.needs.iter().find(|(needed, _)| *needed == kind));
+        needs.map_or(0, |(_, amount)| u128::from(*amount) * u128::from(self.count))
     }
 }

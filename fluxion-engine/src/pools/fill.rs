@@ -10,8 +10,8 @@
 
 use std::cell::{Ref, RefCell};
 
-use super::Pools;
 use super::order::{Cursor, Key, Order};
+use super::{Claim, Pools};
 use crate::policy::ByFill;
 use crate::time::{End, When};
 use crate::vertex::TypeId;
@@ -55,6 +55,8 @@ pub(crate) struct Ranked<'a> {
     when: When,
     /// For the present.
     kept: Option<Ref<'a, Kept>>,
+    /// What is free has to last.
+    lasting: bool,
 }
 
 impl ByFill {
@@ -105,7 +107,7 @@ impl Fills {
     }
 
     /// A row is going to be removed; `raise` as for [`Order::remove`].
-    fn remove_row(&mut self, row: usize, rank: u32, raise: impl Fn(Key, &mut [i64])) {
+    fn remove_row(&mut self, row: usize, rank: u32, raise: impl Fn(Key, &mut [i64], bool)) {
         let kept = self.0.get_mut();
         if !kept.is_used() {
             return;
@@ -126,17 +128,18 @@ impl Pools {
     /// Rows by their fill at a moment.
     pub(crate) fn ranked(&self, by: ByFill, when: When) -> Ranked<'_> {
         let is_now = matches!(when, When::Window { from, .. } if from == self.now);
+        let lasting = is_now && self.has_to_last(when);
         let kept = is_now.then(|| {
-            self.refresh_order(by);
+            self.refresh_order(by, lasting);
             self.fills.0.borrow()
         });
-        Ranked { pools: self, by, when, kept }
+        Ranked { pools: self, by, when, kept, lasting }
     }
 
     /// Takes a row, which is still there, out of the orders.
     pub(super) fn leave_orders(&mut self, row: usize) {
         let mut fills = std::mem::take(&mut self.fills);
-        fills.remove_row(row, self.ranks[row], |key, most| self.raise(key, most));
+        fills.remove_row(row, self.ranks[row], |key, most, lasting| self.raise(key, most, lasting));
         self.fills = fills;
     }
 
@@ -169,15 +172,23 @@ impl Pools {
         }
     }
 
-    /// Brings an order of the present up to date, or makes it.
-    fn refresh_order(&self, by: ByFill) {
+    /// What the claims that count use of a pool: all of it, where one of them is the whole node.
+    fn used_by(&self, row: usize, kind: TypeId, counts: impl Fn(&Claim) -> bool) -> u128 {
+        let size = u128::from(self.size(row, kind));
+        let of = |claim: &Claim| if claim.slot().is_some() { claim.units(kind) } else { size };
+        self.claims[row].iter().filter(|claim| counts(claim)).map(of).sum()
+    }
+
+    /// Brings an order of the present up to date, or makes it; `lasting`: also in what lasts.
+    fn refresh_order(&self, by: ByFill, lasting: bool) {
         let mut kept = self.fills.0.borrow_mut();
         let kept = &mut *kept;
-        if kept.orders[by as usize].is_some() && kept.changed.is_empty() {
+        let is_there = |order: &Option<Order>| order.as_ref().is_some_and(|order| !lasting || order.has_lasting());
+        if is_there(&kept.orders[by as usize]) && kept.changed.is_empty() {
             return;
         }
         let now = When::Window { from: self.now, to: self.now };
-        let raise = |key: Key, row: &mut [i64]| self.raise(key, row);
+        let raise = |key: Key, row: &mut [i64], lasting: bool| self.raise(key, row, lasting);
         let mut changed = std::mem::take(&mut kept.changed);
         if !kept.is_used() {
             kept.fills = (0..self.len()).map(|row| self.fill(row, now, &[])).collect();
@@ -213,24 +224,31 @@ impl Pools {
                 *order = Some(all(at));
             }
         }
+        for (at, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut orders) {
+            if let Some(order) = order {
+                let keep = lasting && at == by || order.has_lasting() && self.has_planned();
+                order.keep_lasting(keep, raise);
+            }
+        }
         kept.orders = orders;
     }
 
     /// Numbers in a row of an order: one per column, and at least one.
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.columns.iter().flatten().count().max(1)
     }
 
-    /// Raises each number to what a node has free.
-    fn raise(&self, key: Key, row: &mut [i64]) {
+    /// Raises each number to what a node has free, now or for ever.
+    fn raise(&self, key: Key, row: &mut [i64], lasting: bool) {
         let Some(at) = self.position(key.rank()) else { return };
-        for (most, column) in row.iter_mut().zip(self.columns.iter().flatten()) {
-            *most = (*most).max(clamp(column.free[at]));
+        for (place, (most, column)) in row.iter_mut().zip(self.columns.iter().flatten()).enumerate() {
+            let free = column.free[at];
+            *most = (*most).max(clamp(if lasting { self.lasting(at, free, place) } else { free }));
         }
     }
 
     /// Which number in a row of an order stands for a type.
-    fn place_in_order(&self, kind: TypeId) -> usize {
+    pub(super) fn place_in_order(&self, kind: TypeId) -> usize {
         self.columns[..kind.index().min(self.columns.len())].iter().flatten().count()
     }
 }
@@ -270,8 +288,8 @@ impl Ranked<'_> {
     /// The next key of the order that is kept, without most of those that have less free than is needed.
     pub(crate) fn next(&self, cursor: &mut Cursor, needs: &[(usize, i64)]) -> Option<Key> {
         let order = self.kept.as_ref()?.orders[self.by as usize].as_ref()?;
-        order
-            .next(cursor, &|row: &[i64]| needs.iter().all(|(at, units)| row.get(*at).is_some_and(|most| most >= units)))
+        let may = |row: &[i64]| needs.iter().all(|(at, units)| row.get(*at).is_some_and(|most| most >= units));
+        order.next(cursor, self.lasting, &may)
     }
 
     /// Units of a type in the form that [`Ranked::next`] takes.

@@ -9,16 +9,22 @@
 //! from its start on, which lies in the future: when it comes, the engine begins the job or puts it off.
 
 mod claims;
+mod ends;
 mod fill;
-mod moment;
+mod free;
+mod gains;
+mod journal;
 mod order;
+mod timeline;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 pub(crate) use fill::{FULL, Ranked, Units};
-pub(crate) use moment::Moment;
+pub(crate) use free::Free;
 pub(crate) use order::{Cursor, Key};
 
 use crate::admitted::Admitted;
@@ -74,8 +80,12 @@ pub struct Pools {
     planned: Vec<u32>,
     /// Per row, how many claims take the whole node now.
     exclusive: Vec<u32>,
-    /// Sum of `planned`.
-    planned_total: u64,
+    /// When what is planned begins: how many claims at each instant.
+    starts: BTreeMap<i64, u32>,
+    /// When what is claimed ends, and where.
+    ends: ends::Ends,
+    /// Per row, how many claims that never end take the whole node.
+    shut_for_good: Vec<u32>,
     /// By type; `None` where no node ever had such a pool or claim.
     columns: Vec<Option<Column>>,
     now: i64,
@@ -83,6 +93,14 @@ pub struct Pools {
     pub(crate) admitted: Admitted,
     /// Rows by how full they are.
     fills: fill::Fills,
+    /// What is free of each node from now on.
+    timelines: timeline::Timelines,
+    /// Per block of 64 rows, the most that any of them has free of each column now, and then the most that lasts; `None`: to be
+    /// looked up.
+    maxima: RefCell<Vec<Option<Box<[u64]>>>>,
+    /// Where there is more room than there was.
+    pub(crate) gains: gains::Gains,
+    journal: journal::Journal,
 }
 
 /// The pools of one type. `free` is `size - used`, or 0 where more is used than there is, or somebody has the whole node.
@@ -91,6 +109,8 @@ struct Column {
     size: Vec<u64>,
     used: Vec<u128>,
     free: Vec<u64>,
+    /// What is used, or will be, by what never ends.
+    endless: Vec<u128>,
 }
 
 /// One pool of a node.
@@ -204,30 +224,44 @@ impl Pools {
         self.claims.insert(row, Vec::new());
         self.planned.insert(row, 0);
         self.exclusive.insert(row, 0);
+        self.shut_for_good.insert(row, 0);
+        self.timelines.insert(row);
+        self.maxima.get_mut().clear();
         for column in self.columns.iter_mut().flatten() {
             column.size.insert(row, 0);
             column.used.insert(row, 0);
             column.free.insert(row, 0);
+            column.endless.insert(row, 0);
         }
         self.up.open(row, up);
         self.fills.insert_row(row, rank);
+        self.gains.note(rank);
     }
 
     /// Removes a node; what was claimed there is returned, and nobody's any more.
     pub(crate) fn remove_row(&mut self, row: usize) -> Vec<Claim> {
         self.admitted.forget();
         self.leave_orders(row);
+        let claims = std::mem::take(&mut self.claims[row]);
+        for claim in &claims {
+            self.unlist(claim);
+        }
         self.ranks.remove(row);
         self.vertices.remove(row);
-        self.planned_total -= u64::from(self.planned.remove(row));
+        self.planned.remove(row);
         self.exclusive.remove(row);
+        self.shut_for_good.remove(row);
+        self.timelines.remove(row);
+        self.maxima.get_mut().clear();
         for column in self.columns.iter_mut().flatten() {
             column.size.remove(row);
             column.used.remove(row);
             column.free.remove(row);
+            column.endless.remove(row);
         }
         self.up.close(row);
-        self.claims.remove(row)
+        self.claims.remove(row);
+        claims
     }
 
     /// The vertices of nodes have other numbers.
@@ -238,6 +272,7 @@ impl Pools {
     pub(crate) fn set_up(&mut self, row: usize, up: bool) {
         if up {
             self.up.insert(row);
+            self.gains.note(self.ranks[row]);
         } else {
             self.up.remove(row);
         }
@@ -248,7 +283,22 @@ impl Pools {
         let column = self.column_mut(kind);
         column.size[row] = size;
         column.refresh(row, shut);
+        self.changed(row);
+        self.gains.note(self.ranks[row]);
+    }
+
+    /// What is free on a row, now or later, is not what it was.
+    fn changed(&mut self, row: usize) {
         self.fills.note(self.ranks[row]);
+        self.timelines.forget(row);
+        if let Some(block) = self.maxima.get_mut().get_mut(row / 64) {
+            *block = None;
+        }
+    }
+
+    /// The place of a type among the columns; `None`: no node ever had such a pool.
+    pub(crate) fn column_of(&self, kind: TypeId) -> Option<usize> {
+        self.column(kind).map(|_| self.place_in_order(kind))
     }
 
     fn column(&self, kind: TypeId) -> Option<&Column> {
@@ -261,10 +311,17 @@ impl Pools {
             self.columns.resize(at + 1, None);
         }
         if self.columns[at].is_none() {
-            // Rows of the orders have a number per column.
+            // Rows of the orders and of the maxima have a number per column, and so has each step of a timeline.
             self.fills.forget();
+            self.timelines.forget_all();
+            self.maxima.get_mut().clear();
         }
-        self.columns[at].get_or_insert_with(|| Column { size: vec![0; rows], used: vec![0; rows], free: vec![0; rows] })
+        self.columns[at].get_or_insert_with(|| Column {
+            size: vec![0; rows],
+            used: vec![0; rows],
+            free: vec![0; rows],
+            endless: vec![0; rows],
+        })
     }
 }
 

@@ -31,8 +31,10 @@ pub(crate) struct Cursor {
 pub(super) struct Order {
     /// Never empty ones.
     blocks: Vec<Vec<Key>>,
-    /// A row for each block.
+    /// A row for each block: the most that its nodes have free now.
     maxima: Tree,
+    /// The same of what lasts, if somebody asked for it.
+    lasting: Option<Tree>,
     width: usize,
 }
 
@@ -48,20 +50,41 @@ impl Key {
 }
 
 impl Order {
-    /// These keys. `raise` raises each number of a row to what a node has free; rows have `width` numbers.
-    pub(super) fn new(width: usize, mut keys: Vec<Key>, raise: impl Fn(Key, &mut [i64])) -> Self {
+    /// These keys. `raise` raises each number of a row to what a node has free, now or, if it says so, for ever; rows have
+    /// `width` numbers.
+    pub(super) fn new(width: usize, mut keys: Vec<Key>, raise: impl Fn(Key, &mut [i64], bool)) -> Self {
         keys.sort_unstable();
         let blocks: Vec<Vec<Key>> = keys.chunks(BLOCK_MAX / 2).map(<[Key]>::to_vec).collect();
-        let mut order = Order { blocks, maxima: Tree::default(), width };
-        let rows = (0..order.blocks.len()).flat_map(|block| order.greatest(block, &raise)).collect();
-        order.maxima = Tree::new(width, rows);
+        let mut order = Order { blocks, maxima: Tree::default(), lasting: None, width };
+        order.maxima = order.tree(&raise, false);
         order
     }
 
+    fn tree(&self, raise: &impl Fn(Key, &mut [i64], bool), lasting: bool) -> Tree {
+        let rows = (0..self.blocks.len()).flat_map(|block| self.greatest(block, raise, lasting)).collect();
+        Tree::new(self.width, rows)
+    }
+
+    /// Whether it knows what lasts.
+    pub(super) fn has_lasting(&self) -> bool {
+        self.lasting.is_some()
+    }
+
+    /// Keeps what lasts, or does so no more.
+    pub(super) fn keep_lasting(&mut self, keep: bool, raise: impl Fn(Key, &mut [i64], bool)) {
+        if !keep {
+            self.lasting = None;
+        } else if self.lasting.is_none() {
+            self.lasting = Some(self.tree(&raise, true));
+        }
+    }
+
     /// Adds a key that is not there.
-    pub(super) fn insert(&mut self, key: Key, raise: impl Fn(Key, &mut [i64])) {
+    pub(super) fn insert(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         if self.blocks.is_empty() {
-            *self = Order::new(self.width, vec![key], raise);
+            let keep = self.has_lasting();
+            *self = Order::new(self.width, vec![key], &raise);
+            self.keep_lasting(keep, raise);
             return;
         }
         let at = self.block_of(key);
@@ -73,14 +96,17 @@ impl Order {
             self.blocks.insert(at + 1, upper);
             self.replace(at, 1, 2, &raise);
         } else {
-            let mut row = self.maxima.row(at).to_vec();
-            raise(key, &mut row);
-            self.maxima.set(at, &row);
+            for (lasting, tree) in [(false, Some(&mut self.maxima)), (true, self.lasting.as_mut())] {
+                let Some(tree) = tree else { continue };
+                let mut row = tree.row(at).to_vec();
+                raise(key, &mut row, lasting);
+                tree.set(at, &row);
+            }
         }
     }
 
     /// Removes a key that is there.
-    pub(super) fn remove(&mut self, key: Key, raise: impl Fn(Key, &mut [i64])) {
+    pub(super) fn remove(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         let at = self.block_of(key);
         let Some(Ok(place)) = self.blocks.get(at).map(|block| block.binary_search(&key)) else { return };
         self.blocks[at].remove(place);
@@ -98,20 +124,22 @@ impl Order {
     }
 
     /// What the node of a key has free has changed, and the key has not.
-    pub(super) fn touch(&mut self, key: Key, raise: impl Fn(Key, &mut [i64])) {
+    pub(super) fn touch(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         if !self.blocks.is_empty() {
             self.refresh(self.block_of(key), &raise);
         }
     }
 
-    /// The next key of a block that may do. What holds for a row must hold for every row that has at least as much.
-    pub(super) fn next(&self, cursor: &mut Cursor, may: &impl Fn(&[i64]) -> bool) -> Option<Key> {
+    /// The next key of a block that may do, now or as far as it lasts. What holds for a row must hold for every row that has at
+    /// least as much.
+    pub(super) fn next(&self, cursor: &mut Cursor, lasting: bool, may: &impl Fn(&[i64]) -> bool) -> Option<Key> {
+        let maxima = self.lasting.as_ref().filter(|_| lasting).unwrap_or(&self.maxima);
         while !cursor.inside || cursor.at == self.blocks[cursor.block].len() {
             let from = cursor.block + usize::from(cursor.inside);
             if from >= self.blocks.len() {
                 return None;
             }
-            *cursor = Cursor { block: self.maxima.next(from, false, may)?, at: 0, inside: true };
+            *cursor = Cursor { block: maxima.next(from, false, may)?, at: 0, inside: true };
         }
         cursor.at += 1;
         Some(self.blocks[cursor.block][cursor.at - 1])
@@ -122,25 +150,35 @@ impl Order {
         self.blocks.partition_point(|block| block[0] <= key).saturating_sub(1)
     }
 
-    fn greatest(&self, block: usize, raise: &impl Fn(Key, &mut [i64])) -> Vec<i64> {
+    fn greatest(&self, block: usize, raise: &impl Fn(Key, &mut [i64], bool), lasting: bool) -> Vec<i64> {
         let mut row = vec![0; self.width];
         for key in &self.blocks[block] {
-            raise(*key, &mut row);
+            raise(*key, &mut row, lasting);
         }
         row
     }
 
-    fn refresh(&mut self, block: usize, raise: &impl Fn(Key, &mut [i64])) {
-        let row = self.greatest(block, raise);
+    fn refresh(&mut self, block: usize, raise: &impl Fn(Key, &mut [i64], bool)) {
+        let row = self.greatest(block, raise, false);
         self.maxima.set(block, &row);
+        if let Some(mut tree) = self.lasting.take() {
+            tree.set(block, &self.greatest(block, raise, true));
+            self.lasting = Some(tree);
+        }
     }
 
-    /// Rows of the tree for blocks from `at` on: so many become so many others.
-    fn replace(&mut self, at: usize, before: usize, after: usize, raise: &impl Fn(Key, &mut [i64])) {
-        let mut rows = self.maxima.rows().to_vec();
-        let new: Vec<i64> = (at..at + after).flat_map(|block| self.greatest(block, raise)).collect();
-        rows.splice(at * self.width..(at + before) * self.width, new);
-        self.maxima = Tree::new(self.width, rows);
+    /// Rows of the trees for blocks from `at` on: so many become so many others.
+    fn replace(&mut self, at: usize, before: usize, after: usize, raise: &impl Fn(Key, &mut [i64], bool)) {
+        let (width, span) = (self.width, at * self.width..(at + before) * self.width);
+        let replaced = |tree: &Tree, lasting: bool| {
+            let mut rows = tree.rows().to_vec();
+            let new: Vec<i64> = (at..at + after).flat_map(|block| self.greatest(block, raise, lasting)).collect();
+            rows.splice(span.clone(), new);
+            Tree::new(width, rows)
+        };
+        let maxima = replaced(&self.maxima, false);
+        let lasting = self.lasting.as_ref().map(|tree| replaced(tree, true));
+        (self.maxima, self.lasting) = (maxima, lasting);
     }
 }
 
@@ -160,37 +198,40 @@ mod tests {
             need in 1_i64..7,
         ) {
             let mut known: BTreeMap<u32, (u32, i64)> = start;
-            let raise = |known: &BTreeMap<u32, (u32, i64)>, key: Key, row: &mut [i64]| {
-                row[0] = row[0].max(known.get(&key.rank()).map_or(0, |(_, free)| *free));
+            // Half of it lasts.
+            let raise = |known: &BTreeMap<u32, (u32, i64)>, key: Key, row: &mut [i64], lasting: bool| {
+                let part = if lasting { 2 } else { 1 };
+                row[0] = row[0].max(known.get(&key.rank()).map_or(0, |(_, free)| *free / part));
             };
             let keys = known.iter().map(|(rank, (cost, _))| Key::new(*cost, *rank)).collect();
-            let mut order = Order::new(1, keys, |key, row| raise(&known, key, row));
+            let mut order = Order::new(1, keys, |key, row, lasting| raise(&known, key, row, lasting));
+            order.keep_lasting(true, |key, row, lasting| raise(&known, key, row, lasting));
             for (rank, to) in moves {
                 let before = known.remove(&rank);
                 match (before, to) {
                     (Some((cost, _)), Some((same, free))) if cost == same => {
                         known.insert(rank, (cost, free));
-                        order.touch(Key::new(cost, rank), |key, row| raise(&known, key, row));
+                        order.touch(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting));
                         continue;
                     }
-                    (Some((cost, _)), _) => order.remove(Key::new(cost, rank), |key, row| raise(&known, key, row)),
+                    (Some((cost, _)), _) => order.remove(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting)),
                     (None, _) => {}
                 }
                 if let Some((cost, free)) = to {
                     known.insert(rank, (cost, free));
-                    order.insert(Key::new(cost, rank), |key, row| raise(&known, key, row));
+                    order.insert(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting));
                 }
             }
             let mut expected: Vec<Key> = known.iter().map(|(rank, (cost, _))| Key::new(*cost, *rank)).collect();
             expected.sort_unstable();
-            let all = |need: i64| {
+            for (lasting, part) in [(false, 1), (true, 2)] {
                 let mut cursor = Cursor::default();
-                std::iter::from_fn(move || order.next(&mut cursor, &|row: &[i64]| row[0] >= need)).collect::<Vec<_>>()
-            };
-            let has = |key: &&Key| known[&key.rank()].1 >= need;
-            let found = all(need);
-            prop_assert!(found.is_sorted());
-            prop_assert_eq!(found.iter().filter(has).collect::<Vec<_>>(), expected.iter().filter(has).collect::<Vec<_>>());
+                let next = || order.next(&mut cursor, lasting, &|row: &[i64]| row[0] >= need);
+                let found: Vec<Key> = std::iter::from_fn(next).collect();
+                let has = |key: &&Key| known[&key.rank()].1 / part >= need;
+                prop_assert!(found.is_sorted());
+                prop_assert_eq!(found.iter().filter(has).collect::<Vec<_>>(), expected.iter().filter(has).collect::<Vec<_>>());
+            }
         }
     }
 }

@@ -90,6 +90,11 @@ impl Schedule {
         self.touched.replace(Vec::new())
     }
 
+    /// Any vertex may be another's than when somebody asked last.
+    pub(crate) fn forget_touched(&mut self) {
+        self.touched = None;
+    }
+
     /// Whether there may be something to be taken by [`Schedule::take_touched`].
     pub(crate) fn is_touched(&self) -> bool {
         self.touched.as_ref().is_none_or(|touched| !touched.is_empty())

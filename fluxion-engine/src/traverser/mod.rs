@@ -26,7 +26,7 @@ use weights::Weights;
 
 use crate::graph::{Graph, TypeId};
 use crate::policy::Policy;
-use crate::pools::Moment;
+use crate::pools::Free;
 use crate::schedule::{Below, Schedule};
 use crate::time::{FAR, WINDOW_SECONDS, When};
 
@@ -260,15 +260,15 @@ impl Traversal<'_> {
     }
 
     /// Free units of the pool types that a request names.
-    fn pools(&self, request: &Request, when: When) -> Vec<(TypeId, Moment<'_>)> {
+    fn pools(&self, request: &Request, when: When) -> Vec<(TypeId, Free<'_>)> {
         if !self.graph.has_pool_types() {
             return Vec::new();
         }
-        let mut pools: Vec<(TypeId, Moment<'_>)> = Vec::new();
+        let mut pools: Vec<(TypeId, Free<'_>)> = Vec::new();
         for level in &request.levels {
             let known = pools.iter().any(|(kind, _)| *kind == level.kind);
             if !known && self.graph.is_pool_type(self.graph.types().name(level.kind)) {
-                pools.push((level.kind, self.graph.pools.moment(&[level.kind], when)));
+                pools.push((level.kind, self.graph.pools.free(std::iter::once((Some(level.kind), when)))));
             }
         }
         pools

@@ -20,7 +20,7 @@ use super::request::{Levels, Request};
 use super::weights::Weights;
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::policy::{Order, Policy};
-use crate::pools::{Amounts, Moment};
+use crate::pools::{Amounts, Free};
 use crate::schedule::{Below, Schedule};
 
 /// When the request is to be served.
@@ -74,7 +74,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) window: Window,
     pub(crate) flexible: bool,
     /// Free units of pools, by type; for requests that name them.
-    pub(crate) pools: &'a [(TypeId, Moment<'a>)],
+    pub(crate) pools: &'a [(TypeId, Free<'a>)],
     pub(crate) edges: Vec<Edge>,
     pub(crate) chosen: Vec<Edge>,
     /// A vertex was refused because it is taken, too small or not admitted.
@@ -298,9 +298,8 @@ impl Walk<'_> {
 
     /// Free units of a pool type on a node; `None` where the type is no pool there.
     fn free_units(&self, vertex: VertexId, kind: TypeId) -> Option<u64> {
-        let (_, moment) = self.pools.iter().find(|(known, _)| *known == kind)?;
-        let row = self.graph.position_of(vertex)?;
-        Some(moment.columns.first().and_then(Option::as_deref).map_or(0, |column| column[row]))
+        let (_, free) = self.pools.iter().find(|(known, _)| *known == kind)?;
+        Some(free.units(0, self.graph.position_of(vertex)?))
     }
 
     /// Chooses for each level the best of what was found, all levels or nothing.

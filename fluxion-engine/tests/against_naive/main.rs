@@ -5,13 +5,16 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod naive;
+mod planned;
+mod texts;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fluxion_engine::{EVENTUALLY, Engine, MatchOp, Reason};
+use fluxion_engine::{EVENTUALLY, Engine, JobMode, Later, MatchOp, Reason};
 use naive::{End, Machine, Need, Order, Slot, Wish};
+use planned::Moved;
 use proptest::prelude::*;
+use texts::{jobspec, placement, ranks};
 
 const KINDS: [&str; 3] = ["cpu", "memory", "pods"];
 const OPTIONS: &str =
@@ -20,17 +23,54 @@ const ROOT: &str = r#"{"id":"0","metadata":{"type":"cluster","id":0,"paths":{"co
 
 #[derive(Debug, Clone)]
 enum Step {
-    AddNode { rank: u32, sizes: [u64; 3] },
-    RemoveNode { rank: u32 },
-    Resize { rank: u32, kind: usize, size: u64 },
-    SetUp { rank: u32, up: bool },
-    Allocate { wish: Wish },
-    AllocateTwo { first: Wish, second: Wish },
-    Reserve { wish: Wish },
-    Charge { job: u64, rank: u32, need: Need, count: u64, end: End },
-    Release { job: u64, rank: u32, count: u64 },
-    Cancel { job: u64 },
-    Advance { seconds: i64 },
+    AddNode {
+        rank: u32,
+        sizes: [u64; 3],
+    },
+    RemoveNode {
+        rank: u32,
+    },
+    Resize {
+        rank: u32,
+        kind: usize,
+        size: u64,
+    },
+    SetUp {
+        rank: u32,
+        up: bool,
+    },
+    Allocate {
+        wish: Wish,
+    },
+    AllocateTwo {
+        first: Wish,
+        second: Wish,
+    },
+    Reserve {
+        wish: Wish,
+    },
+    Charge {
+        job: u64,
+        rank: u32,
+        need: Need,
+        count: u64,
+        end: End,
+    },
+    Release {
+        job: u64,
+        rank: u32,
+        count: u64,
+    },
+    Cancel {
+        job: u64,
+    },
+    Advance {
+        seconds: i64,
+    },
+    /// One of the reservations is moved.
+    Move(prop::sample::Index),
+    /// What if: these steps are taken back.
+    Trial(Vec<Step>),
 }
 
 /// Sizes of pools; of some so large that a unit more or less is lost in the rounding.
@@ -67,6 +107,10 @@ fn wishes() -> impl Strategy<Value = Wish> {
 }
 
 fn steps(rank: std::ops::Range<u32>) -> impl Strategy<Value = Step> {
+    prop_oneof![12 => plain_steps(rank.clone()), 1 => prop::collection::vec(plain_steps(rank), 1..8).prop_map(Step::Trial)]
+}
+
+fn plain_steps(rank: std::ops::Range<u32>) -> impl Strategy<Value = Step> {
     let job = 1_u64..30;
     prop_oneof![
         4 => (rank.clone(), [0_u64..12, 0_u64..12, 0_u64..6]).prop_map(|(rank, sizes)| Step::AddNode { rank, sizes }),
@@ -82,6 +126,7 @@ fn steps(rank: std::ops::Range<u32>) -> impl Strategy<Value = Step> {
         2 => (job.clone(), rank, 1_u64..3).prop_map(|(job, rank, count)| Step::Release { job, rank, count }),
         2 => job.prop_map(|job| Step::Cancel { job }),
         2 => (0_i64..20).prop_map(|seconds| Step::Advance { seconds }),
+        4 => any::<prop::sample::Index>().prop_map(Step::Move),
     ]
 }
 
@@ -243,7 +288,55 @@ impl Pair {
                 self.naive.advance(*seconds);
                 self.engine.set_time(self.naive.now);
             }
+            Step::Move(index) => self.move_one(*index),
+            Step::Trial(steps) => self.trial(steps),
         }
+    }
+
+    fn move_one(&mut self, index: prop::sample::Index) {
+        let jobs: Vec<u64> =
+            self.naive.jobs().into_iter().filter(|job| self.naive.planned_start(*job).is_some()).collect();
+        if jobs.is_empty() {
+            return;
+        }
+        let job = *index.get(&jobs);
+        let before = self.naive.planned_start(job).unwrap();
+        match (self.engine.move_reservation(job), self.naive.move_job(job)) {
+            (Ok(moved), Moved::Stays(at)) => {
+                assert_eq!((moved.at, moved.reserved, &*moved.r, moved.later), (at, true, "", Later::default()));
+            }
+            (Ok(moved), Moved::To(at, places)) => {
+                assert_eq!((moved.at, moved.reserved), (at, at > self.naive.now));
+                assert_eq!(placement(&moved.r)["a"], places);
+                assert_eq!(moved.later != Later::default(), at > before);
+            }
+            (Err(_), Moved::Nowhere) => {}
+            (moved, expected) => panic!("move: {moved:?}, and not {expected:?}"),
+        }
+    }
+
+    /// Takes steps, and takes them back.
+    fn trial(&mut self, steps: &[Step]) {
+        let (naive, next_job) = (self.naive.clone(), self.next_job);
+        self.engine.begin_trial().unwrap();
+        for step in steps {
+            match step {
+                // The graph stays as it is.
+                Step::AddNode { .. } => {}
+                Step::RemoveNode { rank } => assert!(self.engine.remove_rank(*rank).is_err()),
+                Step::Resize { rank, kind, size } => {
+                    assert!(self.engine.resize(*rank, KINDS[*kind], *size).is_err());
+                }
+                Step::SetUp { rank, up } => {
+                    assert!(self.engine.set_rank_status(&rank.to_string(), *up).is_err());
+                }
+                step => self.step(step),
+            }
+            self.compare();
+        }
+        self.engine.end_trial().unwrap();
+        (self.naive, self.next_job) = (naive, next_job);
+        self.compare();
     }
 
     fn add_node(&mut self, rank: u32, sizes: [u64; 3]) {
@@ -321,6 +414,7 @@ impl Pair {
                 let places = self.naive.place(wish, at).unwrap();
                 assert_eq!(placement(&grant.r)["a"], places);
                 self.naive.take(job, "a", wish, &places, at);
+                self.naive.wishes.insert(job, wish.clone());
             }
             (Err(error), naive::Forecast::Eventually | naive::Forecast::Blocked) => {
                 assert_eq!(error.reason, Reason::Busy);
@@ -361,6 +455,11 @@ impl Pair {
         let jobs = self.naive.jobs();
         assert_eq!(self.engine.job_count(), jobs.len());
         assert!(jobs.iter().all(|job| self.engine.info(*job).is_ok()));
+        for job in jobs {
+            let info = self.engine.info(job).unwrap();
+            let start = self.naive.planned_start(job);
+            assert_eq!((info.mode == JobMode::Reserved).then_some(info.at), start, "job {job}");
+        }
     }
 
     fn give_everything_back(mut self) {
@@ -372,65 +471,4 @@ impl Pair {
         let used = |rank: &u32| self.engine.usage(*rank).unwrap().pools.iter().map(|pool| pool.used).sum::<u64>();
         assert_eq!(self.naive.nodes.keys().map(used).sum::<u64>(), 0);
     }
-}
-
-fn jobspec(shapes: &[(&str, &Wish)]) -> String {
-    let wish = shapes[0].1;
-    let slots: Vec<String> = shapes
-        .iter()
-        .map(|(label, wish)| {
-            let units = KINDS.iter().zip(wish.need).filter(|(_, units)| *units > 0);
-            let parts: Vec<String> =
-                units.map(|(kind, units)| format!(r#"{{"type":"{kind}","count":{units}}}"#)).collect();
-            format!(r#"{{"type":"slot","count":{},"label":"{label}","with":[{}]}}"#, wish.count, parts.join(","))
-        })
-        .collect();
-    let idset =
-        |ranks: &std::collections::BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let prefer: Vec<String> = wish.prefer.iter().map(|tier| format!(r#""{}""#, idset(tier))).collect();
-    let policy = match wish.order {
-        Order::LowestRank => "lonode",
-        Order::HighestRank => "hinode",
-        Order::Fullest => "binpack",
-        Order::Emptiest => "spread",
-    };
-    let mut extras = format!(r#""policy":"{policy}","prefer":[{}]"#, prefer.join(","));
-    if let Some(count) = wish.max_per_node {
-        let labels: Vec<String> = shapes.iter().map(|(label, _)| format!(r#""{label}""#)).collect();
-        let _ = write!(extras, r#","max_per_node":[{{"labels":[{}],"count":{count}}}]"#, labels.join(","));
-    }
-    let mut system = String::new();
-    match wish.end {
-        End::After(seconds) => {
-            let _ = write!(system, r#""duration":{seconds},"#);
-        }
-        End::Eventually => extras.push_str(r#","end":"eventually""#),
-        End::Never => {}
-    }
-    if let Some(ranks) = &wish.ranks {
-        let _ = write!(system, r#""constraints":{{"ranks":["{}"]}},"#, idset(ranks));
-    }
-    format!(
-        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"a","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{system}"fluxion":{{{extras}}}}}}}}}"#,
-        slots.join(",")
-    )
-}
-
-/// Label to rank to number of slots.
-fn placement(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
-    let read: serde_json::Value = serde_json::from_str(text).unwrap();
-    let mut placed: BTreeMap<String, BTreeMap<u32, u64>> = BTreeMap::new();
-    for group in read["slots"].as_array().unwrap() {
-        let of_label = placed.entry(group["label"].as_str().unwrap().to_owned()).or_default();
-        for rank in ranks(group["ranks"].as_str().unwrap()) {
-            assert_eq!(of_label.insert(rank, group["per_rank"].as_u64().unwrap()), None);
-        }
-    }
-    placed
-}
-
-fn ranks(text: &str) -> Vec<u32> {
-    let parts = text.split(',').filter(|part| !part.is_empty());
-    let ends = parts.map(|part| part.split_once('-').unwrap_or((part, part)));
-    ends.flat_map(|(first, last)| first.parse().unwrap()..=last.parse::<u32>().unwrap()).collect()
 }

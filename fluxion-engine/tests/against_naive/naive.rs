@@ -51,14 +51,16 @@ pub(crate) struct Slot {
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) sizes: Need,
-    up: bool,
-    slots: Vec<Slot>,
+    pub(crate) up: bool,
+    pub(crate) slots: Vec<Slot>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Machine {
     pub(crate) nodes: BTreeMap<u32, Node>,
     pub(crate) now: i64,
+    /// What was asked for, of each job that was reserved.
+    pub(crate) wishes: BTreeMap<u64, Wish>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,25 +88,12 @@ impl End {
 
 impl Slot {
     /// Whether it takes its units at this instant, as seen from `now`.
-    fn counts(&self, at: i64, now: i64) -> bool {
+    pub(crate) fn counts(&self, at: i64, now: i64) -> bool {
         let ended = match self.end {
             End::After(end) => end.max(now + 1) <= at,
             End::Eventually | End::Never => false,
         };
         (!self.planned || self.start <= at) && !ended
-    }
-}
-
-impl Node {
-    /// Whether the slots that a job is to have here fit beside what has begun.
-    fn may_begin(&self, job: u64) -> bool {
-        let of = |planned: bool, kind: usize| -> u64 {
-            let slots = self.slots.iter().filter(|slot| slot.planned == planned && (!planned || slot.job == job));
-            slots.map(|slot| slot.need[kind]).sum()
-        };
-        let here = self.slots.iter().any(|slot| slot.planned && slot.job == job);
-        !here
-            || self.up && (0..3).all(|kind| of(true, kind) == 0 || of(true, kind) + of(false, kind) <= self.sizes[kind])
     }
 }
 
@@ -123,26 +112,6 @@ impl Machine {
 
     pub(crate) fn resize(&mut self, rank: u32, kind: usize, size: u64) -> bool {
         self.nodes.get_mut(&rank).map(|node| node.sizes[kind] = size).is_some()
-    }
-
-    /// Moves the clock. Jobs that are to start by now begin in the order of starts and ids where there is room for all of them,
-    /// else they are put off to the next second.
-    pub(crate) fn advance(&mut self, seconds: i64) {
-        self.now += seconds;
-        let slots = self.nodes.values().flat_map(|node| &node.slots);
-        let due: BTreeSet<(i64, u64)> =
-            slots.filter(|slot| slot.planned && slot.start <= self.now).map(|slot| (slot.start, slot.job)).collect();
-        for (start, job) in due {
-            let begins = self.nodes.values().all(|node| node.may_begin(job));
-            let later = self.now + 1 - start;
-            for slot in self.nodes.values_mut().flat_map(|node| &mut node.slots) {
-                if slot.job == job && slot.planned {
-                    slot.planned = !begins;
-                    slot.start += if begins { 0 } else { later };
-                    slot.end = if begins { slot.end } else { slot.end.from(later) };
-                }
-            }
-        }
     }
 
     pub(crate) fn set_up(&mut self, rank: u32, up: bool) {
@@ -300,7 +269,7 @@ impl Machine {
         both.try_into().ok()
     }
 
-    fn order(&self, wish: &Wish, also_down: bool) -> Vec<u32> {
+    pub(crate) fn order(&self, wish: &Wish, also_down: bool) -> Vec<u32> {
         let usable = |rank: &u32| wish.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
         let up = |rank: &u32| also_down || self.nodes[rank].up;
         let mut ranks: Vec<u32> = self.nodes.keys().copied().filter(|rank| usable(rank) && up(rank)).collect();

@@ -19,6 +19,46 @@ pub(crate) unsafe extern "C" fn fluxion_ext_set_time(ctx: *mut reapi_cli_ctx_t, 
 
 /// See the header.
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_move(
+    ctx: *mut reapi_cli_ctx_t,
+    jobid: u64,
+    at: *mut i64,
+    reserved: *mut bool,
+    r: *mut *mut c_char,
+    later: *mut c_int,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (at, reserved, r, later) = unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
+        let jobid = context.valid(jobid)?;
+        let moved = context.engine()?.move_reservation(jobid)?;
+        r.set_text(&moved.r)?;
+        at.set(moved.at);
+        reserved.set(moved.reserved);
+        let causes = moved.later;
+        later.set(c_int::from(causes.overdue) | c_int::from(causes.capacity) << 1 | c_int::from(causes.status) << 2);
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_move", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_begin_trial(ctx: *mut reapi_cli_ctx_t) -> c_int {
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_begin_trial", |context| Ok(context.engine()?.begin_trial()?)) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_end_trial(ctx: *mut reapi_cli_ctx_t) -> c_int {
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_end_trial", |context| Ok(context.engine()?.end_trial()?)) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn fluxion_ext_charge(
     ctx: *mut reapi_cli_ctx_t,
     jobid: u64,

@@ -183,6 +183,17 @@ void fluxion_barrier_set_time (int (*f) (ctx_t *, int64_t), outcome *o, ctx_t *c
     called (o, f, ctx, now);
 }
 
+void fluxion_barrier_move (int (*f) (ctx_t *, uint64_t, int64_t *, bool *, char **, int *), outcome *o, ctx_t *ctx,
+                           uint64_t jobid, int64_t *at, bool *reserved, char **R, int *later)
+{
+    called (o, f, ctx, jobid, at, reserved, R, later);
+}
+
+void fluxion_barrier_trial (int (*f) (ctx_t *), outcome *o, ctx_t *ctx)
+{
+    called (o, f, ctx);
+}
+
 void fluxion_barrier_charge (int (*f) (ctx_t *, uint64_t, const char *), outcome *o, ctx_t *ctx, uint64_t jobid,
                              const char *charge)
 {

@@ -95,6 +95,10 @@ unsafe extern "C" {
     pub(super) fn fluxion_barrier_set_time(
         f: unsafe extern "C" fn(Ctx, i64) -> c_int,
         o: *mut Outcome, ctx: Ctx, now: i64);
+    pub(super) fn fluxion_barrier_move(
+        f: unsafe extern "C" fn(Ctx, u64, *mut i64, *mut bool, TextOut, *mut c_int) -> c_int,
+        o: *mut Outcome, ctx: Ctx, jobid: u64, at: *mut i64, reserved: *mut bool, r: TextOut, later: *mut c_int);
+    pub(super) fn fluxion_barrier_trial(f: unsafe extern "C" fn(Ctx) -> c_int, o: *mut Outcome, ctx: Ctx);
     pub(super) fn fluxion_barrier_charge(
         f: unsafe extern "C" fn(Ctx, u64, Text) -> c_int,
         o: *mut Outcome, ctx: Ctx, jobid: u64, charge: Text);

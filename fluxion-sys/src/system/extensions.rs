@@ -10,11 +10,22 @@ use crate::errno;
 use crate::table::Extensions;
 
 /// All of them, behind the barrier.
-pub(super) const TABLE: Extensions =
-    Extensions { set_time, charge, release, resize, remove_rank, eligible, explain, usage };
+pub(super) static TABLE: Extensions = Extensions {
+    set_time,
+    move_job,
+    begin_trial,
+    end_trial,
+    charge,
+    release,
+    resize,
+    remove_rank,
+    eligible,
+    explain,
+    usage,
+};
 
 fn raw(context: &Context) -> Result<&'static Extensions, Failure> {
-    context.raw().extensions.as_ref().ok_or_else(absent)
+    context.raw().extensions.ok_or_else(absent)
 }
 
 unsafe extern "C" fn set_time(ctx: Ctx, now: i64) -> c_int {
@@ -25,6 +36,56 @@ unsafe extern "C" fn set_time(ctx: Ctx, now: i64) -> c_int {
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "fluxion_ext_set_time", work) }
+}
+
+unsafe extern "C" fn move_job(
+    ctx: Ctx,
+    jobid: u64,
+    at: *mut i64,
+    reserved: *mut bool,
+    r: TextOut,
+    later: *mut c_int,
+) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.move_job;
+        // SAFETY: pointers by the header.
+        let (at, reserved, r, later) = unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
+        let (mut start, mut planned, mut causes, mut answer) = (0, false, 0, Owned::empty());
+        // SAFETY: places of our own.
+        let result = unsafe {
+            context.ask(Effect::Changes, |o, inner| {
+                let (start, planned, causes) = (&raw mut start, &raw mut planned, &raw mut causes);
+                barrier::fluxion_barrier_move(function, o, inner, jobid, start, planned, answer.slot(), causes);
+            })
+        };
+        give(result, answer, &r)?;
+        at.set(start);
+        reserved.set(planned);
+        later.set(causes);
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_move", work) }
+}
+
+unsafe extern "C" fn begin_trial(ctx: Ctx) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.begin_trial;
+        // SAFETY: nothing but the context.
+        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_trial(function, o, inner)) }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_begin_trial", work) }
+}
+
+unsafe extern "C" fn end_trial(ctx: Ctx) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.end_trial;
+        // SAFETY: nothing but the context.
+        unsafe { context.ask(Effect::Changes, |o, inner| barrier::fluxion_barrier_trial(function, o, inner)) }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_end_trial", work) }
 }
 
 unsafe extern "C" fn charge(ctx: Ctx, jobid: u64, charge: Text) -> c_int {

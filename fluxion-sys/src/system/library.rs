@@ -128,9 +128,13 @@ fn functions(library: &libloading::Library) -> Result<FunctionTable, &'static st
     })
 }
 
-fn extensions(library: &libloading::Library) -> Option<Extensions> {
-    Some(Extensions {
+/// They stay as long as the library, which is never unloaded.
+fn extensions(library: &libloading::Library) -> Option<&'static Extensions> {
+    Some(Box::leak(Box::new(Extensions {
         set_time: symbol!(library, "fluxion_ext_set_time")?,
+        move_job: symbol!(library, "fluxion_ext_move")?,
+        begin_trial: symbol!(library, "fluxion_ext_begin_trial")?,
+        end_trial: symbol!(library, "fluxion_ext_end_trial")?,
         charge: symbol!(library, "fluxion_ext_charge")?,
         release: symbol!(library, "fluxion_ext_release")?,
         resize: symbol!(library, "fluxion_ext_resize")?,
@@ -138,5 +142,5 @@ fn extensions(library: &libloading::Library) -> Option<Extensions> {
         eligible: symbol!(library, "fluxion_ext_eligible")?,
         explain: symbol!(library, "fluxion_ext_explain")?,
         usage: symbol!(library, "fluxion_ext_usage")?,
-    })
+    })))
 }

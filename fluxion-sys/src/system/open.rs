@@ -41,6 +41,6 @@ fn behind_barrier(slot: usize, raw: &FunctionTable) -> FunctionTable {
         get_status: raw.get_status.map(|_| graph::get_status as _),
         set_rank_status: raw.set_rank_status.map(|_| graph::set_rank_status as _),
         get_rank_status: raw.get_rank_status.map(|_| graph::get_rank_status as _),
-        extensions: raw.extensions.map(|_| ext::TABLE),
+        extensions: raw.extensions.map(|_| &ext::TABLE),
     }
 }

@@ -1,65 +1,149 @@
-//! When one shape fits first, as others end.
+//! When a request fits first, in one sweep over the instants at which something is given back.
 //!
-//! Room on a node only grows where nothing begins later, in steps: at the end of each claim there. The steps of all nodes
-//! together, in order of time, tell when there is room for every slot, in one pass over the claims.
+//! How many slots a node has room for from an instant on changes in two ways only. It may grow where something ends there; it may
+//! shrink once what is planned there comes to lie within the time for which the slots are held. The first are kept in the order of
+//! time by the account ([`Pools::ends_with_ranks`]), the second are noted when a node is looked at. So the room of all nodes
+//! together is known at each instant from a look at the few nodes that have changed.
+//!
+//! For one shape that is when it fits. For several it is when each of them would fit alone.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use smallvec::SmallVec;
 
 use super::Request;
 use crate::bits::Bits;
-use crate::graph::{Graph, TypeId};
+use crate::graph::Graph;
+use crate::matcher::candidates::Usable;
 use crate::pools::Pools;
+use crate::time::When;
+
+/// The sweep: it goes on from instant to instant.
+pub(crate) struct Sweep<'a> {
+    pools: &'a Pools,
+    shapes: Vec<Swept>,
+    now: i64,
+    /// When the room of a row shrinks, for a shape.
+    shrinks: BinaryHeap<Reverse<(i64, usize, usize)>>,
+}
+
+/// A shape, as far as the sweep has come.
+struct Swept {
+    /// Units of a slot, by column.
+    needs: SmallVec<[(usize, u64); 4]>,
+    wanted: u64,
+    /// The most slots of one node that are of use.
+    cap: u64,
+    seconds: u64,
+    /// Rows that may be used.
+    rows: Bits,
+    /// The room of each row, and of all together.
+    rooms: Vec<u64>,
+    sum: u64,
+}
 
 impl Request<'_> {
-    /// The first instant after now at which the only shape fits on these rows by the ends that are known. Nothing may be
-    /// planned for later. `None` also where there are several shapes.
-    pub(crate) fn earliest(&self, graph: &Graph, rows: &Bits) -> Option<i64> {
-        let [shape] = &self.shapes[..] else { return None };
-        let kinds: Option<Vec<(TypeId, u64)>> =
-            shape.needs.iter().map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount))).collect();
-        let steps = Steps { pools: &graph.pools, kinds: kinds?, cap: self.cap(shape).min(shape.count) };
-        let mut room = 0_u64;
-        let mut growth: Vec<(i64, u64)> = Vec::new();
-        for row in rows.iter() {
-            room = room.saturating_add(steps.of_row(row, &mut growth));
+    /// What a slot of a shape takes, by column; `None`: of one that no node has, or nothing.
+    pub(crate) fn columns_of(&self, graph: &Graph, shape: usize) -> Option<SmallVec<[(usize, u64); 4]>> {
+        let needs = self.shapes[shape].needs.iter().map(|(kind, amount)| {
+            let column = graph.pools.column_of(self.kinds[*kind].1?)?;
+            (*amount > 0).then_some((column, *amount))
+        });
+        needs.collect()
+    }
+
+    /// A sweep over the instants after now; `None`: no node has a pool of a type that is asked for.
+    pub(crate) fn sweep<'g>(&self, graph: &'g Graph, usable: &Usable, now: i64) -> Option<Sweep<'g>> {
+        let pools = &graph.pools;
+        let swept = |(at, shape): (usize, &super::Shape<'_>)| {
+            Some(Swept {
+                needs: self.columns_of(graph, at)?,
+                wanted: shape.count,
+                cap: self.cap(shape).min(shape.count),
+                seconds: shape.hold.seconds(),
+                rows: usable.rows(at),
+                rooms: vec![0; pools.len()],
+                sum: 0,
+            })
+        };
+        let shapes: Option<Vec<Swept>> = self.shapes.iter().enumerate().map(swept).collect();
+        let mut sweep = Sweep { pools, shapes: shapes?, now, shrinks: BinaryHeap::new() };
+        for (at, shape) in self.shapes.iter().enumerate() {
+            let when = When::Window { from: now, to: shape.hold.until(now) };
+            let free = self.free(graph, when);
+            let rows = std::mem::take(&mut sweep.shapes[at].rows);
+            for block in 0..rows.blocks() {
+                if !rows.is_empty_block(block) && free.block_may(block, &shape.needs) {
+                    for row in rows.block(block) {
+                        // What does not fit now fits no earlier than something ends there.
+                        if shape.room(&free, row, 1) > 0 {
+                            sweep.look(at, row, now);
+                        }
+                    }
+                }
+            }
+            sweep.shapes[at].rows = rows;
         }
-        growth.sort_unstable();
-        growth.into_iter().find_map(|(at, slots)| {
-            room = room.saturating_add(slots);
-            (room >= shape.count).then_some(at)
-        })
+        Some(sweep)
     }
 }
 
-struct Steps<'a> {
-    pools: &'a Pools,
-    kinds: Vec<(TypeId, u64)>,
-    cap: u64,
-}
-
-impl Steps<'_> {
-    /// The room on a row now; what comes later is added to `growth`.
-    fn of_row(&self, row: usize, growth: &mut Vec<(i64, u64)>) -> u64 {
-        let now = self.room(row, None);
-        // A node that has all the room that could be used has no steps.
-        if now == self.cap {
-            return now;
-        }
-        let mut room = now;
-        for at in self.pools.ends_of(row) {
-            let larger = self.room(row, Some(at));
-            if larger > room {
-                growth.push((at, larger - room));
-                room = larger;
+impl Sweep<'_> {
+    /// Calls `attempt` at each instant at which there is room for each shape, with the rows that have some, until it succeeds.
+    pub(crate) fn find<T>(mut self, mut attempt: impl FnMut(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
+        let pools = self.pools;
+        let mut instants = pools.ends_with_ranks().peekable();
+        while let Some((at, ranks)) = instants.next() {
+            self.shrink(at);
+            self.look_at_all(ranks, at);
+            // What has overstayed ends at the same instant as what ends in the next second.
+            while let Some((_, ranks)) = instants.next_if(|(next, _)| *next == at) {
+                self.look_at_all(ranks, at);
+            }
+            if self.shapes.iter().all(|shape| shape.sum >= shape.wanted) {
+                let with_room = |shape: &Swept| {
+                    let mut rows = Bits::empty(shape.rooms.len());
+                    let has_room = shape.rooms.iter().enumerate().filter(|(_, room)| **room > 0);
+                    has_room.for_each(|(row, _)| rows.insert(row));
+                    rows
+                };
+                if let Some(found) = attempt(at, self.shapes.iter().map(with_room).collect()) {
+                    return Some(found);
+                }
             }
         }
-        now
+        None
     }
 
-    /// The room on a row at an instant.
-    fn room(&self, row: usize, at: Option<i64>) -> u64 {
-        let rooms = self
-            .kinds
-            .iter()
-            .map(|(kind, amount)| self.pools.free_of(row, *kind, at).checked_div(*amount).unwrap_or(0));
-        rooms.min().unwrap_or(0).min(self.cap)
+    fn look_at_all(&mut self, ranks: &[u32], at: i64) {
+        for row in ranks.iter().filter_map(|rank| self.pools.position(*rank)) {
+            for shape in 0..self.shapes.len() {
+                if self.shapes[shape].rows.contains(row) {
+                    self.look(shape, row, at);
+                }
+            }
+        }
+    }
+
+    /// Takes note of the room of a row from an instant on.
+    fn look(&mut self, shape: usize, row: usize, at: i64) {
+        let swept = &mut self.shapes[shape];
+        let room = self.pools.timeline(row).room(&swept.needs, swept.cap, at, swept.seconds, self.now);
+        let before = std::mem::replace(&mut swept.rooms[row], room.slots);
+        swept.sum = swept.sum - before + room.slots;
+        if room.until < i64::MAX {
+            self.shrinks.push(Reverse((room.until.saturating_add(1), shape, row)));
+        }
+    }
+
+    /// Brings the rows up to date whose room has shrunk by an instant.
+    fn shrink(&mut self, at: i64) {
+        while let Some(Reverse((_, shape, row))) =
+            self.shrinks.peek().copied().filter(|Reverse((when, ..))| *when <= at)
+        {
+            self.shrinks.pop();
+            self.look(shape, row, at);
+        }
     }
 }

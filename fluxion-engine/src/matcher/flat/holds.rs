@@ -9,7 +9,6 @@ use super::{NodeOrder, Request, Search};
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
-use crate::pools::Moment;
 use crate::time::When;
 
 impl Request<'_> {
@@ -23,13 +22,11 @@ impl Request<'_> {
         holds.sort_unstable();
         holds.dedup();
         let window = |seconds: u64| When::Window { from: at, to: at.saturating_add_unsigned(seconds) };
-        let mut columns = Vec::new();
-        for seconds in &holds {
-            columns.extend(self.columns(graph, window(*seconds)).columns);
-        }
+        let kinds = holds.iter().flat_map(|seconds| self.kinds.iter().map(move |(_, id)| (*id, window(*seconds))));
+        let free = graph.pools.free(kinds);
         // Only what is free at the start decides which node is the fuller one.
         let order = NodeOrder::of(&graph.pools, policy, window(holds[0]));
-        self.with_holds(&holds).place(&Moment { columns }, usable, &order)
+        self.with_holds(&holds).place(&free, usable, &order)
     }
 
     /// The request with the pools of each hold behind those of the shorter ones.

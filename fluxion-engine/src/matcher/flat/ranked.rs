@@ -17,7 +17,7 @@ use super::{Pick, Request, Shape};
 use crate::bits::Bits;
 use crate::graph::TypeId;
 use crate::policy::ByFill;
-use crate::pools::{Cursor, FULL, Key, Ranked, Units};
+use crate::pools::{Cursor, FULL, Free, Key, Ranked, Units};
 
 /// From so many slots per node on they are not dealt out one by one.
 const SLOTS_PER_NODE_MAX: u64 = 16;
@@ -28,7 +28,7 @@ struct Filling<'a> {
     shape: &'a Shape<'a>,
     /// Position of the shape in its request.
     at: usize,
-    free: &'a [Option<&'a [u64]>],
+    free: &'a Free<'a>,
     ranked: &'a Ranked<'a>,
     taken: &'a Taken,
     /// What a slot takes.
@@ -60,7 +60,7 @@ impl Request<'_> {
     pub(super) fn place_ranked(
         &self,
         at: usize,
-        free: &[Option<&[u64]>],
+        free: &Free<'_>,
         tiers: &[Bits],
         ranked: &Ranked<'_>,
         taken: &Taken,

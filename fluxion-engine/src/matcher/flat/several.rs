@@ -4,6 +4,7 @@ use super::taken::Taken;
 use super::{NodeOrder, Pick, Request, Search, exact, walk};
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
+use crate::pools::Free;
 
 /// Whether a shape is scarce is asked no further than up to so much room for each slot that is wanted.
 const PLENTY: u64 = 16;
@@ -12,7 +13,7 @@ const PLENTY: u64 = 16;
 type Tiers = Vec<Bits>;
 
 impl Request<'_> {
-    pub(super) fn place_several(&self, free: &[Option<&[u64]>], usable: &Usable, order: &NodeOrder<'_>) -> Search {
+    pub(super) fn place_several(&self, free: &Free<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
         let rooms: Vec<u64> = self
             .shapes
             .iter()
@@ -55,7 +56,7 @@ impl Request<'_> {
     fn greedy<'t>(
         &self,
         shapes: &[usize],
-        free: &[Option<&[u64]>],
+        free: &Free<'_>,
         tiers: impl Fn(usize) -> &'t [Bits],
         order: &NodeOrder<'_>,
     ) -> Option<Vec<Pick>> {
@@ -80,7 +81,7 @@ impl Request<'_> {
     fn place_beside(
         &self,
         at: usize,
-        free: &[Option<&[u64]>],
+        free: &Free<'_>,
         tiers: &[Bits],
         order: &NodeOrder<'_>,
         taken: &Taken,
@@ -88,19 +89,24 @@ impl Request<'_> {
         let shape = &self.shapes[at];
         let mut missing = shape.count;
         let mut picks = Vec::new();
-        walk(tiers, order, |row| {
-            let count = self.room_beside(shape, free, row, taken, missing);
-            if count > 0 {
-                picks.push(Pick { shape: at, row, count });
-                missing -= count;
-            }
-            missing > 0
-        });
+        walk(
+            tiers,
+            order,
+            |block| free.block_may(block, &shape.needs),
+            |row| {
+                let count = self.room_beside(shape, free, row, taken, missing);
+                if count > 0 {
+                    picks.push(Pick { shape: at, row, count });
+                    missing -= count;
+                }
+                missing > 0
+            },
+        );
         (missing == 0).then_some(picks)
     }
 
     /// The rows by how many shapes can use them, fewest first.
-    fn by_contention(&self, rows: &[Bits], free: &[Option<&[u64]>]) -> Vec<Bits> {
+    fn by_contention(&self, rows: &[Bits], free: &Free<'_>) -> Vec<Bits> {
         let mut groups: Vec<Bits> = vec![Bits::default(); self.shapes.len() + 1];
         for row in Bits::union(rows).iter() {
             let users = self.shapes.iter().zip(rows);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::{Request, Shape};
+use crate::pools::Free;
 
 /// Slots by shape.
 pub(super) type Slots = SmallVec<[u64; 4]>;
@@ -32,14 +33,7 @@ impl Taken {
 
 impl Request<'_> {
     /// How many of up to `most` slots of a shape a row has room for beside those that were placed before.
-    pub(super) fn room_beside(
-        &self,
-        shape: &Shape<'_>,
-        free: &[Option<&[u64]>],
-        row: usize,
-        taken: &Taken,
-        most: u64,
-    ) -> u64 {
+    pub(super) fn room_beside(&self, shape: &Shape<'_>, free: &Free<'_>, row: usize, taken: &Taken, most: u64) -> u64 {
         let room = shape.room(free, row, self.cap(shape).min(most));
         match taken.on(row) {
             Some(slots) if room > 0 => self.room_with(shape, free, row, slots, room),
@@ -48,7 +42,7 @@ impl Request<'_> {
     }
 
     /// How many of up to `most` slots of a shape a row has room for beside these, which fit there.
-    fn room_with(&self, shape: &Shape<'_>, free: &[Option<&[u64]>], row: usize, slots: &[u64], most: u64) -> u64 {
+    fn room_with(&self, shape: &Shape<'_>, free: &Free<'_>, row: usize, slots: &[u64], most: u64) -> u64 {
         let there = || self.shapes.iter().zip(slots).filter(|(_, count)| **count > 0);
         let mut room = most;
         for limit in &shape.limits {
@@ -59,7 +53,7 @@ impl Request<'_> {
             let of_kind =
                 |other: &Shape<'_>| other.needs.iter().find(|(known, _)| known == kind).map_or(0, |need| need.1);
             let used: u64 = there().map(|(other, count)| of_kind(other) * count).sum();
-            let units = free[*kind].map_or(0, |column| column[row]);
+            let units = free.units(*kind, row);
             room = room.min(units.saturating_sub(used).checked_div(*amount).unwrap_or(0));
         }
         room

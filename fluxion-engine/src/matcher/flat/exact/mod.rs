@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 use super::taken::Slots;
 use super::{NodeOrder, Pick, Request, Search};
 use crate::bits::Bits;
+use crate::pools::Free;
 
 /// To read the rows, flow, units and packing each take at most so many steps, a few nanoseconds each.
 const STEPS_MAX: usize = 16_000_000;
@@ -52,7 +53,7 @@ struct Class {
 type Picks = Vec<Pick>;
 
 /// Looks for a place for all shapes of a request on the rows of each.
-pub(super) fn search(request: &Request<'_>, free: &[Option<&[u64]>], rows: &[Bits], order: &NodeOrder<'_>) -> Search {
+pub(super) fn search(request: &Request<'_>, free: &Free<'_>, rows: &[Bits], order: &NodeOrder<'_>) -> Search {
     let shapes = request.shapes.len();
     let of_row = shapes.saturating_mul(request.kinds.len() + request.limits.len());
     if shapes > SHAPES_MAX || Bits::union(rows).count().saturating_mul(of_row) > STEPS_MAX {
@@ -69,7 +70,7 @@ pub(super) fn search(request: &Request<'_>, free: &[Option<&[u64]>], rows: &[Bit
 }
 
 impl Problem {
-    fn of(request: &Request<'_>, free: &[Option<&[u64]>], rows: &[Bits]) -> Self {
+    fn of(request: &Request<'_>, free: &Free<'_>, rows: &[Bits]) -> Self {
         let counts: Vec<u64> = request.shapes.iter().map(|shape| shape.count).collect();
         let of_kind = |kind: usize| {
             let amount =
@@ -92,7 +93,7 @@ impl Problem {
         let mut problem = Problem { counts, weights, classes: Vec::new() };
         let mut known: HashMap<(SmallVec<[u64; 8]>, Slots), usize> = HashMap::new();
         for row in Bits::union(rows).iter() {
-            let units = (0..request.kinds.len()).map(|kind| free[kind].map_or(0, |column| column[row]));
+            let units = (0..request.kinds.len()).map(|kind| free.units(kind, row));
             let limits = request.limits.iter().map(|limit| limit.count);
             let bounds: SmallVec<[u64; 8]> =
                 units.chain(limits).zip(&enough).map(|(bound, enough)| bound.min(*enough)).collect();

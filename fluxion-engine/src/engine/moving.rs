@@ -1,0 +1,182 @@
+//! Moving a reservation to the earliest instant around all others.
+
+use std::sync::Arc;
+
+use super::matching::{Ask, Form};
+use super::{Engine, Job, JobMode, MatchOp, no_job};
+use crate::Error;
+use crate::bits::Bits;
+use crate::matcher::candidates::{self, Status};
+use crate::pools::SlotShape;
+use crate::time::End;
+use crate::vertex::VertexId;
+
+/// Why a reservation starts later than it was to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Later {
+    /// Work past its end has its room.
+    pub overdue: bool,
+    /// Its room is no more: a node was removed, a pool made smaller, or charged beyond what was free.
+    pub capacity: bool,
+    /// A node of its is down, or may be used no more.
+    pub status: bool,
+}
+
+/// Where a reservation is after it was moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// When it starts.
+    pub at: i64,
+    /// It has not begun: else it is an allocation now.
+    pub reserved: bool,
+    /// What it gets, in the engine's format; empty where that is what it had.
+    pub r: String,
+    /// Why it starts later, if it does.
+    pub later: Later,
+}
+
+/// Slots of a job on a row.
+type Slots = (usize, Arc<SlotShape>, u64, (i64, End));
+
+impl Engine {
+    /// Withdraws a reservation and makes it anew at the earliest instant around all others. It stays where it is unless it can
+    /// start earlier, or its room there is not free any more. What can start now is an allocation then. An error changes nothing.
+    pub fn move_reservation(&mut self, id: u64) -> Result<Moved, Error> {
+        let job = self.jobs.get(&id).ok_or_else(|| no_job(id))?;
+        let spec = job.spec.clone().filter(|_| job.info.mode == JobMode::Reserved);
+        let spec = spec.ok_or_else(|| Error::invalid(format!("job {id}: is no reservation of a graph with pools")))?;
+        let ask = self.ask(&spec)?;
+        self.refresh_index();
+        let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
+        let gains = self.graph.pools.gains.count();
+        self.note_job(id);
+        if !self.may_start_earlier(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &usable) {
+            return Ok(self.stays(id, gains));
+        }
+        let Some(job) = self.jobs.remove(&id) else { return Err(no_job(id)) };
+        let (before, overhead) = (job.info.at, job.info.overhead);
+        let slots = self.slots_of(id, &job);
+        self.give_back(id, &job);
+        let place = self.soonest(&ask);
+        let mut later = Later::default();
+        if place.as_ref().map_or(true, |(_, at)| *at >= before) {
+            let taken: Vec<VertexId> = self.taken_vertices(&job);
+            self.put_back(id, job, slots);
+            self.graph.pools.gains.take_back(gains);
+            let intact = taken.is_empty() && self.is_intact(id, &usable);
+            match &place {
+                Ok((_, at)) if !intact && *at > before => later = self.why_later(id, &taken, &usable),
+                Ok(_) if !intact => {}
+                Err(error) if !intact => return Err(error.clone()),
+                _ => return Ok(self.stays(id, gains)),
+            }
+            if let Some(job) = self.jobs.remove(&id) {
+                self.give_back(id, &job);
+            }
+        }
+        let (found, at) = place?;
+        let r = self.grant(MatchOp::AllocateOrElseReserve, id, &ask, &found, at)?.r;
+        self.set_overhead(id, overhead);
+        Ok(Moved { at, reserved: at > self.now, r, later })
+    }
+
+    /// A reservation that was looked at, and stays where it is.
+    fn stays(&mut self, id: u64, gains: u64) -> Moved {
+        let job = self.jobs.get_mut(&id).expect("a job that was just looked at");
+        job.gains = gains;
+        Moved { at: job.info.at, reserved: true, r: String::new(), later: Later::default() }
+    }
+
+    /// Whether it may be that a reservation can start earlier than when it was looked for last: only where there is more room
+    /// somewhere than there was.
+    fn may_start_earlier(&self, job: &Job, ask: &Ask<'_>, usable: &Bits) -> bool {
+        let pools = &self.graph.pools;
+        let (Form::Flat(request), Some(ranks)) = (&ask.form, pools.gains.since(job.gains)) else { return true };
+        let mut rows = ranks.filter_map(|rank| pools.position(rank)).filter(|row| usable.contains(*row));
+        let needs = if request.shapes.len() == 1 { request.columns_of(&self.graph, 0) } else { None };
+        let needs = needs.filter(|_| request.shapes[0].count == 1);
+        rows.any(|row| {
+            let is_own = job.ranks.binary_search(&pools.ranks()[row]).is_ok();
+            let (times, seconds) = ((self.now, job.info.at), request.shapes[0].hold.seconds());
+            is_own || needs.as_ref().is_none_or(|needs| pools.timeline(row).fits_before(needs, times, seconds))
+        })
+    }
+
+    /// Whether what a reservation is to have of nodes is there, may be used, and is not another's at that time.
+    fn is_intact(&self, id: u64, usable: &Bits) -> bool {
+        let (job, pools) = (&self.jobs[&id], &self.graph.pools);
+        let is_there = |rank: &u32| {
+            pools.position(*rank).is_some_and(|row| usable.contains(row) && pools.is_planned_well(row, id))
+        };
+        job.touches.iter().all(|touch| !touch.exclusive || self.graph.is_linked(touch.vertex))
+            && job.slots == job.ranks.iter().map(|rank| self.slots_on(*rank, id)).sum::<u64>()
+            && job.ranks.iter().all(is_there)
+    }
+
+    fn slots_on(&self, rank: u32, id: u64) -> u64 {
+        self.graph.pools.position(rank).map_or(0, |row| self.graph.pools.placed(row, id).map(|placed| placed.1).sum())
+    }
+
+    /// The slots that a job has or is to have.
+    fn slots_of(&self, id: u64, job: &Job) -> Vec<Slots> {
+        let rows = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank));
+        let on = |row| self.graph.pools.placed(row, id).map(move |(slot, count, times)| (row, slot, count, times));
+        rows.flat_map(on).collect()
+    }
+
+    /// The vertices of a reservation, which nobody counts, that others have at its time, or that are down.
+    fn taken_vertices(&self, job: &Job) -> Vec<VertexId> {
+        let (graph, term) = (&self.graph, job.term);
+        let is_free = |vertex: VertexId| {
+            let mut above = std::iter::successors(Some(vertex), |at| graph.parent(*at));
+            graph.is_up(vertex)
+                && above.all(|vertex| self.schedule.is_free(vertex, term.from, term.to))
+                && self.schedule.is_untouched(vertex, term.from, term.to)
+                && graph.rows_within(vertex).iter().all(|row| graph.pools.is_idle(*row, term.from, term.to))
+        };
+        let own = job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex);
+        own.filter(|vertex| !is_free(*vertex)).collect()
+    }
+
+    /// Why a reservation cannot have the place that it was to have; `taken` of its vertices are another's.
+    fn why_later(&self, id: u64, taken: &[VertexId], usable: &Bits) -> Later {
+        let (job, pools) = (&self.jobs[&id], &self.graph.pools);
+        let mut later = Later::default();
+        for rank in &job.ranks {
+            match pools.position(*rank) {
+                None => later.capacity = true,
+                Some(row) if !usable.contains(row) => later.status = true,
+                Some(row) if !pools.is_planned_well(row, id) => {
+                    let overdue = pools.has_overdue(row) || job.put_off;
+                    later.overdue |= overdue;
+                    later.capacity |= !overdue;
+                }
+                Some(_) => {}
+            }
+        }
+        for vertex in taken {
+            if self.graph.is_up(*vertex) {
+                later.overdue = true;
+            } else {
+                later.status = true;
+            }
+        }
+        // Parts that are gone are nowhere any more.
+        later.capacity |= later == Later::default();
+        later
+    }
+
+    /// Gives a job back what it had.
+    fn put_back(&mut self, id: u64, job: Job, slots: Vec<Slots>) {
+        self.schedule.put_off += usize::from(job.put_off);
+        let (term, touches) = (job.term, job.touches.clone());
+        self.jobs.insert(id, job);
+        for (row, slot, count, times) in slots {
+            self.graph.pools.claim(&[(row, count)], id, &slot, times);
+        }
+        for touch in &touches {
+            self.enter(term, touch);
+        }
+        self.schedule_job(id);
+    }
+}

@@ -1,0 +1,190 @@
+//! What is free of one node from now on: a step function, made from the claims when somebody asks, and kept until they change.
+
+use std::cell::OnceCell;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::{Claim, Pools, free};
+use crate::time::End;
+use crate::vertex::TypeId;
+
+/// Steps of free units. What has overstayed ends in the next second, whichever that is when somebody asks.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    width: usize,
+    /// When something is given back or begins, ascending, as the claims have it.
+    times: Vec<i64>,
+    /// `width` numbers for now, and as many from each of these instants on.
+    free: Vec<u64>,
+    /// The least of each, ever.
+    least: SmallVec<[u64; 4]>,
+}
+
+/// How many slots there is room for over a time, and until when that much is sure if the time moves on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) slots: u64,
+    /// The last instant from which there is as much room, if nothing more is claimed.
+    pub(crate) until: i64,
+}
+
+/// Timelines of all nodes.
+#[derive(Debug, Default)]
+pub(super) struct Timelines(Vec<OnceCell<Box<Timeline>>>);
+
+impl Clone for Timelines {
+    /// A copy begins without: they are made when they are needed.
+    fn clone(&self) -> Self {
+        let mut cells = Vec::new();
+        cells.resize_with(self.0.len(), OnceCell::new);
+        Timelines(cells)
+    }
+}
+
+impl Timelines {
+    pub(super) fn insert(&mut self, row: usize) {
+        self.0.insert(row, OnceCell::new());
+    }
+
+    pub(super) fn remove(&mut self, row: usize) {
+        self.0.remove(row);
+    }
+
+    pub(super) fn forget(&mut self, row: usize) {
+        self.0[row].take();
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        for cell in &mut self.0 {
+            cell.take();
+        }
+    }
+
+    pub(super) fn get(&self, row: usize, make: impl FnOnce() -> Timeline) -> &Timeline {
+        self.0[row].get_or_init(|| Box::new(make()))
+    }
+}
+
+impl Pools {
+    /// What is free of a node from now on.
+    pub(crate) fn timeline(&self, row: usize) -> &Timeline {
+        self.timelines.get(row, || self.make_timeline(row))
+    }
+
+    fn make_timeline(&self, row: usize) -> Timeline {
+        let columns: SmallVec<[(TypeId, u64, u128); 4]> = (self.columns.iter().enumerate())
+            .filter_map(|(at, column)| {
+                let column = column.as_ref()?;
+                Some((TypeId::from_index(at), column.size[row], column.used[row]))
+            })
+            .collect();
+        // Ends come before starts of the same instant: there is no second at which both count.
+        let mut events: Vec<(i64, bool, &Claim)> = Vec::new();
+        for claim in &self.claims[row] {
+            if claim.planned {
+                events.push((claim.start, true, claim));
+            }
+            if let End::At(end) = claim.end {
+                events.push((end, false, claim));
+            }
+        }
+        events.sort_unstable_by_key(|(at, begins, _)| (*at, *begins));
+        let width = columns.len();
+        let mut used: SmallVec<[u128; 4]> = columns.iter().map(|(_, _, used)| *used).collect();
+        let mut whole = self.exclusive[row];
+        let mut timeline = Timeline {
+            width,
+            times: Vec::with_capacity(events.len()),
+            free: Vec::with_capacity((events.len() + 1) * width),
+            least: smallvec![u64::MAX; width],
+        };
+        timeline.push(&columns, &used, whole > 0);
+        for same in events.chunk_by(|a, b| a.0 == b.0) {
+            for (_, begins, claim) in same {
+                let Some(slot) = claim.slot() else {
+                    whole = if *begins { whole + 1 } else { whole - 1 };
+                    continue;
+                };
+                for (kind, amount) in &slot.needs {
+                    let Some(at) = columns.iter().position(|(known, ..)| known == kind) else { continue };
+                    let units = u128::from(*amount) * u128::from(claim.count);
+                    used[at] = if *begins { used[at] + units } else { used[at] - units };
+                }
+            }
+            timeline.times.push(same[0].0);
+            timeline.push(&columns, &used, whole > 0);
+        }
+        timeline
+    }
+}
+
+impl Timeline {
+    fn push(&mut self, columns: &[(TypeId, u64, u128)], used: &[u128], shut: bool) {
+        for (at, ((_, size, _), used)) in columns.iter().zip(used).enumerate() {
+            let free = if shut { 0 } else { free(*size, *used) };
+            self.least[at] = self.least[at].min(free);
+            self.free.push(free);
+        }
+    }
+
+    /// The least that is ever free of a column.
+    pub(crate) fn least(&self, column: usize) -> u64 {
+        self.least[column]
+    }
+
+    /// How many steps lie behind at an instant, as seen from `now`.
+    fn steps(&self, at: i64, now: i64) -> usize {
+        if at <= now { 0 } else { self.times.partition_point(|time| *time <= at) }
+    }
+
+    /// The least that is free of a column at any instant of `[from, to)`.
+    pub(crate) fn during(&self, column: usize, from: i64, to: i64, now: i64) -> u64 {
+        let first = self.steps(from, now);
+        let mut least = self.free[first * self.width + column];
+        for step in first..self.times.len() {
+            if self.times[step] >= to {
+                break;
+            }
+            least = least.min(self.free[(step + 1) * self.width + column]);
+        }
+        least
+    }
+
+    /// Whether a slot fits at any instant from now to before another, for `seconds`.
+    pub(crate) fn fits_before(&self, needs: &[(usize, u64)], (now, before): (i64, i64), seconds: u64) -> bool {
+        let instants = std::iter::once(now).chain(self.times.iter().map(|time| (*time).max(now + 1)));
+        instants.take_while(|at| *at < before).any(|at| self.room(needs, 1, at, seconds, now).slots > 0)
+    }
+
+    /// How many slots there is room for from an instant on, for `seconds`. `needs` are units by column, none of them 0.
+    pub(crate) fn room(&self, needs: &[(usize, u64)], most: u64, from: i64, seconds: u64, now: i64) -> Room {
+        let first = self.steps(from, now);
+        let to = from.saturating_add_unsigned(seconds);
+        let mut slots = most;
+        // Mostly there is not even room for one when it begins.
+        for (column, amount) in needs {
+            if self.free[first * self.width + column] < *amount {
+                return Room { slots: 0, until: i64::MAX };
+            }
+        }
+        let mut last = first;
+        while last < self.times.len() && self.times[last] < to {
+            last += 1;
+        }
+        for (column, amount) in needs {
+            let free = (first..=last).map(|step| self.free[step * self.width + column]).min().unwrap_or(0);
+            if amount.checked_mul(slots).is_none_or(|all| all > free) {
+                slots = free / amount;
+            }
+        }
+        if slots == 0 {
+            return Room { slots, until: i64::MAX };
+        }
+        let is_less = |step: &usize| {
+            needs.iter().any(|(column, amount)| self.free[(step + 1) * self.width + column] < amount * slots)
+        };
+        let shrinks = (last..self.times.len()).find(is_less);
+        let until = shrinks.map_or(i64::MAX, |step| self.times[step].saturating_sub_unsigned(seconds));
+        Room { slots, until }
+    }
+}

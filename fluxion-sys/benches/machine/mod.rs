@@ -40,7 +40,8 @@ impl Context {
 
     /// A context of the built-in library that answers as the scheduler has it.
     pub(crate) fn of_pools(graph: &str) -> Self {
-        let options = format!(r#"{{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement"{POOLS}}}"#);
+        let pools = r#","pool_types":["cpu","memory","pods","gpu"]"#;
+        let options = format!(r#"{{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement"{pools}}}"#);
         Context::with(FunctionTable::builtin(), graph, &options)
     }
 
@@ -94,6 +95,58 @@ impl Context {
         assert_eq!(unsafe { (self.table.cancel)(self.raw, job, false) }, 0, "{}", self.error());
     }
 
+    /// Moves a reservation; returns when it starts.
+    pub(crate) fn move_job(&mut self, job: u64) -> i64 {
+        let (mut at, mut reserved, mut later) = (0, false, 0);
+        let mut r: *mut c_char = std::ptr::null_mut();
+        let call = self.table.extensions.unwrap().move_job;
+        // SAFETY: the context is alive, all pointers are to locals; on success R is a string of malloc, which is ours.
+        let rc = unsafe {
+            let rc = call(self.raw, job, &raw mut at, &raw mut reserved, &raw mut r, &raw mut later);
+            if rc == 0 {
+                free(r.cast());
+            }
+            rc
+        };
+        assert_eq!(rc, 0, "{}", self.error());
+        at
+    }
+
+    /// Begins a trial, or ends it.
+    pub(crate) fn trial(&mut self, begin: bool) {
+        let extensions = self.table.extensions.unwrap();
+        let call = if begin { extensions.begin_trial } else { extensions.end_trial };
+        // SAFETY: the context is alive.
+        assert_eq!(unsafe { call(self.raw) }, 0, "{}", self.error());
+    }
+
+    /// A copy of all of it, which is destroyed at once.
+    pub(crate) fn copy(&self) {
+        // SAFETY: the context is alive; the copy is ours.
+        unsafe { (self.table.destroy)((self.table.clone.unwrap())(self.raw)) };
+    }
+
+    /// Why a request does not fit.
+    pub(crate) fn explain(&mut self, jobspec: &CStr) -> String {
+        let mut text: *mut c_char = std::ptr::null_mut();
+        let call = self.table.extensions.unwrap().explain;
+        // SAFETY: the context is alive; on success the text is ours.
+        unsafe {
+            assert_eq!(call(self.raw, jobspec.as_ptr(), &raw mut text), 0, "{}", self.error());
+            let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+            free(text.cast());
+            copy
+        }
+    }
+
+    /// Puts a slot of a job on a rank, to an instant.
+    pub(crate) fn charge(&mut self, job: u64, charge: &str) {
+        let charge = CString::new(charge).unwrap();
+        // SAFETY: the context is alive, the text ends in NUL.
+        let rc = unsafe { (self.table.extensions.unwrap().charge)(self.raw, job, charge.as_ptr()) };
+        assert_eq!(rc, 0, "{}", self.error());
+    }
+
     /// Older versions of upstream cannot take a part of a job back.
     pub(crate) fn has_partial_cancel(&self) -> bool {
         self.table.partial_cancel.is_some()
@@ -144,6 +197,9 @@ pub(crate) type Parts<'a> = &'a [(&'a str, u64, u64)];
 pub(crate) const CORES: Parts<'static> = &[("core", 36, 1), ("gpu", 4, 1), ("memory", 1, 256)];
 /// 32 cores in thousandths, 256 GiB, 110 pods: with `POOLS` as options.
 pub(crate) const PODS: Parts<'static> = &[("cpu", 1, 32_000), ("memory", 1, 256 << 30), ("pods", 1, 110)];
+/// The same with 8 GPUs: for contexts that answer as the scheduler has it.
+pub(crate) const PODS_AND_GPUS: Parts<'static> =
+    &[("cpu", 1, 32_000), ("memory", 1, 256 << 30), ("pods", 1, 110), ("gpu", 1, 8)];
 /// The options that make the parts of a node pools.
 pub(crate) const POOLS: &str = r#","pool_types":["cpu","memory","pods"]"#;
 

@@ -136,11 +136,8 @@ impl Core {
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
-            (Some(InFlight::Stray(key)), Outcome::Write(WriteOutcome::Failed(_) | WriteOutcome::Conflict)) => {
-                let at = self.now.plus_millis(RETRY.max_millis);
-                self.timers.wake(Timer::Stray(key), at);
-            }
-            (Some(InFlight::Stray(_)) | None, _) => {}
+            (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => self.stray_done(key, action, outcome),
+            (None, _) => {}
             (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),
         }
     }

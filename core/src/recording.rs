@@ -256,7 +256,8 @@ impl Core {
                 job.record.stored = Stored::Present { uid };
                 self.release(id);
             }
-            (Stored::Writing { uid, .. }, WriteOutcome::Gone) => {
+            (Stored::Writing { uid, .. }, WriteOutcome::Gone)
+            | (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
                 let reference = ObjectRef { key: job.key.clone(), uid };
                 self.record_vanished(id, &reference);
             }
@@ -264,11 +265,6 @@ impl Core {
                 // It may have taken effect.
                 job.record.status = None;
                 job.record.stored = Stored::Present { uid };
-            }
-            (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
-                job.record.gone = Some(uid);
-                job.record.stored = Stored::Deleted;
-                self.touched.insert(id);
             }
             (Stored::Deleting { uid, .. }, _) => job.record.stored = Stored::Present { uid },
             _ => {}
@@ -306,7 +302,9 @@ impl Core {
             return;
         }
         match &job.record.stored {
-            Stored::Present { uid } | Stored::Writing { uid, .. } if *uid == reference.uid => {}
+            // A deletion that conflicts with what was just seen is decided again on that.
+            Stored::Present { uid } | Stored::Writing { uid, .. } | Stored::Deleting { uid, .. }
+                if *uid == reference.uid => {}
             Stored::Deleting { .. } => return,
             Stored::Present { .. } | Stored::Writing { .. } => {
                 // Another object of the same name: the one we knew is gone.
@@ -349,7 +347,7 @@ impl Core {
         }
     }
 
-    /// Somebody deleted the FluxJob. A job that waits goes to the end of the queue; one that runs is written again, if it
+    /// The FluxJob was deleted. A job that waits goes to the end of the queue; one that runs is written again, if it
     /// would have one now.
     fn record_vanished(&mut self, id: JobId, gone: &ObjectRef) {
         let wall = self.wall_now();
@@ -360,7 +358,7 @@ impl Core {
         self.touched.insert(id);
         job.record.gone = Some(gone.uid.clone());
         job.record.forget_object();
-        if job.is_finished() || matches!(job.record.stored, Stored::Deleting { .. }) {
+        if job.is_finished() {
             job.record.stored = Stored::Deleted;
             return;
         }
@@ -397,15 +395,17 @@ impl Core {
         let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along.
         let over = self.now >= due || (job.owners.is_empty() && job.members.is_empty());
+        let retry_at = job.record.retry_at;
         match &job.record.stored {
+            Stored::Present { .. } if over && retry_at > self.now => self.timers.wake(Timer::Job(id), retry_at),
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
                 let uid = uid.clone();
-                let resource_version = job.record.resource_version.clone();
-                let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
+                let based_on = job.record.resource_version.clone();
+                let kind = ActionKind::DeleteFluxJob { job: reference, resource_version: based_on.clone() };
                 let action = self.actions.ask(kind, InFlight::Record(id));
                 if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.record.stored = Stored::Deleting { uid, action };
+                    job.record.stored = Stored::Deleting { uid, action, based_on };
                 }
             }
             Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, WorkloadType};
-use fluxqueue_workload::ObjectKey;
+use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
+use super::ActionId;
 use super::stored::is_old_news;
 
 /// All FluxJobs that were seen and are not known to be gone.
@@ -14,6 +15,8 @@ pub(super) struct Records {
     all: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// Those of groups, by the group's namespace and name: a group has no uid of its own by which to find its FluxJob.
     of_groups: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Removals of those that belonged to nobody, on their way: a job that comes for one meanwhile waits for the outcome.
+    removals: BTreeMap<ObjectKey, (Uid, ActionId)>,
 }
 
 impl Records {
@@ -45,6 +48,23 @@ impl Records {
             if keys.is_empty() {
                 self.of_groups.remove(&group);
             }
+        }
+    }
+
+    /// The removal of this object was asked for.
+    pub(super) fn note_removal(&mut self, object: ObjectRef, action: ActionId) {
+        self.removals.insert(object.key, (object.uid, action));
+    }
+
+    /// The removal of this object that is on its way.
+    pub(super) fn removal(&self, object: &ObjectRef) -> Option<ActionId> {
+        self.removals.get(&object.key).filter(|(uid, _)| *uid == object.uid).map(|(_, action)| *action)
+    }
+
+    /// The removal has ended.
+    pub(super) fn end_removal(&mut self, key: &ObjectKey, action: ActionId) {
+        if self.removals.get(key).is_some_and(|(_, known)| *known == action) {
+            self.removals.remove(key);
         }
     }
 

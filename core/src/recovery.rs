@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{JobState, names, placement};
+use fluxqueue_api::{FluxJob, JobState, names, placement};
 
 use super::grouping::Belonging;
 use super::job::{End, Identity, Lifecycle, Seating, Style};
@@ -10,7 +10,7 @@ use super::record::time_of;
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
 use super::stored::{Edits, Stored};
-use super::{ActionKind, Core, InFlight, Timer};
+use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use crate::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
 
@@ -19,6 +19,8 @@ const SAID_ONCE: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradicti
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
 const GATED: &str = "SchedulingGated";
+/// The pause after a stray FluxJob could not be removed.
+const STRAY_RETRY_MILLIS: i64 = 30_000;
 
 impl Core {
     /// Takes up what the FluxJob of this name says, if there is one.
@@ -29,7 +31,10 @@ impl Core {
             return;
         }
         let Some(reference) = reference(&object) else { return };
-        job.record.stored = Stored::Present { uid: reference.uid };
+        job.record.stored = match self.records.removal(&reference) {
+            Some(action) => Stored::Deleting { uid: reference.uid, action, based_on: version_of(&object) },
+            None => Stored::Present { uid: reference.uid },
+        };
         job.record.observe(&object);
         job.record.edits = Edits::of(&object);
         let Some(status) = &object.status else { return };
@@ -242,10 +247,25 @@ impl Core {
         }
         let Some(object) = self.records.get(key) else { return };
         let Some(reference) = reference(object) else { return };
-        let resource_version = object.metadata.resource_version.as_deref().map(Arc::from);
-        let kind = ActionKind::DeleteFluxJob { job: reference, resource_version };
-        self.actions.ask(kind, InFlight::Stray(key.clone()));
+        let kind = ActionKind::DeleteFluxJob { job: reference.clone(), resource_version: version_of(object) };
+        let action = self.actions.ask(kind, InFlight::Stray(key.clone()));
+        self.records.note_removal(reference, action);
     }
+
+    /// How the removal of a stray FluxJob ended. If a job has taken that up since, the outcome is about its record.
+    pub(super) fn stray_done(&mut self, key: ObjectKey, action: ActionId, outcome: WriteOutcome) {
+        self.records.end_removal(&key, action);
+        let adopted = self.jobs.by_key.get(&key).copied();
+        if let Some(id) = adopted {
+            self.record_done(id, action, outcome);
+        } else if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
+            self.timers.wake(Timer::Stray(key), self.now.plus_millis(STRAY_RETRY_MILLIS));
+        }
+    }
+}
+
+fn version_of(object: &FluxJob) -> Option<Arc<str>> {
+    object.metadata.resource_version.as_deref().map(Arc::from)
 }
 
 /// The number in a role's name.

@@ -44,8 +44,8 @@ pub(super) enum Stored {
     Present { uid: Uid },
     /// There, and a status is on its way.
     Writing { uid: Uid, write: StatusWrite },
-    /// Being deleted.
-    Deleting { uid: Uid, action: ActionId },
+    /// Being deleted, as of this version of the object.
+    Deleting { uid: Uid, action: ActionId, based_on: Option<Arc<str>> },
     /// Deleted on purpose: it is not made again.
     Deleted,
 }
@@ -95,10 +95,14 @@ impl Record {
         self.status.clone_from(&object.status);
     }
 
-    /// A newer version is known than the one that this write was decided on.
+    /// A newer version is known than the one that this write or deletion was decided on.
     pub(super) fn has_changed_since(&self, write: &Stored) -> bool {
-        let Stored::Writing { write, .. } = write else { return false };
-        self.resource_version.is_some() && self.resource_version != write.based_on
+        let based_on = match write {
+            Stored::Writing { write, .. } => &write.based_on,
+            Stored::Deleting { based_on, .. } => based_on,
+            _ => return false,
+        };
+        self.resource_version.is_some() && self.resource_version != *based_on
     }
 
     /// The object is another one from now on, or none: nothing is known of it.

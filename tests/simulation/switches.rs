@@ -54,7 +54,7 @@ const TABLE: [(Feature, bool); 16] = [
     (Feature::ClockJumps, false),
     (Feature::PausedLeader, false),
     (Feature::SecondInstance, false),
-    (Feature::DeletionVersions, false),
+    (Feature::DeletionVersions, true),
     (Feature::WholeGangs, true),
     (Feature::GatesFirst, true),
     (Feature::JointPlacement, false),

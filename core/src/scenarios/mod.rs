@@ -26,6 +26,7 @@ mod mishaps;
 mod restarts;
 mod scaling;
 mod starting;
+mod versions;
 mod whole;
 
 /// A core, the time, and what an API server would hold.

@@ -137,24 +137,34 @@ impl Core {
         self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
     }
 
-    /// After a restart, what is left of a group that had ended belongs to that, not to a new group of the name.
+    /// After a restart, what is left of a group that had ended belongs to that, not to a new group of the name: to the one
+    /// that ended next after the pod was made, by the API server's clock. If that has been set back since there may be none;
+    /// then it belongs to the last one, unless a new group is there.
     fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
         if belonging.kind != WorkloadType::Group || !pod.phase.is_terminal() {
             return None;
         }
-        let ended_since = |object: &FluxJob| {
+        let ended = |object: &FluxJob| {
             let status = object.status.as_ref()?;
             let end = match status.state? {
                 JobState::Completed => JobEnd::Completed,
                 JobState::Failed => JobEnd::Failed,
                 _ => return None,
             };
-            let at = status.completion_time.as_ref().map(super::record::time_of)?;
-            (at >= pod.created).then_some((at, end))
+            Some((status.completion_time.as_ref().map(super::record::time_of)?, end))
         };
-        let records = self.records.of_group(&pod.id.key.namespace, &belonging.name);
-        let records = records.filter_map(|(key, object)| Some((ended_since(object)?, key)));
-        let ((_, end), key) = records.min_by_key(|((at, _), _)| *at)?;
+        let records = || self.records.of_group(&pod.id.key.namespace, &belonging.name);
+        let all = || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
+        let next = all().filter(|(at, ..)| *at >= pod.created).min_by_key(|(at, ..)| *at);
+        let is_used_again = || {
+            self.jobs.by_identity.contains_key(&belonging.identity)
+                || records().any(|(_, object)| ended(object).is_none())
+        };
+        let (_, end, key) = match next {
+            Some(next) => next,
+            None if is_used_again() => return None,
+            None => all().max_by_key(|(at, ..)| *at)?,
+        };
         let key = key.clone();
         if let Some(id) = self.jobs.by_key.get(&key) {
             return self.jobs.all.get(id).filter(|job| job.is_finished()).map(|job| job.id);

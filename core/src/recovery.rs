@@ -117,13 +117,18 @@ impl Core {
             }
             return;
         }
-        job.start_size = seats.len().max(2);
-        let whole = bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
-        job.life = match bound.len() {
-            _ if whole => Lifecycle::Whole,
-            0 => Lifecycle::Placed,
-            _ => Lifecycle::Starting { since: now },
-        };
+        // Of what has ended the record is all there is to keep.
+        let has_ended = job.is_finished() || (job.ended_as.is_some() && job.live.is_empty());
+        if !has_ended {
+            job.start_size = seats.len().max(2);
+            let whole =
+                bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
+            job.life = match bound.len() {
+                _ if whole => Lifecycle::Whole,
+                0 => Lifecycle::Placed,
+                _ => Lifecycle::Starting { since: now },
+            };
+        }
         job.seats.restore(seats);
         for (uid, node, index) in bound {
             self.seat_bound(id, &uid, &node, index);

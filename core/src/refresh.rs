@@ -393,7 +393,7 @@ impl Core {
             job.blocker = None;
             // Pods of the same group that come later are a new job.
             let identity = job.identity.clone();
-            if matches!(identity, Identity::Group(_)) {
+            if matches!(identity, Identity::Group(_)) && self.jobs.by_identity.get(&identity) == Some(&id) {
                 self.jobs.by_identity.remove(&identity);
             }
         }

@@ -199,4 +199,51 @@ fn a_group_that_comes_late_does_not_take_the_flux_job_that_is_being_removed() {
         world.pass_seconds(1);
     }
     assert!(made.iter().all(|key| *key != left) && !made.is_empty(), "{made:?}");
+fn a_group_of_a_name_that_was_used_before_is_one_job_after_a_restart() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    let submit = |world: &mut World, name, created| {
+        let mut member = of_group(pod(name, 1), "g", Ok(2));
+        member.created = Time::from_seconds(created);
+        world.submit(member);
+    };
+    submit(&mut world, "p0", 1000);
+    submit(&mut world, "p1", 1000);
+    world.settle();
+    for name in ["p0", "p1"] {
+        world.change(name, |pod| pod.phase = Phase::Succeeded);
+    }
+    world.settle();
+    submit(&mut world, "q0", 3000);
+    submit(&mut world, "q1", 3000);
+    world.settle();
+    assert_eq!((world.bound(), world.records.len()), (4, 2));
+    world.restart();
+    world.list(&nodes, &[]);
+    world.settle();
+    world.delete("p0");
+    world.settle();
+    submit(&mut world, "q2", 3001);
+    world.pass_seconds(5);
+    world.settle();
+    assert_eq!(world.records.len(), 2, "it joins the others");
+    assert_eq!(world.node_of("q2"), Some("a"));
+}
+
+#[test]
+fn what_is_left_of_an_ended_group_belongs_to_it_though_the_clock_was_set_back_since() {
+    let mut world = World::new(&[("a", 4)]);
+    for (name, created) in [("p0", 1000), ("p1", 9000)] {
+        let mut member = of_group(pod(name, 1), "g", Ok(2));
+        member.created = Time::from_seconds(created);
+        world.submit(member);
+    }
+    world.settle();
+    for name in ["p0", "p1"] {
+        world.change(name, |pod| pod.phase = Phase::Succeeded);
+    }
+    world.settle();
+    // It ended at 2000 by a clock that had shown 9000 before.
+    let writes = writes_after_restart(&mut world, &[("a", 4)], &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
 }

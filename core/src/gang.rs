@@ -7,7 +7,7 @@ use fluxqueue_api::{BlockedReason, names};
 
 use super::backoff::Backoff;
 use super::dispatch::is_gated;
-use super::job::{Job, Lifecycle, Stage, Stalled, Style};
+use super::job::{Job, Lifecycle, Member, Stage, Stalled, Style};
 use super::{Core, Timer};
 use crate::fluxion::Rank;
 use crate::queue::JobId;
@@ -113,18 +113,25 @@ impl Core {
         }
     }
 
-    /// A gang of which nothing is left starts anew, all or none.
+    /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding had an effect.
     pub(super) fn forget_empty_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if job.style != Style::Gang || !job.life.is_placed() || !job.kept.is_empty() {
             return;
         }
         let live = self.jobs.live_members(job);
-        if live.is_empty() || live.iter().any(|member| member.stage != Stage::Waiting || member.maybe_bound) {
+        let is_sent = |member: &&Member| member.maybe_bound || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
+        if live.is_empty() || live.iter().any(is_sent) {
             return;
         }
-        if let Some(job) = self.jobs.all.get_mut(&id) {
+        let unsent = self.jobs.unsent(job);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if unsent.is_empty() {
             job.forget_start();
+        } else if matches!(job.life, Lifecycle::Starting { .. }) && job.started_at.is_none() {
+            // The pods that were sent are gone: whether the others may begin without them is asked anew.
+            job.life = Lifecycle::Placed;
+            self.outbox.extend(unsent);
         }
     }
 

@@ -223,6 +223,8 @@ impl Core {
         }
         let Some(member) = self.jobs.members.get(&uid) else { return };
         match member.stage {
+            // A Binding that has not taken effect by now never will.
+            Stage::Binding(_) if pod.deleting => self.end(&uid, Cause::Deleted),
             Stage::Assigned | Stage::Ungating(_) if pod.deleting => {
                 self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id));
             }

@@ -199,3 +199,41 @@ fn two_gangs_that_wait_for_each_other_are_named() {
         assert!(stalled.message.contains(&format!("ns/{other}-job-")), "{}", stalled.message);
     }
 }
+
+#[test]
+fn a_pod_does_not_begin_alone_after_those_that_were_sent_are_gone() {
+    let (mut world, actions) = placed(false);
+    for action in actions {
+        world.carry_out(action);
+    }
+    let sent = world.step();
+    assert_eq!(binds(&sent), 2);
+    // Both are deleted before their Bindings arrive; the Job has made only one other so far.
+    world.tell(Event::Node(node("c", 2)));
+    world.submit(of_job(pod("p2", 2), "j"));
+    let joins = world.step();
+    for name in ["p0", "p1"] {
+        world.change(name, |pod| pod.deleting = true);
+    }
+    for action in joins {
+        world.carry_out(action);
+    }
+    let next = world.step();
+    assert_eq!(binds(&next), 0, "the other one is missing");
+    for action in next {
+        world.carry_out(action);
+    }
+    for action in sent {
+        match action.kind {
+            ActionKind::Bind { .. } => world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Deleting))),
+            _ => world.carry_out(action),
+        }
+    }
+    world.settle();
+    assert!(world.bindings.is_empty(), "{:?}", world.bindings);
+    world.submit(of_job(pod("p3", 2), "j"));
+    world.settle();
+    world.pass_seconds(1);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}

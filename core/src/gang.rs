@@ -120,7 +120,11 @@ impl Core {
             return;
         }
         let live = self.jobs.live_members(job);
-        let is_sent = |member: &&Member| member.maybe_bound || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
+        // A pod that is being deleted and was not bound before never will be.
+        let is_sent = |member: &&Member| {
+            let in_doubt = member.maybe_bound && !member.pod.deleting;
+            in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Bound)
+        };
         if live.is_empty() || live.iter().any(is_sent) {
             return;
         }

@@ -100,6 +100,9 @@ impl Snapshot<'_> {
         let bound = self.live.iter().filter(|member| member.is_bound()).count();
         let written = job.record.status.as_ref();
         let position = self.position.and_then(coarse_position);
+        let placement = self.placement();
+        // Whoever wrote a placement first has placed it, also if it was found anew since.
+        let placed_by = written.filter(|written| written.placement == placement).and_then(|written| written.epoch);
         FluxJobStatus {
             submit_status: Some(submit_status(self.state).to_owned()),
             state: Some(self.state),
@@ -114,8 +117,8 @@ impl Snapshot<'_> {
             start_time: job.started_at.map(micro_time),
             completion_time: job.completed_at.map(micro_time),
             nodes: self.node_list(),
-            placement: self.placement(),
-            epoch: job.seats.epoch(),
+            placement,
+            epoch: job.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
             bound: i32::try_from(bound).unwrap_or(i32::MAX),
             total: i32::try_from(self.wanted).unwrap_or(i32::MAX),
             size: Some(format!("{bound}/{}", self.wanted)),

@@ -147,6 +147,10 @@ impl Core {
 
     fn write_status(&mut self, id: JobId, uid: Uid) {
         let Some(job) = self.jobs.all.get(&id) else { return };
+        if job.ended_as.is_some() && !job.is_finished() && job.style != Style::Elastic {
+            // Its record says so already: that its pods have ended is on its way.
+            return;
+        }
         let status = self.snapshot(job).status();
         let version = job.seats.version();
         if job.record.status.as_ref().is_some_and(|written| record::same(written, &status)) {
@@ -167,6 +171,7 @@ impl Core {
         let action = self.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
+            job.seats.placed_by(status.epoch.or(job.seats.epoch()));
             let write = StatusWrite { action, urgency, version, based_on, status: Box::new(status) };
             job.record.stored = Stored::Writing { uid, write };
         }
@@ -261,12 +266,15 @@ impl Core {
                 let reference = ObjectRef { key: job.key.clone(), uid };
                 self.record_vanished(id, &reference);
             }
+            // A write that conflicts had no effect: what is known of the status still goes.
+            (Stored::Writing { uid, .. }, WriteOutcome::Conflict) | (Stored::Deleting { uid, .. }, _) => {
+                job.record.stored = Stored::Present { uid };
+            }
             (Stored::Writing { uid, .. }, _) => {
                 // It may have taken effect.
                 job.record.status = None;
                 job.record.stored = Stored::Present { uid };
             }
-            (Stored::Deleting { uid, .. }, _) => job.record.stored = Stored::Present { uid },
             _ => {}
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
@@ -318,6 +326,10 @@ impl Core {
             }
         }
         job.record.observe(&object);
+        if let Some(status) = &object.status {
+            self.heed_status(id, status);
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let job_has_ended = job.is_finished();
         let edits = Edits::of(&object);
         if job.record.edits != edits {

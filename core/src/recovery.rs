@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, JobState, names, placement};
+use fluxqueue_api::{FluxJob, FluxJobStatus, JobState, names, placement};
 
 use super::grouping::Belonging;
 use super::job::{End, Identity, Lifecycle, Seating, Style};
@@ -40,11 +40,7 @@ impl Core {
         let Some(status) = &object.status else { return };
         job.seats.note_on_record(!status.placement.is_empty());
         job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
-        job.ended_as = match status.state {
-            Some(JobState::Completed) => Some(End::Completed),
-            Some(JobState::Failed) => Some(End::Failed),
-            _ => None,
-        };
+        job.ended_as = ended_as(status);
         job.completed_at = status.completion_time.as_ref().map(time_of);
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
         job.seats.placed_by(status.epoch);
@@ -69,6 +65,36 @@ impl Core {
         };
         let pods = pods.iter().filter_map(|uid| self.jobs.members.get(uid));
         pods.map(|member| since(&member.pod)).max().filter(|_| self.taking_over).unwrap_or(now)
+    }
+
+    /// What another leader wrote while this one works is news like any other: a place in the queue that is on record
+    /// stays, and so does an end; a placement is followed, or taken back before anything else is done.
+    pub(super) fn heed_status(&mut self, id: JobId, status: &FluxJobStatus) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.style == Style::Elastic {
+            // Its pods queue one by one, and may go on after its end.
+            return;
+        }
+        let queued_at = status.queued_at.as_ref().map(time_of);
+        if queued_at.is_some() && job.queued_at != queued_at {
+            job.queued_at = queued_at;
+            self.touched.insert(id);
+        }
+        if !status.placement.is_empty() && job.style == Style::Gang && !job.writes_ahead() {
+            job.seats.note_on_record(true);
+            self.withdraw_if_unsent(id, "an earlier leader has placed it since");
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let Some(end) = ended_as(status) else { return };
+        let completed_at = status.completion_time.as_ref().map(time_of);
+        if job.ended_as.is_none() || job.completed_at != completed_at {
+            job.ended_as = Some(end);
+            job.completed_at = completed_at;
+            if job.is_finished() {
+                job.life = Lifecycle::Finished(end);
+            }
+            self.touched.insert(id);
+        }
     }
 
     /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the
@@ -137,7 +163,7 @@ impl Core {
         // Whole or not at all also holds for a placement that an earlier leader wrote and began with nothing of.
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
         let empty = job.seats.empty().count();
-        // Of what has ended there is nothing to take back.
+        // Where none of its pods is left there is nobody to take a slot from.
         if empty > 0 && !job.live.is_empty() {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
             self.withdraw_if_unsent(id, &why);
@@ -266,6 +292,15 @@ impl Core {
         } else if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
             self.timers.wake(Timer::Stray(key), self.now.plus_millis(STRAY_RETRY_MILLIS));
         }
+    }
+}
+
+/// How the job ended, by its record.
+fn ended_as(status: &FluxJobStatus) -> Option<End> {
+    match status.state? {
+        JobState::Completed => Some(End::Completed),
+        JobState::Failed => Some(End::Failed),
+        _ => None,
     }
 }
 

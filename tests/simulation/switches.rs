@@ -52,7 +52,7 @@ const TABLE: [(Feature, bool); 16] = [
     (Feature::Nominations, true),
     (Feature::Intruders, true),
     (Feature::ClockJumps, false),
-    (Feature::PausedLeader, false),
+    (Feature::PausedLeader, true),
     (Feature::SecondInstance, false),
     (Feature::DeletionVersions, true),
     (Feature::WholeGangs, true),

@@ -20,6 +20,7 @@ use fluxqueue_workload::{
 mod audit;
 mod endings;
 mod gangs;
+mod late;
 mod library;
 mod lone_pods;
 mod mishaps;

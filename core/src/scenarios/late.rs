@@ -1,0 +1,106 @@
+//! Writes of a leader that was paused and is none any more: what took effect all the same is news to its successor.
+
+use super::*;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+/// The FluxJob of this workload as another leader has written it.
+fn written_late(world: &mut World, workload: &str, how: impl FnOnce(&mut FluxJob)) {
+    let key = key_of(world.record(workload));
+    let record = world.records.get_mut(&key).expect("it is there");
+    how(record);
+    let version = record.metadata.resource_version.as_deref().map_or(0, |version| version.parse().expect("a number"));
+    record.metadata.resource_version = Some((version + 1_u32).to_string());
+    let record = Arc::new(record.clone());
+    world.tell(Event::FluxJob(record));
+}
+
+fn instant(world: &World, seconds_ago: i64) -> MicroTime {
+    crate::record::micro_time(world.now.plus_millis(-1000 * seconds_ago))
+}
+
+#[test]
+fn a_place_in_the_queue_that_was_written_late_is_kept() {
+    let nodes = [("a", 1)];
+    let mut world = World::new(&nodes);
+    world.submit(pod("runs", 1));
+    world.settle();
+    world.submit(pod("before", 1));
+    world.submit(pod("waits", 1));
+    world.settle();
+    let key = key_of(world.record("waits"));
+    let status = world.records.get_mut(&key).expect("it is there").status.take();
+    world.pass_seconds(100);
+    world.restart();
+    world.list(&nodes, &[]);
+    let unanswered = world.step();
+    let at = instant(&world, 200);
+    written_late(&mut world, "waits", |record| {
+        record.status = status;
+        record.status.as_mut().expect("a status").queued_at = Some(at.clone());
+    });
+    for action in unanswered {
+        match &action.kind {
+            ActionKind::WriteStatus { job, .. } if job.key == key => {
+                world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
+            }
+            _ => world.carry_out(action),
+        }
+    }
+    world.settle();
+    assert_eq!(world.record("waits").status.as_ref().and_then(|status| status.queued_at.clone()), Some(at));
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("before"), world.node_of("waits")), (None, Some("a")), "the order is that of the record");
+}
+
+#[test]
+fn an_end_that_was_written_late_stays_as_it_is() {
+    let nodes = [("a", 1)];
+    let mut world = World::new(&nodes);
+    world.submit(pod("p", 1));
+    world.settle();
+    world.restart();
+    world.list(&nodes, &[]);
+    world.settle();
+    let at = instant(&world, 5);
+    written_late(&mut world, "p", |record| {
+        let status = record.status.as_mut().expect("a status");
+        status.state = Some(JobState::Completed);
+        status.completion_time = Some(at.clone());
+    });
+    // That its pod has ended comes after.
+    world.pass_seconds(3);
+    world.settle();
+    assert_eq!(world.state("p"), Some(JobState::Completed));
+    world.change("p", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    let status = world.record("p").status.as_ref().expect("a status");
+    assert_eq!((status.state, status.completion_time.clone()), (Some(JobState::Completed), Some(at)));
+}
+
+#[test]
+fn whoever_wrote_the_same_placement_first_stays_on_record() {
+    let nodes = [("a", 2)];
+    let mut world = World::new(&nodes);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    // As if the first leader's placement had been on its way until now.
+    let key = key_of(world.record("j"));
+    let status = world.records.get_mut(&key).expect("it is there").status.take();
+    for pod in world.pods.values_mut() {
+        pod.node = None;
+    }
+    world.restart();
+    world.list(&nodes, &[job("j", 2, 2)]);
+    let unanswered = world.step();
+    written_late(&mut world, "j", |record| record.status = status);
+    for action in unanswered {
+        world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
+    }
+    world.settle();
+    assert_eq!(world.bound(), 2);
+    assert_eq!(world.record("j").status.as_ref().and_then(|status| status.epoch), Some(1));
+}

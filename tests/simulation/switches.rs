@@ -51,7 +51,7 @@ const TABLE: [(Feature, bool); 16] = [
     (Feature::Repellers, true),
     (Feature::Nominations, true),
     (Feature::Intruders, true),
-    (Feature::ClockJumps, false),
+    (Feature::ClockJumps, true),
     (Feature::PausedLeader, true),
     (Feature::SecondInstance, false),
     (Feature::DeletionVersions, true),

@@ -199,6 +199,9 @@ fn a_group_that_comes_late_does_not_take_the_flux_job_that_is_being_removed() {
         world.pass_seconds(1);
     }
     assert!(made.iter().all(|key| *key != left) && !made.is_empty(), "{made:?}");
+}
+
+#[test]
 fn a_group_of_a_name_that_was_used_before_is_one_job_after_a_restart() {
     let nodes = [("a", 4)];
     let mut world = World::new(&nodes);

@@ -99,18 +99,24 @@ impl Executor {
         std::mem::take(&mut self.asked).into_values().collect()
     }
 
-    /// The process died: of what it sent some still takes effect, the rest is lost, and nobody hears the answers.
-    pub(crate) fn crash(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+    /// The process died: of what it sent some still takes effect, the rest is lost, and nobody hears the answers. Returns
+    /// the nodes to which pods may have been bound.
+    pub(crate) fn crash(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) -> Vec<NodeName> {
         self.answers.clear();
         let effective = rng.below(101);
+        let mut nodes = Vec::new();
         for (_, kind) in std::mem::take(&mut self.asked) {
             if rng.chance(effective) {
                 stats.count("write of a dead process took effect");
                 server.apply(&kind, now);
+                if let ActionKind::Bind { node, .. } = kind {
+                    nodes.push(node);
+                }
             } else {
                 stats.count("write of a dead process lost");
             }
         }
+        nodes
     }
 }
 

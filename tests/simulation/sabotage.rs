@@ -97,12 +97,17 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 28] = [
             "a gang is bound by its acknowledged placement",
             "a half-bound gang is finished where its placement says",
             EPOCHS,
+            WHOLE_GANGS,
         ],
     ),
     (
         Sabotage::ForgetAnswers,
         None,
-        &["who could start at the head of the queue starts", "finished jobs say how they ended"],
+        &[
+            "who could start at the head of the queue starts",
+            "finished jobs say how they ended",
+            "nothing is left of what was deleted",
+        ],
     ),
     (Sabotage::KeepRecords, None, &["nothing is left of what was deleted"]),
     (Sabotage::WriteTwice, None, &["one write per object is under way"]),
@@ -280,8 +285,8 @@ impl Saboteur {
             _ => is_answered = false,
         }
         self.falsify_status(&mut action.kind);
-        let is_bind = matches!(action.kind, ActionKind::Bind { .. });
-        if is_bind && self.sabotage == Sabotage::StartLate {
+        let is_start = matches!(&action.kind, ActionKind::Bind { pod, .. } if self.grouped.contains(&pod.uid));
+        if is_start && self.sabotage == Sabotage::StartLate {
             self.held_back.push((LATE_STEPS, action));
             return;
         }

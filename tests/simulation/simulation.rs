@@ -412,7 +412,10 @@ impl<'a> Simulation<'a> {
         if Feature::PausedLeader.is_on() && self.rng.chance(50) {
             self.late.extend(executor.pause());
         } else {
-            executor.crash(&mut self.server, wall, &mut self.rng, &mut self.stats);
+            let nodes = executor.crash(&mut self.server, wall, &mut self.rng, &mut self.stats);
+            for node in nodes {
+                self.disturb(node, who);
+            }
         }
         for _ in 0..self.rng.below(20) {
             match self.rng.below(4) {

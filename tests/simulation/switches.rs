@@ -46,19 +46,19 @@ pub(crate) enum Feature {
 /// All features, and whether they are on.
 const TABLE: [(Feature, bool); 16] = [
     (Feature::Roles, true),
-    (Feature::SharedPorts, false),
+    (Feature::SharedPorts, true),
     (Feature::Relabelling, true),
     (Feature::Repellers, true),
     (Feature::Nominations, true),
     (Feature::Intruders, true),
     (Feature::ClockJumps, true),
     (Feature::PausedLeader, true),
-    (Feature::SecondInstance, false),
+    (Feature::SecondInstance, true),
     (Feature::DeletionVersions, true),
     (Feature::WholeGangs, true),
     (Feature::GatesFirst, true),
     (Feature::JointPlacement, false),
-    (Feature::EpochStays, false),
+    (Feature::EpochStays, true),
     (Feature::QuietRestart, false),
     (Feature::QuietRestartBesideQueue, false),
 ];

@@ -2,29 +2,33 @@
 //!
 //! The resource graph and `cluster` are kept in step with what happens, one change at a time. Here what is taken of a node is added
 //! up from what there is: pods on it, pods that have a slot on it, slots that are retained. Nothing of the code that keeps the
-//! accounts is used for that, so that a mistake in it shows. Some nodes are looked at at a time.
+//! accounts is used for that, so that a mistake in it shows. Some nodes are looked at at a time, and some jobs: whether they
+//! contradict themselves (`consistency`).
+
+use std::ops::Bound;
 
 use super::job::{Member, Stage};
 use super::{Core, Timer};
+use crate::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources};
 
-/// In how much time all nodes are looked at once, and how many at a time.
+/// In how much time all nodes and jobs are looked at once, and how many at a time.
 pub(super) const ROUND_MILLIS: i64 = 10_000;
-const NODES_AT_ONCE: usize = 256;
+const AT_ONCE: usize = 256;
 
 /// How far the audit has come.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
-    /// The last node that was looked at in this round.
+    /// The last node that was looked at in this round, and the last job.
     last: Option<NodeName>,
+    last_job: Option<JobId>,
 }
 
 impl Core {
-    /// Looks at some nodes. Where the accounts are wrong they are made anew; so is the graph when it is lost, or has seen too
+    /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the graph when it is lost, or has seen too
     /// many nodes come and go.
     pub(super) fn audit(&mut self) {
-        let nodes: Vec<NodeName> =
-            self.cluster.names_after(self.audit.last.as_ref()).take(NODES_AT_ONCE).cloned().collect();
+        let nodes: Vec<NodeName> = self.cluster.names_after(self.audit.last.as_ref()).take(AT_ONCE).cloned().collect();
         let mut wrong = Vec::new();
         for node in &nodes {
             let differences = self.differences(node);
@@ -42,9 +46,19 @@ impl Core {
         if !wrong.is_empty() || self.ledger.is_worn(&self.cluster) {
             self.rebuild_graph();
         }
-        self.audit.last = nodes.last().filter(|_| nodes.len() == NODES_AT_ONCE).cloned();
-        let parts = i64::try_from(self.cluster.len().div_ceil(NODES_AT_ONCE).max(1)).unwrap_or(i64::MAX);
+        self.audit_jobs();
+        self.audit.last = nodes.last().filter(|_| nodes.len() == AT_ONCE).cloned();
+        let parts = self.cluster.len().max(self.jobs.all.len()).div_ceil(AT_ONCE).max(1);
+        let parts = i64::try_from(parts).unwrap_or(i64::MAX);
         self.timers.wake(Timer::Audit, self.now.plus_millis((ROUND_MILLIS / parts).max(1)));
+    }
+
+    fn audit_jobs(&mut self) {
+        let from = self.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
+        let jobs = self.jobs.all.range((from, Bound::Unbounded));
+        let jobs: Vec<JobId> = jobs.take(AT_ONCE).map(|(id, _)| *id).collect();
+        self.audit.last_job = jobs.last().filter(|_| jobs.len() == AT_ONCE).copied();
+        self.mend_contradictions(&jobs);
     }
 
     /// What the two accounts of a node say otherwise than the pods.

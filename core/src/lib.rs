@@ -15,7 +15,7 @@
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `recovery`: the same jobs again after a restart
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
-//! - `audit`: whether what is counted as taken is what pods take
+//! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not contradict themselves
 //! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
 //! - `describe`, `report`: the state and the numbers, for people and metrics
 //!
@@ -27,6 +27,7 @@ mod audit;
 mod backoff;
 mod by_node;
 pub mod cluster;
+mod consistency;
 mod describe;
 mod dispatch;
 mod event;

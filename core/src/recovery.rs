@@ -101,12 +101,16 @@ impl Core {
     /// placement says, if that still fits.
     pub(super) fn restore_placements(&mut self) {
         let ids: Vec<JobId> = self.jobs.all.keys().copied().collect();
-        for id in &ids {
+        self.restore_placements_of(&ids);
+    }
+
+    pub(super) fn restore_placements_of(&mut self, ids: &[JobId]) {
+        for id in ids {
             self.restore_placement(*id);
         }
         // Pods that wait come first: what nobody sits on is kept after that.
         for id in ids {
-            self.retain_free_seats(id);
+            self.retain_free_seats(*id);
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Gauges {
     pub placements_not_found: u64,
     /// Differences that the audit found between the graph and what was received.
     pub audit_differences: u64,
+    /// Jobs that contradicted themselves, and were made anew: each is a defect.
+    pub jobs_made_anew: u64,
     /// Scheduling passes.
     pub passes: u64,
     /// Times that a job was looked at anew.

@@ -62,6 +62,11 @@ impl Seats {
         self.all.get(index.0)
     }
 
+    /// The pod that has a seat.
+    pub(super) fn occupant(&self, index: PodIndex) -> Option<&Uid> {
+        self.get(index)?.occupant.as_ref()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (PodIndex, &Seat)> {
         self.all.iter().enumerate().map(|(at, seat)| (PodIndex(at), seat))
     }

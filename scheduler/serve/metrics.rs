@@ -189,6 +189,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
             core.placements_not_found,
         ),
         ("audit_differences", "Differences that the audit found", core.audit_differences),
+        ("jobs_made_anew", "Jobs that contradicted themselves, and were made anew", core.jobs_made_anew),
         ("passes", "Scheduling passes", core.passes),
         ("jobs_looked_at", "Times that a job was looked at anew", core.jobs_looked_at),
     ];

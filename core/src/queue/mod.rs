@@ -165,6 +165,11 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         true
     }
 
+    /// It waits.
+    pub fn contains(&self, ask: &Ask) -> bool {
+        self.places.contains_key(ask)
+    }
+
     /// The first of each class, in order.
     pub fn heads(&self) -> impl Iterator<Item = (&Place, ClassId)> {
         self.heads.iter().map(|(place, class)| (place, *class))

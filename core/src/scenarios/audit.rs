@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fluxion::End;
+use crate::queue::{Ask, JobId};
 
 /// A slot is taken on a node that no pod has.
 fn with_a_leak(world: &mut World, node: &str) {
@@ -64,4 +65,67 @@ fn many_nodes_are_looked_at_some_at_a_time() {
     assert_eq!(found_after(&[10]), 4, "of the first node, and not yet of the last");
     assert_eq!(found_after(&[4, 4]), 6, "of the last: the graph was made anew with the first");
     assert_eq!(found_after(&[4; 5]), 6, "each was mended");
+}
+
+/// A gang of three that runs, and one that waits behind it.
+fn a_gang_and_one_that_waits() -> World {
+    let mut world = World::new(&[("a", 2), ("b", 1)]);
+    world.tell(Event::Controller(Arc::new(job("j", 3, 3))));
+    for name in ["p0", "p1", "p2"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    world.submit(pod("waits", 1));
+    world.settle();
+    assert_eq!(world.bound(), 3);
+    world
+}
+
+#[test]
+fn a_job_that_contradicts_itself_is_noticed() {
+    type Spoil = fn(&mut Core);
+    let spoil: [(&str, Spoil); 4] = [
+        ("counts as the opposite", |core| core.jobs.all.values_mut().for_each(|job| job.live.clear())),
+        ("is not known", |core| core.jobs.members.clear()),
+        ("is not in the queue", |core| {
+            for job in core.jobs.all.values_mut() {
+                job.asks.insert(Ask::Start(job.id));
+            }
+        }),
+        ("has a seat that another pod has", |core| {
+            for job in core.jobs.all.values_mut() {
+                let seats: Vec<_> = job.seats.iter().map(|(index, _)| index).collect();
+                for index in seats {
+                    job.seats.leave(index);
+                }
+            }
+        }),
+    ];
+    for (what, spoil) in spoil {
+        let mut world = a_gang_and_one_that_waits();
+        let found = |core: &Core| core.jobs.all.values().find_map(|job| core.contradiction(job));
+        assert_eq!(found(&world.core), None);
+        spoil(&mut world.core);
+        let found = found(&world.core).expect("it shows");
+        assert!(found.contains(what), "{what}: {found}");
+    }
+}
+
+#[test]
+fn a_job_that_is_made_anew_is_where_it_was() {
+    let mut world = a_gang_and_one_that_waits();
+    let before = (world.record("j").status.clone(), world.record("waits").status.clone());
+    let ids: Vec<JobId> = world.core.jobs.all.keys().copied().collect();
+    for id in ids {
+        world.core.make_anew(id);
+    }
+    world.settle();
+    world.pass_seconds(60);
+    world.settle();
+    assert_eq!((world.record("j").status.clone(), world.record("waits").status.clone()), before);
+    assert_eq!((world.bound(), world.core.gauges().audit_differences), (3, 0));
+    world.change("p0", |pod| pod.phase = Phase::Failed);
+    world.delete("p1");
+    world.settle();
+    assert_eq!(world.node_of("waits"), Some("a"), "what it gives back is free");
 }

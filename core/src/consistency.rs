@@ -1,0 +1,104 @@
+//! What cannot be: a job of which two parts of the state say different things.
+//!
+//! That is a defect of ours. Tests panic. A scheduler that is in use logs and counts it, and makes the job anew from what is
+//! stored, as after a restart: from its pods, its FluxJob and the placement there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Core;
+use super::job::{Job, Stage};
+use crate::queue::JobId;
+use fluxqueue_workload::{Pod, Uid};
+
+impl Core {
+    /// Looks at these jobs, and makes those anew that contradict themselves.
+    pub(super) fn mend_contradictions(&mut self, ids: &[JobId]) {
+        for id in ids {
+            let Some(job) = self.jobs.all.get(id) else { continue };
+            let Some(contradiction) = self.contradiction(job) else { continue };
+            tracing::error!(job = %job.key, %contradiction, "a job contradicts itself, and is made anew");
+            debug_assert!(false, "{}: {contradiction}", job.key);
+            self.gauges.jobs_made_anew += 1;
+            self.make_anew(*id);
+        }
+    }
+
+    /// The first thing about a job that cannot be.
+    pub(super) fn contradiction(&self, job: &Job) -> Option<String> {
+        if self.jobs.by_key.get(&job.key) != Some(&job.id) {
+            return Some("its FluxJob's name leads to another job".to_owned());
+        }
+        if let Some(pending) = job.asks.iter().find(|ask| !self.queue.contains(ask)) {
+            return Some(format!("{pending:?} is not in the queue"));
+        }
+        if let Some(uid) = job.live.values().find(|uid| !job.members.contains(*uid)) {
+            return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
+        }
+        let alive: BTreeSet<&Uid> = job.live.values().collect();
+        job.members.iter().find_map(|uid| self.contradiction_of_pod(job, uid, alive.contains(uid)))
+    }
+
+    fn contradiction_of_pod(&self, job: &Job, uid: &Uid, is_alive: bool) -> Option<String> {
+        let Some(member) = self.jobs.members.get(uid) else { return Some(format!("pod {uid} is not known")) };
+        let about = &member.pod.id;
+        if member.job != job.id {
+            return Some(format!("pod {about} belongs to another job"));
+        }
+        if is_alive == (member.stage == Stage::Ended) {
+            return Some(format!("pod {about} is {:?}, and counts as the opposite", member.stage));
+        }
+        let has_slot = member.claim.is_some() || member.seat.is_some();
+        if has_slot && matches!(member.stage, Stage::Waiting | Stage::Ended) {
+            return Some(format!("pod {about} has a slot, and is {:?}", member.stage));
+        }
+        if member.stage.is_on_the_way() && member.claim.is_none() {
+            return Some(format!("pod {about} is {:?}, and has no slot", member.stage));
+        }
+        let sits = member.seat.is_none_or(|seat| job.seats.occupant(seat) == Some(uid));
+        (!sits).then(|| format!("pod {about} has a seat that another pod has"))
+    }
+
+    /// Forgets all that was worked out about a job, and finds it again. Bindings that are on their way are waited for: the next
+    /// look does it then.
+    pub(super) fn make_anew(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let (asks, uids) = (std::mem::take(&mut job.asks), std::mem::take(&mut job.members));
+        let kept = std::mem::take(&mut job.kept);
+        let of_job = |uid: &Uid| self.jobs.members.get(uid).filter(|member| member.job == id);
+        if uids.iter().filter_map(of_job).any(|member| matches!(member.stage, Stage::Binding(_))) {
+            let Some(job) = self.jobs.all.get_mut(&id) else { return };
+            (job.asks, job.members, job.kept) = (asks, uids, kept);
+            return;
+        }
+        for ask in &asks {
+            self.queue.remove(ask);
+        }
+        for slot in kept {
+            self.drop_claim(Some(slot.claim));
+        }
+        let mut pods: Vec<Arc<Pod>> = Vec::new();
+        for uid in &uids {
+            if self.jobs.members.get(uid).is_none_or(|member| member.job != id) {
+                continue;
+            }
+            let Some(member) = self.jobs.members.remove(uid) else { continue };
+            if let Some(claim) = &member.claim {
+                self.by_node.unsend(&claim.node, uid);
+            }
+            self.drop_claim(member.claim);
+            self.by_node.unlist(&member.pod);
+            pods.push(member.pod);
+        }
+        self.keeping.remove(&id);
+        self.jobs.forget(id);
+        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        let first_new = self.jobs.next_job;
+        for pod in pods {
+            self.attach(pod, false);
+        }
+        let made: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
+        self.restore_placements_of(&made);
+        self.queue_changed = true;
+    }
+}

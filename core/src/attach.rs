@@ -5,9 +5,9 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::awaiting_owner::AwaitingPod;
 use super::grouping::{self, Belonging};
 use super::job::{End as JobEnd, Job, Lifecycle, Member, PodOrder, Stage, Style};
-use super::parked::Parked;
 use super::seats::Seats;
 use super::stored::Record;
 use super::{Core, Foreign, Timer};
@@ -15,11 +15,11 @@ use crate::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
 /// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
-const PARKED_MILLIS: i64 = 30_000;
+const OWNER_WAIT_MILLIS: i64 = 30_000;
 
 impl Core {
     pub(super) fn new_member(&mut self, pod: Arc<Pod>) {
-        if let Some(old) = self.parked.remove(&pod.id.uid) {
+        if let Some(old) = self.awaiting_owner.remove(&pod.id.uid) {
             self.by_node.unlist(&old.pod);
         }
         if self.synced {
@@ -27,26 +27,26 @@ impl Core {
         } else {
             // Which job it belongs to is decided when everything has been listed.
             self.by_node.list(&pod);
-            let parked = Parked { pod: Arc::clone(&pod), until: self.now };
-            self.parked.insert(parked);
+            let awaiting_owner = AwaitingPod { pod: Arc::clone(&pod), until: self.now };
+            self.awaiting_owner.insert(awaiting_owner);
         }
     }
 
-    /// Gives a pod its job, or parks it until its maker is seen.
+    /// Gives a pod its job, or parks it until its controller is seen.
     pub(super) fn attach(&mut self, pod: Arc<Pod>, orphan: bool) {
         if let Some(stand_in) = self.foreign.remove(&pod.id.uid) {
-            self.drop_claim(stand_in.claim);
+            self.free_allocation(stand_in.allocation);
         }
         self.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
         let Some(belonging) = left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan)) else {
-            let until = self.now.plus_millis(PARKED_MILLIS);
+            let until = self.now.plus_millis(OWNER_WAIT_MILLIS);
             let uid = pod.id.uid.clone();
-            self.timers.wake(Timer::Parked(uid.clone()), until);
+            self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // What is on a node counts even while nobody knows what it is a part of.
-            let claim = self.reclaim(&pod, None, self.pod_end(&pod));
-            self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), claim, told: true });
-            self.parked.insert(Parked { pod, until });
+            let allocation = self.allocation_in_place(&pod, None, self.pod_end(&pod));
+            self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), allocation, reported: true });
+            self.awaiting_owner.insert(AwaitingPod { pod, until });
             return;
         };
         let id = self.job_of(&pod, &belonging);
@@ -74,40 +74,40 @@ impl Core {
         let ignored = pod.soft_ignored.join(", ");
         // Of a lone pod that has its node nothing may be on record: it was told while it waited.
         let was_told = job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
-        self.jobs.note_maker(id, &pod);
+        self.jobs.note_controller(id, &pod);
         let member = Member {
             pod,
             job: id,
             stage,
-            claim: None,
+            allocation: None,
             seat: None,
             attempts: 0,
             retry_at: Time(0),
-            doomed: false,
+            deletion_observed: false,
             maybe_bound: false,
             doubt_until: Time(0),
             ungating: None,
             ungated: false,
-            told: None,
+            reported: None,
             repelled_by: Vec::new(),
             telling: None,
         };
         self.jobs.members.insert(uid.clone(), member);
         self.settle(&uid);
         if !ignored.is_empty() && !was_told {
-            self.say_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
+            self.warn_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
         }
         self.touched.insert(id);
     }
 
-    /// The job of a pod whose maker is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
+    /// The job of a pod whose controller is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
     /// until then it is no job of its own that could start though the other was held, or had its time.
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
         let owner = pod
             .owner
             .as_ref()
             .filter(|owner| pod.group.is_none() && !self.jobs.controllers.contains_key(&owner.uid))?;
-        let belonging = grouping::of_maker(owner)?;
+        let belonging = grouping::of_owner(owner)?;
         let key = self.record_key(pod, &belonging);
         (self.jobs.by_identity.contains_key(&belonging.identity) || self.records.get(&key).is_some())
             .then_some(belonging)
@@ -201,7 +201,7 @@ impl Core {
             members: std::collections::BTreeSet::new(),
             live: std::collections::BTreeMap::new(),
             pod_priority: None,
-            makers: std::collections::BTreeSet::new(),
+            controllers: std::collections::BTreeSet::new(),
             succeeded: 0,
             failed: 0,
             joined: self.now,
@@ -216,10 +216,10 @@ impl Core {
             stalled: None,
             ended_as: None,
             seats: Seats::default(),
-            kept: Vec::new(),
-            asks: std::collections::BTreeSet::new(),
+            retained: Vec::new(),
+            pending: std::collections::BTreeSet::new(),
             blocker: None,
-            said: std::collections::BTreeMap::new(),
+            warnings: std::collections::BTreeMap::new(),
             estimate: None,
             position: None,
             record: Record::default(),
@@ -254,10 +254,10 @@ impl Core {
         ObjectKey::new(Arc::clone(namespace), name)
     }
 
-    pub(super) fn unpark(&mut self, uid: &Uid) {
-        if let Some(parked) = self.parked.remove(uid) {
-            let orphan = parked.until <= self.now;
-            self.attach(parked.pod, orphan);
+    pub(super) fn stop_awaiting_owner(&mut self, uid: &Uid) {
+        if let Some(awaiting_owner) = self.awaiting_owner.remove(uid) {
+            let orphan = awaiting_owner.until <= self.now;
+            self.attach(awaiting_owner.pod, orphan);
         }
     }
 
@@ -274,7 +274,7 @@ impl Core {
             job.live.remove(&PodOrder::of(&member.pod));
         }
         self.touched.insert(member.job);
-        self.forget_ask(&crate::queue::Ask::Member(member.job, uid.clone()));
+        self.forget_request(&crate::queue::PendingRequest::Member(member.job, uid.clone()));
         self.attach(member.pod, false);
     }
 }

@@ -43,7 +43,7 @@ impl Core {
         for node in &wrong {
             self.count_anew(node);
         }
-        if !wrong.is_empty() || self.ledger.is_worn(&self.cluster) {
+        if !wrong.is_empty() || self.ledger.needs_rebuild(&self.cluster) {
             self.rebuild_graph();
         }
         self.audit_jobs();
@@ -90,7 +90,7 @@ impl Core {
             let pod = match (self.foreign.get(&uid), self.jobs.members.get(&uid)) {
                 (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
                 (None, Some(member)) => {
-                    let on_the_way = || member.claim.as_ref().is_some_and(|claim| claim.node == *node);
+                    let on_the_way = || member.allocation.as_ref().is_some_and(|allocation| allocation.node == *node);
                     let counts = match (&member.pod.node, &member.stage) {
                         (_, Stage::Ended) => false,
                         (Some(there), _) => there == node,
@@ -104,9 +104,9 @@ impl Core {
                 taken.add(&pod.shape.requests);
             }
         }
-        let retaining = self.keeping.iter().filter_map(|id| self.jobs.all.get(id));
-        for slot in retaining.flat_map(|job| &job.kept).filter(|slot| slot.claim.node == *node) {
-            taken.add(&slot.claim.shape.requests);
+        let retaining = self.retaining.iter().filter_map(|id| self.jobs.all.get(id));
+        for slot in retaining.flat_map(|job| &job.retained).filter(|slot| slot.allocation.node == *node) {
+            taken.add(&slot.allocation.shape.requests);
         }
         taken
     }
@@ -127,10 +127,14 @@ impl Core {
             Ok(graph) => {
                 let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
                 members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
-                let of_members = members.into_iter().filter_map(|member| member.claim.as_mut());
-                let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.claim.as_mut());
-                let kept = self.jobs.all.values_mut().flat_map(|job| job.kept.iter_mut().map(|kept| &mut kept.claim));
-                self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(kept));
+                let of_members = members.into_iter().filter_map(|member| member.allocation.as_mut());
+                let of_others = self.foreign.values_mut().filter_map(|foreign| foreign.allocation.as_mut());
+                let retained = self
+                    .jobs
+                    .all
+                    .values_mut()
+                    .flat_map(|job| job.retained.iter_mut().map(|retained| &mut retained.allocation));
+                self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(retained));
                 self.queue_changed = true;
             }
             Err(error) => tracing::error!(%error, "audit: the resource graph could not be made anew"),

@@ -29,7 +29,7 @@ impl Core {
         if self.jobs.by_key.get(&job.key) != Some(&job.id) {
             return Some("its FluxJob's name leads to another job".to_owned());
         }
-        if let Some(pending) = job.asks.iter().find(|ask| !self.queue.contains(ask)) {
+        if let Some(pending) = job.pending.iter().find(|pending| !self.queue.contains(pending)) {
             return Some(format!("{pending:?} is not in the queue"));
         }
         if let Some(uid) = job.live.values().find(|uid| !job.members.contains(*uid)) {
@@ -48,11 +48,11 @@ impl Core {
         if is_alive == (member.stage == Stage::Ended) {
             return Some(format!("pod {about} is {:?}, and counts as the opposite", member.stage));
         }
-        let has_slot = member.claim.is_some() || member.seat.is_some();
+        let has_slot = member.allocation.is_some() || member.seat.is_some();
         if has_slot && matches!(member.stage, Stage::Waiting | Stage::Ended) {
             return Some(format!("pod {about} has a slot, and is {:?}", member.stage));
         }
-        if member.stage.is_on_the_way() && member.claim.is_none() {
+        if member.stage.is_on_the_way() && member.allocation.is_none() {
             return Some(format!("pod {about} is {:?}, and has no slot", member.stage));
         }
         let sits = member.seat.is_none_or(|seat| job.seats.occupant(seat) == Some(uid));
@@ -63,19 +63,19 @@ impl Core {
     /// look does it then.
     pub(super) fn make_anew(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let (asks, uids) = (std::mem::take(&mut job.asks), std::mem::take(&mut job.members));
-        let kept = std::mem::take(&mut job.kept);
+        let (pending, uids) = (std::mem::take(&mut job.pending), std::mem::take(&mut job.members));
+        let retained = std::mem::take(&mut job.retained);
         let of_job = |uid: &Uid| self.jobs.members.get(uid).filter(|member| member.job == id);
         if uids.iter().filter_map(of_job).any(|member| matches!(member.stage, Stage::Binding(_))) {
             let Some(job) = self.jobs.all.get_mut(&id) else { return };
-            (job.asks, job.members, job.kept) = (asks, uids, kept);
+            (job.pending, job.members, job.retained) = (pending, uids, retained);
             return;
         }
-        for ask in &asks {
-            self.queue.remove(ask);
+        for pending in &pending {
+            self.queue.remove(pending);
         }
-        for slot in kept {
-            self.drop_claim(Some(slot.claim));
+        for slot in retained {
+            self.free_allocation(Some(slot.allocation));
         }
         let mut pods: Vec<Arc<Pod>> = Vec::new();
         for uid in &uids {
@@ -83,14 +83,14 @@ impl Core {
                 continue;
             }
             let Some(member) = self.jobs.members.remove(uid) else { continue };
-            if let Some(claim) = &member.claim {
-                self.by_node.unsend(&claim.node, uid);
+            if let Some(allocation) = &member.allocation {
+                self.by_node.unsend(&allocation.node, uid);
             }
-            self.drop_claim(member.claim);
+            self.free_allocation(member.allocation);
             self.by_node.unlist(&member.pod);
             pods.push(member.pod);
         }
-        self.keeping.remove(&id);
+        self.retaining.remove(&id);
         self.jobs.forget(id);
         pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         let first_new = self.jobs.next_job;

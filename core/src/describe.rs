@@ -34,7 +34,7 @@ impl Core {
                     "bound": live.iter().filter(|m| m.is_bound()).count(),
                     "wanted": self.jobs.wanted(job),
                     "waiting": waiting,
-                    "kept": job.kept.len(),
+                    "retained": job.retained.len(),
                 });
                 (job.key.to_string(), about)
             })
@@ -42,7 +42,7 @@ impl Core {
         serde_json::json!({
             "now": record::timestamp(self.now).to_string(),
             "synced": self.synced,
-            "queue": self.queue.iter().map(|(place, _)| format!("{:?}", place.ask())).collect::<Vec<_>>(),
+            "queue": self.queue.iter().map(|(place, _)| format!("{:?}", place.request())).collect::<Vec<_>>(),
             "jobs": jobs,
             "nodes": nodes,
         })

@@ -78,9 +78,9 @@ impl Core {
     pub(super) fn still_fits(&mut self, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
-        let Some(claim) = &member.claim else { return false };
-        let rank = claim.rank;
-        super::ledger::valid(&self.cluster, claim)
+        let Some(allocation) = &member.allocation else { return false };
+        let rank = allocation.rank;
+        super::ledger::valid(&self.cluster, allocation)
             && self.cluster.holds(rank, &pod.shape.requests)
             && self.cluster.ports_are_its_own(rank, &pod.shape)
             && self.cluster.class(&pod.shape.constraints).now.contains(rank)
@@ -92,8 +92,8 @@ impl Core {
         if is_gated(member) {
             return self.ungate(uid);
         }
-        let Some(claim) = &member.claim else { return };
-        let (pod, node) = (member.pod.id.clone(), claim.node.clone());
+        let Some(allocation) = &member.allocation else { return };
+        let (pod, node) = (member.pod.id.clone(), allocation.node.clone());
         let action = self.actions.ask(ActionKind::Bind { pod, node }, InFlight::Bind(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage = Stage::Binding(action);
@@ -131,7 +131,7 @@ impl Core {
                     member.telling = None;
                     if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
                         // Said again when there is something to say, but not at once.
-                        member.told = Some((String::new(), self.now));
+                        member.reported = Some((String::new(), self.now));
                     }
                 }
             }
@@ -164,7 +164,7 @@ impl Core {
             }
             BindOutcome::Gone | BindOutcome::Deleting => {
                 if waiting {
-                    member.doomed = true;
+                    member.deletion_observed = true;
                     self.end(uid, Cause::Deleted);
                 }
             }
@@ -194,7 +194,7 @@ impl Core {
         }
         let Some(member) = self.jobs.members.get(uid) else { return };
         let pod = Arc::clone(&member.pod);
-        let node = member.claim.as_ref().map(|claim| &claim.node).or(pod.node.as_ref());
+        let node = member.allocation.as_ref().map(|allocation| &allocation.node).or(pod.node.as_ref());
         let Some(node) = node.cloned() else { return };
         let text = format!("Successfully assigned {} to {node}", pod.id);
         self.note(Subject::Pod(pod.id.clone()), EventKind::Normal, "Scheduled", "Binding", text, &pod.scheduler);
@@ -203,23 +203,23 @@ impl Core {
     /// The pod is on another node than we meant; the watch will show it there.
     fn move_to(&mut self, uid: &Uid, node: &NodeName) {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        let (claim, pod, id) = (member.claim.take(), Arc::clone(&member.pod), member.job);
+        let (allocation, pod, id) = (member.allocation.take(), Arc::clone(&member.pod), member.job);
         member.stage = Stage::Bound;
         let seat = member.seat;
-        if let Some(claim) = &claim {
-            self.by_node.unsend(&claim.node, uid);
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
         }
-        self.drop_claim(claim);
+        self.free_allocation(allocation);
         let end = match self.walltime(&pod, id) {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
         };
-        let claim = self.ledger.force(&mut self.cluster, node, &pod.shape, end);
+        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
         if let Some(member) = self.jobs.members.get_mut(uid) {
-            if claim.is_some() {
+            if allocation.is_some() {
                 self.by_node.send(node, uid);
             }
-            member.claim = claim;
+            member.allocation = allocation;
         }
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.follow(seat, node);
@@ -239,7 +239,7 @@ impl Core {
                 self.outbox.push_back(uid.clone());
             }
             WriteOutcome::Gone => {
-                member.doomed = true;
+                member.deletion_observed = true;
                 self.end(uid, Cause::Deleted);
             }
             WriteOutcome::Conflict | WriteOutcome::Replaced => self.try_later(uid, "the pod has changed".to_owned()),

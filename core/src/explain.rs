@@ -14,11 +14,11 @@ use super::cluster::summary;
 use super::job::Stage;
 use super::plan::{Attempt, Group, Outcome};
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
-use crate::queue::{Ask, ClassId, JobId, Place};
+use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
-const TELL_MILLIS: i64 = 30_000;
+const REPORT_MILLIS: i64 = 30_000;
 
 /// How often the numbers in a text about a class are brought up to date, and places in the queue.
 const EXPLAIN_MILLIS: i64 = 1_000;
@@ -28,20 +28,20 @@ const POSITION_MILLIS: i64 = 10_000;
 const COUNTED_MAX: usize = 1_000;
 
 /// Requests that are told in one step; the others follow in the next.
-const TOLD_AT_ONCE: usize = 256;
+const REPORTED_AT_ONCE: usize = 256;
 
 /// What was said about the outcome of an attempt.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// The first of the class by then.
-    head: Ask,
+    head: PendingRequest,
     blocker: BlockedBy,
     at: Time,
 }
 
 /// What is to be told of a class, and how far that has come.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct Report {
     class: ClassId,
     /// The first that has not been told.
     from: Option<Place>,
@@ -49,35 +49,35 @@ pub(super) struct Telling {
 
 impl Core {
     /// Puts the outcome of an attempt in words, if it is another one than before or the last words are old.
-    pub(super) fn explain(&mut self, class: ClassId, head: &Ask, attempt: &mut Attempt) {
-        let before = self.queue.memo(class);
+    pub(super) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &mut Attempt) {
+        let before = self.queue.last_attempt(class);
         let same =
             |before: &&Attempt| std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome);
-        let told = before.filter(same).and_then(|before| before.told.clone());
-        if let Some(told) = told.filter(|told| self.now < told.at.plus_millis(EXPLAIN_MILLIS)) {
-            attempt.told = Some(told);
+        let reported = before.filter(same).and_then(|before| before.reported.clone());
+        if let Some(reported) = reported.filter(|reported| self.now < reported.at.plus_millis(EXPLAIN_MILLIS)) {
+            attempt.reported = Some(reported);
             return;
         }
         let blocker = match &attempt.outcome {
             Outcome::Behind { job, .. } => self.queued_behind(*job),
             _ => self.short_of(attempt),
         };
-        attempt.told = Some(Told { head: head.clone(), blocker, at: self.now });
-        self.tellings.push_back(Telling { class, from: None });
+        attempt.reported = Some(Reported { head: head.clone(), blocker, at: self.now });
+        self.reports.push_back(Report { class, from: None });
     }
 
     /// Tells the requests of classes whose outcome is new why they wait.
-    pub(super) fn tell_classes(&mut self) {
-        let mut left = TOLD_AT_ONCE;
-        while let Some(telling) = self.tellings.pop_front() {
+    pub(super) fn report_classes(&mut self) {
+        let mut left = REPORTED_AT_ONCE;
+        while let Some(telling) = self.reports.pop_front() {
             let places: Vec<Place> =
                 self.queue.of_class(telling.class, telling.from.as_ref()).take(left + 1).cloned().collect();
             for place in places.iter().take(left) {
-                self.tell_request(place.ask(), telling.class);
+                self.report_request(place.request(), telling.class);
             }
             if places.len() > left {
                 let from = places.last().cloned();
-                self.tellings.push_front(Telling { class: telling.class, from });
+                self.reports.push_front(Report { class: telling.class, from });
                 self.timers.wake(Timer::Again, self.now.plus_millis(super::AGAIN_MILLIS));
                 return;
             }
@@ -86,13 +86,13 @@ impl Core {
     }
 
     /// A request that has just come to a class that waits is told at once.
-    pub(super) fn tell_request(&mut self, ask: &Ask, class: ClassId) {
-        let Some(attempt) = self.queue.memo(class) else { return };
-        let Some(Told { head, blocker, .. }) = &attempt.told else { return };
-        let id = ask.job();
+    pub(super) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) {
+        let Some(attempt) = self.queue.last_attempt(class) else { return };
+        let Some(Reported { head, blocker, .. }) = &attempt.reported else { return };
+        let id = pending.job();
         let behind_head = matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. })
-            && matches!(ask, Ask::Start(_))
-            && head != ask;
+            && matches!(pending, PendingRequest::Start(_))
+            && head != pending;
         let estimate = match attempt.outcome {
             Outcome::Waits { at, .. } if !behind_head => at,
             _ => None,
@@ -107,7 +107,7 @@ impl Core {
         let blocker = said.unwrap_or(blocker);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len() <= COUNTED_MAX {
-            job.position = self.queue.iter().position(|(place, _)| place.ask() == ask).map(|at| at + 1);
+            job.position = self.queue.iter().position(|(place, _)| place.request() == pending).map(|at| at + 1);
         }
         if job.blocker.as_ref() != Some(&blocker) || job.estimate != estimate {
             job.blocker = Some(blocker);
@@ -121,16 +121,16 @@ impl Core {
         if is_behind {
             return;
         }
-        for uid in self.waiting_pods(ask) {
-            self.tell(&uid, "Unschedulable", &text);
+        for uid in self.waiting_pods(pending) {
+            self.report_unscheduled(&uid, "Unschedulable", &text);
         }
     }
 
     /// All pods of the job that wait with this request.
-    fn waiting_pods(&self, ask: &Ask) -> Vec<Uid> {
-        match ask {
-            Ask::Member(_, uid) => vec![uid.clone()],
-            Ask::Start(id) => self.jobs.all.get(id).map_or_else(Vec::new, |job| {
+    fn waiting_pods(&self, pending: &PendingRequest) -> Vec<Uid> {
+        match pending {
+            PendingRequest::Member(_, uid) => vec![uid.clone()],
+            PendingRequest::Start(id) => self.jobs.all.get(id).map_or_else(Vec::new, |job| {
                 let live = self.jobs.live(job);
                 live.filter(|m| m.stage == Stage::Waiting).map(|m| m.pod.id.uid.clone()).collect()
             }),
@@ -152,7 +152,7 @@ impl Core {
     pub(super) fn note_positions(&mut self) {
         let mut positions: BTreeMap<JobId, usize> = BTreeMap::new();
         for (at, (place, _)) in self.queue.iter().enumerate() {
-            positions.entry(place.ask().job()).or_insert(at + 1);
+            positions.entry(place.request().job()).or_insert(at + 1);
         }
         for (id, position) in positions {
             let Some(job) = self.jobs.all.get_mut(&id) else { continue };
@@ -241,26 +241,26 @@ impl Core {
     }
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.
-    pub(super) fn tell(&mut self, uid: &Uid, reason: &'static str, message: &str) {
+    pub(super) fn report_unscheduled(&mut self, uid: &Uid, reason: &'static str, message: &str) {
         let now = self.now;
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if member.telling.is_some() || member.pod.deleting {
             return;
         }
-        let recently = |at: Time| now < at.plus_millis(TELL_MILLIS);
-        if member.told.as_ref().is_some_and(|(text, at)| text == message || recently(*at)) {
+        let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
+        if member.reported.as_ref().is_some_and(|(text, at)| text == message || recently(*at)) {
             return;
         }
         let pod = Arc::clone(&member.pod);
         let known = pod.scheduled_condition.as_ref();
         // What an earlier process said for the same reason still goes: a restart alone is nothing to tell.
         if let Some(known) = known.filter(|known| !known.scheduled && known.reason == reason)
-            && (member.told.is_none() || known.message == message)
+            && (member.reported.is_none() || known.message == message)
         {
-            member.told = Some((known.message.clone(), now));
+            member.reported = Some((known.message.clone(), now));
             return;
         }
-        member.told = Some((message.to_owned(), now));
+        member.reported = Some((message.to_owned(), now));
         let newly = known.is_none_or(|known| known.scheduled);
         let kind = ActionKind::SetPodScheduled {
             pod: pod.id.clone(),
@@ -278,12 +278,12 @@ impl Core {
     }
 
     /// Says something about a job once: in its conditions, and as an event.
-    pub(super) fn say_once(&mut self, id: JobId, reason: &'static str, text: String) {
+    pub(super) fn warn_once(&mut self, id: JobId, reason: &'static str, text: String) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if job.said.get(reason) == Some(&text) {
+        if job.warnings.get(reason) == Some(&text) {
             return;
         }
-        job.said.insert(reason, text.clone());
+        job.warnings.insert(reason, text.clone());
         let written = job.record.status.iter().flat_map(|status| &status.conditions);
         let was_said = written.into_iter().any(|said| said.type_ == reason && said.message == text);
         self.dirty.insert(id);

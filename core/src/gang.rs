@@ -62,7 +62,7 @@ impl Core {
         for uid in &pods {
             if !self.still_fits(uid) {
                 let Some(member) = self.jobs.members.get(uid) else { return Begin::Later };
-                let node = member.claim.as_ref().map_or("its node", |claim| &claim.node);
+                let node = member.allocation.as_ref().map_or("its node", |allocation| &allocation.node);
                 return Begin::Not(format!("pod {} does not fit on {node} any more", member.pod.id));
             }
         }
@@ -84,14 +84,15 @@ impl Core {
     }
 
     /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
-    pub(super) fn seat_strangers(&mut self, id: JobId) {
+    pub(super) fn seat_externally_bound(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.style == Style::Gang) else { return };
         let bound = self.jobs.live_members(job).into_iter().filter(|member| member.is_bound());
-        let strangers = bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
-        let strangers: Vec<_> = strangers
+        let externally_bound =
+            bound.filter(|member| !job.life.is_placed() || (job.writes_ahead() && member.seat.is_none()));
+        let externally_bound: Vec<_> = externally_bound
             .filter_map(|m| Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index)))
             .collect();
-        if strangers.is_empty() {
+        if externally_bound.is_empty() {
             return;
         }
         let now = self.now;
@@ -104,7 +105,7 @@ impl Core {
         }
         let before = job.seats.version();
         if job.writes_ahead() {
-            for (uid, node, index) in strangers {
+            for (uid, node, index) in externally_bound {
                 self.seat_bound(id, &uid, &node, index);
             }
         }
@@ -116,7 +117,7 @@ impl Core {
     /// A gang of which nothing is left starts anew, all or none. So does one of which no Binding had an effect.
     pub(super) fn forget_empty_start(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        if job.style != Style::Gang || !job.life.is_placed() || !job.kept.is_empty() {
+        if job.style != Style::Gang || !job.life.is_placed() || !job.retained.is_empty() {
             return;
         }
         let live = self.jobs.live_members(job);
@@ -232,7 +233,7 @@ impl Core {
     /// Another gang that has begun and is not whole, if each of the two would have room for a missing pod on a node that the
     /// other holds a part of.
     fn waits_for_each_other(&mut self, id: JobId) -> Option<(JobId, ObjectKey)> {
-        let waits = |job: &&Job| job.id != id && !job.asks.is_empty();
+        let waits = |job: &&Job| job.id != id && !job.pending.is_empty();
         let others: Vec<JobId> = self.jobs.starting().filter(waits).map(|job| job.id).collect();
         others
             .into_iter()
@@ -246,8 +247,8 @@ impl Core {
             return false;
         };
         let mut held: BTreeMap<Rank, Resources> = BTreeMap::new();
-        for claim in self.jobs.live_members(holder).into_iter().filter_map(|member| member.claim.as_ref()) {
-            held.entry(claim.rank).or_default().add(&claim.shape.requests);
+        for allocation in self.jobs.live_members(holder).into_iter().filter_map(|member| member.allocation.as_ref()) {
+            held.entry(allocation.rank).or_default().add(&allocation.shape.requests);
         }
         let missing = self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
         let Some(pod) = missing.map(|member| Arc::clone(&member.pod)) else { return false };

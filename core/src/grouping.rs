@@ -69,11 +69,11 @@ pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>,
         Some(_) => owner,
         None => return Some(alone()),
     };
-    Some(of_maker(top).unwrap_or_else(alone))
+    Some(of_owner(top).unwrap_or_else(alone))
 }
 
 /// What the pods of an object are a part of; `None` for objects of other kinds than those that Kubernetes itself has for that.
-pub(super) fn of_maker(top: &Owner) -> Option<Belonging> {
+pub(super) fn of_owner(top: &Owner) -> Option<Belonging> {
     let (kind, style) = match top.kind {
         OwnerKind::Job => (WorkloadType::Job, Style::Gang),
         OwnerKind::Deployment => (WorkloadType::Deployment, Style::Elastic),
@@ -169,18 +169,18 @@ pub(super) fn contradiction(members: &[&Member]) -> Option<String> {
     Some(format!("its pods carry different sizes ({}): the oldest pod's, {taken}, counts", all.join(", ")))
 }
 
-/// How many pods the known makers of the members can have at once; `None` if that is not bounded (bare pods).
+/// How many pods the known controllers of the members can have at once; `None` if that is not bounded (bare pods).
 fn can_appear(members: &[&Member], controllers: &BTreeMap<Uid, Arc<Controller>>) -> Option<usize> {
-    let mut makers = BTreeSet::new();
+    let mut known = BTreeSet::new();
     let mut strays = 0;
     for member in members {
         match member.pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) {
-            Some(owner) if controllers.contains_key(&owner.uid) => drop(makers.insert(&owner.uid)),
+            Some(owner) if controllers.contains_key(&owner.uid) => drop(known.insert(&owner.uid)),
             Some(_) => strays += 1,
             None => return None,
         }
     }
-    let made: usize = makers
+    let made: usize = known
         .into_iter()
         .filter_map(|uid| controllers.get(uid))
         .map(|made_by| (made_by.can_start_together.max(made_by.wants.min(1))) as usize)

@@ -1,11 +1,11 @@
-//! Events into state: nodes, pods, their makers.
+//! Events into state: nodes, pods, their controllers.
 //!
 //! Nothing is decided here; what may matter is marked (`touched`, `queue_changed`, the ledger's changes).
 
 use std::sync::Arc;
 
 use super::job::{Cause, Identity, Lifecycle, PodOrder, Stage, Style};
-use super::ledger::{Claim, valid};
+use super::ledger::{Allocation, valid};
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::{End, NOT_A_VERTEX};
@@ -46,33 +46,34 @@ impl Core {
         // Bindings go by name: those that were sent to another node of this name may take effect on this one.
         for uid in self.by_node.all(name) {
             let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
-            let sent = member.claim.take_if(|claim| claim.node == *name && !valid(&self.cluster, claim));
+            let sent =
+                member.allocation.take_if(|allocation| allocation.node == *name && !valid(&self.cluster, allocation));
             if let Some(sent) = sent {
-                member.claim = self.ledger.force(&mut self.cluster, name, &sent.shape, sent.end);
+                member.allocation = self.ledger.charge(&mut self.cluster, name, &sent.shape, sent.end);
             }
         }
     }
 
-    /// What was claimed on a node is gone with it. Its pods are removed by others in time.
+    /// What was taken on a node is gone with it. Its pods are removed by others in time.
     fn node_is_void(&mut self, name: &NodeName) {
         self.queue_changed = true;
         let (mut lost, now) = (Vec::new(), self.now);
         for uid in self.by_node.all(name) {
             if let Some(foreign) = self.foreign.get_mut(&uid) {
-                foreign.claim.take_if(|claim| claim.node == *name);
+                foreign.allocation.take_if(|allocation| allocation.node == *name);
             }
             let Some(member) = self.jobs.members.get_mut(&uid) else { continue };
-            if member.claim.as_ref().is_none_or(|claim| claim.node != *name) {
+            if member.allocation.as_ref().is_none_or(|allocation| allocation.node != *name) {
                 continue;
             }
             self.touched.insert(member.job);
             let in_doubt = member.maybe_bound && member.doubt_until > now;
             let sent = in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
             if sent && member.pod.node.is_none() {
-                // The claim says where to, in case that a node of the name comes.
+                // The allocation says where to, in case that a node of the name comes.
                 continue;
             }
-            member.claim = None;
+            member.allocation = None;
             self.by_node.unsend(name, &uid);
             if member.stage.is_unsent() {
                 lost.push(uid);
@@ -81,11 +82,11 @@ impl Core {
         for uid in lost {
             self.lose_slot(&uid, &format!("node {name} is gone"));
         }
-        for id in &self.keeping {
+        for id in &self.retaining {
             let Some(job) = self.jobs.all.get_mut(id) else { continue };
-            let before = job.kept.len();
-            job.kept.retain(|kept| kept.claim.node != *name);
-            if job.kept.len() != before {
+            let before = job.retained.len();
+            job.retained.retain(|retained| retained.allocation.node != *name);
+            if job.retained.len() != before {
                 self.touched.insert(*id);
             }
         }
@@ -108,11 +109,11 @@ impl Core {
     }
 
     pub(super) fn pod_gone(&mut self, id: &ObjectRef) {
-        if let Some(parked) = self.parked.remove(&id.uid) {
-            self.by_node.unlist(&parked.pod);
+        if let Some(awaiting_owner) = self.awaiting_owner.remove(&id.uid) {
+            self.by_node.unlist(&awaiting_owner.pod);
         }
         if let Some(foreign) = self.foreign.remove(&id.uid) {
-            self.drop_claim(foreign.claim);
+            self.free_allocation(foreign.allocation);
             self.by_node.unlist(&foreign.pod);
         }
         if self.jobs.members.contains_key(&id.uid) {
@@ -140,11 +141,11 @@ impl Core {
         let uid = pod.id.uid.clone();
         let gated = pod.gates.iter().any(|gate| **gate == *names::GATE);
         let known = self.foreign.get_mut(&uid);
-        let told = known.as_ref().is_some_and(|known| known.told);
-        let (old, old_claim) = match known {
-            Some(known) => (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.claim.take()),
+        let reported = known.as_ref().is_some_and(|known| known.reported);
+        let (old, old_allocation) = match known {
+            Some(known) => (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.allocation.take()),
             None => {
-                let foreign = Foreign { pod: Arc::clone(&pod), claim: None, told: gated };
+                let foreign = Foreign { pod: Arc::clone(&pod), allocation: None, reported: gated };
                 self.foreign.insert(uid.clone(), foreign);
                 (None, None)
             }
@@ -153,12 +154,12 @@ impl Core {
             self.by_node.unlist(&old);
         }
         self.by_node.list(&pod);
-        let claim = self.reclaim(&pod, old_claim, self.pod_end(&pod));
+        let allocation = self.allocation_in_place(&pod, old_allocation, self.pod_end(&pod));
         if let Some(foreign) = self.foreign.get_mut(&uid) {
-            foreign.claim = claim;
-            foreign.told |= gated;
+            foreign.allocation = allocation;
+            foreign.reported |= gated;
         }
-        if gated && !told {
+        if gated && !reported {
             let text = format!(
                 "gate {:?} is left alone: the pod's scheduler is {:?}, and a pod is only scheduled here if \
                  spec.schedulerName is one of {}",
@@ -187,7 +188,7 @@ impl Core {
             }
         }
         if old.owner != pod.owner {
-            self.jobs.note_maker(job, &pod);
+            self.jobs.note_controller(job, &pod);
         }
         // That it runs now, or is ready, changes nothing here.
         let matters = old.deleting != pod.deleting
@@ -241,10 +242,10 @@ impl Core {
     /// Makes what a pod is charged for agree with where it is.
     pub(super) fn settle(&mut self, uid: &Uid) {
         if let Some(foreign) = self.foreign.get_mut(uid) {
-            let (pod, claim) = (Arc::clone(&foreign.pod), foreign.claim.take());
-            let claim = self.reclaim(&pod, claim, self.pod_end(&pod));
+            let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
+            let allocation = self.allocation_in_place(&pod, allocation, self.pod_end(&pod));
             if let Some(foreign) = self.foreign.get_mut(uid) {
-                foreign.claim = claim;
+                foreign.allocation = allocation;
             }
             return;
         }
@@ -252,20 +253,20 @@ impl Core {
         if member.stage == Stage::Ended || member.pod.node.is_none() {
             return;
         }
-        let (pod, claim, id) = (Arc::clone(&member.pod), member.claim.take(), member.job);
+        let (pod, allocation, id) = (Arc::clone(&member.pod), member.allocation.take(), member.job);
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
         let end = self.member_end(&pod, id);
-        if let Some(claim) = &claim {
-            self.by_node.unsend(&claim.node, uid);
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
         }
-        let claim = self.reclaim(&pod, claim, end);
+        let allocation = self.allocation_in_place(&pod, allocation, end);
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.started_at.get_or_insert(started);
         }
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        member.claim = claim;
+        member.allocation = allocation;
         let seat = member.seat;
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // It is where it is: the record follows.
@@ -279,27 +280,36 @@ impl Core {
         }
     }
 
-    /// The claim of a pod that is on a node, or nominated to one, by others.
-    pub(super) fn reclaim(&mut self, pod: &Arc<Pod>, claim: Option<Claim>, end: End) -> Option<Claim> {
+    /// The allocation of a pod that is on a node, or nominated to one, by others.
+    pub(super) fn allocation_in_place(
+        &mut self,
+        pod: &Arc<Pod>,
+        allocation: Option<Allocation>,
+        end: End,
+    ) -> Option<Allocation> {
         let place = if pod.phase.is_terminal() { None } else { pod.node.as_ref().or(pod.nominated.as_ref()) };
         let Some(place) = place else {
-            self.drop_claim(claim);
+            self.free_allocation(allocation);
             return None;
         };
-        match claim {
-            Some(claim) if claim.node == *place && *claim.shape == *pod.shape && valid(&self.cluster, &claim) => {
-                Some(claim)
+        match allocation {
+            Some(allocation)
+                if allocation.node == *place
+                    && *allocation.shape == *pod.shape
+                    && valid(&self.cluster, &allocation) =>
+            {
+                Some(allocation)
             }
             other => {
-                self.drop_claim(other);
-                self.ledger.force(&mut self.cluster, place, &pod.shape, end)
+                self.free_allocation(other);
+                self.ledger.charge(&mut self.cluster, place, &pod.shape, end)
             }
         }
     }
 
-    pub(super) fn drop_claim(&mut self, claim: Option<Claim>) {
-        if let Some(claim) = claim {
-            self.ledger.free(&mut self.cluster, claim);
+    pub(super) fn free_allocation(&mut self, allocation: Option<Allocation>) {
+        if let Some(allocation) = allocation {
+            self.ledger.free(&mut self.cluster, allocation);
             self.queue_changed = true;
         }
     }
@@ -320,8 +330,8 @@ impl Core {
         let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
         let end = self.member_end(&Arc::clone(&member.pod), member.job);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        if let Some(claim) = member.claim.as_mut().filter(|claim| claim.end != end) {
-            self.ledger.set_end(&self.cluster, claim, end);
+        if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
+            self.ledger.set_end(&self.cluster, allocation, end);
         }
     }
 
@@ -333,7 +343,7 @@ impl Core {
 
     // --- the end of a pod ---
 
-    /// A pod uses nothing any more, or will never be placed: its slot is kept for a successor, or given back.
+    /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor, or given back.
     pub(super) fn end(&mut self, uid: &Uid, cause: Cause) {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if member.stage == Stage::Ended {
@@ -345,9 +355,10 @@ impl Core {
         let was_bound = member.stage == Stage::Bound;
         let had_slot = member.stage.is_unsent();
         member.stage = Stage::Ended;
-        let (claim, seat, id, pod) = (member.claim.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
-        if let Some(claim) = &claim {
-            self.by_node.unsend(&claim.node, uid);
+        let (allocation, seat, id, pod) =
+            (member.allocation.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
         }
         self.touched.insert(id);
         if cause == Cause::Refused {
@@ -358,7 +369,7 @@ impl Core {
             }
         }
         let Some(job) = self.jobs.all.get_mut(&id) else {
-            self.drop_claim(claim);
+            self.free_allocation(allocation);
             return;
         };
         match cause {
@@ -377,27 +388,27 @@ impl Core {
             Cause::Deleted => was_bound && job.life != Lifecycle::Whole && job.writes_ahead() && controller.is_some(),
             Cause::Refused => false,
         };
-        match claim {
-            Some(claim) if successor && valid(&self.cluster, &claim) => {
-                self.keep_slot(id, claim, seat, controller);
+        match allocation {
+            Some(allocation) if successor && valid(&self.cluster, &allocation) => {
+                self.retain_slot(id, allocation, seat, controller);
             }
-            claim => self.drop_claim(claim),
+            allocation => self.free_allocation(allocation),
         }
         if had_slot {
             self.withdraw_if_unsent(id, &format!("pod {} is gone", pod.id));
         }
     }
 
-    // --- makers ---
+    // --- controllers ---
 
     pub(super) fn controller(&mut self, made_by: Arc<Controller>) {
         let uid = made_by.id.uid.clone();
         let is_new = self.jobs.controllers.insert(uid.clone(), Arc::clone(&made_by)).is_none();
-        self.touch_made_by(&made_by);
+        self.touch_jobs_of(&made_by);
         if is_new && self.synced {
-            for pod in self.parked.made_by(&uid) {
-                if let Some(parked) = self.parked.remove(&pod) {
-                    self.attach(parked.pod, false);
+            for pod in self.awaiting_owner.made_by(&uid) {
+                if let Some(awaiting_owner) = self.awaiting_owner.remove(&pod) {
+                    self.attach(awaiting_owner.pod, false);
                 }
             }
         }
@@ -405,12 +416,12 @@ impl Core {
 
     pub(super) fn controller_gone(&mut self, uid: &Uid) {
         if let Some(made_by) = self.jobs.controllers.remove(uid) {
-            self.touch_made_by(&made_by);
+            self.touch_jobs_of(&made_by);
         }
     }
 
     /// Marks the jobs whose size or end depends on this object.
-    fn touch_made_by(&mut self, made_by: &Controller) {
+    fn touch_jobs_of(&mut self, made_by: &Controller) {
         let mut identities = vec![Identity::Controller(made_by.id.uid.clone())];
         if let Some(owner) = &made_by.owner {
             identities.push(Identity::Controller(owner.uid.clone()));
@@ -432,7 +443,7 @@ impl Core {
             return;
         }
         (self.synced, self.taking_over) = (true, true);
-        let mut pods: Vec<Arc<Pod>> = self.parked.take().collect();
+        let mut pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
         // Without a record, age is the order; names make it the same each time.
         pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         for pod in pods {

@@ -7,10 +7,10 @@ use fluxqueue_api::{BlockedBy, WorkloadType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
-use super::ledger::Claim;
+use super::ledger::Allocation;
 use super::seats::{PodIndex, Seats};
 use super::stored::Record;
-use crate::queue::{Ask, JobId};
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
 /// What makes pods belong to one job.
@@ -57,7 +57,7 @@ pub(super) struct Job {
     /// Those of them that have not ended, in the order in which they get ranks.
     pub live: BTreeMap<PodOrder, Uid>,
     /// The objects that have made pods of it.
-    pub makers: BTreeSet<Uid>,
+    pub controllers: BTreeSet<Uid>,
     /// Pods that ended by success; and otherwise.
     pub succeeded: u32,
     pub failed: u32,
@@ -81,13 +81,13 @@ pub(super) struct Job {
     pub ended_as: Option<End>,
     /// Where its pods go, of a job that is written ahead.
     pub seats: Seats,
-    pub kept: Vec<Kept>,
+    pub retained: Vec<RetainedSlot>,
     /// What of it waits in the queue.
-    pub asks: BTreeSet<Ask>,
+    pub pending: BTreeSet<PendingRequest>,
     /// What a person reads about why it waits.
     pub blocker: Option<BlockedBy>,
     /// What was said about it once: warnings that are not repeated.
-    pub said: BTreeMap<&'static str, String>,
+    pub warnings: BTreeMap<&'static str, String>,
     /// When it is expected to start.
     pub estimate: Option<Time>,
     /// Its place in the queue.
@@ -138,8 +138,8 @@ pub(super) enum Seating {
 }
 
 /// A slot without a pod, for the pod that the controller will make.
-pub(super) struct Kept {
-    pub claim: Claim,
+pub(super) struct RetainedSlot {
+    pub allocation: Allocation,
     pub seat: Option<PodIndex>,
     /// The controller whose next pod may take it.
     pub controller: Option<Uid>,
@@ -152,13 +152,13 @@ pub(super) struct Member {
     pub job: JobId,
     pub stage: Stage,
     /// What it takes, from the decision until it has ended.
-    pub claim: Option<Claim>,
+    pub allocation: Option<Allocation>,
     pub seat: Option<PodIndex>,
     /// Writes for it that failed in a row, and when the next is due.
     pub attempts: u32,
     pub retry_at: Time,
     /// The API server said that it is gone or going: it is not placed any more.
-    pub doomed: bool,
+    pub deletion_observed: bool,
     /// The answer to a Binding got lost, so it may be on a node without our knowing.
     pub maybe_bound: bool,
     /// Until then the watch may still show it on the node of a Binding whose answer got lost: it keeps that slot.
@@ -168,7 +168,7 @@ pub(super) struct Member {
     /// Our gate has been taken off, though the pod as last seen has it.
     pub ungated: bool,
     /// What was last said about it: condition message and time.
-    pub told: Option<(String, Time)>,
+    pub reported: Option<(String, Time)>,
     /// Which anti-affinity terms of pods on nodes repel it, as of when it was last queued.
     pub repelled_by: Vec<u32>,
     /// The condition that is to be written.
@@ -219,7 +219,7 @@ impl Member {
     /// It can be given a slot, as far as it itself is concerned.
     pub(super) fn is_ready(&self, gate: &str) -> bool {
         self.stage == Stage::Waiting
-            && !self.doomed
+            && !self.deletion_observed
             && !self.pod.deleting
             && self.pod.unsupported.is_empty()
             && self.pod.gates.iter().all(|held| **held == *gate)
@@ -285,6 +285,6 @@ impl Job {
 
     /// Seats whose slots are retained for pods that are to come.
     pub(super) fn retained_seats(&self) -> Vec<PodIndex> {
-        self.kept.iter().filter_map(|kept| kept.seat).collect()
+        self.retained.iter().filter_map(|retained| retained.seat).collect()
     }
 }

@@ -13,7 +13,7 @@ use super::job::{End, Identity, Job, Lifecycle, Member};
 use crate::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
 
-/// The jobs, their pods and their makers, with the indexes that find them.
+/// The jobs, their pods and their controllers, with the indexes that find them.
 pub(super) struct Jobs {
     pub all: BTreeMap<JobId, Job>,
     /// Pods that are ours, in no order.
@@ -71,10 +71,10 @@ impl Jobs {
     }
 
     /// An object has made this pod of the job, or adopted it. A group depends on it from now on, and on the Deployment above.
-    pub(super) fn note_maker(&mut self, id: JobId, pod: &Pod) {
+    pub(super) fn note_controller(&mut self, id: JobId, pod: &Pod) {
         let Some(owner) = pod.owner.as_ref().filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) else { return };
         let Some(job) = self.all.get_mut(&id) else { return };
-        job.makers.insert(owner.uid.clone());
+        job.controllers.insert(owner.uid.clone());
         if !matches!(job.identity, Identity::Group(_)) || job.is_finished() {
             return;
         }
@@ -86,8 +86,8 @@ impl Jobs {
     }
 
     /// The groups that have not ended and depend on this object.
-    pub(super) fn groups_of(&self, maker: &Uid) -> impl Iterator<Item = JobId> {
-        let groups = self.groups_of.get(maker).into_iter().flatten();
+    pub(super) fn groups_of(&self, controller: &Uid) -> impl Iterator<Item = JobId> {
+        let groups = self.groups_of.get(controller).into_iter().flatten();
         groups.copied().filter(|id| self.all.get(id).is_some_and(|job| !job.is_finished()))
     }
 
@@ -116,11 +116,13 @@ impl Jobs {
         if self.by_key.get(&job.key) == Some(&id) {
             self.by_key.remove(&job.key);
         }
-        for maker in job.makers.iter().cloned().chain(job.owners.iter().map(|owner| Uid::from(owner.uid.as_str()))) {
-            if let Some(groups) = self.groups_of.get_mut(&maker) {
+        for controller in
+            job.controllers.iter().cloned().chain(job.owners.iter().map(|owner| Uid::from(owner.uid.as_str())))
+        {
+            if let Some(groups) = self.groups_of.get_mut(&controller) {
                 groups.remove(&id);
                 if groups.is_empty() {
-                    self.groups_of.remove(&maker);
+                    self.groups_of.remove(&controller);
                 }
             }
         }
@@ -156,7 +158,7 @@ impl Jobs {
             },
             Identity::Group(_) => {
                 let live = job.live.len();
-                if job.life.is_placed() { live.max(job.kept.len() + live) } else { live.max(job.start_size) }
+                if job.life.is_placed() { live.max(job.retained.len() + live) } else { live.max(job.start_size) }
             }
         }
     }
@@ -204,7 +206,7 @@ impl Jobs {
         if let Some(seconds) = edited {
             return Lifetime::Seconds(seconds);
         }
-        let annotated = self.maker(pod).and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+        let annotated = self.controller(pod).and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
         match (annotated, pod.lifetime) {
             (Some(lifetime), _) => lifetime,
             (None, Lifetime::Eventually) => self.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds),
@@ -214,17 +216,17 @@ impl Jobs {
 
     /// When the object that made the pod ends it whatever it does, in the core's time; unless somebody said how long it runs.
     pub(super) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
-        let made_by = self.maker(pod)?;
+        let made_by = self.controller(pod)?;
         let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
         made_by.deadline.filter(|_| !annotated).map(|at| clock.core(at))
     }
 
-    fn maker(&self, pod: &Pod) -> Option<&Controller> {
+    fn controller(&self, pod: &Pod) -> Option<&Controller> {
         self.controllers.get(&pod.owner.as_ref()?.uid).map(|made_by| &**made_by)
     }
 }
 
-/// How many of a Job's pods were seen to succeed; other makers do not count that.
+/// How many of a Job's pods were seen to succeed; other controllers do not count that.
 pub(super) fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
     if is_job && job.kind == WorkloadType::Job { succeeded } else { 0 }
 }

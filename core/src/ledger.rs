@@ -1,6 +1,6 @@
-//! Who takes what of which node: every pod on a node, every slot given to a pod that is not there yet, every slot kept.
+//! Who takes what of which node: every pod on a node, every slot given to a pod that is not there yet, every slot that is retained.
 //!
-//! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. A [`Claim`] is made
+//! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. An [`Allocation`] is made
 //! by [`Ledger::allocate`] or [`Ledger::force`] and given back by [`Ledger::free`]; it is neither copied nor dropped.
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ const REMOVED_MAX: usize = 10_000;
 
 /// A part of a node that is taken.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct Allocation {
     /// The job number in the graph under which it is booked.
     pub gid: u64,
     pub rank: Rank,
@@ -98,15 +98,15 @@ impl Changes {
 
 /// Pods of one shape that are wanted.
 #[derive(Debug, Clone)]
-pub(super) struct Want {
+pub(super) struct SlotRequest {
     pub shape: Arc<Shape>,
     pub count: usize,
 }
 
 /// Pods that share one set of nodes.
 #[derive(Debug)]
-pub(super) struct Party {
-    pub wants: Vec<Want>,
+pub(super) struct GroupRequest {
+    pub wants: Vec<SlotRequest>,
     /// `None`: every node.
     pub ranks: Option<RankSet>,
     pub prefer: Vec<RankSet>,
@@ -114,7 +114,7 @@ pub(super) struct Party {
 }
 
 /// What parties were given: per party and want, lowest rank first.
-pub(super) type Claims = Vec<Vec<Vec<Claim>>>;
+pub(super) type Allocations = Vec<Vec<Vec<Allocation>>>;
 
 impl Ledger {
     pub(super) fn new(graph: Graph) -> Self {
@@ -178,7 +178,7 @@ impl Ledger {
         self.changes.push(Change::Node(rank));
     }
 
-    /// Removes a node with all that was claimed of it.
+    /// Removes a node with all that was taken of it.
     pub(super) fn remove_node(&mut self, cluster: &mut Cluster, name: &NodeName) -> Option<Rank> {
         let rank = cluster.remove(name)?;
         self.cut_node(rank);
@@ -193,20 +193,20 @@ impl Ledger {
     }
 
     /// The graph had better be made anew: it is lost, or remembers many more nodes that are gone than there are.
-    pub(super) fn is_worn(&self, cluster: &Cluster) -> bool {
+    pub(super) fn needs_rebuild(&self, cluster: &Cluster) -> bool {
         self.lost || self.removed > REMOVED_MAX.max(cluster.len())
     }
 
-    // --- claims ---
+    // --- allocations ---
 
     /// Books a pod where it is, whether it fits or not.
-    pub(super) fn force(
+    pub(super) fn charge(
         &mut self,
         cluster: &mut Cluster,
         node: &NodeName,
         shape: &Arc<Shape>,
         end: End,
-    ) -> Option<Claim> {
+    ) -> Option<Allocation> {
         let rank = cluster.rank(node)?;
         let gid = self.new_gid();
         let charged = self.graph.charge(gid, rank, "0", &shape.requests, 1, end);
@@ -214,45 +214,46 @@ impl Ledger {
         if matches!(end, End::Never) {
             self.changes.push(Change::TakenForGood(rank));
         }
-        Some(claim(cluster, gid, rank, Arc::from("0"), shape, end))
+        Some(allocation(cluster, gid, rank, Arc::from("0"), shape, end))
     }
 
-    /// Gives a claim back. On a node that is gone there is nothing to give back.
-    pub(super) fn free(&mut self, cluster: &mut Cluster, claim: Claim) {
-        if valid(cluster, &claim) {
-            let change = if matches!(claim.end, End::Never) { Change::FreedForGood } else { Change::Freed };
-            self.changes.push(change(claim.rank));
-            cluster.vacate(claim.rank, &claim.shape);
-            let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
+    /// Gives an allocation back. On a node that is gone there is nothing to give back.
+    pub(super) fn free(&mut self, cluster: &mut Cluster, allocation: Allocation) {
+        if valid(cluster, &allocation) {
+            let change = if matches!(allocation.end, End::Never) { Change::FreedForGood } else { Change::Freed };
+            self.changes.push(change(allocation.rank));
+            cluster.vacate(allocation.rank, &allocation.shape);
+            let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
             self.check("releasing a slot", released);
         }
     }
 
-    /// Books a claim with another end.
-    pub(super) fn set_end(&mut self, cluster: &Cluster, claim: &mut Claim, end: End) {
-        if !valid(cluster, claim) {
+    /// Books an allocation with another end.
+    pub(super) fn set_end(&mut self, cluster: &Cluster, allocation: &mut Allocation, end: End) {
+        if !valid(cluster, allocation) {
             return;
         }
-        let released = self.graph.release(claim.gid, claim.rank, &claim.label, 1);
+        let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
         self.check("releasing a slot", released);
-        claim.gid = self.new_gid();
-        claim.end = end;
-        let charged = self.graph.charge(claim.gid, claim.rank, &claim.label, &claim.shape.requests, 1, end);
+        allocation.gid = self.new_gid();
+        allocation.end = end;
+        let charged =
+            self.graph.charge(allocation.gid, allocation.rank, &allocation.label, &allocation.shape.requests, 1, end);
         self.check("charging a node", charged);
         // The room is the same, but what waits for it may start at another time.
-        self.changes.push(Change::FreedForGood(claim.rank));
+        self.changes.push(Change::FreedForGood(allocation.rank));
     }
 
     /// Places everybody in the parties now, or nobody.
-    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[Party]) -> Fit<Claims> {
+    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[GroupRequest]) -> Fit<Allocations> {
         let gid = self.new_gid();
-        let mut slots = match self.ask(parties, |graph, request| graph.allocate(gid, request)) {
+        let mut slots = match self.query(parties, |graph, request| graph.allocate(gid, request)) {
             Some(Fit::Placed(placement)) => placement.slots,
             Some(Fit::NotNow) | None => return Fit::NotNow,
             Some(Fit::NotFound) => return Fit::NotFound,
         };
         slots.sort_by_key(|slot| (slot.shape, slot.rank));
-        let mut claims = Claims::with_capacity(parties.len());
+        let mut allocations = Allocations::with_capacity(parties.len());
         let mut shape = 0;
         for party in parties {
             let end = End::of(party.lifetime, self.now);
@@ -267,15 +268,15 @@ impl Ledger {
                     }
                     for _ in 0..slots.count {
                         let label = Arc::clone(&label);
-                        of_want.push(claim(cluster, gid, slots.rank, label, &want.shape, end));
+                        of_want.push(allocation(cluster, gid, slots.rank, label, &want.shape, end));
                     }
                 }
                 of_party.push(of_want);
                 shape += 1;
             }
-            claims.push(of_party);
+            allocations.push(of_party);
         }
-        Fit::Placed(claims)
+        Fit::Placed(allocations)
     }
 
     /// Places one pod on this node, if it fits there now.
@@ -285,36 +286,36 @@ impl Ledger {
         rank: Rank,
         pod: &Pod,
         lifetime: Lifetime,
-    ) -> Option<Claim> {
+    ) -> Option<Allocation> {
         let mut ranks = RankSet::new();
         ranks.insert(rank);
-        let want = Want { shape: Arc::clone(&pod.shape), count: 1 };
-        let party = Party { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
+        let want = SlotRequest { shape: Arc::clone(&pod.shape), count: 1 };
+        let party = GroupRequest { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
         self.allocate(cluster, &[party]).placed()?.into_iter().flatten().flatten().next()
     }
 
     /// When all parties could start together.
-    pub(super) fn forecast(&mut self, parties: &[Party]) -> Option<Forecast> {
-        self.ask(parties, Graph::forecast)
+    pub(super) fn forecast(&mut self, parties: &[GroupRequest]) -> Option<Forecast> {
+        self.query(parties, Graph::forecast)
     }
 
     /// The nodes that could hold one of the parties' pods once everything with an end has ended.
-    pub(super) fn eligible(&mut self, parties: &[Party]) -> Option<RankSet> {
-        self.ask(parties, Graph::eligible)
+    pub(super) fn eligible(&mut self, parties: &[GroupRequest]) -> Option<RankSet> {
+        self.query(parties, Graph::eligible)
     }
 
     /// What is short, per want.
-    pub(super) fn explain(&mut self, parties: &[Party]) -> Option<Explanation> {
-        self.ask(parties, Graph::explain)
+    pub(super) fn explain(&mut self, parties: &[GroupRequest]) -> Option<Explanation> {
+        self.query(parties, Graph::explain)
     }
 
     /// Asks for all parties at once: a shape for each want.
-    fn ask<T>(
+    fn query<T>(
         &mut self,
-        parties: &[Party],
+        parties: &[GroupRequest],
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
-        let wants: Vec<(&Party, &Want)> =
+        let wants: Vec<(&GroupRequest, &SlotRequest)> =
             parties.iter().flat_map(|party| party.wants.iter().map(move |want| (party, want))).collect();
         let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
         let mut shapes = Vec::with_capacity(wants.len());
@@ -334,13 +335,13 @@ impl Ledger {
         self.check("matching a request", answer)
     }
 
-    /// Puts another graph in place of this one, and books all that is claimed in it.
+    /// Puts another graph in place of this one, and books all that is taken in it.
     pub(super) fn rebuild<'a>(
         &mut self,
         graph: Graph,
         now: Time,
         cluster: &Cluster,
-        claims: impl Iterator<Item = &'a mut Claim>,
+        allocations: impl Iterator<Item = &'a mut Allocation>,
     ) {
         self.graph = graph;
         self.removed = 0;
@@ -352,9 +353,16 @@ impl Ledger {
                 self.add_node(rank, node);
             }
         }
-        for claim in claims.filter(|claim| valid(cluster, claim)) {
-            claim.gid = self.new_gid();
-            let charged = self.graph.charge(claim.gid, claim.rank, &claim.label, &claim.shape.requests, 1, claim.end);
+        for allocation in allocations.filter(|allocation| valid(cluster, allocation)) {
+            allocation.gid = self.new_gid();
+            let charged = self.graph.charge(
+                allocation.gid,
+                allocation.rank,
+                &allocation.label,
+                &allocation.shape.requests,
+                1,
+                allocation.end,
+            );
             self.check("charging a node", charged);
         }
     }
@@ -367,15 +375,30 @@ impl Ledger {
     }
 }
 
-/// The claim's node is still the one it was made on.
-pub(super) fn valid(cluster: &Cluster, claim: &Claim) -> bool {
-    cluster.generation(claim.rank) == Some(claim.generation)
+/// The allocation's node is still the one it was made on.
+pub(super) fn valid(cluster: &Cluster, allocation: &Allocation) -> bool {
+    cluster.generation(allocation.rank) == Some(allocation.generation)
 }
 
-fn claim(cluster: &mut Cluster, gid: u64, rank: Rank, label: Arc<str>, shape: &Arc<Shape>, end: End) -> Claim {
+fn allocation(
+    cluster: &mut Cluster,
+    gid: u64,
+    rank: Rank,
+    label: Arc<str>,
+    shape: &Arc<Shape>,
+    end: End,
+) -> Allocation {
     cluster.occupy(rank, shape);
     let node = cluster.node(rank).map_or_else(|| NodeName::from(""), |node| node.name.clone());
-    Claim { gid, rank, generation: cluster.generation(rank).unwrap_or(0), label, node, shape: Arc::clone(shape), end }
+    Allocation {
+        gid,
+        rank,
+        generation: cluster.generation(rank).unwrap_or(0),
+        label,
+        node,
+        shape: Arc::clone(shape),
+        end,
+    }
 }
 
 fn label_of(at: usize) -> String {
@@ -384,7 +407,7 @@ fn label_of(at: usize) -> String {
 
 /// Wants whose host ports collide, themselves included, share a node at most once. Wants with the same ports are one limit: a
 /// search over few limits is a short one.
-fn port_limits(wants: &[(&Party, &Want)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
+fn port_limits(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
     let mut groups: Vec<(&[HostPort], Vec<String>)> = Vec::new();
     for ((_, want), label) in wants.iter().zip(labels) {
         let ports = &want.shape.constraints.host_ports[..];

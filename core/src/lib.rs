@@ -24,6 +24,7 @@
 mod action;
 mod attach;
 mod audit;
+mod awaiting_owner;
 mod backoff;
 mod by_node;
 pub mod cluster;
@@ -41,7 +42,6 @@ mod job;
 mod jobs;
 mod jobspec;
 mod ledger;
-mod parked;
 mod pass;
 mod plan;
 pub mod queue;
@@ -71,19 +71,19 @@ use fluxqueue_api::{JobState, names};
 
 use crate::cluster::Cluster;
 use crate::fluxion::{Graph, GraphError, Policy};
-use crate::queue::{Ask, JobId};
+use crate::queue::{JobId, PendingRequest};
 use audit::Audit;
 use by_node::ByNode;
-use explain::Telling;
+use explain::Report;
 use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
 use report::Gauges;
 
+use awaiting_owner::AwaitingOwner;
 use in_flight::{Actions, InFlight};
 use job::Stage;
 use jobs::{Clock, Jobs};
-use ledger::{Claim, Ledger};
-use parked::ParkedPods;
-use plan::{Holds, Pending};
+use ledger::{Allocation, Ledger};
+use plan::{HeldNodes, Pending};
 use records::Records;
 use suspects::Suspects;
 use timers::{Timer, Timers};
@@ -119,19 +119,19 @@ pub struct Core {
     ledger: Ledger,
     /// Pods of other schedulers, and those that nobody schedules.
     foreign: BTreeMap<Uid, Foreign>,
-    /// Pods of ours whose maker has not been seen, and until when it is waited for.
-    parked: ParkedPods,
+    /// Pods of ours whose controller has not been seen, and until when it is waited for.
+    awaiting_owner: AwaitingOwner,
     by_node: ByNode,
     jobs: Jobs,
     /// Jobs that keep a slot for a pod to come, and perhaps some that did lately.
-    keeping: BTreeSet<JobId>,
+    retaining: BTreeSet<JobId>,
     /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
     records: Records,
     queue: Pending,
     /// What the last walk over the queue came to hold.
-    holds: Holds,
+    held_nodes: HeldNodes,
     /// Classes whose requests are to be told why they wait.
-    tellings: VecDeque<Telling>,
+    reports: VecDeque<Report>,
     /// Jobs to be looked at before the next pass.
     touched: BTreeSet<JobId>,
     /// Jobs whose record may have to be written.
@@ -155,9 +155,9 @@ pub struct Core {
 /// A pod that is not ours.
 struct Foreign {
     pod: Arc<Pod>,
-    claim: Option<Claim>,
+    allocation: Option<Allocation>,
     /// Its author was told that our gate on it means nothing to us.
-    told: bool,
+    reported: bool,
 }
 
 /// Why there is no core.
@@ -187,14 +187,14 @@ impl Core {
             cluster: Cluster::default(),
             ledger: Ledger::new(graph),
             foreign: BTreeMap::new(),
-            parked: ParkedPods::default(),
+            awaiting_owner: AwaitingOwner::default(),
             by_node: ByNode::default(),
             jobs: Jobs::new(default_walltime_secs),
-            keeping: BTreeSet::new(),
+            retaining: BTreeSet::new(),
             records: Records::default(),
             queue: Pending::default(),
-            holds: Holds::default(),
-            tellings: VecDeque::new(),
+            held_nodes: HeldNodes::default(),
+            reports: VecDeque::new(),
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             outbox: VecDeque::new(),
@@ -263,11 +263,11 @@ impl Core {
     pub fn gauges(&self) -> Gauges {
         let mut gauges = self.gauges.clone();
         for (place, class) in self.queue.iter() {
-            let pods = match place.ask() {
-                Ask::Start(id) => self.jobs.all.get(id).map_or(1, |job| job.start_size as u64),
-                Ask::Member(..) => 1,
+            let pods = match place.request() {
+                PendingRequest::Start(id) => self.jobs.all.get(id).map_or(1, |job| job.start_size as u64),
+                PendingRequest::Member(..) => 1,
             };
-            if self.queue.memo(class).is_some_and(plan::Attempt::is_hopeless) {
+            if self.queue.last_attempt(class).is_some_and(plan::Attempt::is_hopeless) {
                 gauges.pending_pods.unschedulable += pods;
             } else {
                 gauges.pending_pods.active += pods;
@@ -287,7 +287,7 @@ impl Core {
         }
         gauges.jobs = states.into_iter().collect();
         gauges.nodes = self.cluster.len() as u64;
-        gauges.pods = (self.jobs.members.len() + self.foreign.len() + self.parked.len()) as u64;
+        gauges.pods = (self.jobs.members.len() + self.foreign.len() + self.awaiting_owner.len()) as u64;
         gauges.graph_errors = self.ledger.errors;
         gauges.synced = self.synced;
         gauges
@@ -361,7 +361,7 @@ impl Core {
                         self.outbox.push_back(uid);
                     }
                 }
-                Timer::Parked(uid) => self.unpark(&uid),
+                Timer::AwaitingPod(uid) => self.stop_awaiting_owner(&uid),
                 Timer::Suspect(node) => match self.suspects.trust(&node, self.now) {
                     Some(until) => self.timers.wake(Timer::Suspect(node), until),
                     None => self.queue_changed = true,
@@ -370,7 +370,7 @@ impl Core {
                 Timer::Positions => self.note_positions(),
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),
-                Timer::Again => self.tell_classes(),
+                Timer::Again => self.report_classes(),
             }
         }
     }
@@ -390,12 +390,12 @@ impl Core {
         self.actions.push(ActionKind::Note(note));
     }
 
-    fn forget_ask(&mut self, ask: &Ask) {
-        if self.queue.remove(ask) {
+    fn forget_request(&mut self, pending: &PendingRequest) {
+        if self.queue.remove(pending) {
             self.queue_changed = true;
         }
-        if let Some(job) = self.jobs.all.get_mut(&ask.job()) {
-            job.asks.remove(ask);
+        if let Some(job) = self.jobs.all.get_mut(&pending.job()) {
+            job.pending.remove(pending);
         }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::job::{Lifecycle, Member, Seating};
-use super::ledger::{Claim, Claims};
+use super::ledger::{Allocation, Allocations};
 use super::plan::{self, Asking, Decision, Live, News, Outcome, Request};
 use super::report::Attempts;
 use super::{Core, record};
-use crate::queue::{Ask, JobId};
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Shape, Uid};
 
 impl Core {
@@ -19,7 +19,8 @@ impl Core {
         if !changed && !self.queue.has_arrivals() {
             return;
         }
-        let news = if changed || !plan::is_behind(&self.queue, &self.holds) { News::Anything } else { News::Arrivals };
+        let news =
+            if changed || !plan::is_behind(&self.queue, &self.held_nodes) { News::Anything } else { News::Arrivals };
         self.queue_changed = false;
         self.gauges.passes += 1;
         let suspects = self.suspects.ranks(&self.cluster);
@@ -30,11 +31,11 @@ impl Core {
             suspects: &suspects,
             suspects_version: self.suspects.version(),
         };
-        let plan = plan::plan(&self.queue, &asking, &mut live, news, &mut self.holds);
+        let plan = plan::plan(&self.queue, &asking, &mut live, news, &mut self.held_nodes);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
         self.seen_changes = self.ledger.changes.count();
         for (class, standing) in plan.confirmed {
-            if let Some(attempt) = self.queue.memo_mut(class) {
+            if let Some(attempt) = self.queue.last_attempt_mut(class) {
                 attempt.confirm(standing);
             }
         }
@@ -43,10 +44,10 @@ impl Core {
         }
         for (class, places) in self.queue.take_arrivals() {
             for place in places {
-                self.tell_request(place.ask(), class);
+                self.report_request(place.request(), class);
             }
         }
-        self.tell_classes();
+        self.report_classes();
         self.note_positions_soon();
     }
 
@@ -64,45 +65,45 @@ impl Core {
         self.seen_terms = self.cluster.terms_version();
         let asking = self.asking();
         let differs = |member: &Member| !self.cluster.repelling(&member.pod).eq(member.repelled_by.iter().copied());
-        let concerned = self.queue.iter().map(|(place, _)| place.ask());
-        let concerned = concerned.filter(|ask| asking.pods(ask).into_iter().any(differs));
-        let concerned: Vec<JobId> = concerned.map(Ask::job).collect();
+        let concerned = self.queue.iter().map(|(place, _)| place.request());
+        let concerned = concerned.filter(|pending| asking.pods(pending).into_iter().any(differs));
+        let concerned: Vec<JobId> = concerned.map(PendingRequest::job).collect();
         self.touched.extend(concerned);
         self.refresh_touched();
     }
 
-    fn follow(&mut self, decision: Decision<Claims>) {
+    fn follow(&mut self, decision: Decision<Allocations>) {
         match decision {
-            Decision::Start { ask, request, slots } => {
+            Decision::Start { pending, request, slots } => {
                 self.count_attempt(&request, true);
-                self.start(&ask, &request, slots);
+                self.start(&pending, &request, slots);
             }
-            Decision::Blocked { class, ask, mut attempt } => {
+            Decision::Blocked { class, pending, mut attempt } => {
                 if !matches!(attempt.outcome, Outcome::Behind { .. }) {
                     self.count_attempt(&attempt.request, false);
                 }
                 if attempt.outcome == Outcome::NotFound {
                     self.gauges.placements_not_found += 1;
                 }
-                self.explain(class, &ask, &mut attempt);
+                self.explain(class, &pending, &mut attempt);
                 self.queue.remember(class, *attempt);
             }
         }
     }
 
-    fn start(&mut self, ask: &Ask, request: &Request, slots: Claims) {
-        let id = ask.job();
-        self.queue.remove(ask);
+    fn start(&mut self, pending: &PendingRequest, request: &Request, slots: Allocations) {
+        let id = pending.job();
+        self.queue.remove(pending);
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.asks.remove(ask);
+            job.pending.remove(pending);
             job.blocker = None;
             job.estimate = None;
             job.position = None;
-            if matches!(ask, Ask::Start(_)) {
+            if matches!(pending, PendingRequest::Start(_)) {
                 job.life = Lifecycle::Placed;
             }
         }
-        let mut assigned: BTreeMap<Uid, Claim> = BTreeMap::new();
+        let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
         for (group, of_group) in request.groups.iter().zip(slots) {
             for (pods, of_want) in group.pods.iter().zip(of_group) {
                 assigned.extend(pods.iter().cloned().zip(of_want));
@@ -114,13 +115,13 @@ impl Core {
         let roles: Vec<Arc<Shape>> = record::roles(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
         let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
         for uid in order {
-            if let Some(claim) = assigned.remove(&uid) {
-                let role = roles.iter().position(|shape| *shape == claim.shape).unwrap_or(0);
-                self.assign(&uid, claim, Seating::Free { role });
+            if let Some(allocation) = assigned.remove(&uid) {
+                let role = roles.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
+                self.assign(&uid, allocation, Seating::Free { role });
             }
         }
-        for claim in assigned.into_values() {
-            self.drop_claim(Some(claim));
+        for allocation in assigned.into_values() {
+            self.free_allocation(Some(allocation));
         }
         self.touched.insert(id);
     }

@@ -110,7 +110,7 @@ impl Snapshot<'_> {
             // A job keeps its number for life, though the graph's own differ after a restart.
             jobid: written
                 .and_then(|written| written.jobid)
-                .or_else(|| self.live.iter().find_map(|m| Some(m.claim.as_ref()?.gid.cast_signed()))),
+                .or_else(|| self.live.iter().find_map(|m| Some(m.allocation.as_ref()?.gid.cast_signed()))),
             queued_at: job.queued_at.map(micro_time),
             position: position.and_then(|at| i32::try_from(at).ok()),
             estimated_start_time: self.estimate.map(|at| coarse_estimate(at, self.now)).map(micro_time),
@@ -129,7 +129,8 @@ impl Snapshot<'_> {
 
     /// The nodes its pods are on, or go to.
     fn node_list(&self) -> Option<String> {
-        let nodes: BTreeSet<&str> = self.live.iter().filter_map(|member| Some(&*member.claim.as_ref()?.node)).collect();
+        let nodes: BTreeSet<&str> =
+            self.live.iter().filter_map(|member| Some(&*member.allocation.as_ref()?.node)).collect();
         let written = self.job.record.status.as_ref().and_then(|status| status.nodes.clone());
         if nodes.is_empty() { written } else { Some(hostlist::encode(nodes)) }
     }
@@ -176,7 +177,7 @@ impl Snapshot<'_> {
         if let Some(finished) = finished {
             out.push(self.condition("Finished", finished, written));
         }
-        for (reason, message) in &job.said {
+        for (reason, message) in &job.warnings {
             out.push(self.condition(reason, ("True", (*reason).to_owned(), message.clone()), written));
         }
         out

@@ -112,7 +112,7 @@ impl Core {
         }
         match job.style {
             // Its pods are still appearing: the spec is written once, so it waits until they are there.
-            Style::Gang if !job.life.is_placed() && job.asks.is_empty() => Some(settled_at(job)),
+            Style::Gang if !job.life.is_placed() && job.pending.is_empty() => Some(settled_at(job)),
             Style::Gang | Style::Elastic => Some(self.now),
             Style::Lone => self.lone_pod_recorded_from(job),
         }
@@ -142,7 +142,7 @@ impl Core {
     /// False only between the arrival of a pod and the first pass.
     fn was_tried(&self, job: &Job) -> bool {
         let asking = self.asking();
-        job.asks.iter().all(|ask| self.queue.memo_of(ask).is_some() || asking.is_put_off(ask))
+        job.pending.iter().all(|pending| self.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending))
     }
 
     fn write_status(&mut self, id: JobId, uid: Uid) {
@@ -186,7 +186,7 @@ impl Core {
             live
         };
         let lifetime = live.first().map_or(Lifetime::Eventually, |member| self.lifetime(&member.pod, job.id));
-        let waits = !job.asks.is_empty();
+        let waits = !job.pending.is_empty();
         Snapshot {
             job,
             live,
@@ -377,7 +377,7 @@ impl Core {
         job.record.stored = Stored::Absent;
         job.record.edits = Edits::default();
         job.seats.forget_acknowledgements();
-        if !job.asks.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
+        if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
             job.queued_at = Some(wall);
         }
         self.queue_changed = true;
@@ -401,7 +401,7 @@ impl Core {
     }
 
     /// A job that has ended: its FluxJob is removed when its time is over, and it is forgotten with its last pod.
-    pub(super) fn retire(&mut self, id: JobId) {
+    pub(super) fn finalize(&mut self, id: JobId) {
         self.dirty.insert(id);
         let Some(job) = self.jobs.all.get(&id) else { return };
         let due = self.kept_until(job);

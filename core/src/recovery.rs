@@ -15,7 +15,7 @@ use crate::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
 
 /// Conditions that a FluxJob gets once and keeps.
-const SAID_ONCE: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
+const WARNINGS: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
 const GATED: &str = "SchedulingGated";
@@ -49,8 +49,8 @@ impl Core {
             job.start_size = usize::try_from(status.total).unwrap_or(0);
         }
         for condition in &status.conditions {
-            if let Some(reason) = SAID_ONCE.into_iter().find(|reason| *reason == condition.type_) {
-                job.said.insert(reason, condition.message.clone());
+            if let Some(reason) = WARNINGS.into_iter().find(|reason| *reason == condition.type_) {
+                job.warnings.insert(reason, condition.message.clone());
             }
         }
     }
@@ -108,7 +108,7 @@ impl Core {
         for id in ids {
             self.restore_placement(*id);
         }
-        // Pods that wait come first: what nobody sits on is kept after that.
+        // Pods that wait come first: what nobody sits on is retained after that.
         for id in ids {
             self.retain_free_seats(*id);
         }
@@ -192,8 +192,8 @@ impl Core {
         let lifetime = self.lifetime(&pod, id);
         for (at, node) in seats {
             let Some(rank) = self.cluster.rank(&node) else { continue };
-            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
-                self.keep_slot(id, claim, Some(at), Some(controller.clone()));
+            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+                self.retain_slot(id, allocation, Some(at), Some(controller.clone()));
             }
         }
     }
@@ -219,8 +219,8 @@ impl Core {
             if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {
                 continue;
             }
-            if let Some(claim) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
-                self.assign(&uid, claim, Seating::At(at));
+            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+                self.assign(&uid, allocation, Seating::At(at));
             }
         }
     }

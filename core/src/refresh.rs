@@ -1,6 +1,6 @@
 //! What of a job waits, what it keeps, whether it has ended: computed anew whenever anything about it has changed.
 //!
-//! Idempotent: it reads the job and its members, and makes the queue, the kept slots and the state agree with them.
+//! Idempotent: it reads the job and its members, and makes the queue, the retained slots and the state agree with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, BlockedReason, names};
 
 use super::grouping::{self, StartSize};
-use super::job::{End, Identity, Job, Kept, Lifecycle, Member, Seating, Stage, Style};
-use super::ledger::Claim;
+use super::job::{End, Identity, Job, Lifecycle, Member, RetainedSlot, Seating, Stage, Style};
+use super::ledger::Allocation;
 use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
-use crate::queue::{Ask, JobId, Place};
+use crate::queue::{JobId, PendingRequest, Place};
 use fluxqueue_workload::{OwnerKind, Pod, Time, Uid};
 
 impl Core {
@@ -26,26 +26,26 @@ impl Core {
     fn refresh(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if job.is_finished() {
-            self.retire(id);
+            self.finalize(id);
             return;
         }
-        self.say_bad_walltime(id);
-        self.trim_kept(id);
+        self.warn_of_bad_walltime(id);
+        self.trim_retained(id);
         self.obey_hold(id);
         self.forget_empty_start(id);
-        self.seat_strangers(id);
-        let wanted = self.wanted_asks(id);
-        self.set_asks(id, wanted);
+        self.seat_externally_bound(id);
+        let wanted = self.wanted_requests(id);
+        self.set_requests(id, wanted);
         self.notice_completeness(id);
         self.jobs.note_life(id);
         self.notice_stall(id);
         self.notice_end(id);
-        self.tell_refused(id);
+        self.report_refused(id);
         self.dirty.insert(id);
     }
 
     /// An annotation of the object that made the pods cannot be read: it counts as absent, and that is said.
-    fn say_bad_walltime(&mut self, id: JobId) {
+    fn warn_of_bad_walltime(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let Identity::Controller(uid) = &job.identity else { return };
         let bad = self
@@ -55,12 +55,12 @@ impl Core {
             .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
         if let Some((made_by, error)) = bad {
             let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
-            self.say_once(id, "InvalidWalltime", text);
+            self.warn_once(id, "InvalidWalltime", text);
         }
     }
 
     /// Pods that cannot be placed as they are are told so: more nodes would not help them.
-    fn tell_refused(&mut self, id: JobId) {
+    fn report_refused(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let refused: Vec<(Uid, String)> = self
             .jobs
@@ -70,14 +70,14 @@ impl Core {
             .filter_map(|member| Some((member.pod.id.uid.clone(), refusal(&[member])?.1)))
             .collect();
         for (uid, text) in refused {
-            self.tell(&uid, "SchedulerError", &text);
+            self.report_unscheduled(&uid, "SchedulerError", &text);
         }
     }
 
     // --- what waits ---
 
-    /// The asks that the job should have in the queue, with the pods' order among them.
-    fn wanted_asks(&mut self, id: JobId) -> Vec<(Ask, Time, u32)> {
+    /// The requests that the job should have in the queue, with the pods' order among them.
+    fn wanted_requests(&mut self, id: JobId) -> Vec<(PendingRequest, Time, u32)> {
         let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
         let live = self.jobs.live_members(job);
         let ready: Vec<Uid> =
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    fn wanted_start(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(Ask, Time, u32)> {
+    fn wanted_start(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
         let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
         let live = self.jobs.live_members(job);
         let gated = live
@@ -122,10 +122,10 @@ impl Core {
         };
         if let Some(asked) = clamped {
             let text = format!("size {asked} is asked for, but only {size} pods can appear: {size} start together");
-            self.say_once(id, "SizeClamped", text);
+            self.warn_once(id, "SizeClamped", text);
         }
         if let Some(text) = contradiction {
-            self.say_once(id, "SizeContradiction", text);
+            self.warn_once(id, "SizeContradiction", text);
         }
         let place = self.new_place(&ready);
         let Some(job) = self.jobs.all.get_mut(&id) else { return Vec::new() };
@@ -144,26 +144,26 @@ impl Core {
         }
         let at = *job.queued_at.get_or_insert(place);
         job.may_queue();
-        vec![(Ask::Start(id), at, 0)]
+        vec![(PendingRequest::Start(id), at, 0)]
     }
 
-    /// Pods of a gang that runs: they take kept slots at once, or queue at the job's place.
-    fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(Ask, Time, u32)> {
-        let (mut asks, now) = (Vec::new(), self.wall_now());
+    /// Pods of a gang that runs: they take retained slots at once, or queue at the job's place.
+    fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
+        let (mut pending, now) = (Vec::new(), self.wall_now());
         for (index, uid) in ready.into_iter().enumerate() {
-            if self.take_kept(id, &uid) {
+            if self.take_retained(id, &uid) {
                 continue;
             }
-            let Some(job) = self.jobs.all.get_mut(&id) else { return asks };
+            let Some(job) = self.jobs.all.get_mut(&id) else { return pending };
             let at = *job.queued_at.get_or_insert(now);
-            asks.push((Ask::Member(id, uid), at, u32::try_from(index).unwrap_or(u32::MAX)));
+            pending.push((PendingRequest::Member(id, uid), at, u32::try_from(index).unwrap_or(u32::MAX)));
         }
-        asks
+        pending
     }
 
-    fn wanted_singles(&mut self, id: JobId, ready: &[Uid]) -> Vec<(Ask, Time, u32)> {
-        let mut asks = Vec::new();
-        let Some(job) = self.jobs.all.get(&id) else { return asks };
+    fn wanted_singles(&mut self, id: JobId, ready: &[Uid]) -> Vec<(PendingRequest, Time, u32)> {
+        let mut pending = Vec::new();
+        let Some(job) = self.jobs.all.get(&id) else { return pending };
         let lone = job.style == Style::Lone;
         let first = ready.iter().filter_map(|uid| self.jobs.members.get(uid)).map(|member| member.pod.created).min();
         let queued_at = match (job.queued_at, lone) {
@@ -175,7 +175,7 @@ impl Core {
         for (index, uid) in ready.iter().enumerate() {
             let Some(member) = self.jobs.members.get(uid) else { continue };
             let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
-            asks.push((Ask::Member(id, uid.clone()), at, u32::try_from(index).unwrap_or(u32::MAX)));
+            pending.push((PendingRequest::Member(id, uid.clone()), at, u32::try_from(index).unwrap_or(u32::MAX)));
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             if queued_at.is_some() {
@@ -189,12 +189,12 @@ impl Core {
             }
         }
         if ready.is_empty() {
-            self.say_if_gated(id);
+            self.block_if_gated(id);
         }
-        asks
+        pending
     }
 
-    fn say_if_gated(&mut self, id: JobId) {
+    fn block_if_gated(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let gate = self.jobs.live_members(job).into_iter().find_map(|member| {
             let gate = member.pod.gates.iter().find(|gate| ***gate != *names::GATE)?;
@@ -205,56 +205,57 @@ impl Core {
         }
     }
 
-    fn set_asks(&mut self, id: JobId, wanted: Vec<(Ask, Time, u32)>) {
+    fn set_requests(&mut self, id: JobId, wanted: Vec<(PendingRequest, Time, u32)>) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let priority = job.priority();
-        let before = job.asks.clone();
-        let after: BTreeSet<Ask> = wanted.iter().map(|(ask, ..)| ask.clone()).collect();
+        let before = job.pending.clone();
+        let after: BTreeSet<PendingRequest> = wanted.iter().map(|(pending, ..)| pending.clone()).collect();
         for gone in before.difference(&after) {
-            self.forget_ask(gone);
+            self.forget_request(gone);
         }
-        for (ask, at, index) in wanted {
-            let pods: Vec<Uid> = self.asking().pods(&ask).into_iter().map(|member| member.pod.id.uid.clone()).collect();
+        for (pending, at, index) in wanted {
+            let pods: Vec<Uid> =
+                self.asking().pods(&pending).into_iter().map(|member| member.pod.id.uid.clone()).collect();
             for uid in pods {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.repelled_by = self.cluster.repelling(&member.pod).collect();
                 }
             }
-            let key = self.asking().key(&ask);
-            self.queue.put(Place::new(priority, at, index, ask), key);
+            let key = self.asking().key(&pending);
+            self.queue.put(Place::new(priority, at, index, pending), key);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.asks = after;
+            job.pending = after;
         }
     }
 
-    // --- what is kept ---
+    // --- retained slots ---
 
-    /// Gives back slots that are kept for nobody: too long, or more than the controller still wants.
-    fn trim_kept(&mut self, id: JobId) {
+    /// Gives back slots that are retained for nobody: too long, or more than the controller still wants.
+    fn trim_retained(&mut self, id: JobId) {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if job.kept.is_empty() {
-            self.keeping.remove(&id);
+        if job.retained.is_empty() {
+            self.retaining.remove(&id);
             return;
         }
-        let (expired, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut job.kept).into_iter().partition(|slot| slot.until <= now);
-        job.kept = kept;
+        let (expired, retained): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut job.retained).into_iter().partition(|slot| slot.until <= now);
+        job.retained = retained;
         for slot in expired {
-            self.drop_claim(Some(slot.claim));
+            self.free_allocation(Some(slot.allocation));
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let succeeded = job.succeeded;
         let mut room: BTreeMap<Option<Uid>, usize> = BTreeMap::new();
-        for slot in &job.kept {
+        for slot in &job.retained {
             if room.contains_key(&slot.controller) {
                 continue;
             }
             let entry = room.entry(slot.controller.clone()).or_default();
             *entry = slot.controller.as_ref().and_then(|uid| self.jobs.controllers.get(uid)).map_or(0, |made_by| {
-                // A pod that waits is the one that may take a kept slot.
-                let holds = |m: &&Member| m.stage != Stage::Waiting && made_by_is(&m.pod, &made_by.id.uid);
+                // A pod that waits is the one that may take a retained slot.
+                let holds = |m: &&Member| m.stage != Stage::Waiting && is_made_by(&m.pod, &made_by.id.uid);
                 let live = self.jobs.live_members(job).iter().filter(|m| holds(m)).count();
                 (grouping::wants(made_by, jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
                     .saturating_sub(live)
@@ -262,61 +263,69 @@ impl Core {
         }
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let mut surplus = Vec::new();
-        for slot in std::mem::take(&mut job.kept) {
+        for slot in std::mem::take(&mut job.retained) {
             match room.get_mut(&slot.controller) {
                 Some(left) if *left > 0 => {
                     *left -= 1;
-                    job.kept.push(slot);
+                    job.retained.push(slot);
                 }
-                _ => surplus.push(slot.claim),
+                _ => surplus.push(slot.allocation),
             }
         }
-        for claim in surplus {
-            self.drop_claim(Some(claim));
+        for allocation in surplus {
+            self.free_allocation(Some(allocation));
         }
-        if let Some(next) = self.jobs.all.get(&id).and_then(|job| job.kept.iter().map(|slot| slot.until).min()) {
+        if let Some(next) = self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min()) {
             self.timers.wake(Timer::Job(id), next);
         }
     }
 
     /// Keeps a slot for the pod that the controller makes next.
-    pub(super) fn keep_slot(&mut self, id: JobId, claim: Claim, seat: Option<PodIndex>, controller: Option<Uid>) {
+    pub(super) fn retain_slot(
+        &mut self,
+        id: JobId,
+        allocation: Allocation,
+        seat: Option<PodIndex>,
+        controller: Option<Uid>,
+    ) {
         let until = self.now.plus_secs(self.settings.slot_keep_secs);
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.kept.push(Kept { claim, seat, controller, until });
-            self.keeping.insert(id);
+            job.retained.push(RetainedSlot { allocation, seat, controller, until });
+            self.retaining.insert(id);
         }
         self.timers.wake(Timer::Job(id), until);
     }
 
-    /// Gives a new pod the slot that was kept for it, without queueing.
-    fn take_kept(&mut self, id: JobId, uid: &Uid) -> bool {
+    /// Gives a new pod the slot that was retained for it, without queueing.
+    fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let controller = pod.owner.as_ref().map(|owner| &owner.uid);
-        let found =
-            job.kept.iter().position(|slot| slot.controller.as_ref() == controller && *slot.claim.shape == *pod.shape);
+        let found = job
+            .retained
+            .iter()
+            .position(|slot| slot.controller.as_ref() == controller && *slot.allocation.shape == *pod.shape);
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
-        let slot = job.kept.remove(at);
+        let slot = job.retained.remove(at);
         self.gauges.slots_passed_on += 1;
         // A slot without a seat is one of a job that has none.
         let seating = slot.seat.map_or(Seating::Free { role: 0 }, Seating::At);
-        self.assign(uid, slot.claim, seating);
+        self.assign(uid, slot.allocation, seating);
         true
     }
 
     /// Gives a pod a slot; of a job that is written ahead, a rank too.
-    pub(super) fn assign(&mut self, uid: &Uid, claim: Claim, seating: Seating) {
+    pub(super) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
         let Some(member) = self.jobs.members.get_mut(uid) else {
-            self.drop_claim(Some(claim));
+            self.free_allocation(Some(allocation));
             return;
         };
         let id = member.job;
-        let node = claim.node.clone();
+        let node = allocation.node.clone();
         self.by_node.send(&node, uid);
-        member.claim = Some(claim);
+        member.allocation = Some(allocation);
         member.stage = Stage::Assigned;
         member.attempts = 0;
         let index = member.pod.completion_index;
@@ -341,11 +350,11 @@ impl Core {
     pub(super) fn unassign(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.stage = Stage::Waiting;
-        let (claim, seat, id) = (member.claim.take(), member.seat.take(), member.job);
-        if let Some(claim) = &claim {
-            self.by_node.unsend(&claim.node, uid);
+        let (allocation, seat, id) = (member.allocation.take(), member.seat.take(), member.job);
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
         }
-        self.drop_claim(claim);
+        self.free_allocation(allocation);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.leave(seat);
         }
@@ -380,11 +389,11 @@ impl Core {
             Identity::Controller(uid) => self.jobs.controllers.get(uid).is_some_and(|made_by| made_by.failed),
             _ => job.failed > 0,
         };
-        let kept = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.kept)).unwrap_or_default();
-        for slot in kept {
-            self.drop_claim(Some(slot.claim));
+        let retained = self.jobs.all.get_mut(&id).map(|job| std::mem::take(&mut job.retained)).unwrap_or_default();
+        for slot in retained {
+            self.free_allocation(Some(slot.allocation));
         }
-        self.set_asks(id, Vec::new());
+        self.set_requests(id, Vec::new());
         let wall = self.wall_now();
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Finished(if failed { End::Failed } else { End::Completed });
@@ -397,7 +406,7 @@ impl Core {
                 self.jobs.by_identity.remove(&identity);
             }
         }
-        self.retire(id);
+        self.finalize(id);
     }
 
     fn nobody_makes_more(&self, job: &Job) -> bool {
@@ -410,7 +419,7 @@ impl Core {
                 .iter()
                 .filter_map(|uid| self.jobs.members.get(uid)?.pod.owner.as_ref())
                 .map(|owner| &owner.uid)
-                .chain(job.makers.iter())
+                .chain(job.controllers.iter())
                 .all(done),
         }
     }
@@ -423,7 +432,7 @@ impl Core {
     }
 }
 
-fn made_by_is(pod: &Pod, uid: &Uid) -> bool {
+fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
     pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
 }
 

@@ -29,7 +29,7 @@ pub struct Gauges {
     pub bound_elsewhere: u64,
     /// Placements of gangs that were withdrawn before their first Binding.
     pub placements_withdrawn: u64,
-    /// Slots that were kept for a successor and passed on to it.
+    /// Slots that were retained for a successor and passed on to it.
     pub slots_passed_on: u64,
     /// Calls into the resource graph that failed: each is a defect.
     pub graph_errors: u64,

@@ -12,8 +12,8 @@ use fluxqueue_workload::{NodeName, ObjectKey, Time, Uid};
 pub(super) enum Timer {
     Job(JobId),
     Pod(Uid),
-    /// A pod whose maker has not been seen is not waited for any longer.
-    Parked(Uid),
+    /// A pod whose controller has not been seen is not waited for any longer.
+    AwaitingPod(Uid),
     Suspect(NodeName),
     /// Places in the queue are noted.
     Positions,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use super::{Capacity, Group, Request, RequestKey, Requests, Same, Version, WantKey};
+use super::{Capacity, Group, Request, RequestKey, Requests, Same, SlotKey, Version};
 use crate::cluster::Cluster;
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
-use crate::ledger::{Change, Claims, Ledger, Party, Want};
-use crate::queue::{Ask, JobId};
+use crate::ledger::{Allocations, Change, GroupRequest, Ledger, SlotRequest};
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::Pod;
 
 /// The jobs as they are.
@@ -30,10 +30,10 @@ pub(crate) struct Live<'a> {
 
 impl Asking<'_> {
     /// The pods to be placed together.
-    pub(crate) fn pods(&self, ask: &Ask) -> Vec<&Member> {
-        match ask {
-            Ask::Member(_, uid) => self.jobs.members.get(uid).into_iter().collect(),
-            Ask::Start(id) => {
+    pub(crate) fn pods(&self, pending: &PendingRequest) -> Vec<&Member> {
+        match pending {
+            PendingRequest::Member(_, uid) => self.jobs.members.get(uid).into_iter().collect(),
+            PendingRequest::Start(id) => {
                 let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
                 self.jobs.live(job).filter(|member| member.is_ready(names::GATE)).take(job.start_size).collect()
             }
@@ -41,12 +41,12 @@ impl Asking<'_> {
     }
 
     /// What a request asks for, for telling equal ones.
-    pub(crate) fn key(&self, ask: &Ask) -> RequestKey {
+    pub(crate) fn key(&self, pending: &PendingRequest) -> RequestKey {
         let mut key = RequestKey::new();
-        let Some(job) = self.jobs.all.get(&ask.job()) else { return key };
-        for member in self.pods(ask) {
+        let Some(job) = self.jobs.all.get(&pending.job()) else { return key };
+        for member in self.pods(pending) {
             let pod = &member.pod;
-            let want = WantKey {
+            let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.walltime(pod, job),
                 deadline: self.jobs.deadline(pod, self.clock).map(fluxqueue_workload::Time::seconds),
@@ -86,7 +86,7 @@ impl Asking<'_> {
     }
 }
 
-impl WantKey {
+impl SlotKey {
     /// They differ in their number at most.
     fn is_like(&self, other: &Self) -> bool {
         (&self.shape, self.walltime, self.deadline, &self.repelled_by)
@@ -95,17 +95,19 @@ impl WantKey {
 }
 
 impl Requests for Asking<'_> {
-    fn is_put_off(&self, ask: &Ask) -> bool {
-        match ask {
-            Ask::Member(_, uid) => self.jobs.members.get(uid).is_none_or(|member| member.retry_at > self.clock.now),
-            Ask::Start(id) => self.jobs.all.get(id).is_none_or(|job| job.backoff_until > self.clock.now),
+    fn is_put_off(&self, pending: &PendingRequest) -> bool {
+        match pending {
+            PendingRequest::Member(_, uid) => {
+                self.jobs.members.get(uid).is_none_or(|member| member.retry_at > self.clock.now)
+            }
+            PendingRequest::Start(id) => self.jobs.all.get(id).is_none_or(|job| job.backoff_until > self.clock.now),
         }
     }
 
-    fn request(&self, ask: &Ask) -> Option<Request> {
+    fn request(&self, pending: &PendingRequest) -> Option<Request> {
         let mut request = Request { groups: Vec::new() };
-        for member in self.pods(ask) {
-            self.add(&mut request, member, ask.job());
+        for member in self.pods(pending) {
+            self.add(&mut request, member, pending.job());
         }
         (!request.groups.is_empty()).then_some(request)
     }
@@ -115,7 +117,7 @@ impl Group {
     fn add(&mut self, pod: &Arc<Pod>) {
         let known = self.wants.iter().position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
         let at = known.unwrap_or_else(|| {
-            self.wants.push(Want { shape: Arc::clone(&pod.shape), count: 0 });
+            self.wants.push(SlotRequest { shape: Arc::clone(&pod.shape), count: 0 });
             self.pods.push(Vec::new());
             self.pods.len() - 1
         });
@@ -124,8 +126,8 @@ impl Group {
     }
 
     /// The group as the ledger takes it, on these nodes.
-    pub(crate) fn party(&self, nodes: &RankSet, cluster: &mut Cluster) -> Party {
-        Party {
+    pub(crate) fn party(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
+        GroupRequest {
             wants: self.wants.clone(),
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
             prefer: cluster.class(&self.sample.shape.constraints).tiers(),
@@ -135,13 +137,13 @@ impl Group {
 }
 
 impl Live<'_> {
-    fn parties(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Party> {
+    fn parties(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
         request.groups.iter().zip(nodes).map(|(group, nodes)| group.party(nodes, self.cluster)).collect()
     }
 }
 
 impl Capacity for Live<'_> {
-    type Slots = Claims;
+    type Slots = Allocations;
 
     fn version(&self, request: &Request) -> Version {
         let mut nodes = self.cluster.epoch() + self.suspects_version;

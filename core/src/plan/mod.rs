@@ -18,10 +18,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::explain::Told;
-use super::ledger::{Change, Want};
+use super::explain::Reported;
+use super::ledger::{Change, SlotRequest};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
-use crate::queue::{Ask, ClassId, JobId, Place, Queue};
+use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue};
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time, Uid};
 
 /// What is asked for: all of it or nothing.
@@ -33,7 +33,7 @@ pub(super) struct Request {
 /// Pods that may use the same nodes, and for as long.
 #[derive(Debug, Clone)]
 pub(super) struct Group {
-    pub wants: Vec<Want>,
+    pub wants: Vec<SlotRequest>,
     /// Per want, the pods.
     pub pods: Vec<Vec<Uid>>,
     pub lifetime: Lifetime,
@@ -44,11 +44,11 @@ pub(super) struct Group {
 }
 
 /// What makes two requests ask for the same.
-pub(super) type RequestKey = Vec<WantKey>;
+pub(super) type RequestKey = Vec<SlotKey>;
 
 /// Pods of one shape that run for as long, and that the same pods on nodes repel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct WantKey {
+pub(super) struct SlotKey {
     pub shape: Same<Shape>,
     pub walltime: Lifetime,
     /// The second at which they are ended whatever they do.
@@ -82,9 +82,9 @@ pub(super) type Pending = Queue<RequestKey, Attempt>;
 /// Where the requests come from.
 pub(super) trait Requests {
     /// It is to be left alone for a while, after something failed.
-    fn is_put_off(&self, ask: &Ask) -> bool;
+    fn is_put_off(&self, pending: &PendingRequest) -> bool;
     /// What is asked for now; `None` if nothing is.
-    fn request(&self, ask: &Ask) -> Option<Request>;
+    fn request(&self, pending: &PendingRequest) -> Option<Request>;
 }
 
 /// What can be asked of the machine. Nodes are given per group of the request.
@@ -130,16 +130,16 @@ pub(super) struct Attempt {
     pub open: Vec<RankSet>,
     free: Vec<RankSet>,
     /// What was said about it.
-    pub told: Option<Told>,
+    pub reported: Option<Reported>,
 }
 
 /// Why a request was not given slots.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
     /// It could start one day: it holds these nodes.
-    Waits { hold: Arc<RankSet>, at: Option<Time> },
+    Waits { held: Arc<RankSet>, at: Option<Time> },
     /// It would fit, but an earlier job holds the nodes.
-    Behind { hold: Arc<RankSet>, job: JobId },
+    Behind { held: Arc<RankSet>, job: JobId },
     /// Work without an end is in the way: it holds nothing.
     PassedOver,
     /// The nodes that could hold it are cordoned, not ready or left alone for the moment: it holds nothing.
@@ -155,13 +155,13 @@ pub(super) enum Outcome {
 /// What a walk decided about a request, or a class.
 #[derive(Debug)]
 pub(super) enum Decision<S> {
-    Start { ask: Ask, request: Request, slots: S },
-    Blocked { class: ClassId, ask: Ask, attempt: Box<Attempt> },
+    Start { pending: PendingRequest, request: Request, slots: S },
+    Blocked { class: ClassId, pending: PendingRequest, attempt: Box<Attempt> },
 }
 
 /// What earlier requests hold against later ones.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Holds {
+pub(super) struct HeldNodes {
     held: RankSet,
     holders: Vec<(Arc<RankSet>, JobId)>,
     /// How far the walk has come.
@@ -200,35 +200,35 @@ pub(super) fn plan<C: Capacity>(
     requests: &impl Requests,
     capacity: &mut C,
     news: News,
-    last: &mut Holds,
+    last: &mut HeldNodes,
 ) -> Plan<C::Slots> {
     let mut heads: BinaryHeap<Reverse<(Place, ClassId)>> = match news {
         News::Arrivals => untried(queue).map(|(place, class)| Reverse((place.clone(), class))).collect(),
         News::Anything => queue.heads().map(|(place, class)| Reverse((place.clone(), class))).collect(),
     };
-    let mut holds = if news == News::Arrivals { std::mem::take(last) } else { Holds::default() };
+    let mut holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
     let mut plan = Plan { decisions: Vec::new(), confirmed: Vec::new() };
     while let Some(Reverse((place, class))) = heads.pop() {
-        let ask = place.ask();
+        let pending = place.request();
         let next = queue.next_of(class, &place).map(|next| Reverse((next.clone(), class)));
-        if requests.is_put_off(ask) {
+        if requests.is_put_off(pending) {
             heads.extend(next);
-        } else if let Some(known) = queue.memo(class)
+        } else if let Some(known) = queue.last_attempt(class)
             && let Some(standing) = known.still_stands(capacity, &holds)
         {
-            holds.add(&known.outcome, ask.job());
+            holds.add(&known.outcome, pending.job());
             if standing.version != known.version || standing.free.is_some() {
                 plan.confirmed.push((class, standing));
             }
-        } else if let Some(request) = requests.request(ask) {
+        } else if let Some(request) = requests.request(pending) {
             match attempt(request, capacity, &holds) {
                 Ok((request, slots)) => {
                     heads.extend(next);
-                    plan.decisions.push(Decision::Start { ask: ask.clone(), request, slots });
+                    plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
                 }
                 Err(attempt) => {
-                    holds.add(&attempt.outcome, ask.job());
-                    plan.decisions.push(Decision::Blocked { class, ask: ask.clone(), attempt });
+                    holds.add(&attempt.outcome, pending.job());
+                    plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
                 }
             }
         }
@@ -240,19 +240,19 @@ pub(super) fn plan<C: Capacity>(
 
 /// The first of each class that has come and of which nothing is known.
 fn untried(queue: &Pending) -> impl Iterator<Item = (&Place, ClassId)> {
-    let untried = queue.arrivals().filter(|(class, _)| queue.memo(*class).is_none());
+    let untried = queue.arrivals().filter(|(class, _)| queue.last_attempt(*class).is_none());
     untried.filter_map(|(class, places)| Some((places.first()?, class)))
 }
 
 /// Whether what has come is all behind where the last walk ended, so that what was held then is what is held against it.
-pub(super) fn is_behind(queue: &Pending, last: &Holds) -> bool {
+pub(super) fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
     untried(queue).all(|(place, _)| last.end.as_ref().is_none_or(|end| end < place))
 }
 
 fn attempt<C: Capacity>(
     request: Request,
     capacity: &mut C,
-    holds: &Holds,
+    holds: &HeldNodes,
 ) -> Result<(Request, C::Slots), Box<Attempt>> {
     let version = capacity.version(&request);
     let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
@@ -267,21 +267,21 @@ fn attempt<C: Capacity>(
             Fit::NotNow | Fit::NotFound => judge(&request, &open, capacity, holds),
         }
     };
-    Err(Box::new(Attempt { outcome, version, request, open, free, told: None }))
+    Err(Box::new(Attempt { outcome, version, request, open, free, reported: None }))
 }
 
 /// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the question is what the request
 /// itself could use.
-fn judge<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C, holds: &Holds) -> Outcome {
+fn judge<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C, holds: &HeldNodes) -> Outcome {
     let forecast = capacity.forecast(request, open);
-    let mut hold = || Arc::new(capacity.eligible(request, open));
+    let mut held = || Arc::new(capacity.eligible(request, open));
     match forecast {
         Forecast::Now => match holds.first_in_the_way(open) {
-            Some(job) => Outcome::Behind { hold: hold(), job },
-            None => Outcome::Waits { hold: hold(), at: None },
+            Some(job) => Outcome::Behind { held: held(), job },
+            None => Outcome::Waits { held: held(), at: None },
         },
-        Forecast::At(seconds) => Outcome::Waits { hold: hold(), at: Some(Time::from_seconds(seconds)) },
-        Forecast::Eventually => Outcome::Waits { hold: hold(), at: None },
+        Forecast::At(seconds) => Outcome::Waits { held: held(), at: Some(Time::from_seconds(seconds)) },
+        Forecast::Eventually => Outcome::Waits { held: held(), at: None },
         Forecast::Blocked => Outcome::PassedOver,
         Forecast::NotFound => Outcome::NotFound,
         Forecast::Never if could_reopen(request, open, capacity) => Outcome::NodesAway,
@@ -310,14 +310,14 @@ impl Outcome {
     }
 }
 
-impl Holds {
+impl HeldNodes {
     fn add(&mut self, outcome: &Outcome, job: JobId) {
-        if let Outcome::Waits { hold, .. } | Outcome::Behind { hold, .. } = outcome
-            && !hold.is_empty()
-            && !hold.is_subset(&self.held)
+        if let Outcome::Waits { held, .. } | Outcome::Behind { held, .. } = outcome
+            && !held.is_empty()
+            && !held.is_subset(&self.held)
         {
-            self.held.union_with(hold);
-            self.holders.push((Arc::clone(hold), job));
+            self.held.union_with(held);
+            self.holders.push((Arc::clone(held), job));
         }
     }
 
@@ -337,7 +337,7 @@ impl Holds {
 impl Attempt {
     /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
     /// what never ends there, what earlier jobs hold.
-    fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &Holds) -> Option<Standing> {
+    fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &HeldNodes) -> Option<Standing> {
         let version = capacity.version(&self.request);
         if version.nodes != self.version.nodes {
             let groups = self.request.groups.iter().zip(&self.open);
@@ -364,7 +364,7 @@ impl Attempt {
 
     /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or it had to wait for nothing
     /// but such nodes, and others are the first to hold them now.
-    fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &Holds) -> bool {
+    fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &HeldNodes) -> bool {
         match &self.outcome {
             outcome if outcome.needs_nodes() => return false,
             Outcome::NotFound => return true,
@@ -391,8 +391,8 @@ impl Attempt {
             (_, outcome) if outcome.needs_nodes() => false,
             (Change::Freed(rank), _) => is_free(rank) && capacity.fits_one(&self.request, rank),
             (Change::FreedForGood(rank), _) => is_open(rank),
-            (Change::TakenForGood(rank), Outcome::Waits { hold, .. } | Outcome::Behind { hold, .. }) => {
-                hold.contains(rank)
+            (Change::TakenForGood(rank), Outcome::Waits { held, .. } | Outcome::Behind { held, .. }) => {
+                held.contains(rank)
             }
             (Change::TakenForGood(_), _) => false,
         });

@@ -120,17 +120,17 @@ impl Capacity for Machine {
 }
 
 impl Requests for Waiting {
-    fn is_put_off(&self, ask: &Ask) -> bool {
-        self.0[&ask.job()].0 == 0
+    fn is_put_off(&self, pending: &PendingRequest) -> bool {
+        self.0[&pending.job()].0 == 0
     }
 
-    fn request(&self, ask: &Ask) -> Option<Request> {
-        let (slots, nodes) = self.0[&ask.job()];
+    fn request(&self, pending: &PendingRequest) -> Option<Request> {
+        let (slots, nodes) = self.0[&pending.job()];
         let mut sample = pod("sample", 1);
         let mut shape = Shape::clone(&sample.shape);
         shape.constraints.node_selector = vec![(Arc::from("nodes"), Arc::from(nodes))];
         sample.shape = Arc::new(shape);
-        let want = Want { shape: Arc::clone(&sample.shape), count: usize::try_from(slots).ok()? };
+        let want = SlotRequest { shape: Arc::clone(&sample.shape), count: usize::try_from(slots).ok()? };
         let group = Group {
             wants: vec![want],
             pods: Vec::new(),
@@ -149,14 +149,14 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
     let numbers = std::iter::successors(Some(JobId::FIRST), |job| Some(job.next()));
     for ((at, job), (slots, nodes)) in (1..).zip(numbers).zip(jobs) {
         let shape = shapes.entry((*slots, nodes)).or_insert_with(|| Arc::new(Shape::clone(&pod("p", 1).shape)));
-        let want = WantKey {
+        let want = SlotKey {
             shape: Same(Arc::clone(shape)),
             walltime: Lifetime::Eventually,
             deadline: None,
             repelled_by: Vec::new(),
             count: usize::try_from(*slots).expect("a few"),
         };
-        queue.put(Place::new(0, Time(at), 0, Ask::Start(job)), vec![want]);
+        queue.put(Place::new(0, Time(at), 0, PendingRequest::Start(job)), vec![want]);
         waiting.insert(job, (*slots, *nodes));
     }
     (queue, Waiting(waiting))
@@ -169,20 +169,20 @@ fn name(job: JobId) -> char {
 
 /// Plans, remembers what was found out, and puts it in words.
 fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<String> {
-    let plan = plan(queue, waiting, machine, News::Anything, &mut Holds::default());
+    let plan = plan(queue, waiting, machine, News::Anything, &mut HeldNodes::default());
     let mut said = Vec::new();
     for decision in plan.decisions {
         match decision {
-            Decision::Start { ask, slots, .. } => {
-                queue.remove(&ask);
+            Decision::Start { pending, slots, .. } => {
+                queue.remove(&pending);
                 let on: Vec<String> = slots.iter().map(|(rank, here)| format!("{rank}x{here}")).collect();
-                said.push(format!("{} starts on {}", name(ask.job()), on.join(" ")));
+                said.push(format!("{} starts on {}", name(pending.job()), on.join(" ")));
             }
-            Decision::Blocked { class, ask, attempt } => {
-                let who = name(ask.job());
+            Decision::Blocked { class, pending, attempt } => {
+                let who = name(pending.job());
                 said.push(match &attempt.outcome {
-                    Outcome::Waits { hold, .. } => format!("{who} waits and holds {hold}"),
-                    Outcome::Behind { hold, job } => format!("{who} is behind {} and holds {hold}", name(*job)),
+                    Outcome::Waits { held, .. } => format!("{who} waits and holds {held}"),
+                    Outcome::Behind { held, job } => format!("{who} is behind {} and holds {held}", name(*job)),
                     Outcome::PassedOver => format!("{who} is passed over"),
                     Outcome::NodesAway => format!("{who}: nodes away"),
                     Outcome::NoNodes => format!("{who}: no nodes"),
@@ -194,7 +194,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
         }
     }
     for (class, standing) in plan.confirmed {
-        queue.memo_mut(class).expect("it was confirmed").confirm(standing);
+        queue.last_attempt_mut(class).expect("it was confirmed").confirm(standing);
     }
     said
 }
@@ -314,7 +314,7 @@ fn nodes_that_earlier_jobs_leave_matter_only_if_there_is_room() {
     let mut machine = Machine::of(&[(0, 2, 0), (1, 1, 0)]);
     assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a waits and holds 0", "b waits and holds 0-1"]);
     let asked = machine.asked;
-    queue.remove(&Ask::Start(1.into()));
+    queue.remove(&PendingRequest::Start(1.into()));
     assert!(walk(&mut queue, &waiting, &mut machine).is_empty());
     assert_eq!(machine.asked, asked, "node 0 is left to b, and full");
     machine.nodes[0] = (1, 1, 0);
@@ -327,7 +327,7 @@ fn room_on_nodes_that_were_held_counts_once_they_are_left() {
     let (mut queue, waiting) = queue(&[(2, "0"), (2, "0-1")]);
     let mut machine = Machine::of(&[(1, 1, 0), (1, 1, 0)]);
     assert_eq!(walk(&mut queue, &waiting, &mut machine), ["a waits and holds 0", "b is behind a and holds 0-1"]);
-    queue.remove(&Ask::Start(1.into()));
+    queue.remove(&PendingRequest::Start(1.into()));
     assert_eq!(walk(&mut queue, &waiting, &mut machine), ["b starts on 0x1 1x1"]);
 }
 
@@ -335,7 +335,7 @@ fn room_on_nodes_that_were_held_counts_once_they_are_left() {
 fn who_comes_last_is_judged_by_what_was_held_before() {
     let (mut queue, mut waiting) = queue(&[(2, "0")]);
     let mut machine = Machine::of(&[(1, 1, 0), (1, 0, 0)]);
-    let mut holds = Holds::default();
+    let mut holds = HeldNodes::default();
     let first = plan(&queue, &waiting, &mut machine, News::Anything, &mut holds);
     for decision in first.decisions {
         if let Decision::Blocked { class, attempt, .. } = decision {
@@ -345,9 +345,9 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
     queue.take_arrivals();
     for (number, nodes) in [(2, "0"), (3, "1")] {
         let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-        let want = WantKey { shape, walltime: Lifetime::Eventually, deadline: None, repelled_by: Vec::new(), count: 1 };
+        let want = SlotKey { shape, walltime: Lifetime::Eventually, deadline: None, repelled_by: Vec::new(), count: 1 };
         let job = JobId::from(number);
-        queue.put(Place::new(0, Time(number.cast_signed()), 0, Ask::Start(job)), vec![want]);
+        queue.put(Place::new(0, Time(number.cast_signed()), 0, PendingRequest::Start(job)), vec![want]);
         waiting.0.insert(job, (1, nodes));
     }
     assert!(is_behind(&queue, &holds));
@@ -356,8 +356,8 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
         .decisions
         .iter()
         .map(|decision| match decision {
-            Decision::Start { ask, .. } => format!("{} starts", name(ask.job())),
-            Decision::Blocked { ask, attempt, .. } => format!("{} {:?}", name(ask.job()), attempt.outcome),
+            Decision::Start { pending, .. } => format!("{} starts", name(pending.job())),
+            Decision::Blocked { pending, attempt, .. } => format!("{} {:?}", name(pending.job()), attempt.outcome),
         })
         .collect();
     assert_eq!(outcomes.len(), 2);

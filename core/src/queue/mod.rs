@@ -36,18 +36,18 @@ pub type ClassId = u32;
 
 /// What waits to be placed, all or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ask {
+pub enum PendingRequest {
     /// The pods with which a job starts.
     Start(JobId),
     /// One pod: a lone one, one of a service, or one that joins a job that runs.
     Member(JobId, Uid),
 }
 
-impl Ask {
+impl PendingRequest {
     /// The job it belongs to.
     pub fn job(&self) -> JobId {
         match self {
-            Ask::Start(job) | Ask::Member(job, _) => *job,
+            PendingRequest::Start(job) | PendingRequest::Member(job, _) => *job,
         }
     }
 }
@@ -63,18 +63,18 @@ pub struct Place {
     job: JobId,
     /// Pods of one job: lower index first.
     index: u32,
-    ask: Ask,
+    pending: PendingRequest,
 }
 
 impl Place {
     /// The place of a request.
-    pub fn new(priority: i32, queued_at: Time, index: u32, ask: Ask) -> Self {
-        Place { negated_priority: -i64::from(priority), queued_at, job: ask.job(), index, ask }
+    pub fn new(priority: i32, queued_at: Time, index: u32, pending: PendingRequest) -> Self {
+        Place { negated_priority: -i64::from(priority), queued_at, job: pending.job(), index, pending }
     }
 
     /// Whose place it is.
-    pub fn ask(&self) -> &Ask {
-        &self.ask
+    pub fn request(&self) -> &PendingRequest {
+        &self.pending
     }
 }
 
@@ -82,7 +82,7 @@ impl Place {
 #[derive(Debug)]
 pub struct Queue<K, M> {
     order: BTreeMap<Place, ClassId>,
-    places: BTreeMap<Ask, (Place, ClassId)>,
+    places: BTreeMap<PendingRequest, (Place, ClassId)>,
     classes: BTreeMap<ClassId, Class<K, M>>,
     by_key: HashMap<K, ClassId>,
     /// The first of each class.
@@ -96,7 +96,7 @@ pub struct Queue<K, M> {
 struct Class<K, M> {
     key: K,
     places: BTreeSet<Place>,
-    memo: Option<M>,
+    last_attempt: Option<M>,
 }
 
 impl<K, M> Default for Queue<K, M> {
@@ -116,11 +116,11 @@ impl<K, M> Default for Queue<K, M> {
 impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     /// Puts a request at its place, moving it if it had another or asked for something else. True if it is new or moved.
     pub fn put(&mut self, place: Place, key: K) -> bool {
-        if let Some((known, class)) = self.places.get(&place.ask) {
+        if let Some((known, class)) = self.places.get(&place.pending) {
             if *known == place && self.classes.get(class).is_some_and(|class| class.key == key) {
                 return false;
             }
-            self.remove(&place.ask.clone());
+            self.remove(&place.pending.clone());
         }
         let id = *self.by_key.entry(key.clone()).or_insert_with(|| {
             self.next_class += 1;
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         });
         let class = match self.classes.entry(id) {
             btree_map::Entry::Occupied(known) => known.into_mut(),
-            btree_map::Entry::Vacant(new) => new.insert(Class { key, places: BTreeSet::new(), memo: None }),
+            btree_map::Entry::Vacant(new) => new.insert(Class { key, places: BTreeSet::new(), last_attempt: None }),
         };
         let head = class.places.first().cloned();
         class.places.insert(place.clone());
@@ -138,13 +138,13 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         }
         self.arrivals.entry(id).or_default().insert(place.clone());
         self.order.insert(place.clone(), id);
-        self.places.insert(place.ask.clone(), (place, id));
+        self.places.insert(place.pending.clone(), (place, id));
         true
     }
 
     /// Takes a request out. False if it was not in. With the last of a class what is remembered about it goes.
-    pub fn remove(&mut self, ask: &Ask) -> bool {
-        let Some((place, id)) = self.places.remove(ask) else { return false };
+    pub fn remove(&mut self, pending: &PendingRequest) -> bool {
+        let Some((place, id)) = self.places.remove(pending) else { return false };
         self.order.remove(&place);
         if let Some(arrivals) = self.arrivals.get_mut(&id) {
             arrivals.remove(&place);
@@ -166,8 +166,8 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     }
 
     /// It waits.
-    pub fn contains(&self, ask: &Ask) -> bool {
-        self.places.contains_key(ask)
+    pub fn contains(&self, pending: &PendingRequest) -> bool {
+        self.places.contains_key(pending)
     }
 
     /// The first of each class, in order.
@@ -204,25 +204,25 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     }
 
     /// What is remembered about a class.
-    pub fn memo(&self, class: ClassId) -> Option<&M> {
-        self.classes.get(&class)?.memo.as_ref()
+    pub fn last_attempt(&self, class: ClassId) -> Option<&M> {
+        self.classes.get(&class)?.last_attempt.as_ref()
     }
 
     /// What is remembered about a class.
-    pub fn memo_mut(&mut self, class: ClassId) -> Option<&mut M> {
-        self.classes.get_mut(&class)?.memo.as_mut()
+    pub fn last_attempt_mut(&mut self, class: ClassId) -> Option<&mut M> {
+        self.classes.get_mut(&class)?.last_attempt.as_mut()
     }
 
     /// Remembers something about a class.
-    pub fn remember(&mut self, class: ClassId, memo: M) {
+    pub fn remember(&mut self, class: ClassId, last_attempt: M) {
         if let Some(class) = self.classes.get_mut(&class) {
-            class.memo = Some(memo);
+            class.last_attempt = Some(last_attempt);
         }
     }
 
     /// What is remembered about the class of a request.
-    pub fn memo_of(&self, ask: &Ask) -> Option<&M> {
-        self.memo(self.places.get(ask)?.1)
+    pub fn last_attempt_of(&self, pending: &PendingRequest) -> Option<&M> {
+        self.last_attempt(self.places.get(pending)?.1)
     }
 
     /// Everything in order, with its class.
@@ -248,9 +248,9 @@ mod tests {
     fn order(places: &[(i32, i64, u64)]) -> Vec<JobId> {
         let mut queue: Queue<u8, ()> = Queue::default();
         for (priority, at, job) in places {
-            queue.put(Place::new(*priority, Time(*at), 0, Ask::Start(JobId(*job))), 0);
+            queue.put(Place::new(*priority, Time(*at), 0, PendingRequest::Start(JobId(*job))), 0);
         }
-        queue.iter().map(|(place, _)| place.ask().job()).collect()
+        queue.iter().map(|(place, _)| place.request().job()).collect()
     }
 
     #[test]
@@ -262,31 +262,35 @@ mod tests {
     #[test]
     fn a_request_has_one_place_in_one_class() {
         let mut queue: Queue<u8, &str> = Queue::default();
-        let place = |priority| Place::new(priority, Time(1), 0, Ask::Start(JobId(1)));
+        let place = |priority| Place::new(priority, Time(1), 0, PendingRequest::Start(JobId(1)));
         assert!(queue.put(place(0), 7));
         assert!(!queue.put(place(0), 7), "the same place again");
         queue.remember(1, "blocked");
-        assert_eq!(queue.memo_of(&Ask::Start(JobId(1))), Some(&"blocked"));
+        assert_eq!(queue.last_attempt_of(&PendingRequest::Start(JobId(1))), Some(&"blocked"));
         assert!(queue.put(place(0), 8), "it asks for something else");
-        assert_eq!(queue.memo_of(&Ask::Start(JobId(1))), None);
+        assert_eq!(queue.last_attempt_of(&PendingRequest::Start(JobId(1))), None);
         assert!(queue.put(place(5), 8));
         assert_eq!((queue.len(), queue.heads().count()), (1, 1));
-        assert!(queue.remove(&Ask::Start(JobId(1))) && !queue.remove(&Ask::Start(JobId(1))) && queue.is_empty());
+        assert!(
+            queue.remove(&PendingRequest::Start(JobId(1)))
+                && !queue.remove(&PendingRequest::Start(JobId(1)))
+                && queue.is_empty()
+        );
     }
 
     #[test]
     fn the_head_of_a_class_is_its_first() {
         let mut queue: Queue<u8, ()> = Queue::default();
-        let place = |job, at| Place::new(0, Time(at), 0, Ask::Start(JobId(job)));
+        let place = |job, at| Place::new(0, Time(at), 0, PendingRequest::Start(JobId(job)));
         for (job, at, key) in [(1, 5, 1), (2, 3, 1), (3, 4, 2), (4, 1, 1)] {
             queue.put(place(job, at), key);
         }
-        let heads = |queue: &Queue<u8, ()>| queue.heads().map(|(place, _)| place.ask().job()).collect::<Vec<_>>();
+        let heads = |queue: &Queue<u8, ()>| queue.heads().map(|(place, _)| place.request().job()).collect::<Vec<_>>();
         assert_eq!(heads(&queue), [4, 3].map(JobId));
-        queue.remove(&Ask::Start(JobId(4)));
+        queue.remove(&PendingRequest::Start(JobId(4)));
         assert_eq!(heads(&queue), [2, 3].map(JobId));
         let class = queue.heads().next().map(|(_, class)| class).unwrap();
-        assert_eq!(queue.next_of(class, &place(2, 3)).map(|place| place.ask().job()), Some(JobId(1)));
+        assert_eq!(queue.next_of(class, &place(2, 3)).map(|place| place.request().job()), Some(JobId(1)));
         assert_eq!(queue.take_arrivals().values().map(BTreeSet::len).sum::<usize>(), 3);
         assert!(queue.take_arrivals().is_empty());
     }

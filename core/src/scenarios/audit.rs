@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::fluxion::End;
-use crate::queue::{Ask, JobId};
+use crate::queue::{JobId, PendingRequest};
 
 /// A slot is taken on a node that no pod has.
 fn with_a_leak(world: &mut World, node: &str) {
     let shape = Arc::clone(&pod("any", 3).shape);
     let core = &mut world.core;
-    let leaked = core.ledger.force(&mut core.cluster, &node.into(), &shape, End::Never);
+    let leaked = core.ledger.charge(&mut core.cluster, &node.into(), &shape, End::Never);
     assert!(leaked.is_some());
 }
 
@@ -37,7 +37,7 @@ fn a_pod_that_was_never_charged_is() {
     world.settle();
     let core = &mut world.core;
     let member = core.jobs.members.values_mut().next().expect("a pod");
-    let charged = member.claim.take().expect("it has a slot");
+    let charged = member.allocation.take().expect("it has a slot");
     core.ledger.free(&mut core.cluster, charged);
     world.pass_seconds(11);
     world.settle();
@@ -89,7 +89,7 @@ fn a_job_that_contradicts_itself_is_noticed() {
         ("is not known", |core| core.jobs.members.clear()),
         ("is not in the queue", |core| {
             for job in core.jobs.all.values_mut() {
-                job.asks.insert(Ask::Start(job.id));
+                job.pending.insert(PendingRequest::Start(job.id));
             }
         }),
         ("has a seat that another pod has", |core| {

@@ -140,7 +140,7 @@ fn a_retained_slot_is_retained_by_the_next_process() {
     world.restart();
     world.list(&nodes, &[Controller { succeeded: 1, ..job("j", 2, 4) }]);
     world.settle();
-    assert_eq!(world.node_of("behind"), None, "the slot is still kept");
+    assert_eq!(world.node_of("behind"), None, "the slot is still retained");
     world.submit(of_job(pod("p2", 2), "j"));
     world.settle();
     assert_eq!(world.node_of("p2"), Some("a"));

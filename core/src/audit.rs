@@ -12,9 +12,11 @@ use super::{Core, Timer};
 use crate::queue::JobId;
 use fluxqueue_workload::{NodeName, Pod, Resources};
 
-/// In how much time all nodes and jobs are looked at once, and how many at a time.
+/// In how much time all nodes and jobs are looked at once, unless there are too many for that; how many at a time, and the least
+/// pause between two looks: it takes a thousandth of the time or so, and no event waits for it for long.
 pub(super) const ROUND_MILLIS: i64 = 10_000;
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 32;
+const PAUSE_MILLIS: i64 = 250;
 
 /// How far the audit has come.
 #[derive(Debug, Default)]
@@ -50,7 +52,7 @@ impl Core {
         self.audit.last = nodes.last().filter(|_| nodes.len() == AT_ONCE).cloned();
         let parts = self.cluster.len().max(self.jobs.all.len()).div_ceil(AT_ONCE).max(1);
         let parts = i64::try_from(parts).unwrap_or(i64::MAX);
-        self.timers.wake(Timer::Audit, self.now.plus_millis((ROUND_MILLIS / parts).max(1)));
+        self.timers.wake(Timer::Audit, self.now.plus_millis((ROUND_MILLIS / parts).max(PAUSE_MILLIS)));
     }
 
     fn audit_jobs(&mut self) {

@@ -15,8 +15,8 @@ use fluxqueue_workload::{NodeName, Pod, Resources};
 /// In how much time all nodes and jobs are looked at once, unless there are too many for that; how many at a time, and the least
 /// pause between two looks: it takes a thousandth of the time or so, and no event waits for it for long.
 pub(super) const ROUND_MILLIS: i64 = 10_000;
-const AT_ONCE: usize = 32;
-const PAUSE_MILLIS: i64 = 250;
+const AT_ONCE: usize = 16;
+const PAUSE_MILLIS: i64 = 500;
 
 /// How far the audit has come.
 #[derive(Debug, Default)]

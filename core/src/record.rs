@@ -102,7 +102,9 @@ impl Snapshot<'_> {
         let position = self.position.and_then(coarse_position);
         let placement = self.placement();
         // Whoever wrote a placement first has placed it, also if it was found anew since.
-        let placed_by = written.filter(|written| written.placement == placement).and_then(|written| written.epoch);
+        let known = written.map(|written| (&written.placement, written.epoch));
+        let known = known.or(job.record.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
+        let placed_by = known.filter(|(written, _)| **written == placement).and_then(|(_, epoch)| epoch);
         FluxJobStatus {
             submit_status: Some(submit_status(self.state).to_owned()),
             state: Some(self.state),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobStatus};
+use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
 
 use super::{ActionId, Urgency};
 use fluxqueue_workload::{Time, Uid};
@@ -18,6 +18,9 @@ pub(super) struct Record {
     pub edits: Edits,
     /// The status as the API server has it, as far as we know.
     pub status: Option<FluxJobStatus>,
+    /// The placement of the version that the next write is decided on, and who placed: known also after a write of which
+    /// nobody knows whether it took effect.
+    pub placed: Option<(Vec<PlacementRange>, Option<i64>)>,
     pub generation: Option<i64>,
     /// The newest version of the object that is known: the next write is decided on it.
     pub resource_version: Option<Arc<str>>,
@@ -93,6 +96,7 @@ impl Record {
         self.resource_version = version.map(Arc::from);
         self.generation = object.metadata.generation;
         self.status.clone_from(&object.status);
+        self.placed = object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
     }
 
     /// A newer version is known than the one that this write or deletion was decided on.
@@ -108,6 +112,7 @@ impl Record {
     /// The object is another one from now on, or none: nothing is known of it.
     pub(super) fn forget_object(&mut self) {
         self.resource_version = None;
+        self.placed = None;
         self.status = None;
     }
 

@@ -219,6 +219,7 @@ impl Core {
             retained: Vec::new(),
             pending: std::collections::BTreeSet::new(),
             blocker: None,
+            found_first: None,
             warnings: std::collections::BTreeMap::new(),
             estimate: None,
             position: None,

@@ -11,8 +11,9 @@ use fluxqueue_api::{BlockedBy, BlockedReason};
 
 use super::cluster::filters::Rejection;
 use super::cluster::summary;
-use super::job::Stage;
+use super::job::{Finding, Stage};
 use super::plan::{Attempt, Group, Outcome};
+use super::record::time_of;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Time, Uid};
@@ -100,11 +101,7 @@ impl Core {
         let is_behind = behind_head || matches!(attempt.outcome, Outcome::Behind { .. });
         let blocker = if behind_head { self.queued_behind(head.job()) } else { blocker.clone() };
         let text = blocker.message.clone();
-        // What an earlier process said for the same reason still goes: a restart alone is nothing to tell.
-        let said = self.jobs.all.get(&id).filter(|job| job.blocker.is_none()).and_then(|job| {
-            job.record.status.as_ref()?.blocked_by.clone().filter(|said| said.reason == blocker.reason)
-        });
-        let blocker = said.unwrap_or(blocker);
+        let (blocker, estimate) = self.inherit(id, blocker, estimate);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len() <= COUNTED_MAX {
             job.position = self.queue.iter().position(|(place, _)| place.request() == pending).map(|at| at + 1);
@@ -124,6 +121,29 @@ impl Core {
         for uid in self.waiting_pods(pending) {
             self.report_unscheduled(&uid, "Unschedulable", &text);
         }
+    }
+
+    /// What an earlier process said for the same reason still goes: a restart alone is nothing to tell. It goes until this
+    /// process finds something else than it found first.
+    fn inherit(&mut self, id: JobId, found: BlockedBy, estimate: Option<Time>) -> (BlockedBy, Option<Time>) {
+        let clock = self.clock();
+        let Some(job) = self.jobs.all.get_mut(&id) else { return (found, estimate) };
+        let finding = Finding { blocker: found, estimate };
+        let said = job.record.status.as_ref().filter(|_| job.blocker.is_none()).and_then(|status| {
+            let blocker = status.blocked_by.clone().filter(|said| said.reason == finding.blocker.reason)?;
+            Some((blocker, status.estimated_start_time.as_ref().map(|at| clock.core(time_of(at)))))
+        });
+        if let Some(said) = said {
+            job.found_first = Some(finding);
+            return said;
+        }
+        if job.found_first.as_ref() == Some(&finding)
+            && let Some(blocker) = job.blocker.clone()
+        {
+            return (blocker, job.estimate);
+        }
+        job.found_first = None;
+        (finding.blocker, finding.estimate)
     }
 
     /// All pods of the job that wait with this request.
@@ -257,7 +277,8 @@ impl Core {
         if let Some(known) = known.filter(|known| !known.scheduled && known.reason == reason)
             && (member.reported.is_none() || known.message == message)
         {
-            member.reported = Some((known.message.clone(), now));
+            // In its own words: until it comes to others there is nothing to add.
+            member.reported = Some((message.to_owned(), now));
             return;
         }
         member.reported = Some((message.to_owned(), now));

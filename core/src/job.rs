@@ -86,6 +86,8 @@ pub(super) struct Job {
     pub pending: BTreeSet<PendingRequest>,
     /// What a person reads about why it waits.
     pub blocker: Option<BlockedBy>,
+    /// While what an earlier process said is kept: what this one found then.
+    pub found_first: Option<Finding>,
     /// What was said about it once: warnings that are not repeated.
     pub warnings: BTreeMap<&'static str, String>,
     /// When it is expected to start.
@@ -116,6 +118,13 @@ pub(super) struct Stalled {
     /// The reason of its condition Degraded.
     pub reason: &'static str,
     pub message: String,
+}
+
+/// Why a job waits, and until when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub blocker: BlockedBy,
+    pub estimate: Option<Time>,
 }
 
 /// How a job ended.

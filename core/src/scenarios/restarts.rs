@@ -250,3 +250,36 @@ fn what_is_left_of_an_ended_group_belongs_to_it_though_the_clock_was_set_back_si
     let writes = writes_after_restart(&mut world, &[("a", 4)], &[]);
     assert!(writes.is_empty(), "{writes:#?}");
 }
+
+#[test]
+fn what_was_said_for_the_same_reason_stays_though_the_numbers_are_others_by_now() {
+    let nodes = [("a", 4), ("b", 4)];
+    let mut world = World::new(&nodes);
+    for name in ["runs", "waits", "behind"] {
+        world.submit(pod(name, if name == "runs" { 2 } else { 16 }));
+    }
+    world.settle();
+    world.pass_seconds(60);
+    world.settle();
+    let key = key_of(world.record("waits"));
+    let status = world.records.get_mut(&key).and_then(|record| record.status.as_mut()).expect("a status");
+    let said = status.blocked_by.as_mut().expect("it waits");
+    said.message = "0/9 nodes are available: 9 Insufficient cpu.".to_owned();
+    status.conditions[0].message.clone_from(&said.message);
+    let reason = ScheduledCondition {
+        scheduled: false,
+        reason: "Unschedulable".to_owned(),
+        message: "0/9 nodes are available: 9 Insufficient cpu.".to_owned(),
+    };
+    for name in ["waits", "behind"] {
+        let reason = reason.clone();
+        world.change(name, |pod| pod.scheduled_condition = Some(reason));
+    }
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    // Once it comes to another result, that is news.
+    world.tell(Event::Node(node("c", 1)));
+    world.pass_seconds(60);
+    world.settle();
+    assert!(world.blocked("waits").1.contains("0/3 nodes"), "{:?}", world.blocked("waits"));
+}

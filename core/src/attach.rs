@@ -51,9 +51,11 @@ impl Core {
         };
         let id = self.job_of(&pod, &belonging);
         let uid = pod.id.uid.clone();
+        // What a new process finds came when it was made, not just now.
+        let joined = if self.taking_over { self.core_time(pod.created).min(self.now) } else { self.now };
         let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
+        job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
         job.members.insert(uid.clone());
-        job.joined = self.now;
         job.last_end = job.last_end.max(pod.ended);
         job.pod_priority = job.pod_priority.max(Some(pod.priority));
         let stage = if pod.phase.is_terminal() {

@@ -283,3 +283,27 @@ fn what_was_said_for_the_same_reason_stays_though_the_numbers_are_others_by_now(
     world.settle();
     assert!(world.blocked("waits").1.contains("0/3 nodes"), "{:?}", world.blocked("waits"));
 }
+
+#[test]
+fn a_clamped_group_is_not_waited_for_again() {
+    let nodes = [("a", 1)];
+    let mut world = World::new(&nodes);
+    let made_by = job("j", 2, 2);
+    world.tell(Event::Controller(Arc::new(made_by.clone())));
+    for name in ["p0", "p1"] {
+        let mut member = of_group(of_job(pod(name, 1), "j"), "g", Ok(3));
+        member.created = world.now;
+        world.submit(member);
+    }
+    for _ in 0..20 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(world.state("g"), Some(JobState::Unsatisfiable));
+    for name in ["p0", "p1"] {
+        let said = world.conditions.get(name).cloned();
+        world.change(name, |pod| pod.scheduled_condition = said);
+    }
+    let writes = writes_after_restart(&mut world, &nodes, &[made_by]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}

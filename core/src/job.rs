@@ -272,6 +272,15 @@ impl Job {
         self.seats.clear();
     }
 
+    /// These requests of it wait from now on.
+    pub(super) fn wait_for(&mut self, pending: BTreeSet<PendingRequest>) {
+        self.pending = pending;
+        if self.pending.is_empty() {
+            // What was in the way of a request that is gone is in the way of nothing.
+            self.blocker.take_if(|blocker| !blocker.reason.is_outside_the_queue());
+        }
+    }
+
     /// What kept it out of the queue is over.
     pub(super) fn may_queue(&mut self) {
         self.blocker.take_if(|blocker| blocker.reason.is_outside_the_queue());

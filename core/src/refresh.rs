@@ -118,7 +118,10 @@ impl Core {
                 self.block(id, BlockedReason::Incomplete, text);
                 return Vec::new();
             }
-            StartSize::None => return Vec::new(),
+            StartSize::None => {
+                self.jobs.all.get_mut(&id).map(Job::may_queue);
+                return Vec::new();
+            }
         };
         if let Some(asked) = clamped {
             let text = format!("size {asked} is asked for, but only {size} pods can appear: {size} start together");
@@ -225,7 +228,7 @@ impl Core {
             self.queue.put(Place::new(priority, at, index, pending), key);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.pending = after;
+            job.wait_for(after);
         }
     }
 

@@ -15,6 +15,10 @@ use fluxqueue_workload::{NodeName, ObjectKey, Resources, Uid};
 
 /// The reason of Degraded of two gangs that have begun and wait for each other.
 const MUTUAL_WAIT: &str = "MutualWait";
+/// Its reason of a gang that has begun and does not become whole in time.
+const START_TIMEOUT: &str = "StartTimeout";
+/// Reasons of Degraded of gangs that have not become whole.
+pub(super) const STALLS: [&str; 2] = [MUTUAL_WAIT, START_TIMEOUT];
 
 /// The pause after a placement was withdrawn.
 const WITHDRAWN: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
@@ -221,9 +225,7 @@ impl Core {
                     ),
                 }
             }
-            None => {
-                Stalled { reason: "StartTimeout", message: format!("{bound} of {size} pods are bound{in_the_way}") }
-            }
+            None => Stalled { reason: START_TIMEOUT, message: format!("{bound} of {size} pods are bound{in_the_way}") },
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.stalled = Some(stalled);

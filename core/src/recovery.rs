@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus, JobState, names, placement};
 
+use super::gang::STALLS;
 use super::grouping::Belonging;
-use super::job::{End, Identity, Lifecycle, Seating, Style};
+use super::job::{End, Identity, Lifecycle, Seating, Stalled, Style};
 use super::record::time_of;
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
@@ -136,6 +137,7 @@ impl Core {
         };
         let (now, wanted) = (self.now, self.jobs.wanted(job));
         let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
+        let stalled = job.record.status.as_ref().and_then(stall_on_record);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
@@ -151,13 +153,17 @@ impl Core {
         let has_ended = job.is_finished() || (job.ended_as.is_some() && job.live.is_empty());
         if !has_ended {
             job.start_size = seats.len().max(2);
-            let whole =
-                bound.len() >= seats.len() || i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
+            // One that never became whole and lost what was missing has not become whole by that.
+            let all_left_are_bound = i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
+            let whole = bound.len() >= seats.len() || (all_left_are_bound && stalled.is_none());
             job.life = match bound.len() {
                 _ if whole => Lifecycle::Whole,
                 0 => Lifecycle::Placed,
                 _ => Lifecycle::Starting { since: now },
             };
+            if matches!(job.life, Lifecycle::Starting { .. }) {
+                job.stalled = stalled;
+            }
         }
         job.seats.restore(seats);
         for (uid, node, index) in bound {
@@ -297,6 +303,13 @@ impl Core {
             self.timers.wake(Timer::Stray(key), self.now.plus_millis(STRAY_RETRY_MILLIS));
         }
     }
+}
+
+/// Why a gang that began did not become whole, as an earlier process said it.
+fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
+    let degraded = status.conditions.iter().find(|it| it.type_ == "Degraded" && it.status == "True")?;
+    let reason = STALLS.into_iter().find(|reason| *reason == degraded.reason)?;
+    Some(Stalled { reason, message: degraded.message.clone() })
 }
 
 /// How the job ended, by its record.

@@ -328,3 +328,33 @@ fn what_was_in_the_way_of_pods_that_nobody_wants_any_more_is_not_said() {
     let writes = writes_after_restart(&mut world, &[("a", 1)], &[suspended]);
     assert!(writes.is_empty(), "{writes:#?}");
 }
+
+#[test]
+fn a_gang_that_never_became_whole_has_not_become_whole_by_a_restart() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = World::new(&nodes);
+    for name in ["g0", "g1"] {
+        world.submit(of_group(pod(name, 2), "g", Ok(2)));
+    }
+    // One is bound, the other is deleted before it is.
+    'begun: for _ in 0..20 {
+        for action in world.step() {
+            let is_binding = matches!(action.kind, ActionKind::Bind { .. });
+            world.carry_out(action);
+            if is_binding {
+                break 'begun;
+            }
+        }
+    }
+    let left = world.pods.values().find(|pod| pod.node.is_none()).expect("one waits").id.key.name.to_string();
+    world.delete(&left);
+    for _ in 0..70 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(world.state("g"), Some(JobState::Starting));
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    world.pass_seconds(70);
+    assert!(world.step().is_empty(), "nor when it would have said so anew");
+}

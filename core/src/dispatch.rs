@@ -130,8 +130,10 @@ impl Core {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.telling = None;
                     if let WriteOutcome::Failed(_) | WriteOutcome::Conflict = outcome {
-                        // Said again when there is something to say, but not at once.
+                        // Said again, but not at once.
                         member.reported = Some((String::new(), self.now));
+                        let at = self.now.plus_millis(super::explain::REPORT_MILLIS);
+                        self.timers.wake(Timer::Untold(uid), at);
                     }
                 }
             }

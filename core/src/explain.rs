@@ -19,7 +19,7 @@ use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
-const REPORT_MILLIS: i64 = 30_000;
+pub(super) const REPORT_MILLIS: i64 = 30_000;
 
 /// How often the numbers in a text about a class are brought up to date, and places in the queue.
 const EXPLAIN_MILLIS: i64 = 1_000;
@@ -296,6 +296,18 @@ impl Core {
         }
         let subject = Subject::Pod(pod.id.clone());
         self.note(subject, EventKind::Warning, "FailedScheduling", "Scheduling", message.to_owned(), &pod.scheduler);
+    }
+
+    /// Tells a pod why it waits, after that could not be written.
+    pub(super) fn report_again(&mut self, uid: &Uid) {
+        let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
+        // Its own fault is looked at with its job.
+        self.touched.insert(id);
+        for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
+            if let Some(class) = self.queue.class_of(&pending) {
+                self.report_request(&pending, class);
+            }
+        }
     }
 
     /// Says something about a job once: in its conditions, and as an event.

@@ -362,6 +362,7 @@ impl Core {
                     }
                 }
                 Timer::AwaitingPod(uid) => self.stop_awaiting_owner(&uid),
+                Timer::Untold(uid) => self.report_again(&uid),
                 Timer::Suspect(node) => match self.suspects.trust(&node, self.now) {
                     Some(until) => self.timers.wake(Timer::Suspect(node), until),
                     None => self.queue_changed = true,

@@ -14,6 +14,8 @@ pub(super) enum Timer {
     Pod(Uid),
     /// A pod whose controller has not been seen is not waited for any longer.
     AwaitingPod(Uid),
+    /// A pod whose condition could not be written is told again why it waits.
+    Untold(Uid),
     Suspect(NodeName),
     /// Places in the queue are noted.
     Positions,

@@ -220,9 +220,14 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         }
     }
 
+    /// The class of a request.
+    pub fn class_of(&self, pending: &PendingRequest) -> Option<ClassId> {
+        self.places.get(pending).map(|(_, class)| *class)
+    }
+
     /// What is remembered about the class of a request.
     pub fn last_attempt_of(&self, pending: &PendingRequest) -> Option<&M> {
-        self.last_attempt(self.places.get(pending)?.1)
+        self.last_attempt(self.class_of(pending)?)
     }
 
     /// Everything in order, with its class.

@@ -358,3 +358,23 @@ fn a_gang_that_never_became_whole_has_not_become_whole_by_a_restart() {
     world.pass_seconds(70);
     assert!(world.step().is_empty(), "nor when it would have said so anew");
 }
+
+#[test]
+fn a_condition_that_could_not_be_written_is_written_later() {
+    let mut world = World::new(&[("a", 1)]);
+    world.submit(pod("waits", 4));
+    let mut failed = false;
+    for _ in 0..400 {
+        for action in world.step() {
+            if !failed && matches!(action.kind, ActionKind::SetPodScheduled { .. }) {
+                failed = true;
+                let outcome = Outcome::Write(WriteOutcome::Failed("timeout".to_owned()));
+                world.tell(Event::Done(action.id, outcome));
+            } else {
+                world.carry_out(action);
+            }
+        }
+        world.now = world.now.plus_millis(100);
+    }
+    assert!(failed && world.conditions.contains_key("waits"), "nothing else has happened");
+}

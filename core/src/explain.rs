@@ -130,8 +130,11 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&id) else { return (found, estimate) };
         let finding = Finding { blocker: found, estimate };
         let said = job.record.status.as_ref().filter(|_| job.blocker.is_none()).and_then(|status| {
-            let blocker = status.blocked_by.clone().filter(|said| said.reason == finding.blocker.reason)?;
-            Some((blocker, status.estimated_start_time.as_ref().map(|at| clock.core(time_of(at)))))
+            // Of one that runs already only the estimate is on record.
+            let blocker = status.blocked_by.as_ref().unwrap_or(&finding.blocker).clone();
+            let says_more = status.blocked_by.is_some() || status.estimated_start_time.is_some();
+            (says_more && blocker.reason == finding.blocker.reason)
+                .then(|| (blocker, status.estimated_start_time.as_ref().map(|at| clock.core(time_of(at)))))
         });
         if let Some(said) = said {
             job.found_first = Some(finding);

@@ -174,7 +174,7 @@ impl Snapshot<'_> {
         }
         let finished = job.life.end().map(|end| match end {
             End::Completed => ("True", "Completed".to_owned(), String::new()),
-            End::Failed => ("True", "Failed".to_owned(), format!("{} pods failed", job.failed)),
+            End::Failed => ("True", "Failed".to_owned(), self.failures(written)),
         });
         if let Some(finished) = finished {
             out.push(self.condition("Finished", finished, written));
@@ -183,6 +183,12 @@ impl Snapshot<'_> {
             out.push(self.condition(reason, ("True", (*reason).to_owned(), message.clone()), written));
         }
         out
+    }
+
+    /// How many pods failed: of some that an earlier process counted nothing may be left.
+    fn failures(&self, written: &[Condition]) -> String {
+        let said = written.iter().find(|said| said.type_ == "Finished" && said.reason == "Failed");
+        said.map_or_else(|| format!("{} pods failed", self.job.failed), |said| said.message.clone())
     }
 
     fn condition(

@@ -49,6 +49,10 @@ impl Core {
             // Of what has ended nobody counts any more how many there were.
             job.start_size = usize::try_from(status.total).unwrap_or(0);
         }
+        if matches!(job.identity, Identity::Group(_)) && status.placement.is_empty() {
+            // One whose pods are refused is not asked for its size.
+            job.start_size = usize::try_from(status.total).unwrap_or(0);
+        }
         for condition in &status.conditions {
             if let Some(reason) = WARNINGS.into_iter().find(|reason| *reason == condition.type_) {
                 job.warnings.insert(reason, condition.message.clone());
@@ -161,9 +165,9 @@ impl Core {
                 0 => Lifecycle::Placed,
                 _ => Lifecycle::Starting { since: now },
             };
-            if matches!(job.life, Lifecycle::Starting { .. }) {
-                job.stalled = stalled;
-            }
+        }
+        if job.life != Lifecycle::Whole {
+            job.stalled = stalled;
         }
         job.seats.restore(seats);
         for (uid, node, index) in bound {

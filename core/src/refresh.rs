@@ -119,7 +119,9 @@ impl Core {
                 return Vec::new();
             }
             StartSize::None => {
-                self.jobs.all.get_mut(&id).map(Job::may_queue);
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    job.may_queue();
+                }
                 return Vec::new();
             }
         };

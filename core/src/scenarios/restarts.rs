@@ -378,3 +378,36 @@ fn a_condition_that_could_not_be_written_is_written_later() {
     }
     assert!(failed && world.conditions.contains_key("waits"), "nothing else has happened");
 }
+
+#[test]
+fn how_many_failed_and_how_large_a_refused_group_was_to_be_stays() {
+    let nodes = [("a", 8)];
+    let mut world = World::new(&nodes);
+    for name in ["f0", "f1"] {
+        world.submit(of_group(pod(name, 1), "failed", Ok(2)));
+    }
+    world.submit(of_group(pod("r0", 1), "refused", Ok(5)));
+    world.settle();
+    for name in ["f0", "f1"] {
+        let ended = Some(world.now);
+        world.change(name, |pod| {
+            pod.phase = Phase::Failed;
+            pod.ended = ended;
+        });
+    }
+    world.pass_seconds(3);
+    world.settle();
+    let mut bad = of_group(pod("r1", 1), "refused", Ok(5));
+    bad.unsupported = vec![Unsupported { field: "spec.x".into(), message: "is not supported".into() }];
+    world.submit(bad);
+    world.settle();
+    world.delete("f1");
+    world.settle();
+    assert_eq!((world.state("failed"), world.state("refused")), (Some(JobState::Failed), Some(JobState::Refused)));
+    let said = world.conditions.get("r1").cloned();
+    world.change("r1", |pod| pod.scheduled_condition = said);
+    let before = world.records.clone();
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(world.records, before);
+}

@@ -77,7 +77,10 @@ struct Start<'a> {
 impl Start<'_> {
     /// There is a way to seat these members in the slots, those that are bound now where they go.
     fn fits(&self, members: &[&Pod]) -> bool {
-        let there = self.view.placed(self.now).chain(self.before.iter().copied());
+        // A Binding that is asked for again, since nobody knows whether it took effect, is on its node already.
+        let again = |pod: &Pod| self.before.iter().any(|(_, other)| other.id.uid == pod.id.uid);
+        let others = self.view.placed(self.now).filter(|(_, pod)| !again(pod));
+        let there = others.chain(self.before.iter().copied());
         let mut seating = Seating::new(&self.view.nodes, there);
         let mut slots: Vec<&NodeName> = self.slots.iter().collect();
         let mut others = members.to_vec();

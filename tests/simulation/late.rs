@@ -2,7 +2,7 @@
 //! works. What takes effect is news to the successor; what was decided on an older state takes none.
 
 use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
-use fluxqueue_workload::{NodeName, Time};
+use fluxqueue_workload::{NodeName, ObjectRef, Time};
 
 use crate::checks::{Violation, broken};
 use crate::rng::Rng;
@@ -22,6 +22,8 @@ pub(crate) struct Late(Vec<ActionKind>);
 pub(crate) struct Landed {
     /// The node that got a pod by it.
     pub(crate) node: Option<NodeName>,
+    /// The FluxJob whose status it wrote.
+    pub(crate) wrote: Option<ObjectRef>,
     /// For the trace.
     pub(crate) line: Option<String>,
 }
@@ -58,7 +60,7 @@ impl Late {
             (ActionKind::Bind { pod, node }, Outcome::Bind(BindOutcome::Bound)) if waited => {
                 stats.count("Binding of a paused leader took effect");
                 server.bound_by_others.insert(pod.uid.clone());
-                return Ok(Landed { node: Some(node.clone()), line });
+                return Ok(Landed { node: Some(node.clone()), wrote: None, line });
             }
             (_, Outcome::Write(WriteOutcome::Written(_))) if is_stale => {
                 let text = format!("{} took effect on a newer version", trace::kind(&write));
@@ -67,13 +69,14 @@ impl Late {
             (ActionKind::WriteStatus { job, .. }, Outcome::Write(WriteOutcome::Written(_))) => {
                 stats.count("status write of a paused leader took effect");
                 server.note_late_write(job);
+                return Ok(Landed { node: None, wrote: Some(job.clone()), line });
             }
             (ActionKind::WriteStatus { .. }, Outcome::Write(WriteOutcome::Conflict)) => {
                 stats.count("status write of a paused leader came too late");
             }
             _ => {}
         }
-        Ok(Landed { node: None, line })
+        Ok(Landed { node: None, wrote: None, line })
     }
 }
 

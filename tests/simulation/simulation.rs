@@ -227,6 +227,11 @@ impl<'a> Simulation<'a> {
         if let Some(node) = landed.node {
             self.disturb(node, SOMEBODY_ELSE);
         }
+        if let Some(job) = landed.wrote {
+            for instance in &mut self.instances {
+                instance.succession.note_late_write(&self.server, &job);
+            }
+        }
         Ok(())
     }
 

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fluxqueue_api::PlacementRange;
 use fluxqueue_core::{Action, ActionKind};
-use fluxqueue_workload::{NodeName, Pod, Time, Uid};
+use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::room;
 use crate::seating;
-use crate::server::Server;
+use crate::server::{Server, flux_job_ref};
 use crate::view::View;
 
 /// Gangs that were half bound when the last process died.
@@ -21,6 +22,9 @@ pub(crate) struct Succession {
 
 #[derive(Debug)]
 struct HalfBound {
+    /// The FluxJob with its placement.
+    record: ObjectRef,
+    placement: Vec<PlacementRange>,
     /// Slots of the placement that no pod had.
     free: BTreeMap<NodeName, usize>,
     /// Pods that waited.
@@ -76,6 +80,13 @@ impl Succession {
         Ok(())
     }
 
+    /// A paused leader has placed a gang anew after all: its successor may have been told of that first, or not.
+    pub(crate) fn note_late_write(&mut self, server: &Server, job: &ObjectRef) {
+        let stored = server.flux_job(job).and_then(|stored| stored.status.as_ref());
+        let placement = stored.map_or(&[][..], |status| &status.placement);
+        self.gangs.retain(|_, gang| gang.record.uid != job.uid || gang.placement == placement);
+    }
+
     /// Time has passed in which all of them could be finished.
     pub(crate) fn forget(&mut self) {
         self.gangs.clear();
@@ -87,7 +98,8 @@ impl HalfBound {
         let records = jobs::records(unit, &server.flux_jobs);
         let [record] = records.as_slice() else { return None };
         let mut free: BTreeMap<NodeName, usize> = BTreeMap::new();
-        for (node, count) in jobs::slots(&record.status.as_ref()?.placement).ok()? {
+        let placement = &record.status.as_ref()?.placement;
+        for (node, count) in jobs::slots(placement).ok()? {
             free.insert(NodeName::from(node), count);
         }
         let alike = pods.iter().all(|pod| seating::are_alike(pod, pods[0]) && pod.gates.is_empty() && !pod.deleting);
@@ -99,6 +111,8 @@ impl HalfBound {
         let (bound, waiting) = (uids(bound), uids(waiting));
         let open: usize = free.values().sum();
         (alike && !bound.is_empty() && !waiting.is_empty() && open == waiting.len()).then_some(HalfBound {
+            record: flux_job_ref(record),
+            placement: placement.clone(),
             free,
             waiting,
             bound,

@@ -175,7 +175,8 @@ fn judge_placement(
     records.retain(|job| !has_ended(view, job));
     let placed = records.iter().any(|job| {
         let known = job.metadata.uid.as_deref().and_then(|uid| view.placements.get(uid));
-        let in_status = job.status.as_ref().is_some_and(|status| !status.placement.is_empty());
+        let known_or_deleted = stored(view, server, &flux_job_ref(job)).is_some() || !is_stored(server, job);
+        let in_status = job.status.as_ref().is_some_and(|status| !status.placement.is_empty()) && known_or_deleted;
         in_status || known.is_some_and(|(_, placement)| !placement.is_empty())
     });
     // A job that began with one pod has no placement; those that come later join it one by one.

@@ -7,6 +7,7 @@ use fluxqueue_api::{BlockedReason, names};
 
 use super::backoff::Backoff;
 use super::dispatch::is_gated;
+use super::grouping::{self, StartSize};
 use super::job::{Job, Lifecycle, Member, Stage, Stalled, Style};
 use super::{Core, Timer};
 use crate::fluxion::Rank;
@@ -115,6 +116,21 @@ impl Core {
         }
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
             job.seats.placed_by(Some(self.epoch));
+        }
+    }
+
+    /// A pod that was to start alone waits for the others that are wanted by now, unless it was sent.
+    pub(super) fn outgrow_start(&mut self, id: JobId) {
+        let alone = |job: &&Job| job.style == Style::Gang && job.life == Lifecycle::Placed && !job.writes_ahead();
+        let Some(job) = self.jobs.all.get(&id).filter(alone) else { return };
+        let live = self.jobs.live_members(job);
+        let grace_secs = self.settings.group_grace_secs;
+        let size = match grouping::start_size(job, &live, &self.jobs.controllers, grace_secs, self.now) {
+            StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => size,
+            StartSize::Until(_) | StartSize::None => return,
+        };
+        if size > 1 {
+            self.withdraw_if_unsent(id, &format!("{size} pods start together by now"));
         }
     }
 

@@ -32,6 +32,7 @@ impl Core {
         self.warn_of_bad_walltime(id);
         self.trim_retained(id);
         self.obey_hold(id);
+        self.outgrow_start(id);
         self.forget_empty_start(id);
         self.seat_externally_bound(id);
         let wanted = self.wanted_requests(id);

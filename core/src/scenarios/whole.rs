@@ -237,3 +237,33 @@ fn a_pod_does_not_begin_alone_after_those_that_were_sent_are_gone() {
     world.settle();
     assert_eq!(world.bound(), 2);
 }
+
+#[test]
+fn a_pod_that_was_to_start_alone_waits_for_those_that_are_wanted_by_then() {
+    let mut world = World::new(&[("a", 4)]);
+    world.tell(Event::Controller(Arc::new(job("j", 1, 4))));
+    let mut gated = of_job(pod("p0", 1), "j");
+    gated.gates = vec![Arc::from(fluxqueue_api::names::GATE)];
+    world.submit(gated);
+    for action in world.step() {
+        match action.kind {
+            ActionKind::Ungate { .. } => {
+                world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Failed("timeout".to_owned()))));
+            }
+            _ => world.carry_out(action),
+        }
+    }
+    world.change("p0", |pod| pod.gates.clear());
+    world.tell(Event::Controller(Arc::new(job("j", 4, 4))));
+    world.settle();
+    world.pass_seconds(5);
+    world.settle();
+    assert_eq!((world.bound(), world.blocked("j").0), (0, "Incomplete".to_owned()));
+    for name in ["p1", "p2", "p3"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    assert_eq!(world.bound(), 4);
+    let status = world.record("j").status.as_ref().expect("a status");
+    assert_eq!(planned(&status.placement), ["a"; 4]);
+}

@@ -13,9 +13,8 @@ use super::job::{Cause, Lifecycle, Member, Stage};
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
 };
-use crate::fluxion::End;
 use crate::queue::JobId;
-use fluxqueue_workload::{Lifetime, NodeName, Uid};
+use fluxqueue_workload::Uid;
 
 /// Failed writes for one pod before a lone pod gives its slot back and queues again.
 const ATTEMPTS_MAX: u32 = 6;
@@ -200,32 +199,6 @@ impl Core {
         let Some(node) = node.cloned() else { return };
         let text = format!("Successfully assigned {} to {node}", pod.id);
         self.note(Subject::Pod(pod.id.clone()), EventKind::Normal, "Scheduled", "Binding", text, &pod.scheduler);
-    }
-
-    /// The pod is on another node than we meant; the watch will show it there.
-    fn move_to(&mut self, uid: &Uid, node: &NodeName) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        let (allocation, pod, id) = (member.allocation.take(), Arc::clone(&member.pod), member.job);
-        member.stage = Stage::Bound;
-        let seat = member.seat;
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
-        self.free_allocation(allocation);
-        let end = match self.walltime(&pod, id) {
-            Lifetime::Endless => End::Never,
-            _ => End::Eventually,
-        };
-        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            if allocation.is_some() {
-                self.by_node.send(node, uid);
-            }
-            member.allocation = allocation;
-        }
-        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
-            job.seats.follow(seat, node);
-        }
     }
 
     fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {

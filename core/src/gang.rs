@@ -12,7 +12,7 @@ use super::job::{Job, Lifecycle, Member, Stage, Stalled, Style};
 use super::{Core, Timer};
 use crate::fluxion::Rank;
 use crate::queue::JobId;
-use fluxqueue_workload::{NodeName, ObjectKey, Resources, Uid};
+use fluxqueue_workload::{ObjectKey, Resources, Uid};
 
 /// The reason of Degraded of two gangs that have begun and wait for each other.
 const MUTUAL_WAIT: &str = "MutualWait";
@@ -274,14 +274,5 @@ impl Core {
             self.cluster.class(&pod.shape.constraints).now.contains(rank)
                 && self.cluster.would_hold(rank, &pod.shape.requests, &freed)
         })
-    }
-
-    pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let at = job.seats.next_free_on(node, index, &job.retained_seats());
-        job.seats.take(at, 0, node, uid);
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.seat = Some(at);
-        }
     }
 }

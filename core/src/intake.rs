@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use super::job::{Cause, Identity, Lifecycle, PodOrder, Stage, Style};
-use super::ledger::{Allocation, valid};
+use super::job::{Cause, Identity, PodOrder, Stage};
+use super::ledger::valid;
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
-use crate::fluxion::{End, NOT_A_VERTEX};
-use crate::queue::JobId;
+use crate::fluxion::NOT_A_VERTEX;
 use fluxqueue_api::names;
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
 
@@ -236,166 +235,6 @@ impl Core {
             Stage::Waiting if old.group != pod.group || old.owner != pod.owner => self.regroup(&uid),
             Stage::Waiting if old.shape != pod.shape || old.gates != pod.gates => self.queue_changed = true,
             _ => {}
-        }
-    }
-
-    /// Makes what a pod is charged for agree with where it is.
-    pub(super) fn settle(&mut self, uid: &Uid) {
-        if let Some(foreign) = self.foreign.get_mut(uid) {
-            let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
-            let allocation = self.allocation_in_place(&pod, allocation, self.pod_end(&pod));
-            if let Some(foreign) = self.foreign.get_mut(uid) {
-                foreign.allocation = allocation;
-            }
-            return;
-        }
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        if member.stage == Stage::Ended || member.pod.node.is_none() {
-            return;
-        }
-        let (pod, allocation, id) = (Arc::clone(&member.pod), member.allocation.take(), member.job);
-        let before = std::mem::replace(&mut member.stage, Stage::Bound);
-        let end = self.member_end(&pod, id);
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
-        let allocation = self.allocation_in_place(&pod, allocation, end);
-        let node = pod.node.clone();
-        let started = pod.started.unwrap_or(self.wall_now());
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.started_at.get_or_insert(started);
-        }
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        member.allocation = allocation;
-        let seat = member.seat;
-        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
-            // It is where it is: the record follows.
-            job.seats.follow(seat, &node);
-        }
-        match before {
-            Stage::Bound => {}
-            // Somebody else has bound it: it waits no more.
-            Stage::Waiting => drop(self.touched.insert(id)),
-            _ => self.touch_soon(id),
-        }
-    }
-
-    /// The allocation of a pod that is on a node, or nominated to one, by others.
-    pub(super) fn allocation_in_place(
-        &mut self,
-        pod: &Arc<Pod>,
-        allocation: Option<Allocation>,
-        end: End,
-    ) -> Option<Allocation> {
-        let place = if pod.phase.is_terminal() { None } else { pod.node.as_ref().or(pod.nominated.as_ref()) };
-        let Some(place) = place else {
-            self.free_allocation(allocation);
-            return None;
-        };
-        match allocation {
-            Some(allocation)
-                if allocation.node == *place
-                    && *allocation.shape == *pod.shape
-                    && valid(&self.cluster, &allocation) =>
-            {
-                Some(allocation)
-            }
-            other => {
-                self.free_allocation(other);
-                self.ledger.charge(&mut self.cluster, place, &pod.shape, end)
-            }
-        }
-    }
-
-    pub(super) fn free_allocation(&mut self, allocation: Option<Allocation>) {
-        if let Some(allocation) = allocation {
-            self.ledger.free(&mut self.cluster, allocation);
-            self.queue_changed = true;
-        }
-    }
-
-    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start.
-    pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
-        let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
-        let planned = End::of(self.walltime(pod, job), started.seconds());
-        match (self.jobs.deadline(pod, self.clock()), planned) {
-            (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
-            (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
-            (None, planned) => planned,
-        }
-    }
-
-    /// Books a running pod with the end that is known of it now, if that is another one.
-    pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
-        let end = self.member_end(&Arc::clone(&member.pod), member.job);
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
-            self.ledger.set_end(&self.cluster, allocation, end);
-        }
-    }
-
-    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
-    /// while that is not known. An end that has passed counts as near.
-    pub(super) fn pod_end(&self, pod: &Pod) -> End {
-        End::of(pod.lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds())
-    }
-
-    // --- the end of a pod ---
-
-    /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor, or given back.
-    pub(super) fn end(&mut self, uid: &Uid, cause: Cause) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        if member.stage == Stage::Ended {
-            return;
-        }
-        if let Some(job) = self.jobs.all.get_mut(&member.job) {
-            job.live.remove(&PodOrder::of(&member.pod));
-        }
-        let was_bound = member.stage == Stage::Bound;
-        let had_slot = member.stage.is_unsent();
-        member.stage = Stage::Ended;
-        let (allocation, seat, id, pod) =
-            (member.allocation.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
-        self.touched.insert(id);
-        if cause == Cause::Refused {
-            self.gauges.kubelet_refusals += 1;
-            if let Some(node) = &pod.node {
-                let until = self.suspects.add(node, self.now);
-                self.timers.wake(Timer::Suspect(node.clone()), until);
-            }
-        }
-        let Some(job) = self.jobs.all.get_mut(&id) else {
-            self.free_allocation(allocation);
-            return;
-        };
-        match cause {
-            Cause::Succeeded => job.succeeded += 1,
-            Cause::Failed | Cause::Refused => job.failed += 1,
-            Cause::Deleted => {}
-        }
-        job.last_end = job.last_end.max(pod.ended);
-        if let Some(seat) = seat {
-            job.seats.leave(seat);
-        }
-        let controller = pod.owner.as_ref().map(|owner| owner.uid.clone());
-        let successor = match cause {
-            Cause::Succeeded | Cause::Failed => job.style == Style::Gang && controller.is_some(),
-            // A gang that was never whole keeps what it has for the member's return.
-            Cause::Deleted => was_bound && job.life != Lifecycle::Whole && job.writes_ahead() && controller.is_some(),
-            Cause::Refused => false,
-        };
-        match allocation {
-            Some(allocation) if successor && valid(&self.cluster, &allocation) => {
-                self.retain_slot(id, allocation, seat, controller);
-            }
-            allocation => self.free_allocation(allocation),
-        }
-        if had_slot {
-            self.withdraw_if_unsent(id, &format!("pod {} is gone", pod.id));
         }
     }
 

@@ -6,7 +6,8 @@
 //! - `grouping`, `attach`: which job a pod belongs to, how many start together
 //! - `jobs`, `by_node`: the jobs, their pods and who makes those, and where they are
 //! - `intake`: events into state
-//! - `refresh`: what of a job waits, what it keeps, whether it has ended
+//! - `refresh`: what of a job waits, and whether it has ended
+//! - `slots`: slots from the decision until they are given back or retained
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`: what follows from the plan
 //! - `explain`: why something waits, for people
@@ -55,6 +56,7 @@ pub mod report;
 mod scenarios;
 mod seats;
 mod settings;
+mod slots;
 mod stored;
 mod suspects;
 mod timers;

@@ -1,19 +1,16 @@
 //! What of a job waits, what it keeps, whether it has ended: computed anew whenever anything about it has changed.
 //!
-//! Idempotent: it reads the job and its members, and makes the queue, the retained slots and the state agree with them.
+//! Idempotent: it reads the job and its members, and makes the queue and the state agree with them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, names};
 
 use super::grouping::{self, StartSize};
-use super::job::{End, Identity, Job, Lifecycle, Member, RetainedSlot, Seating, Stage, Style};
-use super::ledger::Allocation;
-use super::seats::PodIndex;
-use super::{Core, Timer, jobs};
+use super::job::{End, Identity, Job, Lifecycle, Member, Stage, Style};
+use super::{Core, Timer};
 use crate::queue::{JobId, PendingRequest, Place};
-use fluxqueue_workload::{OwnerKind, Pod, Time, Uid};
+use fluxqueue_workload::{Time, Uid};
 
 impl Core {
     pub(super) fn refresh_touched(&mut self) {
@@ -235,137 +232,7 @@ impl Core {
         }
     }
 
-    // --- retained slots ---
-
-    /// Gives back slots that are retained for nobody: too long, or more than the controller still wants.
-    fn trim_retained(&mut self, id: JobId) {
-        let now = self.now;
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if job.retained.is_empty() {
-            self.retaining.remove(&id);
-            return;
-        }
-        let (expired, retained): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut job.retained).into_iter().partition(|slot| slot.until <= now);
-        job.retained = retained;
-        for slot in expired {
-            self.free_allocation(Some(slot.allocation));
-        }
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let succeeded = job.succeeded;
-        let mut room: BTreeMap<Option<Uid>, usize> = BTreeMap::new();
-        for slot in &job.retained {
-            if room.contains_key(&slot.controller) {
-                continue;
-            }
-            let entry = room.entry(slot.controller.clone()).or_default();
-            *entry = slot.controller.as_ref().and_then(|uid| self.jobs.controllers.get(uid)).map_or(0, |made_by| {
-                // A pod that waits is the one that may take a retained slot.
-                let holds = |m: &&Member| m.stage != Stage::Waiting && is_made_by(&m.pod, &made_by.id.uid);
-                let live = self.jobs.live_members(job).iter().filter(|m| holds(m)).count();
-                (grouping::wants(made_by, jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
-                    .saturating_sub(live)
-            });
-        }
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let mut surplus = Vec::new();
-        for slot in std::mem::take(&mut job.retained) {
-            match room.get_mut(&slot.controller) {
-                Some(left) if *left > 0 => {
-                    *left -= 1;
-                    job.retained.push(slot);
-                }
-                _ => surplus.push(slot.allocation),
-            }
-        }
-        for allocation in surplus {
-            self.free_allocation(Some(allocation));
-        }
-        if let Some(next) = self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min()) {
-            self.timers.wake(Timer::Job(id), next);
-        }
-    }
-
-    /// Keeps a slot for the pod that the controller makes next.
-    pub(super) fn retain_slot(
-        &mut self,
-        id: JobId,
-        allocation: Allocation,
-        seat: Option<PodIndex>,
-        controller: Option<Uid>,
-    ) {
-        let until = self.now.plus_secs(self.settings.slot_keep_secs);
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.retained.push(RetainedSlot { allocation, seat, controller, until });
-            self.retaining.insert(id);
-        }
-        self.timers.wake(Timer::Job(id), until);
-    }
-
-    /// Gives a new pod the slot that was retained for it, without queueing.
-    fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
-        let Some(member) = self.jobs.members.get(uid) else { return false };
-        let pod = Arc::clone(&member.pod);
-        let Some(job) = self.jobs.all.get(&id) else { return false };
-        let controller = pod.owner.as_ref().map(|owner| &owner.uid);
-        let found = job
-            .retained
-            .iter()
-            .position(|slot| slot.controller.as_ref() == controller && *slot.allocation.shape == *pod.shape);
-        let Some(at) = found else { return false };
-        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
-        let slot = job.retained.remove(at);
-        self.gauges.slots_passed_on += 1;
-        // A slot without a seat is one of a job that has none.
-        let seating = slot.seat.map_or(Seating::Free { role: 0 }, Seating::At);
-        self.assign(uid, slot.allocation, seating);
-        true
-    }
-
-    /// Gives a pod a slot; of a job that is written ahead, a rank too.
-    pub(super) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
-        let Some(member) = self.jobs.members.get_mut(uid) else {
-            self.free_allocation(Some(allocation));
-            return;
-        };
-        let id = member.job;
-        let node = allocation.node.clone();
-        self.by_node.send(&node, uid);
-        member.allocation = Some(allocation);
-        member.stage = Stage::Assigned;
-        member.attempts = 0;
-        let index = member.pod.completion_index;
-        // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
-        self.outbox.push_back(uid.clone());
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
-        let (at, role) = match seating {
-            Seating::At(at) => (at, 0),
-            Seating::Free { role } => (job.seats.next_free(role, index, &job.retained_seats()), role),
-        };
-        let before = job.seats.version();
-        job.seats.take(at, role, &node, uid);
-        if job.seats.version() != before {
-            job.seats.placed_by(Some(self.epoch));
-        }
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.seat = Some(at);
-        }
-    }
-
-    /// Takes a slot back from a pod that is not bound: it waits again.
-    pub(super) fn unassign(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        member.stage = Stage::Waiting;
-        let (allocation, seat, id) = (member.allocation.take(), member.seat.take(), member.job);
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
-        self.free_allocation(allocation);
-        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
-            job.seats.leave(seat);
-        }
-        self.touched.insert(id);
-    }
+    // --- holds ---
 
     /// A held job gives back slots of which nobody has been sent to his yet. A gang of which one has is finished.
     fn obey_hold(&mut self, id: JobId) {
@@ -436,10 +303,6 @@ impl Core {
             job.blocker = Some(BlockedBy::new(reason, message));
         }
     }
-}
-
-fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
-    pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
 }
 
 /// The first pod that cannot be placed as it is, and why.

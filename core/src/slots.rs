@@ -1,0 +1,354 @@
+//! A slot from the decision until it is given back: to a pod that waits, where the pod is, until when, retained for the next.
+//!
+//! Stage, allocation and seat of a pod change here, together; `dispatch` moves it on between slot and node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::grouping;
+use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
+use super::ledger::{Allocation, valid};
+use super::seats::PodIndex;
+use super::{Core, Timer, jobs};
+use crate::fluxion::End;
+use crate::queue::JobId;
+use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Pod, Uid};
+
+impl Core {
+    // --- given and taken back ---
+
+    /// Gives a pod a slot; of a job that is written ahead, a rank too.
+    pub(super) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
+        let Some(member) = self.jobs.members.get_mut(uid) else {
+            self.free_allocation(Some(allocation));
+            return;
+        };
+        let id = member.job;
+        let node = allocation.node.clone();
+        self.by_node.send(&node, uid);
+        member.allocation = Some(allocation);
+        member.stage = Stage::Assigned;
+        member.attempts = 0;
+        let index = member.pod.completion_index;
+        // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
+        self.outbox.push_back(uid.clone());
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
+        let (at, role) = match seating {
+            Seating::At(at) => (at, 0),
+            Seating::Free { role } => (job.seats.next_free(role, index, &job.retained_seats()), role),
+        };
+        let before = job.seats.version();
+        job.seats.take(at, role, &node, uid);
+        if job.seats.version() != before {
+            job.seats.placed_by(Some(self.epoch));
+        }
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+    }
+
+    /// Takes a slot back from a pod that is not bound: it waits again.
+    pub(super) fn unassign(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        member.stage = Stage::Waiting;
+        let (allocation, seat, id) = (member.allocation.take(), member.seat.take(), member.job);
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
+        }
+        self.free_allocation(allocation);
+        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
+            job.seats.leave(seat);
+        }
+        self.touched.insert(id);
+    }
+
+    pub(super) fn seat_bound(&mut self, id: JobId, uid: &Uid, node: &NodeName, index: Option<u32>) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let at = job.seats.next_free_on(node, index, &job.retained_seats());
+        job.seats.take(at, 0, node, uid);
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.seat = Some(at);
+        }
+    }
+
+    // --- where pods are ---
+
+    /// Makes what a pod is charged for agree with where it is.
+    pub(super) fn settle(&mut self, uid: &Uid) {
+        if let Some(foreign) = self.foreign.get_mut(uid) {
+            let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
+            let allocation = self.allocation_in_place(&pod, allocation, self.pod_end(&pod));
+            if let Some(foreign) = self.foreign.get_mut(uid) {
+                foreign.allocation = allocation;
+            }
+            return;
+        }
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if member.stage == Stage::Ended || member.pod.node.is_none() {
+            return;
+        }
+        let (pod, allocation, id) = (Arc::clone(&member.pod), member.allocation.take(), member.job);
+        let before = std::mem::replace(&mut member.stage, Stage::Bound);
+        let end = self.member_end(&pod, id);
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
+        }
+        let allocation = self.allocation_in_place(&pod, allocation, end);
+        let node = pod.node.clone();
+        let started = pod.started.unwrap_or(self.wall_now());
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.started_at.get_or_insert(started);
+        }
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        member.allocation = allocation;
+        let seat = member.seat;
+        if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
+            // It is where it is: the record follows.
+            job.seats.follow(seat, &node);
+        }
+        match before {
+            Stage::Bound => {}
+            // Somebody else has bound it: it waits no more.
+            Stage::Waiting => drop(self.touched.insert(id)),
+            _ => self.touch_soon(id),
+        }
+    }
+
+    /// The pod is on another node than we meant; the watch will show it there.
+    pub(super) fn move_to(&mut self, uid: &Uid, node: &NodeName) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        let (allocation, pod, id) = (member.allocation.take(), Arc::clone(&member.pod), member.job);
+        member.stage = Stage::Bound;
+        let seat = member.seat;
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
+        }
+        self.free_allocation(allocation);
+        let end = match self.walltime(&pod, id) {
+            Lifetime::Endless => End::Never,
+            _ => End::Eventually,
+        };
+        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            if allocation.is_some() {
+                self.by_node.send(node, uid);
+            }
+            member.allocation = allocation;
+        }
+        if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
+            job.seats.follow(seat, node);
+        }
+    }
+
+    /// The allocation of a pod that is on a node, or nominated to one, by others.
+    pub(super) fn allocation_in_place(
+        &mut self,
+        pod: &Arc<Pod>,
+        allocation: Option<Allocation>,
+        end: End,
+    ) -> Option<Allocation> {
+        let place = if pod.phase.is_terminal() { None } else { pod.node.as_ref().or(pod.nominated.as_ref()) };
+        let Some(place) = place else {
+            self.free_allocation(allocation);
+            return None;
+        };
+        match allocation {
+            Some(allocation)
+                if allocation.node == *place
+                    && *allocation.shape == *pod.shape
+                    && valid(&self.cluster, &allocation) =>
+            {
+                Some(allocation)
+            }
+            other => {
+                self.free_allocation(other);
+                self.ledger.charge(&mut self.cluster, place, &pod.shape, end)
+            }
+        }
+    }
+
+    pub(super) fn free_allocation(&mut self, allocation: Option<Allocation>) {
+        if let Some(allocation) = allocation {
+            self.ledger.free(&mut self.cluster, allocation);
+            self.queue_changed = true;
+        }
+    }
+
+    // --- until when ---
+
+    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start.
+    pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
+        let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
+        let planned = End::of(self.walltime(pod, job), started.seconds());
+        match (self.jobs.deadline(pod, self.clock()), planned) {
+            (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
+            (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
+            (None, planned) => planned,
+        }
+    }
+
+    /// Books a running pod with the end that is known of it now, if that is another one.
+    pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
+        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
+        let end = self.member_end(&Arc::clone(&member.pod), member.job);
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
+            self.ledger.set_end(&self.cluster, allocation, end);
+        }
+    }
+
+    /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
+    /// while that is not known. An end that has passed counts as near.
+    pub(super) fn pod_end(&self, pod: &Pod) -> End {
+        End::of(pod.lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds())
+    }
+
+    // --- the end of a pod ---
+
+    /// A pod uses nothing any more, or will never be placed: its slot is retained for a successor, or given back.
+    pub(super) fn end(&mut self, uid: &Uid, cause: Cause) {
+        let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        if member.stage == Stage::Ended {
+            return;
+        }
+        if let Some(job) = self.jobs.all.get_mut(&member.job) {
+            job.live.remove(&PodOrder::of(&member.pod));
+        }
+        let was_bound = member.stage == Stage::Bound;
+        let had_slot = member.stage.is_unsent();
+        member.stage = Stage::Ended;
+        let (allocation, seat, id, pod) =
+            (member.allocation.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
+        if let Some(allocation) = &allocation {
+            self.by_node.unsend(&allocation.node, uid);
+        }
+        self.touched.insert(id);
+        if cause == Cause::Refused {
+            self.gauges.kubelet_refusals += 1;
+            if let Some(node) = &pod.node {
+                let until = self.suspects.add(node, self.now);
+                self.timers.wake(Timer::Suspect(node.clone()), until);
+            }
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else {
+            self.free_allocation(allocation);
+            return;
+        };
+        match cause {
+            Cause::Succeeded => job.succeeded += 1,
+            Cause::Failed | Cause::Refused => job.failed += 1,
+            Cause::Deleted => {}
+        }
+        job.last_end = job.last_end.max(pod.ended);
+        if let Some(seat) = seat {
+            job.seats.leave(seat);
+        }
+        let controller = pod.owner.as_ref().map(|owner| owner.uid.clone());
+        let successor = match cause {
+            Cause::Succeeded | Cause::Failed => job.style == Style::Gang && controller.is_some(),
+            // A gang that was never whole keeps what it has for the member's return.
+            Cause::Deleted => was_bound && job.life != Lifecycle::Whole && job.writes_ahead() && controller.is_some(),
+            Cause::Refused => false,
+        };
+        match allocation {
+            Some(allocation) if successor && valid(&self.cluster, &allocation) => {
+                self.retain_slot(id, allocation, seat, controller);
+            }
+            allocation => self.free_allocation(allocation),
+        }
+        if had_slot {
+            self.withdraw_if_unsent(id, &format!("pod {} is gone", pod.id));
+        }
+    }
+
+    // --- retained ---
+
+    /// Gives back slots that are retained for nobody: too long, or more than the controller still wants.
+    pub(super) fn trim_retained(&mut self, id: JobId) {
+        let now = self.now;
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if job.retained.is_empty() {
+            self.retaining.remove(&id);
+            return;
+        }
+        let (expired, retained): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut job.retained).into_iter().partition(|slot| slot.until <= now);
+        job.retained = retained;
+        for slot in expired {
+            self.free_allocation(Some(slot.allocation));
+        }
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let succeeded = job.succeeded;
+        let mut room: BTreeMap<Option<Uid>, usize> = BTreeMap::new();
+        for slot in &job.retained {
+            if room.contains_key(&slot.controller) {
+                continue;
+            }
+            let entry = room.entry(slot.controller.clone()).or_default();
+            *entry = slot.controller.as_ref().and_then(|uid| self.jobs.controllers.get(uid)).map_or(0, |made_by| {
+                // A pod that waits is the one that may take a retained slot.
+                let holds = |m: &&Member| m.stage != Stage::Waiting && is_made_by(&m.pod, &made_by.id.uid);
+                let live = self.jobs.live_members(job).iter().filter(|m| holds(m)).count();
+                (grouping::wants(made_by, jobs::succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded)) as usize)
+                    .saturating_sub(live)
+            });
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let mut surplus = Vec::new();
+        for slot in std::mem::take(&mut job.retained) {
+            match room.get_mut(&slot.controller) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    job.retained.push(slot);
+                }
+                _ => surplus.push(slot.allocation),
+            }
+        }
+        for allocation in surplus {
+            self.free_allocation(Some(allocation));
+        }
+        if let Some(next) = self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min()) {
+            self.timers.wake(Timer::Job(id), next);
+        }
+    }
+
+    /// Keeps a slot for the pod that the controller makes next.
+    pub(super) fn retain_slot(
+        &mut self,
+        id: JobId,
+        allocation: Allocation,
+        seat: Option<PodIndex>,
+        controller: Option<Uid>,
+    ) {
+        let until = self.now.plus_secs(self.settings.slot_keep_secs);
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.retained.push(RetainedSlot { allocation, seat, controller, until });
+            self.retaining.insert(id);
+        }
+        self.timers.wake(Timer::Job(id), until);
+    }
+
+    /// Gives a new pod the slot that was retained for it, without queueing.
+    pub(super) fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
+        let Some(member) = self.jobs.members.get(uid) else { return false };
+        let pod = Arc::clone(&member.pod);
+        let Some(job) = self.jobs.all.get(&id) else { return false };
+        let controller = pod.owner.as_ref().map(|owner| &owner.uid);
+        let found = job
+            .retained
+            .iter()
+            .position(|slot| slot.controller.as_ref() == controller && *slot.allocation.shape == *pod.shape);
+        let Some(at) = found else { return false };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
+        let slot = job.retained.remove(at);
+        self.gauges.slots_passed_on += 1;
+        // A slot without a seat is one of a job that has none.
+        let seating = slot.seat.map_or(Seating::Free { role: 0 }, Seating::At);
+        self.assign(uid, slot.allocation, seating);
+        true
+    }
+}
+
+fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
+    pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
+}

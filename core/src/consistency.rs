@@ -82,11 +82,9 @@ impl Core {
             if self.jobs.members.get(uid).is_none_or(|member| member.job != id) {
                 continue;
             }
+            let allocation = self.take_allocation(uid);
+            self.free_allocation(allocation);
             let Some(member) = self.jobs.members.remove(uid) else { continue };
-            if let Some(allocation) = &member.allocation {
-                self.by_node.unsend(&allocation.node, uid);
-            }
-            self.free_allocation(member.allocation);
             self.by_node.unlist(&member.pod);
             pods.push(member.pod);
         }

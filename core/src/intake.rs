@@ -72,9 +72,9 @@ impl Core {
                 // The allocation says where to, in case that a node of the name comes.
                 continue;
             }
-            member.allocation = None;
-            self.by_node.unsend(name, &uid);
-            if member.stage.is_unsent() {
+            let is_unsent = member.stage.is_unsent();
+            drop(self.take_allocation(&uid));
+            if is_unsent {
                 lost.push(uid);
             }
         }

@@ -51,10 +51,8 @@ impl Core {
     pub(super) fn unassign(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.stage = Stage::Waiting;
-        let (allocation, seat, id) = (member.allocation.take(), member.seat.take(), member.job);
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
+        let (seat, id) = (member.seat.take(), member.job);
+        let allocation = self.take_allocation(uid);
         self.free_allocation(allocation);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.leave(seat);
@@ -87,12 +85,10 @@ impl Core {
         if member.stage == Stage::Ended || member.pod.node.is_none() {
             return;
         }
-        let (pod, allocation, id) = (Arc::clone(&member.pod), member.allocation.take(), member.job);
+        let (pod, id) = (Arc::clone(&member.pod), member.job);
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
         let end = self.member_end(&pod, id);
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
+        let allocation = self.take_allocation(uid);
         let allocation = self.allocation_in_place(&pod, allocation, end);
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
@@ -117,12 +113,9 @@ impl Core {
     /// The pod is on another node than we meant; the watch will show it there.
     pub(super) fn move_to(&mut self, uid: &Uid, node: &NodeName) {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        let (allocation, pod, id) = (member.allocation.take(), Arc::clone(&member.pod), member.job);
+        let (pod, id, seat) = (Arc::clone(&member.pod), member.job, member.seat);
         member.stage = Stage::Bound;
-        let seat = member.seat;
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
+        let allocation = self.take_allocation(uid);
         self.free_allocation(allocation);
         let end = match self.walltime(&pod, id) {
             Lifetime::Endless => End::Never,
@@ -165,6 +158,13 @@ impl Core {
                 self.ledger.charge(&mut self.cluster, place, &pod.shape, end)
             }
         }
+    }
+
+    /// Takes from one of our pods what it has of a node.
+    pub(super) fn take_allocation(&mut self, uid: &Uid) -> Option<Allocation> {
+        let allocation = self.jobs.members.get_mut(uid)?.allocation.take()?;
+        self.by_node.unsend(&allocation.node, uid);
+        Some(allocation)
     }
 
     pub(super) fn free_allocation(&mut self, allocation: Option<Allocation>) {
@@ -217,11 +217,8 @@ impl Core {
         let was_bound = member.stage == Stage::Bound;
         let had_slot = member.stage.is_unsent();
         member.stage = Stage::Ended;
-        let (allocation, seat, id, pod) =
-            (member.allocation.take(), member.seat.take(), member.job, Arc::clone(&member.pod));
-        if let Some(allocation) = &allocation {
-            self.by_node.unsend(&allocation.node, uid);
-        }
+        let (seat, id, pod) = (member.seat.take(), member.job, Arc::clone(&member.pod));
+        let allocation = self.take_allocation(uid);
         self.touched.insert(id);
         if cause == Cause::Refused {
             self.gauges.kubelet_refusals += 1;

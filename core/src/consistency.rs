@@ -62,15 +62,15 @@ impl Core {
     /// Forgets all that was worked out about a job, and finds it again. Bindings that are on their way are waited for: the next
     /// look does it then.
     pub(super) fn make_anew(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let (pending, uids) = (std::mem::take(&mut job.pending), std::mem::take(&mut job.members));
-        let retained = std::mem::take(&mut job.retained);
-        let of_job = |uid: &Uid| self.jobs.members.get(uid).filter(|member| member.job == id);
-        if uids.iter().filter_map(of_job).any(|member| matches!(member.stage, Stage::Binding(_))) {
-            let Some(job) = self.jobs.all.get_mut(&id) else { return };
-            (job.pending, job.members, job.retained) = (pending, uids, retained);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let its_own = |uid: &&Uid| self.jobs.members.get(*uid).is_some_and(|member| member.job == id);
+        let uids: Vec<Uid> = job.members.iter().filter(its_own).cloned().collect();
+        let is_sent = |uid: &Uid| matches!(self.jobs.members[uid].stage, Stage::Binding(_));
+        if uids.iter().any(is_sent) {
             return;
         }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let (pending, retained) = (std::mem::take(&mut job.pending), std::mem::take(&mut job.retained));
         for pending in &pending {
             self.queue.remove(pending);
         }
@@ -79,9 +79,6 @@ impl Core {
         }
         let mut pods: Vec<Arc<Pod>> = Vec::new();
         for uid in &uids {
-            if self.jobs.members.get(uid).is_none_or(|member| member.job != id) {
-                continue;
-            }
             let allocation = self.take_allocation(uid);
             self.free_allocation(allocation);
             let Some(member) = self.jobs.members.remove(uid) else { continue };
@@ -89,14 +86,8 @@ impl Core {
             pods.push(member.pod);
         }
         self.retaining.remove(&id);
-        self.jobs.forget(id);
-        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-        let first_new = self.jobs.next_job;
-        for pod in pods {
-            self.attach(pod, false);
-        }
-        let made: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
-        self.restore_placements_of(&made);
+        self.forget(id);
+        self.find_jobs(pods);
         self.queue_changed = true;
     }
 }

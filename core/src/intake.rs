@@ -282,13 +282,8 @@ impl Core {
             return;
         }
         (self.synced, self.taking_over) = (true, true);
-        let mut pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
-        // Without a record, age is the order; names make it the same each time.
-        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-        for pod in pods {
-            self.attach(pod, false);
-        }
-        self.restore_placements();
+        let pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
+        self.find_jobs(pods);
         self.sort_out_strays();
         self.timers.wake(Timer::Audit, self.now.plus_millis(super::audit::ROUND_MILLIS));
         self.queue_changed = true;

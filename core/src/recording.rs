@@ -433,12 +433,10 @@ impl Core {
         }
     }
 
-    fn forget(&mut self, id: JobId) {
+    pub(super) fn forget(&mut self, id: JobId) {
         self.jobs.forget(id);
         self.dirty.remove(&id);
     }
-
-    // --- after a restart ---
 }
 
 /// When a group that is not complete is put on record all the same.

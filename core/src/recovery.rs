@@ -102,23 +102,26 @@ impl Core {
         }
     }
 
-    /// Gangs whose placement was written take their seats again: bound pods where they are, the others where the
-    /// placement says, if that still fits.
-    pub(super) fn restore_placements(&mut self) {
-        let ids: Vec<JobId> = self.jobs.all.keys().copied().collect();
-        self.restore_placements_of(&ids);
-    }
-
-    pub(super) fn restore_placements_of(&mut self, ids: &[JobId]) {
-        for id in ids {
+    /// Gives these pods their jobs, and takes up what is stored of those jobs that are new.
+    pub(super) fn find_jobs(&mut self, mut pods: Vec<Arc<Pod>>) {
+        // Without a record, age is the order; names make it the same each time.
+        pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        let first_new = self.jobs.next_job;
+        for pod in pods {
+            self.attach(pod, false);
+        }
+        let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
+        for id in &ids {
             self.restore_placement(*id);
         }
         // Pods that wait come first: what nobody sits on is retained after that.
         for id in ids {
-            self.retain_free_seats(*id);
+            self.retain_free_seats(id);
         }
     }
 
+    /// A gang whose placement was written takes its seats again: bound pods where they are, the others where the placement
+    /// says, if that still fits.
     fn restore_placement(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if job.style != Style::Gang {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, JobState, WorkloadType, names};
+use fluxqueue_api::{FluxJob, WorkloadType, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaiting_owner::AwaitingPod;
 use super::grouping::{self, Belonging};
-use super::job::{End as JobEnd, Job, Lifecycle, Member, PodOrder, Stage, Style};
+use super::job::{Job, Lifecycle, Member, PodOrder, Stage, Style};
+use super::record::time_of;
+use super::recovery::ended_as;
 use super::seats::Seats;
 use super::stored::Record;
 use super::{Core, Foreign, Timer};
@@ -148,12 +150,8 @@ impl Core {
         }
         let ended = |object: &FluxJob| {
             let status = object.status.as_ref()?;
-            let end = match status.state? {
-                JobState::Completed => JobEnd::Completed,
-                JobState::Failed => JobEnd::Failed,
-                _ => return None,
-            };
-            Some((status.completion_time.as_ref().map(super::record::time_of)?, end))
+            let end = ended_as(status)?;
+            Some((status.completion_time.as_ref().map(time_of)?, end))
         };
         let records = || self.records.of_group(&pod.id.key.namespace, &belonging.name);
         let all = || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
@@ -242,7 +240,7 @@ impl Core {
                 object.metadata.deletion_timestamp.is_none()
                     && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
                     && !self.jobs.by_key.contains_key(key)
-                    && !self.actions.removes(key)
+                    && !self.records.is_being_removed(key)
             });
             // One that has begun: what runs is recorded there.
             let known = known.max_by_key(|(_, object)| {

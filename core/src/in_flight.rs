@@ -54,11 +54,6 @@ impl Actions {
         Some(about)
     }
 
-    /// This FluxJob, which belonged to no job, is being removed. Few are at a time.
-    pub(super) fn removes(&self, record: &ObjectKey) -> bool {
-        self.in_flight.values().any(|about| matches!(about, InFlight::Stray(key) if key == record))
-    }
-
     /// Bindings that have no outcome yet.
     pub(super) fn bindings_in_flight(&self) -> usize {
         self.bindings

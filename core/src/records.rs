@@ -56,6 +56,11 @@ impl Records {
         self.removals.insert(object.key, (object.uid, action));
     }
 
+    /// The removal of an object of this name is on its way.
+    pub(super) fn is_being_removed(&self, key: &ObjectKey) -> bool {
+        self.removals.contains_key(key)
+    }
+
     /// The removal of this object that is on its way.
     pub(super) fn removal(&self, object: &ObjectRef) -> Option<ActionId> {
         self.removals.get(&object.key).filter(|(uid, _)| *uid == object.uid).map(|(_, action)| *action)

@@ -320,7 +320,7 @@ fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
 }
 
 /// How the job ended, by its record.
-fn ended_as(status: &FluxJobStatus) -> Option<End> {
+pub(super) fn ended_as(status: &FluxJobStatus) -> Option<End> {
     match status.state? {
         JobState::Completed => Some(End::Completed),
         JobState::Failed => Some(End::Failed),

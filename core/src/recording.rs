@@ -46,17 +46,19 @@ impl Core {
             // Its outcome marks the job again.
             return;
         }
-        match job.record.stored.clone() {
+        match &job.record.stored {
             Stored::Absent => self.create_record(id),
-            Stored::Present { uid } => self.write_status(id, uid),
+            Stored::Present { uid } => self.write_status(id, uid.clone()),
             // A placement for which Bindings wait does not wait behind what trails.
             Stored::Creating(trailing, _) if urgent && job.record.may_be_overtaken() => {
+                let trailing = *trailing;
                 self.create_record(id);
                 self.note_overtaken(id, trailing);
             }
             Stored::Writing { uid, write } if urgent && job.record.may_be_overtaken() => {
+                let (uid, trailing) = (uid.clone(), write.action);
                 self.write_status(id, uid);
-                self.note_overtaken(id, write.action);
+                self.note_overtaken(id, trailing);
             }
             // The outcome marks the job again.
             Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}

@@ -120,26 +120,31 @@ impl Seats {
     /// The seat for a pod of this role: its own number if it has one and that seat is free, else the lowest free one, else a new
     /// one. Seats in `retained` are not free.
     pub(super) fn next_free(&self, role: usize, own: Option<u32>, retained: &[PodIndex]) -> PodIndex {
-        let is_free = |at: usize| {
-            self.all.get(at).is_none_or(|seat| seat.is_empty() && seat.role == role)
-                && !retained.contains(&PodIndex(at))
-        };
-        let own = own.and_then(|at| usize::try_from(at).ok());
-        PodIndex(match own {
-            Some(at) if at <= self.all.len() && is_free(at) => at,
-            _ => (0..self.all.len()).find(|at| is_free(*at)).unwrap_or(self.all.len()),
-        })
+        let will_do = |seat: Option<&Seat>| seat.is_none_or(|seat| seat.role == role);
+        self.own_or_lowest(own, retained, will_do)
     }
 
     /// The seat for a pod that is on this node already: its own number if that seat is there and free, else the lowest free one
     /// there, else a new one.
     pub(super) fn next_free_on(&self, node: &NodeName, own: Option<u32>, retained: &[PodIndex]) -> PodIndex {
+        let will_do = |seat: Option<&Seat>| seat.is_some_and(|seat| seat.node == *node);
+        self.own_or_lowest(own, retained, will_do)
+    }
+
+    /// `will_do` is asked about a seat, or the one to be made at the end.
+    fn own_or_lowest(
+        &self,
+        own: Option<u32>,
+        retained: &[PodIndex],
+        will_do: impl Fn(Option<&Seat>) -> bool,
+    ) -> PodIndex {
         let is_free = |at: &usize| {
-            let there = self.all.get(*at).is_some_and(|seat| seat.is_empty() && seat.node == *node);
-            there && !retained.contains(&PodIndex(*at))
+            let seat = self.all.get(*at);
+            seat.is_none_or(Seat::is_empty) && !retained.contains(&PodIndex(*at)) && will_do(seat)
         };
-        let own = own.and_then(|at| usize::try_from(at).ok()).filter(is_free);
-        PodIndex(own.or_else(|| (0..self.all.len()).find(is_free)).unwrap_or(self.all.len()))
+        let new = self.all.len();
+        let own = own.and_then(|at| usize::try_from(at).ok()).filter(|at| *at <= new).filter(is_free);
+        PodIndex(own.or_else(|| (0..new).find(is_free)).unwrap_or(new))
     }
 
     /// There is no placement any more.

@@ -200,8 +200,8 @@ impl Core {
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
         for (group, open) in groups.iter().zip(&attempt.open) {
             self.count_closed(group, &mut counts);
-            let party = group.party(open, &mut self.cluster);
-            let Some(explanation) = self.ledger.explain(&[party]) else { continue };
+            let request = group.request(open, &mut self.cluster);
+            let Some(explanation) = self.ledger.explain(&[request]) else { continue };
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };

@@ -26,7 +26,7 @@ const WITHDRAWN: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
 
 /// Whether a gang of which no Binding has left may begin.
 enum Begin {
-    /// All of it fits: these are its pods, in the order of their ranks.
+    /// All of it fits: these are its pods, in the order of their seats.
     Now(Vec<Uid>),
     /// Its placement is not acknowledged yet, or gates of ours are still on.
     Later,

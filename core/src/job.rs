@@ -54,7 +54,7 @@ pub(super) struct Job {
     pub members: BTreeSet<Uid>,
     /// The highest priority of a pod of it so far.
     pub pod_priority: Option<i32>,
-    /// Those of them that have not ended, in the order in which they get ranks.
+    /// Those of them that have not ended, in the order in which they get seats.
     pub live: BTreeMap<PodOrder, Uid>,
     /// The objects that have made pods of it.
     pub controllers: BTreeSet<Uid>,
@@ -134,7 +134,7 @@ pub(super) enum End {
     Failed,
 }
 
-/// Which rank a pod gets.
+/// Which seat a pod gets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seating {
     /// This one.
@@ -240,7 +240,7 @@ impl Member {
     }
 }
 
-/// The order in which pods of a job get ranks: completion index, age, name.
+/// The order in which pods of a job get seats: completion index, age, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PodOrder(u32, Time, Arc<str>);
 

@@ -128,7 +128,7 @@ impl Jobs {
         }
     }
 
-    /// The pods of a job that have not ended, in the order in which they get ranks: completion index, age, name.
+    /// The pods of a job that have not ended, in the order in which they get seats: completion index, age, name.
     pub(super) fn live<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
         job.live.values().filter_map(|uid| self.members.get(uid))
     }

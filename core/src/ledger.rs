@@ -113,7 +113,7 @@ pub(super) struct GroupRequest {
     pub lifetime: Lifetime,
 }
 
-/// What parties were given: per party and want, lowest rank first.
+/// What groups were given: per group and want, lowest rank first.
 pub(super) type Allocations = Vec<Vec<Vec<Allocation>>>;
 
 impl Ledger {
@@ -244,21 +244,21 @@ impl Ledger {
         self.changes.push(Change::FreedForGood(allocation.rank));
     }
 
-    /// Places everybody in the parties now, or nobody.
-    pub(super) fn allocate(&mut self, cluster: &mut Cluster, parties: &[GroupRequest]) -> Fit<Allocations> {
+    /// Places everybody in the groups now, or nobody.
+    pub(super) fn allocate(&mut self, cluster: &mut Cluster, groups: &[GroupRequest]) -> Fit<Allocations> {
         let gid = self.new_gid();
-        let mut slots = match self.query(parties, |graph, request| graph.allocate(gid, request)) {
+        let mut slots = match self.query(groups, |graph, request| graph.allocate(gid, request)) {
             Some(Fit::Placed(placement)) => placement.slots,
             Some(Fit::NotNow) | None => return Fit::NotNow,
             Some(Fit::NotFound) => return Fit::NotFound,
         };
         slots.sort_by_key(|slot| (slot.shape, slot.rank));
-        let mut allocations = Allocations::with_capacity(parties.len());
+        let mut allocations = Allocations::with_capacity(groups.len());
         let mut shape = 0;
-        for party in parties {
-            let end = End::of(party.lifetime, self.now);
-            let mut of_party = Vec::with_capacity(party.wants.len());
-            for want in &party.wants {
+        for group in groups {
+            let end = End::of(group.lifetime, self.now);
+            let mut of_group = Vec::with_capacity(group.wants.len());
+            for want in &group.wants {
                 let label: Arc<str> = Arc::from(label_of(shape));
                 let from = slots.partition_point(|slots| slots.shape < shape);
                 let mut of_want = Vec::with_capacity(want.count);
@@ -271,10 +271,10 @@ impl Ledger {
                         of_want.push(allocation(cluster, gid, slots.rank, label, &want.shape, end));
                     }
                 }
-                of_party.push(of_want);
+                of_group.push(of_want);
                 shape += 1;
             }
-            allocations.push(of_party);
+            allocations.push(of_group);
         }
         Fit::Placed(allocations)
     }
@@ -290,43 +290,43 @@ impl Ledger {
         let mut ranks = RankSet::new();
         ranks.insert(rank);
         let want = SlotRequest { shape: Arc::clone(&pod.shape), count: 1 };
-        let party = GroupRequest { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
-        self.allocate(cluster, &[party]).placed()?.into_iter().flatten().flatten().next()
+        let group = GroupRequest { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
+        self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 
-    /// When all parties could start together.
-    pub(super) fn forecast(&mut self, parties: &[GroupRequest]) -> Option<Forecast> {
-        self.query(parties, Graph::forecast)
+    /// When all groups could start together.
+    pub(super) fn forecast(&mut self, groups: &[GroupRequest]) -> Option<Forecast> {
+        self.query(groups, Graph::forecast)
     }
 
-    /// The nodes that could hold one of the parties' pods once everything with an end has ended.
-    pub(super) fn eligible(&mut self, parties: &[GroupRequest]) -> Option<RankSet> {
-        self.query(parties, Graph::eligible)
+    /// The nodes that could hold one of the groups' pods once everything with an end has ended.
+    pub(super) fn eligible(&mut self, groups: &[GroupRequest]) -> Option<RankSet> {
+        self.query(groups, Graph::eligible)
     }
 
     /// What is short, per want.
-    pub(super) fn explain(&mut self, parties: &[GroupRequest]) -> Option<Explanation> {
-        self.query(parties, Graph::explain)
+    pub(super) fn explain(&mut self, groups: &[GroupRequest]) -> Option<Explanation> {
+        self.query(groups, Graph::explain)
     }
 
-    /// Asks for all parties at once: a shape for each want.
+    /// Asks for all groups at once: a shape for each want.
     fn query<T>(
         &mut self,
-        parties: &[GroupRequest],
+        groups: &[GroupRequest],
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
         let wants: Vec<(&GroupRequest, &SlotRequest)> =
-            parties.iter().flat_map(|party| party.wants.iter().map(move |want| (party, want))).collect();
+            groups.iter().flat_map(|group| group.wants.iter().map(move |want| (group, want))).collect();
         let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
         let mut shapes = Vec::with_capacity(wants.len());
-        for ((party, want), label) in wants.iter().zip(&labels) {
+        for ((group, want), label) in wants.iter().zip(&labels) {
             shapes.push(SlotShape {
                 label,
                 count: want.count as u64,
                 requests: &want.shape.requests,
-                end: party.lifetime,
-                ranks: party.ranks.as_ref(),
-                prefer: &party.prefer,
+                end: group.lifetime,
+                ranks: group.ranks.as_ref(),
+                prefer: &group.prefer,
             });
         }
         let max_per_node = port_limits(&wants, &labels);

@@ -109,7 +109,7 @@ impl Core {
                 assigned.extend(pods.iter().cloned().zip(of_want));
             }
         }
-        // Ranks are given in the order of the pods, not of the nodes.
+        // Seats are given in the order of the pods, not of the nodes.
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live = self.jobs.live_members(job);
         let roles: Vec<Arc<Shape>> = record::roles(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();

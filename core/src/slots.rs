@@ -17,7 +17,7 @@ use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Pod, Uid};
 impl Core {
     // --- given and taken back ---
 
-    /// Gives a pod a slot; of a job that is written ahead, a rank too.
+    /// Gives a pod a slot; of a job that is written ahead, a seat too.
     pub(super) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
         let Some(member) = self.jobs.members.get_mut(uid) else {
             self.free_allocation(Some(allocation));

@@ -26,7 +26,7 @@ pub struct Cluster {
     free_ranks: BTreeSet<Rank>,
     present: RankSet,
     next_generation: u64,
-    epoch: u64,
+    nodes_version: u64,
     classes: HashMap<Constraints, Class>,
     /// Ranks on which host ports are taken.
     ports: BTreeMap<Rank, Vec<HostPort>>,
@@ -101,7 +101,7 @@ impl Cluster {
         self.entry(rank).map(|entry| &entry.node)
     }
 
-    /// Changes whenever a rank is given to another node: a claim of an older generation is void.
+    /// Changes whenever a rank is given to another node: an allocation of an older generation is void.
     pub fn generation(&self, rank: Rank) -> Option<u64> {
         self.entry(rank).map(|entry| entry.generation)
     }
@@ -112,8 +112,8 @@ impl Cluster {
     }
 
     /// Counts changes of nodes: what could never fit may fit when it differs.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
+    pub fn nodes_version(&self) -> u64 {
+        self.nodes_version
     }
 
     /// Every node with its rank, by name.
@@ -153,7 +153,7 @@ impl Cluster {
             return NodeChange::Same;
         }
         let resized = differing(&entry.node.allocatable, &node.allocatable);
-        self.epoch += 1;
+        self.nodes_version += 1;
         let entry = self.by_rank[rank as usize].as_mut().expect("it was found above");
         let old = std::mem::replace(&mut entry.node, Arc::clone(node));
         self.repellers.change_node(rank, &old, node);
@@ -167,7 +167,7 @@ impl Cluster {
             Rank::try_from(self.by_rank.len() - 1).expect("fewer than 2^32 nodes")
         });
         self.next_generation += 1;
-        self.epoch += 1;
+        self.nodes_version += 1;
         let entry = Entry { node: Arc::clone(node), generation: self.next_generation, used: Resources::new() };
         self.by_rank[rank as usize] = Some(entry);
         self.by_name.insert(node.name.clone(), rank);
@@ -179,7 +179,7 @@ impl Cluster {
     /// Forgets a node and all that was used of it.
     pub fn remove(&mut self, name: &NodeName) -> Option<Rank> {
         let rank = self.by_name.remove(name)?;
-        self.epoch += 1;
+        self.nodes_version += 1;
         if let Some(gone) = self.by_rank[rank as usize].take() {
             self.repellers.remove_node(rank, &gone.node);
         }

@@ -126,7 +126,7 @@ impl Group {
     }
 
     /// The group as the ledger takes it, on these nodes.
-    pub(crate) fn party(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
+    pub(crate) fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         GroupRequest {
             wants: self.wants.clone(),
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
@@ -137,8 +137,8 @@ impl Group {
 }
 
 impl Live<'_> {
-    fn parties(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
-        request.groups.iter().zip(nodes).map(|(group, nodes)| group.party(nodes, self.cluster)).collect()
+    fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
+        request.groups.iter().zip(nodes).map(|(group, nodes)| group.request(nodes, self.cluster)).collect()
     }
 }
 
@@ -146,7 +146,7 @@ impl Capacity for Live<'_> {
     type Slots = Allocations;
 
     fn version(&self, request: &Request) -> Version {
-        let mut nodes = self.cluster.epoch() + self.suspects_version;
+        let mut nodes = self.cluster.nodes_version() + self.suspects_version;
         for group in &request.groups {
             if group.wants.iter().any(|want| !want.shape.constraints.host_ports.is_empty()) {
                 nodes += self.cluster.ports_version();
@@ -172,18 +172,18 @@ impl Capacity for Live<'_> {
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
-        let parties = self.parties(request, nodes);
-        self.ledger.allocate(self.cluster, &parties)
+        let groups = self.groups(request, nodes);
+        self.ledger.allocate(self.cluster, &groups)
     }
 
     fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
-        let parties = self.parties(request, nodes);
-        self.ledger.forecast(&parties).unwrap_or(Forecast::Blocked)
+        let groups = self.groups(request, nodes);
+        self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked)
     }
 
     fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
-        let parties = self.parties(request, nodes);
-        self.ledger.eligible(&parties).unwrap_or_default()
+        let groups = self.groups(request, nodes);
+        self.ledger.eligible(&groups).unwrap_or_default()
     }
 
     fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {

@@ -10,7 +10,6 @@ use crate::jobs::{self, Unit};
 use crate::machine::SLOT_KEEP_SECONDS;
 use crate::room;
 use crate::server::{Server, flux_job_key, flux_job_ref, is_version};
-use crate::switches::Feature;
 use crate::trace;
 use crate::view::{BindingState, View};
 
@@ -311,7 +310,7 @@ fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
 fn judge_version(write: &ActionKind) -> Result<(), Violation> {
     match write {
         ActionKind::WriteStatus { resource_version, .. } | ActionKind::DeleteFluxJob { resource_version, .. }
-            if resource_version.is_none() && Feature::PausedLeader.is_on() =>
+            if resource_version.is_none() =>
         {
             broken("every write says on which version it was decided", trace::kind(write))
         }
@@ -343,7 +342,7 @@ fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job).and_then(|stored| stored.status.as_ref()) else { return Ok(()) };
     let kept = !status.placement.is_empty() && status.placement == stored.placement;
-    if Feature::EpochStays.is_on() && kept && stored.epoch.is_some() && status.epoch != stored.epoch {
+    if kept && stored.epoch.is_some() && status.epoch != stored.epoch {
         let text = format!("{:?} over {:?}: {}", status.epoch, stored.epoch, trace::kind(write));
         return broken("the epoch is that of the leader that placed", text);
     }

@@ -11,7 +11,6 @@ use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
-use crate::switches::Feature;
 
 /// Pods of the other scheduler there are at most.
 const PODS_MAX: usize = 10;
@@ -99,9 +98,6 @@ impl Foreign {
 
 /// The other scheduler makes room for one of its pods and says where, or thinks better of it.
 pub(crate) fn nominate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
-    if !Feature::Nominations.is_on() {
-        return;
-    }
     let waits = |pod: &&Arc<Pod>| &*pod.scheduler == FOREIGN && pod.node.is_none() && !pod.phase.is_terminal();
     let waiting: Vec<&Arc<Pod>> = server.pods.values().filter(waits).collect();
     let Some(pod) = rng.pick(&waiting) else { return };

@@ -13,7 +13,6 @@ use fluxqueue_workload::{NodeName, Pod, Time};
 use crate::checks::{self, Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::seating::Seating;
-use crate::switches::Feature;
 use crate::view::View;
 
 /// A pod, and the node that it is bound to.
@@ -50,12 +49,12 @@ fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[
         slots: &slots,
         size: own.first().map_or(1, |(_, pod)| size(view, pod, slots.len())),
     };
-    if Feature::WholeGangs.is_on() && !start.fits(&ready) {
+    if !start.fits(&ready) {
         return broken("no gang starts that does not fit whole", start.describe(unit, &ready));
     }
     let open: Vec<&Pod> =
         ready.into_iter().filter(|pod| pod.gates.is_empty() || view.ungated.contains(&pod.id.uid)).collect();
-    if Feature::GatesFirst.is_on() && !start.fits(&open) {
+    if !start.fits(&open) {
         return broken("no gang starts before its gates are off", start.describe(unit, &open));
     }
     Ok(())

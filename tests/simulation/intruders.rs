@@ -14,7 +14,6 @@ use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
-use crate::switches::Feature;
 
 /// How often of a hundred something happens after a step at which a gang is about to start.
 const CHANCE_PERCENT: usize = 30;
@@ -62,7 +61,7 @@ impl Intruders {
         rng: &mut Rng,
         stats: &mut Stats,
     ) -> Option<Intrusion> {
-        if self.gangs.is_empty() || !Feature::Intruders.is_on() || !rng.chance(CHANCE_PERCENT) {
+        if self.gangs.is_empty() || !rng.chance(CHANCE_PERCENT) {
             return None;
         }
         let keys: Vec<&ObjectKey> = self.gangs.keys().collect();

@@ -12,7 +12,6 @@ use crate::rng::Rng;
 use crate::room;
 use crate::server::Server;
 use crate::stats::Stats;
-use crate::switches::Feature;
 
 /// Nodes there are at most.
 const NODES_MAX: usize = 8;
@@ -175,9 +174,8 @@ pub(crate) fn trouble(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> 
 pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats: &mut Stats) {
     let Some(node) = server.nodes.get(name) else { return };
     let mut node = Node::clone(node);
-    let relabelling = if Feature::Relabelling.is_on() { 3 } else { 0 };
     let leaving = if server.nodes.len() > 3 { 3 } else { 0 };
-    let what = match rng.weighted(&[4, 4, 4, 3, relabelling, leaving]) {
+    let what = match rng.weighted(&[4, 4, 4, 3, 3, leaving]) {
         0 => {
             node.unschedulable = !node.unschedulable;
             "node cordoned"

@@ -5,7 +5,7 @@
 //! docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few hundred steps the system is brought to rest, and
 //! it is checked that what could happen did ([`quiescence`], [`fairness`]).
 //!
-//! What the core does not stand up to yet is switched off ([`switches`]), until the core is mended.
+//! Rules that the core does not stand up to yet are switched off ([`switches`]), until the core is mended.
 //!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
 //! happened last.
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
         ("one_seed_is_one_run", one_seed_is_one_run),
         ("each_sabotage_is_caught", sabotage::each_is_caught),
     ];
-    println!("not made or judged yet (see switches.rs): {:?}", switches::off());
+    println!("not judged yet (see switches.rs): {:?}", switches::off());
     let mut failed = 0;
     for (name, test) in tests {
         match test() {

@@ -12,7 +12,6 @@ use fluxqueue_workload::{
 };
 
 use crate::rng::Rng;
-use crate::switches::Feature;
 
 /// The scheduler name under test.
 pub(crate) const OURS: &str = "fluxqueue";
@@ -131,7 +130,7 @@ impl Template {
         template.scheduler = Arc::from(FOREIGN);
         template.gates.clear();
         template.unsupported.clear();
-        if Feature::Repellers.is_on() && rng.chance(15) {
+        if rng.chance(15) {
             Arc::make_mut(&mut template.shape).constraints.repels.push(anti_affinity(rng));
         }
         template

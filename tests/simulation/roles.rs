@@ -8,14 +8,13 @@ use fluxqueue_workload::constraints::{HostPort, NodeSelectorTerm, Operator, Requ
 
 use crate::objects::{self, HOST, Template};
 use crate::rng::Rng;
-use crate::switches::Feature;
 
 /// Roles of one gang at most.
 const ROLES_MAX: u64 = 3;
 
 /// The templates of so many members. What a gang has in common they share with `base`: gates and priority.
 pub(crate) fn several(base: &Template, members: u64, rng: &mut Rng) -> Vec<Template> {
-    let port = (Feature::SharedPorts.is_on() && rng.chance(30)).then(|| objects::host_port(rng));
+    let port = rng.chance(30).then(|| objects::host_port(rng));
     let first_host = rng.below(5);
     let count = rng.between(2, ROLES_MAX.min(members));
     let roles: Vec<Template> = (0..count).map(|role| one(base, first_host, role, port.as_ref(), rng)).collect();

@@ -113,13 +113,13 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 28] = [
     (Sabotage::WriteTwice, None, &["one write per object is under way"]),
     (Sabotage::NeverRest, None, &["the core becomes quiet"]),
     (Sabotage::DecideTooEarly, None, &["nothing is decided before the first lists are complete"]),
-    (Sabotage::IgnoreAntiAffinity, Some(Feature::Repellers), &["no pod goes where another keeps it away", WHOLE_GANGS]),
+    (Sabotage::IgnoreAntiAffinity, None, &["no pod goes where another keeps it away", WHOLE_GANGS]),
     (Sabotage::WriteToOthers, None, &["what is another scheduler's is left alone"]),
     (Sabotage::LookAhead, None, &["no instant is written that lies ahead"]),
-    (Sabotage::WriteBlindly, Some(Feature::PausedLeader), &["every write says on which version it was decided"]),
-    (Sabotage::StartLate, Some(Feature::WholeGangs), &[WHOLE_GANGS]),
-    (Sabotage::StartBesideGates, Some(Feature::GatesFirst), &["no gang starts before its gates are off"]),
-    (Sabotage::ClaimEpochs, Some(Feature::EpochStays), &["the epoch is that of the leader that placed"]),
+    (Sabotage::WriteBlindly, None, &["every write says on which version it was decided"]),
+    (Sabotage::StartLate, None, &[WHOLE_GANGS]),
+    (Sabotage::StartBesideGates, None, &["no gang starts before its gates are off"]),
+    (Sabotage::ClaimEpochs, None, &[EPOCHS]),
     (Sabotage::SayPending, Some(Feature::JointPlacement), &["Unsatisfiable is what does not fit the idle cluster"]),
     (Sabotage::PlaceNoGroups, Some(Feature::JointPlacement), &["a gang of several shapes starts if it fits"]),
     (
@@ -127,13 +127,13 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 28] = [
         Some(Feature::QuietRestart),
         &["a new process writes nothing where nothing has changed"],
     ),
-    (Sabotage::ForgetTheClock, Some(Feature::ClockJumps), &["no instant is written that lies ahead"]),
+    (Sabotage::ForgetTheClock, None, &["no instant is written that lies ahead"]),
     (Sabotage::RecordEverything, None, &["a lone pod that has its node is given no FluxJob"]),
     (Sabotage::LeakSlots, None, &["what is counted as taken is what pods take"]),
 ];
 
-/// The rule that a gang breaks first which starts though something is wrong with one of its members.
 const EPOCHS: &str = "the epoch is that of the leader that placed";
+/// The rule that a gang breaks first which starts though something is wrong with one of its members.
 const WHOLE_GANGS: &str = "no gang starts that does not fit whole";
 
 /// Every saboteur is caught, by the rule it breaks.

@@ -13,7 +13,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::objects::{NAMESPACE, SECOND, SECOND_UID};
-use crate::switches::Feature;
 
 /// All objects, and what changed since the changes were last taken.
 #[derive(Debug, Default)]
@@ -176,11 +175,7 @@ impl Server {
                 Outcome::Write(self.write_status(job, resource_version.as_deref(), status))
             }
             ActionKind::DeleteFluxJob { job, resource_version } => Outcome::Write(match self.flux_job(job) {
-                Some(stored)
-                    if Feature::DeletionVersions.is_on() && !is_version(stored, resource_version.as_deref()) =>
-                {
-                    WriteOutcome::Conflict
-                }
+                Some(stored) if !is_version(stored, resource_version.as_deref()) => WriteOutcome::Conflict,
                 Some(_) => {
                     self.remove_flux_job(&job.key);
                     WriteOutcome::Written(None)

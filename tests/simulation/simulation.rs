@@ -20,7 +20,6 @@ use crate::quiescence;
 use crate::rng::Rng;
 use crate::server::Server;
 use crate::stats::Stats;
-use crate::switches::Feature;
 use crate::trace::{self, Trace};
 use crate::world::World;
 
@@ -75,12 +74,12 @@ const SECOND_EVERY: u64 = 3;
 impl<'a> Simulation<'a> {
     /// A cluster of a few nodes and a core that knows nothing yet.
     pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
-        let second = Feature::SecondInstance.is_on() && seed.is_multiple_of(SECOND_EVERY);
+        let second = seed.is_multiple_of(SECOND_EVERY);
         let schedulers: &[&str] = if second { &[objects::OURS, objects::SECOND] } else { &[objects::OURS] };
         let schedulers: Vec<Arc<str>> = schedulers.iter().map(|name| Arc::from(*name)).collect();
         let recorded = machine::records_lone_pods(seed);
         let mut rng = Rng::new(seed);
-        let offset = if Feature::ClockJumps.is_on() { clock_jump(&mut rng) } else { 0 };
+        let offset = clock_jump(&mut rng);
         let mut simulation = Simulation {
             factory,
             rng,
@@ -369,7 +368,7 @@ impl<'a> Simulation<'a> {
             _ => self.rng.between(3_000, 30_000),
         };
         self.now = self.now.plus_millis(i64::try_from(millis).expect("seconds"));
-        if Feature::ClockJumps.is_on() && self.rng.chance(3) {
+        if self.rng.chance(3) {
             let offset = self.offset + clock_jump(&mut self.rng);
             self.stats.count("clock jumped");
             self.set_offset(offset);
@@ -414,7 +413,7 @@ impl<'a> Simulation<'a> {
         }
         let wall = self.wall();
         let executor = &mut self.instances[who].executor;
-        if Feature::PausedLeader.is_on() && self.rng.chance(50) {
+        if self.rng.chance(50) {
             self.late.extend(executor.pause());
         } else {
             let nodes = executor.crash(&mut self.server, wall, &mut self.rng, &mut self.stats);

@@ -12,7 +12,6 @@ use crate::rng::Rng;
 use crate::roles;
 use crate::server::Server;
 use crate::stats::Stats;
-use crate::switches::Feature;
 
 /// Pods of ours that wait or run, at most: beyond that, users only take away.
 const PODS_MAX: usize = 28;
@@ -289,7 +288,7 @@ fn count(number: u64) -> u32 {
 
 /// The templates of a group's members: all alike, or with a launcher of another shape, or of several roles.
 fn group_templates(base: Template, members: u64, rng: &mut Rng, stats: &mut Stats) -> Vec<Template> {
-    if Feature::Roles.is_on() && rng.chance(35) {
+    if rng.chance(35) {
         stats.count("group of several roles submitted");
         return roles::several(&base, members, rng);
     }

@@ -294,13 +294,12 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
 fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::CreateFluxJob { job, .. } = write else { return Ok(()) };
     let has_its_node = |pod: &&Arc<Pod>| pod.node.is_some() || pod.phase.is_terminal();
-    let of_lone_pod = |uid: &String| {
+    let of_lone_pod = |uid: &str| {
         job.spec.workload_type == WorkloadType::Pod
             && !view.record_lone_pods
-            && view.pods.get(&**uid).as_ref().is_some_and(has_its_node)
+            && view.pods.get(uid).as_ref().is_some_and(has_its_node)
     };
-    let uid = job.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
-    if uid.is_some_and(of_lone_pod) {
+    if jobs::workload_uid(job).is_some_and(of_lone_pod) {
         return broken("a lone pod that has its node is given no FluxJob", trace::kind(write));
     }
     Ok(())

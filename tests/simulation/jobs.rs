@@ -43,14 +43,17 @@ impl Unit {
 
 /// The `FluxJob` is made of pods of this scheduler.
 pub(crate) fn is_of(job: &FluxJob, scheduler: &str) -> bool {
-    let uid = job.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
-    uid.is_none_or(|uid| uid.starts_with(SECOND_UID) == (scheduler == SECOND))
+    workload_uid(job).is_none_or(|uid| uid.starts_with(SECOND_UID) == (scheduler == SECOND))
 }
 
 /// The `FluxJob` stands for the object with this uid.
 pub(crate) fn is_for(job: &FluxJob, uid: &str) -> bool {
-    let annotations = job.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(names::WORKLOAD_UID)).is_some_and(|it| *it == *uid)
+    workload_uid(job) == Some(uid)
+}
+
+/// The uid of the object that the `FluxJob` stands for, as it says.
+pub(crate) fn workload_uid(job: &FluxJob) -> Option<&str> {
+    job.metadata.annotations.as_ref()?.get(names::WORKLOAD_UID).map(String::as_str)
 }
 
 /// `FluxJob`s that can be the record of this unit; two of one name can stand for a group that ended and its successor.

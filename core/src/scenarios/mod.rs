@@ -181,6 +181,14 @@ impl World {
         self.tell(Event::FluxJob(record));
     }
 
+    /// The watch shows what was written into the conditions of these pods.
+    fn show_conditions(&mut self, pods: &[&str]) {
+        for name in pods {
+            let said = self.conditions.get(*name).cloned();
+            self.change(name, |pod| pod.scheduled_condition = said);
+        }
+    }
+
     fn delete(&mut self, name: &str) {
         let pod = self.pods.remove(name).expect("the pod is there");
         self.tell(Event::PodGone(pod.id));

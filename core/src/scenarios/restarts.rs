@@ -45,11 +45,7 @@ fn a_quiet_cluster_is_not_written_to() {
         world.settle();
     }
     assert_eq!(world.bound(), 3);
-    for name in ["waits", "never"] {
-        // What was written into their conditions.
-        let said = world.conditions.get(name).cloned();
-        world.change(name, |pod| pod.scheduled_condition = said);
-    }
+    world.show_conditions(&["waits", "never"]);
     world.settle();
     let before = world.records.clone();
     let writes = writes_after_restart(&mut world, &nodes, &[gang]);
@@ -300,10 +296,7 @@ fn a_clamped_group_is_not_waited_for_again() {
         world.settle();
     }
     assert_eq!(world.state("g"), Some(JobState::Unsatisfiable));
-    for name in ["p0", "p1"] {
-        let said = world.conditions.get(name).cloned();
-        world.change(name, |pod| pod.scheduled_condition = said);
-    }
+    world.show_conditions(&["p0", "p1"]);
     let writes = writes_after_restart(&mut world, &nodes, &[made_by]);
     assert!(writes.is_empty(), "{writes:#?}");
 }
@@ -321,10 +314,7 @@ fn what_was_in_the_way_of_pods_that_nobody_wants_any_more_is_not_said() {
     world.tell(Event::Controller(Arc::new(suspended.clone())));
     world.settle();
     assert_eq!(world.record("j").status.as_ref().and_then(|status| status.blocked_by.clone()), None);
-    for name in ["p0", "p1"] {
-        let said = world.conditions.get(name).cloned();
-        world.change(name, |pod| pod.scheduled_condition = said);
-    }
+    world.show_conditions(&["p0", "p1"]);
     let writes = writes_after_restart(&mut world, &[("a", 1)], &[suspended]);
     assert!(writes.is_empty(), "{writes:#?}");
 }
@@ -404,8 +394,7 @@ fn how_many_failed_and_how_large_a_refused_group_was_to_be_stays() {
     world.delete("f1");
     world.settle();
     assert_eq!((world.state("failed"), world.state("refused")), (Some(JobState::Failed), Some(JobState::Refused)));
-    let said = world.conditions.get("r1").cloned();
-    world.change("r1", |pod| pod.scheduled_condition = said);
+    world.show_conditions(&["r1"]);
     let before = world.records.clone();
     let writes = writes_after_restart(&mut world, &nodes, &[]);
     assert!(writes.is_empty(), "{writes:#?}");

@@ -5,13 +5,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 /// The FluxJob of this workload as another leader has written it.
 fn written_late(world: &mut World, workload: &str, how: impl FnOnce(&mut FluxJob)) {
-    let key = key_of(world.record(workload));
-    let record = world.records.get_mut(&key).expect("it is there");
-    how(record);
-    let version = record.metadata.resource_version.as_deref().map_or(0, |version| version.parse().expect("a number"));
-    record.metadata.resource_version = Some((version + 1_u32).to_string());
-    let record = Arc::new(record.clone());
-    world.tell(Event::FluxJob(record));
+    world.change_record(workload, |record| {
+        how(record);
+        let version =
+            record.metadata.resource_version.as_deref().map_or(0, |version| version.parse().expect("a number"));
+        record.metadata.resource_version = Some((version + 1_u32).to_string());
+    });
 }
 
 fn instant(world: &World, seconds_ago: i64) -> MicroTime {
@@ -28,7 +27,7 @@ fn a_place_in_the_queue_that_was_written_late_is_kept() {
     world.submit(pod("waits", 1));
     world.settle();
     let key = key_of(world.record("waits"));
-    let status = world.records.get_mut(&key).expect("it is there").status.take();
+    let status = world.record_mut("waits").status.take();
     world.pass_seconds(100);
     world.restart();
     world.list(&nodes, &[]);
@@ -88,8 +87,7 @@ fn whoever_wrote_the_same_placement_first_stays_on_record() {
     }
     world.settle();
     // As if the first leader's placement had been on its way until now.
-    let key = key_of(world.record("j"));
-    let status = world.records.get_mut(&key).expect("it is there").status.take();
+    let status = world.record_mut("j").status.take();
     for pod in world.pods.values_mut() {
         pod.node = None;
     }

@@ -96,9 +96,7 @@ fn one_that_runs_without_a_flux_job_is_given_none() {
     world.change("p", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(world.state("big"), Some(JobState::Running));
-    let (key, record) = world.records.pop_first().expect("it has waited");
-    let uid = record.metadata.uid.expect("a uid").into();
-    world.tell(Event::FluxJobGone(ObjectRef { key, uid }));
+    world.delete_record("big");
     for _ in 0..20 {
         world.settle();
         world.pass_seconds(1);

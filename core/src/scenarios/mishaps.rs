@@ -186,10 +186,7 @@ fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
         }
         if is_written && !deleted {
             deleted = true;
-            let record = world.record("j").clone();
-            world.records.remove(&key_of(&record));
-            let uid = Uid::from(record.metadata.uid.clone().expect("a uid"));
-            world.tell(Event::FluxJobGone(ObjectRef { key: key_of(&record), uid }));
+            world.delete_record("j");
             let next = world.step();
             assert_eq!(binds(&next), 0, "nothing says where they go");
             for action in next {

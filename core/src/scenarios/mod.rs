@@ -173,12 +173,26 @@ impl World {
 
     /// A person edits a FluxJob.
     fn edit(&mut self, workload: &str, how: impl FnOnce(&mut FluxJobSpec)) {
-        let key = key_of(self.record(workload));
-        let record = self.records.get_mut(&key).expect("it is there");
-        how(&mut record.spec);
-        record.metadata.generation = Some(2);
+        self.change_record(workload, |record| {
+            how(&mut record.spec);
+            record.metadata.generation = Some(2);
+        });
+    }
+
+    /// Somebody changes a FluxJob.
+    fn change_record(&mut self, workload: &str, how: impl FnOnce(&mut FluxJob)) {
+        let record = self.record_mut(workload);
+        how(record);
         let record = Arc::new(record.clone());
         self.tell(Event::FluxJob(record));
+    }
+
+    /// Somebody deletes a FluxJob.
+    fn delete_record(&mut self, workload: &str) {
+        let key = key_of(self.record(workload));
+        let record = self.records.remove(&key).expect("it is there");
+        let uid = Uid::from(record.metadata.uid.expect("a uid"));
+        self.tell(Event::FluxJobGone(ObjectRef { key, uid }));
     }
 
     /// The watch shows what was written into the conditions of these pods.
@@ -283,6 +297,11 @@ impl World {
     fn record(&self, workload: &str) -> &FluxJob {
         let of_it = self.records.values().find(|record| record.spec.name == workload);
         of_it.unwrap_or_else(|| panic!("no FluxJob for {workload}: {:?}", self.records.keys()))
+    }
+
+    fn record_mut(&mut self, workload: &str) -> &mut FluxJob {
+        let key = key_of(self.record(workload));
+        self.records.get_mut(&key).expect("it is there")
     }
 
     fn state(&self, workload: &str) -> Option<JobState> {

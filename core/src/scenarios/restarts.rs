@@ -257,8 +257,7 @@ fn what_was_said_for_the_same_reason_stays_though_the_numbers_are_others_by_now(
     world.settle();
     world.pass_seconds(60);
     world.settle();
-    let key = key_of(world.record("waits"));
-    let status = world.records.get_mut(&key).and_then(|record| record.status.as_mut()).expect("a status");
+    let status = world.record_mut("waits").status.as_mut().expect("a status");
     let said = status.blocked_by.as_mut().expect("it waits");
     said.message = "0/9 nodes are available: 9 Insufficient cpu.".to_owned();
     status.conditions[0].message.clone_from(&said.message);

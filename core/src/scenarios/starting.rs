@@ -175,11 +175,8 @@ fn a_waiting_job_whose_record_is_deleted_goes_to_the_end() {
         world.submit(pod(name, 1));
         world.settle();
     }
-    let record = world.record("first").clone();
-    world.records.remove(&key_of(&record));
-    let uid = Uid::from(record.metadata.uid.clone().expect("a uid"));
     world.pass_seconds(1);
-    world.tell(Event::FluxJobGone(ObjectRef { key: key_of(&record), uid }));
+    world.delete_record("first");
     world.settle();
     assert_eq!(world.state("first"), Some(JobState::Pending), "it is written again");
     world.change("runs", |pod| pod.phase = Phase::Succeeded);

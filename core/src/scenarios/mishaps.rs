@@ -32,9 +32,7 @@ fn a_binding_on_its_way_counts_on_a_node_that_comes_back() {
     world.tell(Event::Node(Arc::new(back)));
     world.submit(pod("next", 2));
     assert_eq!(binds(&world.step()), 0, "it may be there already");
-    for action in unanswered {
-        world.carry_out(action);
-    }
+    world.carry_out_all(unanswered);
     world.settle();
     assert_eq!((world.node_of("sent"), world.node_of("next")), (Some("a"), None));
     world.change("sent", |pod| pod.phase = Phase::Succeeded);
@@ -54,9 +52,7 @@ fn a_binding_is_not_sent_where_another_scheduler_came_first() {
     theirs.scheduler = Arc::from("default-scheduler");
     theirs.node = Some("a".into());
     world.submit(theirs);
-    for action in actions {
-        world.carry_out(action);
-    }
+    world.carry_out_all(actions);
     world.settle();
     assert!(world.bindings.is_empty(), "{:?}", world.bindings);
     world.tell(Event::Node(node("b", 4)));
@@ -93,9 +89,7 @@ fn a_seat_that_somebody_else_has_moved_is_written_before_it_is_passed_on() {
     world.submit(of_job(pod("p3", 1), "j"));
     unanswered.extend(world.step());
     assert_eq!(binds(&unanswered), 0, "the placement that is written does not say so yet");
-    for action in unanswered {
-        world.carry_out(action);
-    }
+    world.carry_out_all(unanswered);
     world.settle();
     assert_eq!(world.node_of("p3"), Some("b"));
     let record = world.record("j").status.as_ref().expect("a status");
@@ -181,17 +175,13 @@ fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
             !status.placement.is_empty()
         };
         let is_written = actions.iter().any(writes);
-        for action in actions {
-            world.carry_out(action);
-        }
+        world.carry_out_all(actions);
         if is_written && !deleted {
             deleted = true;
             world.delete_record("j");
             let next = world.step();
             assert_eq!(binds(&next), 0, "nothing says where they go");
-            for action in next {
-                world.carry_out(action);
-            }
+            world.carry_out_all(next);
         }
     }
     world.settle();
@@ -223,9 +213,7 @@ fn a_placement_does_not_wait_behind_what_trails() {
     world.change("before", |pod| pod.phase = Phase::Succeeded);
     let urgent = world.step();
     assert_eq!(writes(&urgent, Urgency::Urgent), 1, "{urgent:?}");
-    for action in urgent {
-        world.carry_out(action);
-    }
+    world.carry_out_all(urgent);
     world.settle();
     assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("a"), Some("a")));
     // The one that was overtaken is answered at last, and changes nothing.

@@ -230,11 +230,15 @@ impl World {
                 }
                 continue;
             }
-            for action in actions {
-                self.carry_out(action);
-            }
+            self.carry_out_all(actions);
         }
         panic!("the core does not come to rest");
+    }
+
+    fn carry_out_all(&mut self, actions: impl IntoIterator<Item = Action>) {
+        for action in actions {
+            self.carry_out(action);
+        }
     }
 
     fn carry_out(&mut self, action: Action) {

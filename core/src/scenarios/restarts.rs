@@ -10,9 +10,7 @@ fn writes_after_restart(world: &mut World, nodes: &[(&str, u64)], controllers: &
     for _ in 0..50 {
         let actions = world.step();
         writes.extend(actions.iter().map(|action| format!("{:?}", action.kind)));
-        for action in actions {
-            world.carry_out(action);
-        }
+        world.carry_out_all(actions);
         world.now = world.now.plus_millis(100);
     }
     writes

@@ -9,9 +9,7 @@ fn a_lone_pod_is_bound_first_and_recorded_after() {
     let actions = world.step();
     assert_eq!(actions.len(), 1, "{actions:?}");
     assert_eq!(binds(&actions), 1);
-    for action in actions {
-        world.carry_out(action);
-    }
+    world.carry_out_all(actions);
     world.settle();
     assert_eq!(world.state("p"), Some(JobState::Running));
     world.change("p", |pod| pod.phase = Phase::Succeeded);

@@ -67,9 +67,7 @@ fn a_flux_job_whose_removal_is_under_way_is_not_removed_twice() {
     assert_eq!(deletions(&removal).len(), 1, "its time is over");
     world.pass_seconds(31);
     assert_eq!(deletions(&world.step()), [], "the pod is taken for one of that job");
-    for action in removal {
-        world.carry_out(action);
-    }
+    world.carry_out_all(removal);
     world.settle();
     assert!(world.records.is_empty(), "{:?}", world.records);
 }

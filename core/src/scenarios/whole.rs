@@ -19,9 +19,7 @@ fn placed(gates: bool) -> (World, Vec<Action>) {
         if actions.iter().any(writes) {
             return (world, actions);
         }
-        for action in actions {
-            world.carry_out(action);
-        }
+        world.carry_out_all(actions);
     }
     panic!("no placement was written");
 }
@@ -34,9 +32,7 @@ fn theirs(node: &str, cores: u64) -> Pod {
 }
 
 fn acknowledge(world: &mut World, actions: Vec<Action>) {
-    for action in actions {
-        world.carry_out(action);
-    }
+    world.carry_out_all(actions);
     world.settle();
 }
 
@@ -81,9 +77,7 @@ fn nothing_is_sent_if_one_of_its_pods_is_gone() {
 #[test]
 fn the_check_comes_after_the_last_gate_is_off() {
     let (mut world, actions) = placed(true);
-    for action in actions {
-        world.carry_out(action);
-    }
+    world.carry_out_all(actions);
     let ungates = world.step();
     assert_eq!(ungates.iter().filter(|a| matches!(a.kind, ActionKind::Ungate { .. })).count(), 2);
     // One gate is off; meanwhile somebody takes the node of the other pod.
@@ -115,9 +109,7 @@ fn pauses_double_and_end_with_the_first_binding() {
                     break;
                 }
             }
-            for action in actions {
-                world.carry_out(action);
-            }
+            world.carry_out_all(actions);
             world.now = world.now.plus_millis(100);
             assert!(world.now.seconds() - begun.seconds() < 60, "it is never placed again");
         }
@@ -129,9 +121,7 @@ fn pauses_double_and_end_with_the_first_binding() {
 #[test]
 fn a_new_leader_withdraws_a_placement_that_cannot_be_kept_whole() {
     let (mut world, actions) = placed(false);
-    for action in actions {
-        world.carry_out(action);
-    }
+    world.carry_out_all(actions);
     // It died before the first Binding; then one of the nodes went.
     world.restart();
     world.list(&[("a", 2)], &[job("j", 2, 2)]);
@@ -147,9 +137,7 @@ fn a_new_leader_withdraws_a_placement_that_cannot_be_kept_whole() {
 #[test]
 fn a_gang_that_cannot_be_completed_says_so_after_its_time() {
     let (mut world, actions) = placed(false);
-    for action in actions {
-        world.carry_out(action);
-    }
+    world.carry_out_all(actions);
     let actions = world.step();
     assert_eq!(binds(&actions), 2);
     // The first Binding takes effect, then the node of the second is gone.
@@ -203,9 +191,7 @@ fn two_gangs_that_wait_for_each_other_are_named() {
 #[test]
 fn a_pod_does_not_begin_alone_after_those_that_were_sent_are_gone() {
     let (mut world, actions) = placed(false);
-    for action in actions {
-        world.carry_out(action);
-    }
+    world.carry_out_all(actions);
     let sent = world.step();
     assert_eq!(binds(&sent), 2);
     // Both are deleted before their Bindings arrive; the Job has made only one other so far.
@@ -215,14 +201,10 @@ fn a_pod_does_not_begin_alone_after_those_that_were_sent_are_gone() {
     for name in ["p0", "p1"] {
         world.change(name, |pod| pod.deleting = true);
     }
-    for action in joins {
-        world.carry_out(action);
-    }
+    world.carry_out_all(joins);
     let next = world.step();
     assert_eq!(binds(&next), 0, "the other one is missing");
-    for action in next {
-        world.carry_out(action);
-    }
+    world.carry_out_all(next);
     for action in sent {
         match action.kind {
             ActionKind::Bind { .. } => world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Deleting))),

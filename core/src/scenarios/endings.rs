@@ -27,9 +27,7 @@ fn a_slot_passes_to_the_next_pod_of_its_job() {
 #[test]
 fn a_succeeded_rank_that_nobody_follows_frees_its_share_alone() {
     let mut world = World::new(&[("a", 2)]);
-    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    world.submit(of_job(pod("p0", 1), "j"));
-    world.submit(of_job(pod("p1", 1), "j"));
+    world.submit_gang(1);
     world.settle();
     world.submit(pod("x", 1));
     world.submit(pod("y", 1));

@@ -81,10 +81,7 @@ fn an_end_that_was_written_late_stays_as_it_is() {
 fn whoever_wrote_the_same_placement_first_stays_on_record() {
     let nodes = [("a", 2)];
     let mut world = World::new(&nodes);
-    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    for name in ["p0", "p1"] {
-        world.submit(of_job(pod(name, 1), "j"));
-    }
+    world.submit_gang(1);
     world.settle();
     // As if the first leader's placement had been on its way until now.
     let status = world.record_mut("j").status.take();

@@ -43,9 +43,7 @@ fn a_binding_on_its_way_counts_on_a_node_that_comes_back() {
 #[test]
 fn a_binding_is_not_sent_where_another_scheduler_came_first() {
     let mut world = World::new(&[("a", 4)]);
-    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    world.submit(of_job(pod("p0", 2), "j"));
-    world.submit(of_job(pod("p1", 2), "j"));
+    world.submit_gang(2);
     let actions = world.step();
     assert_eq!(binds(&actions), 0, "the placement is to be written first");
     let mut theirs = pod("theirs", 3);
@@ -142,10 +140,7 @@ fn pods_that_their_job_has_left_behind_stay_with_its_flux_job() {
     let mut world = World::new(&[("a", 2)]);
     world.submit(pod("runs", 1));
     world.settle();
-    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    for name in ["p0", "p1"] {
-        world.submit(of_job(pod(name, 1), "j"));
-    }
+    world.submit_gang(1);
     world.settle();
     world.edit("j", |spec| spec.hold = true);
     world.settle();
@@ -163,10 +158,7 @@ fn pods_that_their_job_has_left_behind_stay_with_its_flux_job() {
 #[test]
 fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
     let mut world = World::new(&[("a", 2)]);
-    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    for name in ["p0", "p1"] {
-        world.submit(of_job(pod(name, 1), "j"));
-    }
+    world.submit_gang(1);
     let mut deleted = false;
     for _ in 0..10 {
         let actions = world.step();

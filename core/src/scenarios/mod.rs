@@ -164,6 +164,14 @@ impl World {
         self.tell(Event::Pod(Arc::new(pod)));
     }
 
+    /// A Job `j` comes, with two pods `p0` and `p1` that start together.
+    fn submit_gang(&mut self, cores: u64) {
+        self.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+        for name in ["p0", "p1"] {
+            self.submit(of_job(pod(name, cores), "j"));
+        }
+    }
+
     fn change(&mut self, name: &str, how: impl FnOnce(&mut Pod)) {
         let pod = self.pods.get_mut(name).expect("the pod is there");
         how(pod);

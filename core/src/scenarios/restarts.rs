@@ -301,10 +301,7 @@ fn a_clamped_group_is_not_waited_for_again() {
 #[test]
 fn what_was_in_the_way_of_pods_that_nobody_wants_any_more_is_not_said() {
     let mut world = World::new(&[("a", 1)]);
-    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
-    for name in ["p0", "p1"] {
-        world.submit(of_job(pod(name, 4), "j"));
-    }
+    world.submit_gang(4);
     world.settle();
     assert_eq!(world.blocked("j").0, "Unsatisfiable");
     let suspended = Controller { wants: 0, parallelism: 0, can_start_together: 0, ..job("j", 2, 2) };

@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use kube::core::Status;
 use prost::Message;
 
+use super::Decode;
 use super::messages as wire;
 
 /// How each object begins.
@@ -35,17 +36,29 @@ pub enum BadFrame {
     Decode(#[from] prost::DecodeError),
 }
 
-/// One event of a watch. Objects are still to be read.
+/// One event of a watch, with its object: as bytes, until that is read.
 #[derive(Debug)]
-pub enum News {
+pub enum News<T> {
     /// ADDED or MODIFIED
-    There(Bytes),
+    There(T),
     /// DELETED
-    Gone(Bytes),
+    Gone(T),
     /// BOOKMARK: an object of the kind with metadata alone.
-    Bookmark(Bytes),
+    Bookmark(T),
     /// ERROR
     Error(Box<Status>),
+}
+
+impl News<Bytes> {
+    /// Reads the object.
+    pub fn read<K>(self, decode: Decode<K>) -> Result<News<K>, BadFrame> {
+        Ok(match self {
+            News::There(object) => News::There(decode(object)?),
+            News::Gone(object) => News::Gone(decode(object)?),
+            News::Bookmark(object) => News::Bookmark(decode(object)?),
+            News::Error(status) => News::Error(status),
+        })
+    }
 }
 
 /// Takes the first frame off what has arrived, if all of it has.
@@ -63,7 +76,7 @@ pub fn take_frame(arrived: &mut BytesMut) -> Result<Option<Bytes>, BadFrame> {
 }
 
 /// Reads a frame.
-pub fn read_frame(frame: Bytes) -> Result<News, BadFrame> {
+pub fn read_frame(frame: Bytes) -> Result<News<Bytes>, BadFrame> {
     let event = wire::WatchEvent::decode(frame)?;
     let object = open(event.object.unwrap_or_default().raw)?;
     match event.r#type.as_str() {

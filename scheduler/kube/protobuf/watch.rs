@@ -137,17 +137,17 @@ impl<K: Resource> Watch<K> {
             Some(Err(error)) => return (Some(Err(watcher::Error::WatchFailed(error))), without(version)),
             None => return (None, without(version)),
         };
-        let read = envelope::read_frame(frame).and_then(|news| self.understand(news));
+        let read = envelope::read_frame(frame).and_then(|news| news.read(self.decode));
         match read {
-            Ok(Change::There(object)) => there(object, version, frames),
-            Ok(Change::Gone(object)) => {
+            Ok(News::There(object)) => there(object, version, frames),
+            Ok(News::Gone(object)) => {
                 let Some(known) = version_of(&object) else { return no_version() };
                 match version {
                     Some(_) => (Some(Ok(watcher::Event::Delete(object))), State::Following(known, frames)),
                     None => (None, State::Listing(frames)),
                 }
             }
-            Ok(Change::Bookmark(object)) => {
+            Ok(News::Bookmark(object)) => {
                 let Some(known) = version_of(&object) else { return no_version() };
                 let ends = object.meta().annotations.as_ref().is_some_and(|all| all.contains_key(LIST_ENDS));
                 match version {
@@ -156,7 +156,7 @@ impl<K: Resource> Watch<K> {
                     Some(_) => (None, State::Following(known, frames)),
                 }
             }
-            Ok(Change::Error(status)) => {
+            Ok(News::Error(status)) => {
                 let state = if status.code == EXPIRED { State::Unlisted } else { with(version, frames) };
                 (Some(Err(watcher::Error::WatchError(status))), state)
             }
@@ -164,23 +164,6 @@ impl<K: Resource> Watch<K> {
             Err(error) => (Some(Err(watcher::Error::WatchFailed(unreadable(error)))), with(version, frames)),
         }
     }
-
-    fn understand(&self, news: News) -> Result<Change<K>, BadFrame> {
-        Ok(match news {
-            News::There(object) => Change::There((self.decode)(object)?),
-            News::Gone(object) => Change::Gone((self.decode)(object)?),
-            News::Bookmark(object) => Change::Bookmark((self.decode)(object)?),
-            News::Error(status) => Change::Error(status),
-        })
-    }
-}
-
-/// An event, with its object.
-enum Change<K> {
-    There(K),
-    Gone(K),
-    Bookmark(K),
-    Error(Box<Status>),
 }
 
 fn there<K: Resource>(object: K, version: Option<String>, frames: Frames) -> (Said<K>, State) {

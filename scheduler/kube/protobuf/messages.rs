@@ -49,8 +49,6 @@ pub(crate) struct Status {
 pub(crate) struct Time {
     #[prost(int64, tag = "1")]
     pub(crate) seconds: i64,
-    #[prost(int32, tag = "2")]
-    pub(crate) nanos: i32,
 }
 
 /// `resource.Quantity`

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use fluxqueue::kube::client::{configuration, connect};
 use fluxqueue::kube::lean::Lean;
 use fluxqueue::kube::protobuf::envelope::{self, News};
+use fluxqueue::kube::protobuf::watch::CONTENT_TYPE as PROTOBUF;
 use fluxqueue::kube::protobuf::{self, Decode};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::{Pod, ShapeInterner};
@@ -18,8 +19,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::harness::{Namespace, pod, shared, until};
-
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Pods that nobody schedules, with all that is read of a pod.
 const RICH: &str = include_str!("encodings.yaml");
@@ -125,31 +124,18 @@ fn pods_and_nodes_read_the_same_from_both_encodings() {
     let kubeconfig = plane.dir.join("admin.kubeconfig");
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = runtime.block_on(configuration(Some(&kubeconfig))).expect("a configuration");
-    let in_runtime = runtime.enter();
+    let _in_runtime = runtime.enter();
     let client = connect(&config).expect("clients").watch;
-    drop(in_runtime);
-    let ask = |path: String| {
-        let client = client.clone();
-        let handle = runtime.handle().clone();
-        (path, client, handle)
-    };
 
-    let (path, client_of_pods, handle) = ask(format!("/api/v1/namespaces/{}/pods", ns.name));
-    let (answers, pods) = {
-        let _in_runtime = handle.enter();
-        both::<Lean<core_v1::Pod>>(&client_of_pods, &path, protobuf::pod)
-    };
+    let path = format!("/api/v1/namespaces/{}/pods", ns.name);
+    let (answers, pods) = both::<Lean<core_v1::Pod>>(&client, &path, protobuf::pod);
     keep("pods", &answers);
     assert_eq!(pods.len(), 6);
     for (json, protobuf) in pods {
         let read = |pod: &Lean<core_v1::Pod>| Pod::from_kubernetes(&pod.0, &mut ShapeInterner::default());
         assert_eq!(read(&json).expect("a pod"), read(&protobuf).expect("a pod"));
     }
-    let (path, client_of_nodes, handle) = ask("/api/v1/nodes".to_owned());
-    let (answers, nodes) = {
-        let _in_runtime = handle.enter();
-        both::<Lean<core_v1::Node>>(&client_of_nodes, &path, protobuf::node)
-    };
+    let (answers, nodes) = both::<Lean<core_v1::Node>>(&client, "/api/v1/nodes", protobuf::node);
     keep("nodes", &answers);
     for (json, protobuf) in nodes {
         let read = |node: &Lean<core_v1::Node>| Node::from_kubernetes(&node.0).expect("a node");

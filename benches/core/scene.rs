@@ -38,13 +38,6 @@ pub(crate) const GANG: usize = 8;
 /// Gangs of which the pods end all at once, one a round.
 pub(crate) const LARGE_GANGS: usize = 3;
 
-impl Variant {
-    /// Two pods that end on a node make room for one of it.
-    pub(crate) fn fits_where_two_ended(self) -> bool {
-        self.cores <= WAITING_CORES
-    }
-}
-
 /// How much of everything there is; all follows from the number of nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
@@ -161,6 +154,13 @@ impl Size {
     }
 }
 
+impl Variant {
+    /// Two pods that end on a node make room for one of it.
+    pub(crate) fn fits_where_two_ended(self) -> bool {
+        self.cores <= WAITING_CORES
+    }
+}
+
 /// The server with everything on it, before any scheduler has come.
 pub(crate) fn build(size: Size, twist: Twist) -> Server {
     let mut server = Server::default();
@@ -217,7 +217,7 @@ pub(crate) fn set_label(set: usize) -> Arc<str> {
 fn run_services(server: &mut Server, size: Size) {
     let shape = shape(server, RUNNING_CORES, 4 * GIB, &[]);
     let nodes: Vec<usize> = size.services().collect();
-    for (number, _) in nodes.iter().enumerate() {
+    for number in 0..nodes.len() {
         let name = format!("service-{number:04}");
         let owner = controller(server, &name, OwnerKind::StatefulSet, PODS_PER_NODE);
         for pod in 0..PODS_PER_NODE {

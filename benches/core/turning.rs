@@ -34,14 +34,12 @@ pub(crate) struct Turning {
     core: Core,
     pub(crate) server: Server,
     pub(crate) now: Time,
-    /// Turns of the last settling.
-    pub(crate) turns: usize,
 }
 
 impl Turning {
     /// A core that has listed everything, at rest.
     pub(crate) fn begin(server: Server) -> Result<Self, Restless> {
-        let mut turning = Turning { core: core(), server, now: START, turns: 0 };
+        let mut turning = Turning { core: core(), server, now: START };
         let events = turning.server.list();
         turning.settle(events)?;
         Ok(turning)
@@ -52,8 +50,7 @@ impl Turning {
     pub(crate) fn settle(&mut self, mut events: Vec<Event>) -> Result<Duration, Restless> {
         let mut spent = Duration::ZERO;
         let mut calm_at = self.now.plus_millis(CALM_MILLIS);
-        for turn in 0..TURNS_MAX {
-            self.turns = turn + 1;
+        for _ in 0..TURNS_MAX {
             let from = processor_time();
             for event in events.drain(..) {
                 self.core.handle(event, self.now);

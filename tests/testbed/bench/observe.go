@@ -25,7 +25,6 @@ type observer struct {
 
 	mu       sync.Mutex
 	pods     map[types.UID]time.Time // when each was seen bound
-	names    map[string]time.Time    // the same by name
 	first    time.Time
 	last     time.Time
 	events   trail
@@ -57,7 +56,7 @@ func (s *sample) rate() float64 { return float64(s.pods-1) / s.took.Seconds() }
 
 func (b *bench) observe(ctx context.Context, namespace string) (*observer, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	o := &observer{cancel: cancel, pods: map[types.UID]time.Time{}, names: map[string]time.Time{}}
+	o := &observer{cancel: cancel, pods: map[types.UID]time.Time{}}
 	list, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		cancel()
@@ -117,7 +116,7 @@ func (o *observer) seePod(event watch.Event, now time.Time) {
 	if _, seen := o.pods[pod.UID]; seen {
 		return
 	}
-	o.pods[pod.UID], o.names[pod.Name] = now, now
+	o.pods[pod.UID] = now
 	if o.first.IsZero() {
 		o.first = now
 	}
@@ -154,11 +153,11 @@ func (o *observer) bound() int {
 	return len(o.pods)
 }
 
-// boundAt says when the pod of this name was seen bound.
-func (o *observer) boundAt(pod string) (time.Time, bool) {
+// boundAt says when this pod was seen bound.
+func (o *observer) boundAt(pod types.UID) (time.Time, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	at, seen := o.names[pod]
+	at, seen := o.pods[pod]
 	return at, seen
 }
 

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // restartKey is the name of the measurement for Options.Only.
@@ -90,7 +91,8 @@ func (b *bench) fill(ctx context.Context, namespace string, r *row) error {
 // restart makes one pod, starts its scheduler, and waits until the pod is bound.
 func (b *bench) restart(ctx context.Context, namespace, name string, r *restarted) (*restart, error) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: podSpec(r.scheduler, smallRequest)}
-	if _, err := b.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+	pod, err := b.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
 		return nil, err
 	}
 	time.Sleep(settle)
@@ -104,11 +106,11 @@ func (b *bench) restart(ctx context.Context, namespace, name string, r *restarte
 	if err != nil {
 		return nil, err
 	}
-	s, err := b.awaitFirst(ctx, o, binder, name, begin)
+	s, err := b.awaitFirst(ctx, o, binder, pod.UID, begin)
 	return s, errors.Join(err, o.err(), binder.Stop())
 }
 
-func (b *bench) awaitFirst(ctx context.Context, o *observer, binder binder, pod string, begin time.Time) (*restart, error) {
+func (b *bench) awaitFirst(ctx context.Context, o *observer, binder binder, pod types.UID, begin time.Time) (*restart, error) {
 	for {
 		if at, seen := o.boundAt(pod); seen {
 			s := &restart{took: at.Sub(begin)}

@@ -166,7 +166,7 @@ impl Engine {
         later
     }
 
-    /// Gives a job back what it had.
+    /// Gives a job back what it had. When it is to be looked at is on the agenda still.
     fn put_back(&mut self, id: u64, job: Job, slots: Vec<Slots>) {
         self.schedule.put_off += usize::from(job.put_off);
         let (term, touches) = (job.term, job.touches.clone());
@@ -177,6 +177,5 @@ impl Engine {
         for touch in &touches {
             self.enter(term, touch);
         }
-        self.schedule_job(id);
     }
 }

@@ -46,7 +46,7 @@ impl Engine {
         }
         for node in (before..self.graph.len()).map(VertexId::at) {
             let Some(row) = self.graph.position_of(node) else { continue };
-            let above = std::iter::successors(self.graph.parent(node), |at| self.graph.parent(*at));
+            let above = self.graph.way_up(node).skip(1);
             let holds: Vec<Hold> = above.flat_map(|vertex| self.schedule.holds(vertex)).copied().collect();
             for hold in holds {
                 let end = self.jobs.get(&hold.job).map_or(End::Never, |job| job.term.end);
@@ -122,7 +122,7 @@ impl Engine {
             return None;
         }
         let top = self.graph.top_of_rank(rank)?;
-        let above: Vec<VertexId> = std::iter::successors(self.graph.parent(top), |at| self.graph.parent(*at)).collect();
+        let above: Vec<VertexId> = self.graph.way_up(top).skip(1).collect();
         let is_short = |touch: &Touch| {
             let tracked = self.schedule.filters.tracked(&self.graph, touch.vertex);
             tracked.iter().zip(&touch.below).any(|(kind, has)| counts.get(kind).is_some_and(|all| all > has))

@@ -43,9 +43,7 @@ impl Engine {
             .then(|| job.touches.iter().map(|touch| touch.vertex).collect());
         let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
         for touch in &job.touches {
-            let is_found = |marked: &HashSet<VertexId>| {
-                std::iter::successors(Some(touch.vertex), |at| self.graph.parent(*at)).all(|at| marked.contains(&at))
-            };
+            let is_found = |marked: &HashSet<VertexId>| self.graph.way_up(touch.vertex).all(|at| marked.contains(&at));
             if marked.as_ref().is_none_or(is_found) {
                 self.leave(job.term, touch);
             }

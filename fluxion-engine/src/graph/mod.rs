@@ -409,8 +409,13 @@ impl Graph {
         (count, levels)
     }
 
+    /// A vertex and all that it lies in, up to the root.
+    pub(crate) fn way_up(&self, vertex: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+        std::iter::successors(Some(vertex), |at| self.parent(*at))
+    }
+
     /// How many levels down a vertex lies; the root has 1.
     fn level(&self, vertex: VertexId) -> usize {
-        std::iter::successors(Some(vertex), |at| self.parent(*at)).count()
+        self.way_up(vertex).count()
     }
 }

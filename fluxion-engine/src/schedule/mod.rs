@@ -173,7 +173,7 @@ impl Schedule {
         if !self.filters.shrink(graph, top, parent) {
             return false;
         }
-        for vertex in std::iter::successors(parent, |at| graph.parent(*at)) {
+        for vertex in parent.into_iter().flat_map(|parent| graph.way_up(parent)) {
             let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { continue };
             let Some(planner) = &mut self.entries[place as usize - 1].planner else { continue };
             for (column, total) in self.filters.totals(graph, vertex).iter().enumerate() {

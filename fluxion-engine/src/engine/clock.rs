@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Engine, Job, JobMode};
+use crate::graph::VertexId;
 use crate::schedule::{Term, Touch};
 use crate::time::End;
 
@@ -122,17 +123,24 @@ impl Engine {
 
     /// Whether a vertex can be had now; one that is not part of the graph any more is nobody else's.
     fn may_begin(&self, touch: &Touch) -> bool {
-        let (graph, vertex) = (&self.graph, touch.vertex);
-        if !touch.exclusive || !graph.is_linked(vertex) {
-            return true;
-        }
-        let (from, to) = (self.now, self.now + 1);
-        let mut above = std::iter::successors(Some(vertex), |at| graph.parent(*at));
-        let rows = if graph.has_pool_types() { graph.rows_within(vertex) } else { Vec::new() };
+        !touch.exclusive
+            || !self.graph.is_linked(touch.vertex)
+            || self.is_to_be_had(touch.vertex, (self.now, self.now + 1), |row| self.graph.pools.is_untouched(row))
+    }
+
+    /// Whether a vertex is up, and nobody has it, anything below it, or what it lies in, at any instant of a window; `is_idle`:
+    /// nor anything of the pools of a row.
+    pub(super) fn is_to_be_had(
+        &self,
+        vertex: VertexId,
+        (from, to): (i64, i64),
+        is_idle: impl Fn(usize) -> bool,
+    ) -> bool {
+        let (graph, schedule) = (&self.graph, &self.schedule);
         graph.is_up(vertex)
-            && above.all(|vertex| self.schedule.is_free(vertex, from, to))
-            && self.schedule.is_untouched(vertex, from, to)
-            && rows.iter().all(|row| graph.pools.is_untouched(*row))
+            && graph.way_up(vertex).all(|vertex| schedule.is_free(vertex, from, to))
+            && schedule.is_untouched(vertex, from, to)
+            && (!graph.has_pool_types() || graph.rows_within(vertex).into_iter().all(is_idle))
     }
 }
 

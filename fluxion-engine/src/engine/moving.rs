@@ -126,16 +126,11 @@ impl Engine {
 
     /// The vertices of a reservation, which nobody counts, that others have at its time, or that are down.
     fn taken_vertices(&self, job: &Job) -> Vec<VertexId> {
-        let (graph, term) = (&self.graph, job.term);
-        let is_free = |vertex: VertexId| {
-            let mut above = std::iter::successors(Some(vertex), |at| graph.parent(*at));
-            graph.is_up(vertex)
-                && above.all(|vertex| self.schedule.is_free(vertex, term.from, term.to))
-                && self.schedule.is_untouched(vertex, term.from, term.to)
-                && graph.rows_within(vertex).iter().all(|row| graph.pools.is_idle(*row, term.from, term.to))
-        };
+        let (from, to) = (job.term.from, job.term.to);
+        let is_free =
+            |vertex: &VertexId| self.is_to_be_had(*vertex, (from, to), |row| self.graph.pools.is_idle(row, from, to));
         let own = job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex);
-        own.filter(|vertex| !is_free(*vertex)).collect()
+        own.filter(|vertex| !is_free(vertex)).collect()
     }
 
     /// Why a reservation cannot have the place that it was to have; `taken` of its vertices are another's.

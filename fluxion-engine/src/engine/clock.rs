@@ -89,7 +89,7 @@ impl Engine {
 
     /// Begins a reservation whose vertices nobody counts any more, or puts it off.
     fn begin(&mut self, id: u64, job: &mut Job) {
-        let rows: Vec<usize> = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank)).collect();
+        let rows: Vec<usize> = job.rows(&self.graph.pools).collect();
         let begins = rows.iter().all(|row| self.graph.pools.may_begin(*row, id))
             && job.touches.iter().all(|touch| self.may_begin(touch));
         let later = self.now + 1 - job.info.at;

@@ -166,8 +166,8 @@ impl Engine {
         for id in ids.iter().copied() {
             self.release_vertices(id, &gone);
             if let Some(job) = self.jobs.get_mut(&id) {
-                let rows = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank));
-                let has_units = rows.into_iter().any(|row| !subtree.contains(&self.graph.pools.vertices()[row]));
+                let pools = &self.graph.pools;
+                let has_units = job.rows(pools).any(|row| !subtree.contains(&pools.vertices()[row]));
                 let holds = |touch: &Touch| touch.exclusive;
                 if !has_units && !job.touches.iter().any(holds) {
                     // Only the way to what it had is left.

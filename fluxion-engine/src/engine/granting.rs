@@ -160,11 +160,8 @@ impl Engine {
     /// Remembers of a reservation what it takes to move it.
     fn prepare_to_move(&mut self, id: u64, spec: &crate::jobspec::Jobspec) {
         let gains = self.graph.pools.gains.count();
-        let Some(job) = self.jobs.get(&id) else { return };
-        let rows = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank));
-        let slots = rows.flat_map(|row| self.graph.pools.placed(row, id)).map(|(_, count, _)| count).sum();
         if let Some(job) = self.jobs.get_mut(&id) {
-            (job.gains, job.slots) = (gains, slots);
+            (job.gains, job.slots) = (gains, job.slots_left(&self.graph.pools));
             job.spec = Some(Arc::new(spec.clone()));
         }
     }

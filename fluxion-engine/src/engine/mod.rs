@@ -35,7 +35,7 @@ pub use update::UpdateReader;
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
 use crate::policy::Policy;
-use crate::pools::SlotShape;
+use crate::pools::{Pools, SlotShape};
 use crate::schedule::{Filters, Schedule, Term, Touch};
 use crate::time::End;
 use crate::traverser::nodes::NodeIndex;
@@ -160,6 +160,16 @@ impl Job {
             gains: 0,
             canceled: None,
         }
+    }
+
+    /// The rows of the nodes on which it has slots, or is to have some; a node that was removed has none.
+    fn rows<'a>(&'a self, pools: &'a Pools) -> impl Iterator<Item = usize> + 'a {
+        self.ranks.iter().filter_map(|rank| pools.position(*rank))
+    }
+
+    /// How many slots it has, or is to have, on nodes that are there.
+    fn slots_left(&self, pools: &Pools) -> u64 {
+        self.rows(pools).flat_map(|row| pools.placed(row, self.term.job)).map(|(_, count, _)| count).sum()
     }
 
     /// As it stands, also by what happened to it in forks.

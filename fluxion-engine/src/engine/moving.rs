@@ -109,19 +109,14 @@ impl Engine {
             pools.position(*rank).is_some_and(|row| usable.contains(row) && pools.is_planned_well(row, id))
         };
         job.touches.iter().all(|touch| !touch.exclusive || self.graph.is_linked(touch.vertex))
-            && job.slots == job.ranks.iter().map(|rank| self.slots_on(*rank, id)).sum::<u64>()
+            && job.slots == job.slots_left(pools)
             && job.ranks.iter().all(is_there)
-    }
-
-    fn slots_on(&self, rank: u32, id: u64) -> u64 {
-        self.graph.pools.position(rank).map_or(0, |row| self.graph.pools.placed(row, id).map(|placed| placed.1).sum())
     }
 
     /// The slots that a job has or is to have.
     fn slots_of(&self, id: u64, job: &Job) -> Vec<Slots> {
-        let rows = job.ranks.iter().filter_map(|rank| self.graph.pools.position(*rank));
         let on = |row| self.graph.pools.placed(row, id).map(move |(slot, count, times)| (row, slot, count, times));
-        rows.flat_map(on).collect()
+        job.rows(&self.graph.pools).flat_map(on).collect()
     }
 
     /// The vertices of a reservation, which nobody counts, that others have at its time, or that are down.

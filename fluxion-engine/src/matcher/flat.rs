@@ -227,19 +227,14 @@ impl<'a> Request<'a> {
         let cap = self.cap(shape);
         let mut missing = shape.count;
         let mut picks = Vec::new();
-        walk(
-            tiers,
-            order,
-            |block| free.block_may(block, &shape.needs),
-            |row| {
-                let count = shape.room(free, row, missing.min(cap));
-                if count > 0 {
-                    picks.push(Pick { shape: 0, row, count });
-                    missing -= count;
-                }
-                missing > 0
-            },
-        );
+        shape.walk(free, tiers, order, |row| {
+            let count = shape.room(free, row, missing.min(cap));
+            if count > 0 {
+                picks.push(Pick { shape: 0, row, count });
+                missing -= count;
+            }
+            missing > 0
+        });
         (missing == 0).then_some(picks)
     }
 
@@ -252,20 +247,38 @@ impl<'a> Request<'a> {
     pub(crate) fn room_alone(&self, shape: &Shape<'_>, free: &Free<'_>, rows: &[Bits], enough: u64) -> u64 {
         let cap = self.cap(shape);
         let mut sum = 0_u64;
-        walk(
-            rows,
-            &NodeOrder::Up,
-            |block| free.block_may(block, &shape.needs),
-            |row| {
-                sum = sum.saturating_add(shape.room(free, row, cap));
-                sum < enough
-            },
-        );
+        shape.walk(free, rows, &NodeOrder::Up, |row| {
+            sum = sum.saturating_add(shape.room(free, row, cap));
+            sum < enough
+        });
         sum.min(enough)
     }
 }
 
+/// Of so many blocks the rows are visited one by one before it is asked which blocks may be passed over.
+const BLOCKS_UNASKED: usize = 2;
+
 impl Shape<'_> {
+    /// Visits the rows tier by tier in the order of their ranks until `visit` says that it has enough. Blocks of 64 rows none of
+    /// which has room for a slot are passed over.
+    fn walk(&self, free: &Free<'_>, tiers: &[Bits], order: &NodeOrder<'_>, mut visit: impl FnMut(usize) -> bool) {
+        let down = matches!(order, NodeOrder::Down);
+        for tier in tiers {
+            let blocks = tier.blocks();
+            for nth in 0..blocks {
+                let block = if down { blocks - 1 - nth } else { nth };
+                if tier.is_empty_block(block) || nth >= BLOCKS_UNASKED && !free.block_may(block, &self.needs) {
+                    continue;
+                }
+                let mut rows = tier.block(block);
+                let done = if down { !rows.rev().all(&mut visit) } else { !rows.all(&mut visit) };
+                if done {
+                    return;
+                }
+            }
+        }
+    }
+
     /// How many slots fit on a node, up to `most`.
     pub(crate) fn room(&self, free: &Free<'_>, row: usize, most: u64) -> u64 {
         let mut room = most;
@@ -291,29 +304,6 @@ impl<'a> NodeOrder<'a> {
             Some(by) => NodeOrder::Ranked(pools.ranked(by, when)),
             None if policy.descends() => NodeOrder::Down,
             None => NodeOrder::Up,
-        }
-    }
-}
-
-/// Of so many blocks the rows are visited one by one before it is asked which blocks may be passed over.
-const BLOCKS_UNASKED: usize = 2;
-
-/// Visits the rows tier by tier in the order of their ranks until `visit` says that it has enough. Blocks of 64 rows that `may`
-/// not do are passed over.
-fn walk(tiers: &[Bits], order: &NodeOrder<'_>, may: impl Fn(usize) -> bool, mut visit: impl FnMut(usize) -> bool) {
-    let down = matches!(order, NodeOrder::Down);
-    for tier in tiers {
-        let blocks = tier.blocks();
-        for nth in 0..blocks {
-            let block = if down { blocks - 1 - nth } else { nth };
-            if tier.is_empty_block(block) || nth >= BLOCKS_UNASKED && !may(block) {
-                continue;
-            }
-            let mut rows = tier.block(block);
-            let done = if down { !rows.rev().all(&mut visit) } else { !rows.all(&mut visit) };
-            if done {
-                return;
-            }
         }
     }
 }

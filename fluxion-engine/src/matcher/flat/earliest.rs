@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
-use super::Request;
+use super::{NodeOrder, Request};
 use crate::bits::Bits;
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
@@ -73,16 +73,13 @@ impl Request<'_> {
             let when = When::Window { from: now, to: shape.hold.until(now) };
             let free = self.free(graph, when);
             let rows = std::mem::take(&mut sweep.shapes[at].rows);
-            for block in 0..rows.blocks() {
-                if !rows.is_empty_block(block) && free.block_may(block, &shape.needs) {
-                    for row in rows.block(block) {
-                        // What does not fit now fits no earlier than something ends there.
-                        if shape.room(&free, row, 1) > 0 {
-                            sweep.look(at, row, now);
-                        }
-                    }
+            shape.walk(&free, std::slice::from_ref(&rows), &NodeOrder::Up, |row| {
+                // What does not fit now fits no earlier than something ends there.
+                if shape.room(&free, row, 1) > 0 {
+                    sweep.look(at, row, now);
                 }
-            }
+                true
+            });
             sweep.shapes[at].rows = rows;
         }
         Some(sweep)

@@ -1,7 +1,7 @@
 //! Several shapes, all or none: greedily, the scarcest first, in up to four orders; then by the searches of [`super::exact`].
 
 use super::taken::Taken;
-use super::{NodeOrder, Pick, Request, Search, exact, walk};
+use super::{NodeOrder, Pick, Request, Search, exact};
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
 use crate::pools::Free;
@@ -89,19 +89,14 @@ impl Request<'_> {
         let shape = &self.shapes[at];
         let mut missing = shape.count;
         let mut picks = Vec::new();
-        walk(
-            tiers,
-            order,
-            |block| free.block_may(block, &shape.needs),
-            |row| {
-                let count = self.room_beside(shape, free, row, taken, missing);
-                if count > 0 {
-                    picks.push(Pick { shape: at, row, count });
-                    missing -= count;
-                }
-                missing > 0
-            },
-        );
+        shape.walk(free, tiers, order, |row| {
+            let count = self.room_beside(shape, free, row, taken, missing);
+            if count > 0 {
+                picks.push(Pick { shape: at, row, count });
+                missing -= count;
+            }
+            missing > 0
+        });
         (missing == 0).then_some(picks)
     }
 

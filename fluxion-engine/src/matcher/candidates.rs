@@ -23,9 +23,7 @@ impl Usable {
     pub(crate) fn rows(&self, shape: usize) -> Bits {
         Bits::union(self.tiers(shape))
     }
-}
 
-impl Usable {
     /// The same as far as each shape may use only some rows.
     pub(crate) fn within(&self, rows: &[Bits]) -> Usable {
         let only = |(shape, rows): (usize, &Bits)| {

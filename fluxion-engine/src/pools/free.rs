@@ -61,7 +61,7 @@ impl Pools {
 
     /// Instants at which something is given back, ascending, after now.
     pub(crate) fn ends(&self) -> Vec<i64> {
-        let mut ends: Vec<i64> = self.ends.iter().map(|(end, _)| end.max(self.now + 1)).collect();
+        let mut ends: Vec<i64> = self.ends_with_ranks().map(|(end, _)| end).collect();
         ends.dedup();
         ends
     }

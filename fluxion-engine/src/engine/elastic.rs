@@ -16,27 +16,21 @@ impl Engine {
         let document = jgf::parse(text)?;
         let before = self.graph.len();
         self.graph.grow(&document.nodes, &document.edges)?;
-        self.recount(before, |_| Ok(()))?;
+        self.count_new(before);
         self.give_new_nodes(before);
         Ok(())
     }
 
-    /// Counts what there is after the graph has changed; of `before` vertices there were, `otherwise` says what is different if
-    /// there are no more.
-    pub(super) fn recount(
-        &mut self,
-        before: usize,
-        otherwise: impl FnOnce(&mut Self) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    /// Counts the vertices that are new since there were `before`.
+    pub(super) fn count_new(&mut self, before: usize) {
         if self.graph.len() == before {
-            return otherwise(self);
+            return;
         }
         if self.schedule.grow(&self.graph, before, self.now) {
             self.weights.grow(&self.graph, before);
         } else {
             self.reprime();
         }
-        Ok(())
     }
 
     /// New nodes below a vertex that a job has for itself are the job's.

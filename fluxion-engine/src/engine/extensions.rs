@@ -99,14 +99,13 @@ impl Engine {
         }
         let before = self.graph.len();
         let old = self.graph.resize(rank, kind, size)?;
-        self.recount(before, |engine| {
-            let row = engine.graph.row(rank)?;
-            let node = engine.graph.pools.vertices()[row];
-            if let Some(kind) = engine.graph.types().get(kind) {
-                engine.schedule.filters.resize(&engine.graph, node, kind, (old, size));
-            }
-            Ok(())
-        })
+        if self.graph.len() > before {
+            self.count_new(before);
+        } else if let Some(kind) = self.graph.types().get(kind) {
+            let node = self.graph.pools.vertices()[self.graph.row(rank)?];
+            self.schedule.filters.resize(&self.graph, node, kind, (old, size));
+        }
+        Ok(())
     }
 
     /// Removes a node, also with jobs on it: their slots there vanish.

@@ -49,8 +49,8 @@ impl Engine {
         }
     }
 
-    /// Removes what lies at a path, and everything below. What jobs hold of it they keep until they end; units of pools are
-    /// lost.
+    /// Removes what lies at a path, and everything below. What jobs hold of it they keep until they end; on a graph with pools
+    /// they lose it, and units of pools.
     pub fn remove_subgraph(&mut self, path: &str) -> Result<(), Error> {
         self.not_in_a_trial("remove_subgraph")?;
         let found = self.graph.at_path(path);
@@ -156,9 +156,8 @@ impl Engine {
         let subtree: HashSet<VertexId> = self.graph.subtree(top).into_iter().collect();
         let is_concerned = |job: &Job| job.touches.iter().any(|touch| subtree.contains(&touch.vertex));
         let ids: Vec<u64> = self.jobs.iter().filter(|(_, job)| is_concerned(job)).map(|(id, _)| *id).collect();
-        let gone: Vec<VertexId> = subtree.iter().copied().collect();
         for id in ids.iter().copied() {
-            self.release_vertices(id, &gone);
+            self.release_vertices(id, &subtree);
             if let Some(job) = self.jobs.get_mut(&id) {
                 let pools = &self.graph.pools;
                 let has_units = job.rows(pools).any(|row| !subtree.contains(&pools.vertices()[row]));

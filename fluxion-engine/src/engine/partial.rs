@@ -1,6 +1,7 @@
 //! Giving back a part of a job.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 
@@ -94,7 +95,7 @@ impl Engine {
                 self.graph.pools.release_job(row, id);
             }
         }
-        let some: Vec<VertexId> =
+        let some: HashSet<VertexId> =
             job.touches.iter().map(|touch| touch.vertex).filter(|vertex| within(self.graph.rank(*vertex))).collect();
         self.release_vertices(id, &some) || !gone.is_empty()
     }
@@ -105,13 +106,13 @@ impl Engine {
             return Err(Error::invalid("job 0: not an id"));
         }
         let document = jgf::parse(text)?;
-        let mut some = Vec::new();
+        let mut some = HashSet::new();
         for node in &document.nodes {
             let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
-            some.push(self.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
+            some.insert(self.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
         }
         // What only leads to what it holds stays as long as that does.
-        let held: std::collections::HashSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
+        let held: HashSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
             job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
         });
         some.retain(|vertex| held.contains(vertex));
@@ -119,15 +120,14 @@ impl Engine {
     }
 
     /// Takes vertices from a job, and corrects what holds them.
-    pub(super) fn release_vertices(&mut self, id: u64, some: &[VertexId]) -> bool {
-        let some: std::collections::HashSet<VertexId> = some.iter().copied().collect();
+    pub(super) fn release_vertices(&mut self, id: u64, some: &HashSet<VertexId>) -> bool {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let term = job.term;
         let (gone, mut kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut job.touches).into_iter().partition(|touch| some.contains(&touch.vertex));
         let mut has_gaps = false;
         // What each vertex above the released ones has less of below it.
-        let mut less: std::collections::HashMap<VertexId, Vec<(TypeId, i64)>> = std::collections::HashMap::new();
+        let mut less: HashMap<VertexId, Vec<(TypeId, i64)>> = HashMap::new();
         for touch in &gone {
             self.leave(term, touch);
             let size = i64::try_from(self.graph.size(touch.vertex)).unwrap_or(i64::MAX);

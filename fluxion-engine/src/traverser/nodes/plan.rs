@@ -106,7 +106,7 @@ impl Plan {
             let times = times.saturating_mul(level.count.min);
             if level.kind != TypeId::SLOT {
                 let column = index.column(level.kind)?;
-                // Of what is only passed through, it does not matter who has overstayed there.
+                // What is only passed through is left to the walk.
                 if exclusive {
                     let amount = i64::try_from(times).unwrap_or(i64::MAX);
                     match self.needs.iter_mut().find(|(known, _)| *known == column) {

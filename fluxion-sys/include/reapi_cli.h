@@ -227,6 +227,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   "max_per_node": [{"labels": ["a","b"], "count": 1}]
  *                                 at most so many slots of these labels together on one node
  *   "end": "eventually"           it ends some day, nobody knows when; system.duration is ignored
+ *   "not_before": SECOND          it may not start earlier, as long as it is not moved. Heeded by MATCH_ALLOCATE_ORELSE_RESERVE
+ *                                 and MATCH_WITHOUT_ALLOCATING_FUTURE
  *   "slots": [{"label": "a", "ranks": "0-7", "prefer": ["3"], "duration": 60, "end": "eventually"}]
  *                                 what holds for the slots of one label (each at most once): of the nodes that the constraints
  *                                 admit those of these ranks; its own tiers; its own duration or end. What is not named is
@@ -280,13 +282,13 @@ int fluxion_ext_set_time (reapi_cli_ctx_t *ctx, int64_t now);
 #define FLUXION_EXT_LATER_CAPACITY 2 /* a node was removed, a pool made smaller, or charged beyond what was free */
 #define FLUXION_EXT_LATER_STATUS 4   /* a node is down, or the request may use it no more */
 
-/* Withdraws a reservation and makes it anew at the earliest instant around all others. It stays where it is, on the very nodes,
- * unless it can start earlier, or its room there is not free any more: so it never starts later but for the causes above. If
- * it can start now it is an allocation then. On graphs with pools; ENOENT if there is no such job, EINVAL if it is no
+/* Withdraws a reservation and makes it anew at the earliest instant around all others, on the nodes that the request would get if
+ * it were new (whole vertices: where it is, unless it can start earlier). It starts later only if its room is not free any more,
+ * for the causes above. If it can start now it is an allocation then. On graphs with pools; ENOENT if there is no such job, EINVAL if it is no
  * reservation, EBUSY and the like if its room is gone and there is none at any instant: then it is left as it was.
  *   at        second at which it starts
  *   reserved  it is still a reservation
- *   R         what it gets, in match_format; "" where it stays
+ *   R         what it gets, in match_format; "" where that is what it had
  *   later     causes for which it starts later; 0 if it does not */
 int fluxion_ext_move (reapi_cli_ctx_t *ctx, uint64_t jobid, int64_t *at, bool *reserved, char **R, int *later);
 

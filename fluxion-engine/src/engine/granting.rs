@@ -159,10 +159,12 @@ impl Engine {
 
     /// Remembers of a reservation what it takes to move it.
     fn prepare_to_move(&mut self, id: u64, spec: &crate::jobspec::Jobspec) {
-        let gains = self.graph.pools.gains.count();
+        let gains = spec.extras.not_before.is_none().then(|| self.graph.pools.gains.count());
         if let Some(job) = self.jobs.get_mut(&id) {
             (job.gains, job.slots) = (gains, job.slots_left(&self.graph.pools));
-            job.spec = Some(Arc::new(spec.clone()));
+            let mut spec = spec.clone();
+            spec.extras.not_before = None;
+            job.spec = Some(Arc::new(spec));
         }
     }
 

@@ -154,7 +154,7 @@ impl Engine {
                 Ok(found) => (found, self.now),
                 Err(error) => return Err(self.refusal(&ask, error)),
             },
-            _ => match self.soonest(&ask) {
+            _ => match self.soonest(&ask, spec.extras.not_before.unwrap_or(self.now)) {
                 Ok(place) => place,
                 Err(_) if op == MatchOp::WithoutAllocatingFuture && self.fits_eventually(&ask) => {
                     return Ok(Grant { job: None, at: EVENTUALLY, reserved: false, r: String::new() });
@@ -173,8 +173,9 @@ impl Engine {
             Some(request) => Form::Flat(request),
             None => {
                 let extras = &spec.extras;
-                if !extras.prefer.is_empty() || !extras.max_per_node.is_empty() || !extras.slots.is_empty() {
-                    let text = "attributes.system.fluxion: prefer, max_per_node and slots need slots of pool units";
+                let is_plain = extras.prefer.is_empty() && extras.max_per_node.is_empty() && extras.slots.is_empty();
+                if !is_plain || extras.not_before.is_some() {
+                    let text = "attributes.system.fluxion: prefer, max_per_node, slots and not_before need slots of pool units";
                     return Err(Error::invalid(text));
                 }
                 if policy.by_fill().is_some() {
@@ -263,13 +264,15 @@ impl Engine {
         }
     }
 
-    /// The earliest instant at which it fits, by the ends that are known.
-    pub(super) fn soonest(&self, ask: &Ask<'_>) -> Result<(Found, i64), Error> {
+    /// The earliest instant from `from` on at which it fits, by the ends that are known. Only requests for pools may start
+    /// later than now.
+    pub(super) fn soonest(&self, ask: &Ask<'_>, from: i64) -> Result<(Found, i64), Error> {
         let requests = match &ask.form {
             Form::Flat(request) => {
-                return match self.now_for(ask) {
+                let now = if from > self.now { Err(Error::busy()) } else { self.now_for(ask) };
+                return match now {
                     Ok(found) => Ok((found, self.now)),
-                    Err(now) => self.later_flat(ask, request, now).map(|(picks, at)| (Found::Flat(picks), at)),
+                    Err(now) => self.later_flat(ask, request, from, now).map(|(picks, at)| (Found::Flat(picks), at)),
                 };
             }
             Form::Walk(requests) => requests,
@@ -340,11 +343,13 @@ impl Engine {
         request.search(&self.graph, start, &self.usable(ask, request, status), ask.policy)
     }
 
-    /// The earliest instant after now at which a place is found, by the ends that are known. `now` is why not at once.
+    /// The earliest instant after now, from `from` on, at which a place is found, by the ends that are known. `now` is why not at
+    /// once.
     fn later_flat(
         &self,
         ask: &Ask<'_>,
         request: &flat::Request<'_>,
+        from: i64,
         now: Error,
     ) -> Result<(Vec<flat::Pick>, i64), Error> {
         let usable = self.usable(ask, request, Status::Heeded);
@@ -356,12 +361,13 @@ impl Engine {
         let is_one = request.shapes.len() == 1;
         let found = if is_one || self.graph.pools.has_planned() {
             // Where others begin later, a gap may open and close again: each instant has to be tried.
-            sweep.find(|at, rows| attempt(at, &usable.within(&rows)))
+            sweep.find(from, |at, rows| attempt(at, &usable.within(&rows)))
         } else {
             // Resources only come free.
-            let first = sweep.find(|at, _| Some(at)).ok_or_else(Error::busy)?;
-            let ends: Vec<i64> = self.graph.pools.ends().into_iter().filter(|end| *end >= first).collect();
-            first_that_fits(&ends, |at| attempt(at, &usable))
+            let first = sweep.find(from, |at, _| Some(at)).ok_or_else(Error::busy)?;
+            let later = self.graph.pools.ends().into_iter().filter(|end| *end > first);
+            let instants: Vec<i64> = std::iter::once(first).chain(later).collect();
+            first_that_fits(&instants, |at| attempt(at, &usable))
         };
         found.ok_or_else(|| self.why_not_later(ask, request, now))
     }

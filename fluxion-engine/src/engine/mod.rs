@@ -140,8 +140,8 @@ struct Job {
     spec: Option<Arc<Jobspec>>,
     /// How many slots it was granted.
     slots: u64,
-    /// Where there was more room when its place was looked for last.
-    gains: u64,
+    /// How many gains of room there had been when its place was looked for last; `None`: it was not to be as early as possible.
+    gains: Option<u64>,
     /// Whether it was cancelled here or in a fork; `None`: there are no forks that know it.
     canceled: Option<Arc<AtomicBool>>,
 }
@@ -157,7 +157,7 @@ impl Job {
             put_off: false,
             spec: None,
             slots: 0,
-            gains: 0,
+            gains: None,
             canceled: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::matching::{Ask, Form};
+use super::matching::{Ask, Form, Found};
 use super::{Engine, Job, JobMode, MatchOp, no_job};
 use crate::Error;
 use crate::bits::Bits;
@@ -39,8 +39,9 @@ pub struct Moved {
 type Slots = (usize, Arc<SlotShape>, u64, (i64, End));
 
 impl Engine {
-    /// Withdraws a reservation and makes it anew at the earliest instant around all others. It stays where it is unless it can
-    /// start earlier, or its room there is not free any more. What can start now is an allocation then. An error changes nothing.
+    /// Withdraws a reservation and makes it anew at the earliest instant around all others, as if it were asked for now. It
+    /// never starts later, unless its room is not free any more. What can start now is an allocation then. An error changes
+    /// nothing.
     pub fn move_reservation(&mut self, id: u64) -> Result<Moved, Error> {
         let job = self.jobs.get(&id).ok_or_else(|| no_job(id))?;
         let spec = job.spec.clone().filter(|_| job.info.mode == JobMode::Reserved);
@@ -50,16 +51,22 @@ impl Engine {
         let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
         let gains = self.graph.pools.gains.count();
         self.note_job(id);
-        if !self.may_start_earlier(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &usable) {
+        if !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &usable) {
             return Ok(self.stays(id, gains));
         }
         let Some(job) = self.jobs.remove(&id) else { return Err(no_job(id)) };
         let (before, overhead) = (job.info.at, job.info.overhead);
         let slots = self.slots_of(id, &job);
+        let had = slots.clone();
         self.give_back(id, &job);
-        let place = self.soonest(&ask);
+        let place = self.soonest(&ask, self.now);
         let mut later = Later::default();
-        if place.as_ref().map_or(true, |(_, at)| *at >= before) {
+        // Whole vertices stay where they are.
+        let is_no_better = |(found, at): &(Found, i64)| match found {
+            Found::Flat(_) => *at > before,
+            Found::Walk(..) => *at >= before,
+        };
+        if place.as_ref().map_or(true, is_no_better) {
             let taken: Vec<VertexId> = self.taken_vertices(&job);
             self.put_back(id, job, slots);
             self.graph.pools.gains.take_back(gains);
@@ -77,28 +84,33 @@ impl Engine {
         let (found, at) = place?;
         let r = self.grant(MatchOp::AllocateOrElseReserve, id, &ask, &found, at)?.r;
         self.set_overhead(id, overhead);
+        if at == before && self.slots_of(id, &self.jobs[&id]) == had {
+            self.graph.pools.gains.take_back(gains);
+            return Ok(self.stays(id, gains));
+        }
         Ok(Moved { at, reserved: at > self.now, r, later })
     }
 
     /// A reservation that was looked at, and stays where it is.
     fn stays(&mut self, id: u64, gains: u64) -> Moved {
         let job = self.jobs.get_mut(&id).expect("a job that was just looked at");
-        job.gains = gains;
+        job.gains = Some(gains);
         Moved { at: job.info.at, reserved: true, r: String::new(), later: Later::default() }
     }
 
-    /// Whether it may be that a reservation can start earlier than when it was looked for last: only where there is more room
+    /// Whether a reservation may come to be elsewhere than when it was looked for last, or earlier: only where there is more room
     /// somewhere than there was.
-    fn may_start_earlier(&self, job: &Job, ask: &Ask<'_>, usable: &Bits) -> bool {
+    fn may_be_elsewhere(&self, job: &Job, ask: &Ask<'_>, usable: &Bits) -> bool {
         let pools = &self.graph.pools;
-        let (Form::Flat(request), Some(ranks)) = (&ask.form, pools.gains.since(job.gains)) else { return true };
+        let (Form::Flat(request), Some(gains)) = (&ask.form, job.gains) else { return true };
+        let Some(ranks) = pools.gains.since(gains) else { return true };
         let mut rows = ranks.filter_map(|rank| pools.position(rank)).filter(|row| usable.contains(*row));
         let needs = if request.shapes.len() == 1 { request.columns_of(&self.graph, 0) } else { None };
         let needs = needs.filter(|_| request.shapes[0].count == 1);
         rows.any(|row| {
             let is_own = job.ranks.binary_search(&pools.ranks()[row]).is_ok();
             let (times, seconds) = ((self.now, job.info.at), request.shapes[0].hold.seconds());
-            is_own || needs.as_ref().is_none_or(|needs| pools.timeline(row).fits_before(needs, times, seconds))
+            is_own || needs.as_ref().is_none_or(|needs| pools.timeline(row).fits_by(needs, times, seconds))
         })
     }
 

@@ -66,6 +66,8 @@ pub struct Extras {
     pub max_per_node: Vec<Limit>,
     /// What holds for some labels only; each label at most once.
     pub slots: Vec<SlotExtras>,
+    /// The first second at which it may start. A reservation that is moved may start earlier.
+    pub not_before: Option<i64>,
 }
 
 /// What holds for the slots of one label, instead of what holds for the whole request.

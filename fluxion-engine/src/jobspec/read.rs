@@ -166,7 +166,7 @@ fn hold(value: &Node<'_>, at: &str) -> Result<Hold, Error> {
 fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
     let fields = map(value, AT)?;
-    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots"])?;
+    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots", "not_before"])?;
     if let Some(policy) = get(fields, "policy") {
         let name = scalar(policy, &format!("{AT}.policy"))?;
         let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, &format!("policy: unknown {name:?}")))?;
@@ -187,6 +187,10 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
             return Err(wrong(slots, &format!("{AT}.slots"), &format!("label {:?}: is there twice", read.label)));
         }
         into.extras.slots.push(read);
+    }
+    if let Some(second) = get(fields, "not_before") {
+        let read = second.unsigned().and_then(|second| i64::try_from(second).ok());
+        into.extras.not_before = Some(read.ok_or_else(|| wrong(second, AT, "not_before: not a second"))?);
     }
     Ok(())
 }
@@ -295,6 +299,8 @@ mod tests {
             hold: Some(Hold::Seconds(7)),
         };
         assert_eq!(jobspec(&spec(SLOT, own)).unwrap().extras.slots, [slots]);
+        let later = jobspec(&spec(SLOT, r#"{"system":{"fluxion":{"not_before":60}}}"#)).unwrap();
+        assert_eq!(later.extras.not_before, Some(60));
         let eventually = spec(SLOT, r#"{"system":{"duration":5,"fluxion":{"end":"eventually"}}}"#);
         assert_eq!(jobspec(&eventually).unwrap().hold, Hold::Eventually);
     }
@@ -320,6 +326,7 @@ mod tests {
             (spec(SLOT, r#"{"system":{"duration":"x"}}"#), "duration"),
             (spec(SLOT, r#"{"system":{"fluxion":{"policy":"best"}}}"#), "policy"),
             (spec(SLOT, r#"{"system":{"fluxion":{"prefer":["x"]}}}"#), "idset"),
+            (spec(SLOT, r#"{"system":{"fluxion":{"not_before":-1}}}"#), "fluxion: not_before: not a second"),
             (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"ranks":"0"}]}}}"#), "fluxion.slots: label: missing"),
             (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","rank":"0"}]}}}"#), "rank: unknown key"),
             (spec(SLOT, r#"{"system":{"fluxion":{"slots":[{"label":"s","duration":-1}]}}}"#), "slots.duration"),

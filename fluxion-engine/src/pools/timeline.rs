@@ -150,10 +150,10 @@ impl Timeline {
         least
     }
 
-    /// Whether a slot fits at any instant from now to before another, for `seconds`.
-    pub(crate) fn fits_before(&self, needs: &[(usize, u64)], (now, before): (i64, i64), seconds: u64) -> bool {
+    /// Whether a slot fits at any instant from now to another, for `seconds`.
+    pub(crate) fn fits_by(&self, needs: &[(usize, u64)], (now, last): (i64, i64), seconds: u64) -> bool {
         let instants = std::iter::once(now).chain(self.times.iter().map(|time| (*time).max(now + 1)));
-        instants.take_while(|at| *at < before).any(|at| self.room(needs, 1, at, seconds, now).slots > 0)
+        instants.take_while(|at| *at <= last).any(|at| self.room(needs, 1, at, seconds, now).slots > 0)
     }
 
     /// How many slots there is room for from an instant on, for `seconds`. `needs` are units by column, none of them 0.

@@ -93,8 +93,10 @@ fn needs() -> impl Strategy<Value = Need> {
 fn wishes() -> impl Strategy<Value = Wish> {
     let ranks = prop::option::weighted(0.3, prop::collection::btree_set(0_u32..6, 0..5));
     let prefer = prop::collection::vec(prop::collection::btree_set(0_u32..6, 1..3), 0..3);
-    (1_u64..7, needs(), ends(), ranks, prefer, prop::option::weighted(0.3, 1_u64..3), orders()).prop_map(
-        |(count, need, end, ranks, prefer, max_per_node, order)| Wish {
+    let not_before = prop_oneof![4 => Just(0), 1 => 0_i64..40];
+    let limit = prop::option::weighted(0.3, 1_u64..3);
+    (1_u64..7, needs(), ends(), ranks, prefer, limit, orders(), not_before).prop_map(
+        |(count, need, end, ranks, prefer, max_per_node, order, not_before)| Wish {
             count,
             need,
             end,
@@ -102,6 +104,7 @@ fn wishes() -> impl Strategy<Value = Wish> {
             prefer,
             max_per_node,
             order,
+            not_before,
         },
     )
 }
@@ -168,6 +171,7 @@ proptest! {
             prefer: Vec::new(),
             max_per_node,
             order,
+            not_before: 0,
         };
         pair.allocate_two(&wish(0), &wish(1));
         pair.compare();
@@ -216,7 +220,7 @@ proptest! {
             pair.charge(1, rank, need, count, End::Never);
         }
         let (ranks, prefer) = (None, Vec::new());
-        pair.allocate(&Wish { count, need, end: End::Never, ranks, prefer, max_per_node, order });
+        pair.allocate(&Wish { count, need, end: End::Never, ranks, prefer, max_per_node, order, not_before: 0 });
         pair.compare();
     }
 }
@@ -239,6 +243,7 @@ fn a_unit_that_is_lost_in_the_rounding_can_be_had() {
         prefer: Vec::new(),
         max_per_node: None,
         order: Order::Fullest,
+        not_before: 0,
     };
     pair.allocate(&wish);
     pair.step(&Step::Release { job: 2, rank: 7, count: 1 });

@@ -25,6 +25,8 @@ pub(crate) struct Wish {
     pub(crate) prefer: Vec<BTreeSet<u32>>,
     pub(crate) max_per_node: Option<u64>,
     pub(crate) order: Order,
+    /// It may not start earlier; 0: whenever it likes.
+    pub(crate) not_before: i64,
 }
 
 /// Which node comes first.
@@ -308,7 +310,7 @@ impl Machine {
     }
 
     pub(crate) fn forecast(&self, wish: &Wish) -> Forecast {
-        if self.place(wish, self.now).is_some() {
+        if wish.not_before <= self.now && self.place(wish, self.now).is_some() {
             return Forecast::At(self.now);
         }
         let slots = self.nodes.values().flat_map(|node| &node.slots);
@@ -317,6 +319,8 @@ impl Machine {
                 End::After(end) => Some(end.max(self.now + 1)),
                 _ => None,
             })
+            .chain((wish.not_before > self.now).then_some(wish.not_before))
+            .filter(|at| *at >= wish.not_before)
             .collect();
         ends.sort_unstable();
         if let Some(at) = ends.into_iter().find(|end| self.place(wish, *end).is_some()) {

@@ -34,27 +34,33 @@ impl Machine {
         slots.find(|slot| slot.job == job && slot.planned).map(|slot| slot.start)
     }
 
-    /// Moves a reservation to the earliest instant; it stays where it is if it can start no earlier and its room is free.
+    /// Moves a reservation to the earliest instant, as if it were asked for now. It starts no later if its room is free.
     pub(crate) fn move_job(&mut self, job: u64) -> Moved {
-        let (wish, before) = (self.wishes[&job].clone(), self.planned_start(job).unwrap());
+        let (wish, before) = (Wish { not_before: 0, ..self.wishes[&job].clone() }, self.planned_start(job).unwrap());
         let with = self.clone();
         self.cancel(job);
         let found = match self.forecast(&wish) {
             Forecast::At(at) => Some(at),
             _ => None,
         };
-        let stays = found.is_none_or(|at| at >= before) && with.is_intact(job, &wish);
+        let stays = found.is_none_or(|at| at > before) && with.is_intact(job, &wish);
         match found {
             Some(at) if !stays => {
                 let places = self.place(&wish, at).unwrap();
                 self.take(job, "a", &wish, &places, at);
-                Moved::To(at, places)
+                if at == before && places == with.places_of(job) { Moved::Stays(at) } else { Moved::To(at, places) }
             }
             _ => {
                 *self = with;
                 if stays { Moved::Stays(before) } else { Moved::Nowhere }
             }
         }
+    }
+
+    /// How many slots a job has on which rank.
+    fn places_of(&self, job: u64) -> BTreeMap<u32, u64> {
+        let on = |node: &Node| node.slots.iter().filter(|slot| slot.job == job).count() as u64;
+        self.nodes.iter().map(|(rank, node)| (*rank, on(node))).filter(|(_, count)| *count > 0).collect()
     }
 
     /// All that a reservation is to have is there, may be used, and is not another's at that time.

@@ -31,6 +31,9 @@ pub(crate) fn jobspec(shapes: &[(&str, &Wish)]) -> String {
         let labels: Vec<String> = shapes.iter().map(|(label, _)| format!(r#""{label}""#)).collect();
         let _ = write!(extras, r#","max_per_node":[{{"labels":[{}],"count":{count}}}]"#, labels.join(","));
     }
+    if wish.not_before > 0 {
+        let _ = write!(extras, r#","not_before":{}"#, wish.not_before);
+    }
     let mut system = String::new();
     match wish.end {
         End::After(seconds) => {

@@ -87,10 +87,20 @@ impl Request<'_> {
 }
 
 impl Sweep<'_> {
-    /// Calls `attempt` at each instant at which there is room for each shape, with the rows that have some, until it succeeds.
-    pub(crate) fn find<T>(mut self, mut attempt: impl FnMut(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
+    /// Calls `attempt` at each instant from `from` on at which there is room for each shape, with the rows that have some, until
+    /// it succeeds.
+    pub(crate) fn find<T>(mut self, from: i64, mut attempt: impl FnMut(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
         let pools = self.pools;
         let mut instants = pools.ends_with_ranks().peekable();
+        while let Some((at, ranks)) = instants.next_if(|(at, _)| *at <= from) {
+            self.look_at_all(ranks, at);
+        }
+        if from > self.now {
+            self.shrink(from);
+            if let Some(found) = self.attempt(from, &mut attempt) {
+                return Some(found);
+            }
+        }
         while let Some((at, ranks)) = instants.next() {
             self.shrink(at);
             self.look_at_all(ranks, at);
@@ -98,19 +108,25 @@ impl Sweep<'_> {
             while let Some((_, ranks)) = instants.next_if(|(next, _)| *next == at) {
                 self.look_at_all(ranks, at);
             }
-            if self.shapes.iter().all(|shape| shape.sum >= shape.wanted) {
-                let with_room = |shape: &Swept| {
-                    let mut rows = Bits::empty(shape.rooms.len());
-                    let has_room = shape.rooms.iter().enumerate().filter(|(_, room)| **room > 0);
-                    has_room.for_each(|(row, _)| rows.insert(row));
-                    rows
-                };
-                if let Some(found) = attempt(at, self.shapes.iter().map(with_room).collect()) {
-                    return Some(found);
-                }
+            if let Some(found) = self.attempt(at, &mut attempt) {
+                return Some(found);
             }
         }
         None
+    }
+
+    /// Calls `attempt` if there is room for each shape at an instant up to which all has been looked at.
+    fn attempt<T>(&self, at: i64, attempt: impl FnOnce(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
+        if self.shapes.iter().any(|shape| shape.sum < shape.wanted) {
+            return None;
+        }
+        let with_room = |shape: &Swept| {
+            let mut rows = Bits::empty(shape.rooms.len());
+            let has_room = shape.rooms.iter().enumerate().filter(|(_, room)| **room > 0);
+            has_room.for_each(|(row, _)| rows.insert(row));
+            rows
+        };
+        attempt(at, self.shapes.iter().map(with_room).collect())
     }
 
     fn look_at_all(&mut self, ranks: &[u32], at: i64) {

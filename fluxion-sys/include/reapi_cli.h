@@ -50,6 +50,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h> /* free (3), also for bindings that see no other header */
 
 #ifdef __cplusplus
 extern "C" {

@@ -53,6 +53,8 @@ struct Shape {
     running_ids: bool,
     size: u64,
     backwards: bool,
+    /// Edges lead back up as well.
+    both_ways: bool,
     /// Each node has a pool of CPUs beside.
     pools: bool,
 }
@@ -146,6 +148,11 @@ fn document(shape: &Shape) -> String {
             writer.add(Some((node, &place)), "cpu", 0, rank, r#","size":8"#);
         }
     }
+    if shape.both_ways {
+        let turned = |edge: &String| edge.replace("source", "to").replace("target", "source").replace("to", "target");
+        let back: Vec<String> = writer.edges.iter().map(turned).collect();
+        writer.edges.extend(back);
+    }
     if shape.backwards {
         writer.edges.reverse();
     }
@@ -159,13 +166,14 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let mixed = prop::collection::vec(node, 1..50);
     let nodes = prop_oneof![alike, mixed];
     let (size, rare) = (prop_oneof![5 => Just(1_u64), 1 => Just(2)], || prop::bool::weighted(0.15));
-    (0_usize..4, nodes, any::<bool>(), size, rare(), rare()).prop_map(
-        |(racks, nodes, running_ids, size, backwards, pools)| Shape {
+    (0_usize..4, nodes, any::<bool>(), size, rare(), rare(), rare()).prop_map(
+        |(racks, nodes, running_ids, size, backwards, both_ways, pools)| Shape {
             racks,
             nodes,
             running_ids,
             size,
             backwards,
+            both_ways,
             pools,
         },
     )

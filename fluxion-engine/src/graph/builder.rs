@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::index::Index;
+use super::spanning::{self, Role};
 use super::text::{PropertySet, TextId, Texts};
 use super::{Changes, Cold, Graph, Hot, PoolTypes, TypeId, Types, VertexId, flag};
 use crate::Error;
@@ -38,8 +39,10 @@ pub struct NewVertex {
 #[derive(Debug)]
 pub struct Builder {
     graph: Graph,
-    /// The edges, as parent and child, in the order in which they came.
+    /// The edges, as source and target, in the order in which they came.
     edges: Vec<(VertexId, VertexId)>,
+    /// No vertex has two of them that lead to it.
+    is_tree: bool,
     paths: GivenPaths,
 }
 
@@ -94,7 +97,7 @@ impl Builder {
             pools: Pools::default(),
             changes: Changes::default(),
         };
-        Builder { graph, edges: Vec::with_capacity(vertices), paths: GivenPaths::default() }
+        Builder { graph, edges: Vec::with_capacity(vertices), is_tree: true, paths: GivenPaths::default() }
     }
 
     /// The number of a type, new or known.
@@ -137,18 +140,16 @@ impl Builder {
         (0..levels).try_fold(vertex, |at, _| self.graph.parent(at))
     }
 
-    /// Adds a containment edge. The order of a vertex's edges is the order in which its children are visited. The first edge to
-    /// a vertex makes it a child; others associate it.
-    pub fn edge(&mut self, parent: VertexId, child: VertexId) -> Result<(), Error> {
-        let below = &mut self.graph.hot[child.index()];
-        if below.parent != VertexId::NONE {
-            self.graph.associate(parent, child);
-            return Ok(());
+    /// Adds a containment edge. The order of a vertex's edges is the order in which its children are visited. Where several lead
+    /// to a vertex, [`super::spanning`] has what each is for.
+    pub fn edge(&mut self, source: VertexId, target: VertexId) {
+        let parent = &mut self.graph.hot[target.index()].parent;
+        if *parent == VertexId::NONE {
+            *parent = source;
+        } else {
+            self.is_tree = false;
         }
-        below.parent = parent;
-        self.graph.hot[parent.index()].child_count += 1;
-        self.edges.push((parent, child));
-        Ok(())
+        self.edges.push((source, target));
     }
 
     /// The name of a vertex.
@@ -172,21 +173,20 @@ impl Builder {
 
     /// The graph, or why it cannot be one.
     pub fn finish(self) -> Result<Graph, Error> {
-        let Builder { mut graph, edges, paths } = self;
+        let Builder { mut graph, mut edges, is_tree, paths } = self;
         if graph.hot.is_empty() {
             return Err(Error::invalid("graph: no vertices"));
         }
         graph.root = root(&graph, &paths)?;
+        if !is_tree || graph.parent(graph.root).is_some() || has_circle(&graph) {
+            // What a recipe makes has its path by its first edge.
+            graph.span(&mut edges, !paths.spans.is_empty());
+        }
         graph.lay_children(&edges);
         graph.edge_count += edges.len();
         drop(edges);
-        let (reached, levels) = graph.reach();
-        if levels > super::LEVELS_MAX {
+        if graph.levels() > super::LEVELS_MAX {
             return Err(Error::invalid(format!("graph: more than {} levels", super::LEVELS_MAX)));
-        }
-        // A document with paths may have vertices that nothing leads to, but none that lie below themselves.
-        if reached < graph.hot.len() && has_circle(&graph) {
-            return Err(Error::invalid("graph: edges form a circle"));
         }
         graph.check_associations()?;
         graph.keep_odd_paths(&paths);
@@ -204,8 +204,7 @@ fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
     };
     let mut roots = graph.vertices().filter(is_root);
     match (roots.next(), roots.next()) {
-        (Some(root), None) if graph.parent(root).is_none() => Ok(root),
-        (Some(_), None) => Err(Error::invalid("graph: edges form a circle")),
+        (Some(root), None) => Ok(root),
         (None, _) => Err(Error::invalid("graph: no root")),
         (Some(_), Some(_)) => Err(Error::invalid("graph: more than one root")),
     }
@@ -254,8 +253,37 @@ impl Graph {
         Ok(id)
     }
 
-    /// Lays the children of each vertex side by side. Counts and parents are set already.
+    /// Keeps the edges that form the tree, and notes what others are for.
+    fn span(&mut self, edges: &mut Vec<(VertexId, VertexId)>, by_walk: bool) {
+        let roles = if by_walk {
+            let pairs: Vec<(usize, usize)> = edges.iter().map(|(from, to)| (from.index(), to.index())).collect();
+            spanning::roles(self.hot.len(), &pairs, &[self.root.index()])
+        } else {
+            let mut is_seen = vec![false; self.hot.len()];
+            let mut has_parent = |target: VertexId| std::mem::replace(&mut is_seen[target.index()], true);
+            edges.iter().map(|(_, target)| if has_parent(*target) { Role::Beside } else { Role::Tree }).collect()
+        };
+        self.hot.iter_mut().for_each(|vertex| vertex.parent = VertexId::NONE);
+        for ((source, target), role) in edges.iter().zip(&roles) {
+            match role {
+                Role::Tree => self.hot[target.index()].parent = *source,
+                Role::Beside => self.associate(*source, *target),
+                Role::Back => {
+                    self.hot[source.index()].flags |= flag::BACK;
+                    self.edge_count += 1;
+                }
+                Role::Unreached => self.edge_count += 1,
+            }
+        }
+        let mut roles = roles.iter();
+        edges.retain(|_| roles.next() == Some(&Role::Tree));
+    }
+
+    /// Lays the children of each vertex side by side. Parents are set already.
     fn lay_children(&mut self, edges: &[(VertexId, VertexId)]) {
+        for (parent, _) in edges {
+            self.hot[parent.index()].child_count += 1;
+        }
         let mut from = 0;
         for vertex in &mut self.hot {
             vertex.child_from = from;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use super::spanning::{self, Role};
 use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag};
 use crate::Error;
 use crate::pools::Claim;
@@ -26,19 +27,34 @@ pub(crate) struct NodeText<'a> {
 /// What is to be added.
 struct Addition<'a> {
     nodes: &'a [NodeText<'a>],
-    edges: &'a [(usize, usize)],
+    /// Down from what holds a vertex.
+    edges: Vec<(usize, usize)>,
+    /// Whether an edge leads back from a vertex to what holds it.
+    leads_back: Vec<bool>,
     /// What is there already, by index into `nodes`.
     placed: HashMap<usize, VertexId>,
 }
 
-impl Addition<'_> {
+impl<'a> Addition<'a> {
+    fn new(nodes: &'a [NodeText<'a>], edges: &[(usize, usize)], placed: HashMap<usize, VertexId>) -> Self {
+        // Walks begin at what is there, the root first.
+        let mut starts: Vec<usize> = placed.keys().copied().collect();
+        starts.sort_unstable_by_key(|at| nodes[*at].path.matches('/').count());
+        let roles = spanning::roles(nodes.len(), edges, &starts);
+        let mut leads_back = vec![false; nodes.len()];
+        let back = edges.iter().zip(&roles).filter(|(_, role)| **role == Role::Back);
+        back.for_each(|((source, _), _)| leads_back[*source] = true);
+        let down = edges.iter().zip(&roles).filter(|(_, role)| **role != Role::Back);
+        Addition { nodes, edges: down.map(|(edge, _)| *edge).collect(), leads_back, placed }
+    }
+
     /// Indices with their parents, parents first; every new vertex hangs below what is there.
     fn order(&self) -> Result<Vec<(usize, Option<usize>)>, Error> {
         let nodes = self.nodes;
         let mut parent: Vec<Option<usize>> = vec![None; nodes.len()];
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
         let path = |at: usize| &nodes[at].path;
-        for (source, target) in self.edges {
+        for (source, target) in &self.edges {
             if parent[*target].replace(*source).is_some() {
                 return Err(Error::invalid(format!("graph: vertex {}: has two parents", path(*target))));
             }
@@ -57,9 +73,6 @@ impl Addition<'_> {
             order.extend(children[from].iter().map(|child| (*child, Some(from))));
             at += 1;
         }
-        if order.len() < nodes.len() {
-            return Err(Error::invalid("graph: edges form a circle"));
-        }
         Ok(order)
     }
 }
@@ -70,7 +83,7 @@ impl Graph {
     pub(crate) fn grow(&mut self, nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> Result<(), Error> {
         let known = |(at, node): (usize, &NodeText<'_>)| Some((at, self.find(&node.path, node.rank)?));
         let placed: HashMap<usize, VertexId> = nodes.iter().enumerate().filter_map(known).collect();
-        let mut addition = Addition { nodes, edges, placed };
+        let mut addition = Addition::new(nodes, edges, placed);
         let order = addition.order()?;
         self.check(&addition, &order)?;
         for (at, parent) in order {
@@ -78,6 +91,10 @@ impl Graph {
                 continue;
             }
             let id = self.insert(&nodes[at], parent.map(|parent| addition.placed[&parent]))?;
+            if addition.leads_back[at] {
+                self.hot[id.index()].flags |= flag::BACK;
+                self.edge_count += 1;
+            }
             addition.placed.insert(at, id);
         }
         Ok(())
@@ -100,9 +117,9 @@ impl Graph {
             }
             self.unindex_rank(id);
             self.dissociate(id);
-            self.hot[id.index()].flags |= flag::GONE;
             self.gone_count += 1;
-            self.edge_count -= 1;
+            self.edge_count -= if self.leads_back(id) { 2 } else { 1 };
+            self.hot[id.index()].flags |= flag::GONE;
         }
         let (from, count) = (self.hot[parent.index()].child_from as usize, self.children(parent).len());
         let list = &mut self.children[from..from + count];
@@ -121,7 +138,7 @@ impl Graph {
 
     /// What could fail while inserting is found out before.
     fn check(&self, addition: &Addition<'_>, order: &[(usize, Option<usize>)]) -> Result<(), Error> {
-        let Addition { nodes, edges, placed } = addition;
+        let Addition { nodes, edges, placed, .. } = addition;
         let mut node_ranks = HashMap::new();
         let mut levels: HashMap<usize, usize> = placed.iter().map(|(at, id)| (*at, self.level(*id))).collect();
         for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {

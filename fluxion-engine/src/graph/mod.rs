@@ -24,6 +24,7 @@ mod columns;
 mod compact;
 mod grow;
 mod index;
+mod spanning;
 mod text;
 
 use std::borrow::Cow;
@@ -82,6 +83,8 @@ mod flag {
     pub(super) const POOL: u8 = 2;
     /// Was removed.
     pub(super) const GONE: u8 = 4;
+    /// An edge leads back to what holds it.
+    pub(super) const BACK: u8 = 8;
 }
 
 /// Which vertex types are pools.
@@ -201,6 +204,13 @@ impl Graph {
     pub fn children(&self, vertex: VertexId) -> &[VertexId] {
         let hot = &self.hot[vertex.index()];
         &self.children[hot.child_from as usize..][..hot.child_count as usize]
+    }
+
+    /// Whether an edge leads back from a vertex to what holds it. It is never walked, but seen: upstream counts on no vertex
+    /// with such an edge being a leaf, and takes the type of what it leads to for that of a child.
+    #[inline]
+    pub fn leads_back(&self, vertex: VertexId) -> bool {
+        self.hot[vertex.index()].flags & flag::BACK != 0
     }
 
     /// Not marked as down itself (what holds it may be).
@@ -398,15 +408,14 @@ impl Graph {
         all
     }
 
-    /// How many vertices can be reached from the root, and how many levels there are (no more than one too many).
-    fn reach(&self) -> (usize, usize) {
-        let (mut open, mut count, mut levels) = (vec![self.root], 0, 0);
+    /// How many levels there are below the root and with it (no more than one too many).
+    fn levels(&self) -> usize {
+        let (mut open, mut levels) = (vec![self.root], 0);
         while !open.is_empty() && levels <= LEVELS_MAX {
             levels += 1;
-            count += open.len();
             open = open.iter().flat_map(|vertex| self.children(*vertex)).copied().collect();
         }
-        (count, levels)
+        levels
     }
 
     /// A vertex and all that it lies in, up to the root.

@@ -96,7 +96,8 @@ impl<'a> Sink<'a> for Load<'a> {
         if source == ELSEWHERE || target == ELSEWHERE {
             return Err(Error::invalid("edge: containment of a vertex without a containment path"));
         }
-        self.builder.edge(VertexId::at(source), VertexId::at(target))
+        self.builder.edge(VertexId::at(source), VertexId::at(target));
+        Ok(())
     }
 
     fn free_ranks(&mut self, _ranks: String) {}

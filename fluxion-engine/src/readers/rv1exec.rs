@@ -164,7 +164,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
                 Some(node) => *node,
                 None => {
                     let node = node(&mut builder, &document, count, rank)?;
-                    builder.edge(cluster, node)?;
+                    builder.edge(cluster, node);
                     count += 1;
                     nodes.insert(rank, node);
                     node
@@ -174,7 +174,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
                 for id in ids.iter().flat_map(|(first, last)| *first..=*last) {
                     let child =
                         vertex(&mut builder, count, kind, None, i64::from(id), number(rank)?, PropertySet::NONE)?;
-                    builder.edge(node, child)?;
+                    builder.edge(node, child);
                     count += 1;
                 }
             }

@@ -86,7 +86,7 @@ impl Filters {
         }
         let new = || (from..graph.len()).map(VertexId::at);
         let tracked_at_cluster = &self.tracked[TypeId::CLUSTER.index()];
-        if new().any(|vertex| graph.children(vertex).is_empty() && !tracked_at_cluster.contains(&graph.kind(vertex))) {
+        if new().any(|vertex| is_leaf(graph, vertex) && !tracked_at_cluster.contains(&graph.kind(vertex))) {
             return false;
         }
         let is_old = |vertex: &VertexId| vertex.index() < from;
@@ -140,7 +140,7 @@ impl Filters {
     fn track(&mut self, graph: &Graph) {
         let mut leaves = vec![false; graph.types().len()];
         for vertex in graph.vertices().filter(|vertex| graph.is_linked(*vertex)) {
-            if graph.children(vertex).is_empty() && graph.associates(vertex).is_empty() {
+            if is_leaf(graph, vertex) && graph.associates(vertex).is_empty() {
                 leaves[graph.kind(vertex).index()] = true;
             }
         }
@@ -168,8 +168,8 @@ impl Filters {
 
     /// Sums up what lies below a vertex, notes it, and adds it with the vertex itself to `sums`.
     fn count(&mut self, graph: &Graph, vertex: VertexId, sums: &mut [u64]) {
-        let children = graph.children(vertex);
-        if !children.is_empty() {
+        if !is_leaf(graph, vertex) {
+            let children = graph.children(vertex);
             let mut below = vec![0_u64; sums.len()];
             for child in children {
                 self.count(graph, *child, &mut below);
@@ -185,4 +185,8 @@ impl Filters {
         let own = &mut sums[graph.kind(vertex).index()];
         *own = own.saturating_add(graph.size(vertex));
     }
+}
+
+fn is_leaf(graph: &Graph, vertex: VertexId) -> bool {
+    graph.children(vertex).is_empty() && !graph.leads_back(vertex)
 }

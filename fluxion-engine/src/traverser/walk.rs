@@ -376,7 +376,8 @@ impl Walk<'_> {
             return false;
         }
         let parts = self.request.of_range(&self.request.levels[slot].with);
-        let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex));
+        let back = self.graph.parent(vertex).filter(|_| self.graph.leads_back(vertex));
+        let children = || self.graph.children(vertex).iter().chain(self.graph.associates(vertex)).chain(&back);
         parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
     }
 }

@@ -1,4 +1,5 @@
 //! C programs that are linked with the shared library as one is that was written for Fluxion: by `-lreapi_cli`.
+#![allow(dead_code, reason = "shared by tests that need different parts")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -115,7 +115,7 @@ impl Generator<'_> {
                 let id = numbers.id(ordinal as u64, i);
                 let id = id.ok_or_else(|| Error::invalid(format!("{}: an id is beyond 64 bits", edge.place)))?;
                 let child = self.add(vertex, &shared, id)?;
-                self.builder.edge(*source, child)?;
+                self.builder.edge(*source, child);
                 made.push(child);
             }
         }
@@ -139,7 +139,7 @@ impl Generator<'_> {
         for source in sources {
             for target in self.builder.of_kind(kind) {
                 if fits(&self.builder, source, target) {
-                    self.builder.edge(source, target)?;
+                    self.builder.edge(source, target);
                     found.push(target);
                 }
             }

@@ -10,7 +10,7 @@ use fluxqueue_api::names::SCHEDULER_NAMES;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use fluxqueue_core::{CoreSettings, NodePolicy};
+use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "config.converged-computing.org/v1alpha1";
@@ -24,6 +24,13 @@ const BIND_CONCURRENCY: u32 = 64;
 
 /// The core decides no more than this ahead of the answers.
 const BIND_CONCURRENCY_MAX: u32 = 128;
+
+/// Fluxion's own depths are 32 and 64; a job that waits costs less here.
+const QUEUE_DEPTH: usize = 1_000;
+const RESERVATION_DEPTH: usize = 64;
+
+/// How long the first who waits is passed by, if nobody knows when he can start.
+const BYPASS_SECONDS: u64 = 300;
 
 /// Longest name of a scheduler, as of any label value.
 const SCHEDULER_NAME_BYTES: usize = 63;
@@ -42,9 +49,21 @@ pub struct FluxqueueConfiguration {
     /// Which of the nodes that fit are taken: `first` (default; the cheapest to find), `lonode`, `hinode`, `binpack`, `spread`.
     #[serde(default)]
     pub policy: Option<String>,
-    /// Who may start before whom: `fcfs`, first come first served within a priority, is the only one so far.
+    /// Who may start before whom within a priority: `fcfs` (default; nobody who asks for nodes that an earlier one could use),
+    /// `easy` (whoever does not delay the first who waits), `hybrid` (the first `reservationDepth` who wait), `conservative`
+    /// (anybody).
     #[serde(default)]
     pub queue_policy: Option<String>,
+    /// Only the first so many in the queue may be promised a start. Whoever fits starts, wherever he stands. Default: 1000.
+    #[serde(default)]
+    pub queue_depth: Option<usize>,
+    /// With `hybrid`, how many of those who wait are promised a start. Default: 64.
+    #[serde(default)]
+    pub reservation_depth: Option<usize>,
+    /// How long others may go ahead of the first who waits, if nobody knows when he can start, in seconds; 0: not at all.
+    /// Default: 300. Not for `fcfs`.
+    #[serde(default)]
+    pub bypass_seconds: Option<u64>,
     /// How long a job that says nothing itself is taken to run, such as `1h30m`. Default: its end is not known. Services
     /// are not concerned.
     #[serde(default)]
@@ -151,6 +170,9 @@ impl FluxqueueConfiguration {
             scheduler_names: None,
             policy: None,
             queue_policy: None,
+            queue_depth: None,
+            reservation_depth: None,
+            bypass_seconds: None,
             default_walltime: None,
             ttl_seconds_after_finished: None,
             slot_keep_seconds: None,
@@ -173,6 +195,9 @@ impl Settings {
             scheduler_names,
             policy,
             queue_policy,
+            queue_depth,
+            reservation_depth,
+            bypass_seconds,
             default_walltime,
             ttl_seconds_after_finished,
             slot_keep_seconds,
@@ -181,7 +206,6 @@ impl Settings {
             bind_concurrency,
             record_lone_pods,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
-        check_queue_policy(queue_policy.as_deref())?;
         let names = if flags.scheduler_names.is_empty() { scheduler_names } else { Some(flags.scheduler_names) };
         let core = CoreSettings {
             scheduler_names: scheduler_names_of(names)?,
@@ -192,6 +216,10 @@ impl Settings {
             group_grace_secs: group_grace_seconds.unwrap_or(3),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(60),
             record_lone_pods: record_lone_pods.unwrap_or(false),
+            queue_policy: queue_policy_of(queue_policy.as_deref())?,
+            queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(QUEUE_DEPTH))?,
+            reservation_depth: at_least_one("reservationDepth", reservation_depth.unwrap_or(RESERVATION_DEPTH))?,
+            bypass_secs: bypass_seconds.unwrap_or(BYPASS_SECONDS),
         };
         let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
@@ -245,14 +273,16 @@ fn node_policy_of(name: Option<&str>) -> Result<NodePolicy, SettingsError> {
     })
 }
 
-fn check_queue_policy(name: Option<&str>) -> Result<(), SettingsError> {
-    match name {
-        None | Some("fcfs") => Ok(()),
-        Some(later @ ("easy" | "hybrid" | "conservative")) => {
-            Err(bad("queuePolicy", format!("{later:?} (backfill) is not there yet; only fcfs is")))
-        }
-        Some(other) => Err(bad("queuePolicy", format!("{other:?} is not fcfs"))),
-    }
+fn queue_policy_of(name: Option<&str>) -> Result<QueuePolicy, SettingsError> {
+    let Some(name) = name else { return Ok(QueuePolicy::default()) };
+    QueuePolicy::from_name(name).ok_or_else(|| {
+        let known = QueuePolicy::ALL.map(QueuePolicy::as_str).join(", ");
+        bad("queuePolicy", format!("{name:?} is none of {known}"))
+    })
+}
+
+fn at_least_one(field: &'static str, depth: usize) -> Result<usize, SettingsError> {
+    if depth == 0 { Err(bad(field, "0 is less than 1".to_owned())) } else { Ok(depth) }
 }
 
 fn walltime_secs(text: &str) -> Result<u64, SettingsError> {
@@ -290,7 +320,8 @@ mod tests {
     #[test]
     fn every_field_is_read() {
         let settings = resolve(
-            "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: fcfs\ndefaultWalltime: 1h30m\n\
+            "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\nreservationDepth: 12\n\
+             bypassSeconds: 13\ndefaultWalltime: 1h30m\n\
              ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nbindConcurrency: 10\n\
              recordLonePods: true\n",
         )
@@ -304,6 +335,10 @@ mod tests {
             group_grace_secs: 9,
             gang_start_timeout_secs: 10,
             record_lone_pods: true,
+            queue_policy: QueuePolicy::Hybrid,
+            queue_depth: 11,
+            reservation_depth: 12,
+            bypass_secs: 13,
         };
         assert_eq!(settings, Settings { core, bind_concurrency: 10 });
     }
@@ -320,6 +355,9 @@ mod tests {
             scheduler_names: Some(_),
             policy: Some(_),
             queue_policy: Some(_),
+            queue_depth: Some(_),
+            reservation_depth: Some(_),
+            bypass_seconds: Some(_),
             default_walltime: Some(_),
             ttl_seconds_after_finished: Some(_),
             slot_keep_seconds: Some(_),
@@ -361,8 +399,9 @@ mod tests {
     fn errors_name_the_field() {
         for (body, expected) in [
             ("policy: nonsense\n", "policy: \"nonsense\" is none of first, lonode, hinode, binpack, spread"),
-            ("queuePolicy: easy\n", "queuePolicy: \"easy\" (backfill) is not there yet"),
-            ("queuePolicy: lifo\n", "queuePolicy: \"lifo\" is not fcfs"),
+            ("queuePolicy: lifo\n", "queuePolicy: \"lifo\" is none of fcfs, easy, hybrid, conservative"),
+            ("queueDepth: 0\n", "queueDepth: 0 is less than 1"),
+            ("reservationDepth: 0\n", "reservationDepth: 0 is less than 1"),
             ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is no duration"),
             ("defaultWalltime: '-5m'\n", "defaultWalltime: \"-5m\" is negative"),
             ("defaultWalltime: '0'\n", "defaultWalltime: \"0\" is less than a second"),

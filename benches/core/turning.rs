@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy};
+use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::Time;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -104,6 +104,12 @@ fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
+/// The queue policy that is measured.
+fn policy() -> QueuePolicy {
+    let name = std::env::var("FLUXQUEUE_BENCH_POLICY").unwrap_or_else(|_| "fcfs".to_owned());
+    QueuePolicy::from_name(&name).expect("FLUXQUEUE_BENCH_POLICY is fcfs, easy, hybrid or conservative")
+}
+
 fn core() -> Core {
     let settings = CoreSettings {
         scheduler_names: vec![Arc::from(OURS)],
@@ -114,6 +120,10 @@ fn core() -> Core {
         group_grace_secs: 3,
         gang_start_timeout_secs: 60,
         record_lone_pods: true,
+        queue_policy: policy(),
+        queue_depth: 1_000,
+        reservation_depth: 32,
+        bypass_secs: 300,
     };
     Core::new(settings, FunctionTable::builtin(), 1).expect("the built-in library is always there")
 }

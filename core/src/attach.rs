@@ -206,6 +206,7 @@ impl Core {
             failed: 0,
             joined: self.now,
             queued_at: None,
+            was_kept_out: false,
             started_at: None,
             completed_at: None,
             last_end: None,

@@ -3,13 +3,15 @@
 //! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. An [`Allocation`] is made
 //! by [`Ledger::allocate`] or [`Ledger::force`] and given back by [`Ledger::free`]; it is neither copied nor dropped.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tracing::error;
 
 use crate::cluster::{Cluster, Node, NodeChange};
-use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Rank, RankSet, Request, SlotShape};
+use crate::fluxion::{
+    Booking, End, Explanation, Fit, Forecast, Graph, GraphError, Later, Placement, Rank, RankSet, Request, SlotShape,
+};
 use fluxqueue_workload::constraints::HostPort;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 
@@ -38,6 +40,8 @@ pub(super) struct Ledger {
     now: i64,
     /// What has changed on which node, for those who wait for that.
     pub changes: Changes,
+    /// How much is taken of each node until some second that nobody knows.
+    unknown_ends: BTreeMap<Rank, u32>,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,
     /// Nodes that were removed since the graph was made: it keeps a little of each.
@@ -113,15 +117,51 @@ pub(super) struct GroupRequest {
     pub lifetime: Lifetime,
 }
 
+/// A place for groups that is kept for later.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    /// The job number in the graph under which it is kept.
+    gid: u64,
+    /// The second at which it starts.
+    pub start: i64,
+    pub nodes: RankSet,
+    /// What it was made for.
+    groups: Vec<GroupRequest>,
+}
+
+/// What became of a reservation that was made anew.
+#[derive(Debug)]
+pub(super) enum Remade {
+    /// It starts now, and has these slots.
+    Starts(Allocations),
+    /// It is kept, and why it starts later, if it does.
+    Kept(Reservation, Option<Later>),
+    /// Its room is gone, and no other is known for any second.
+    Lost,
+}
+
 /// What groups were given: per group and want, lowest rank first.
 pub(super) type Allocations = Vec<Vec<Vec<Allocation>>>;
 
 impl Ledger {
     pub(super) fn new(graph: Graph) -> Self {
-        Ledger { graph, next_gid: 1, now: 0, changes: Changes::default(), errors: 0, removed: 0, lost: false }
+        Ledger {
+            graph,
+            next_gid: 1,
+            now: 0,
+            changes: Changes::default(),
+            unknown_ends: BTreeMap::new(),
+            errors: 0,
+            removed: 0,
+            lost: false,
+        }
     }
 
+    /// Moves the present.
     pub(super) fn set_time(&mut self, now: Time) {
+        if now.seconds() <= self.now {
+            return;
+        }
         self.now = now.seconds();
         let result = self.graph.set_time(now.seconds());
         self.check("setting the time", result);
@@ -188,6 +228,7 @@ impl Ledger {
     fn cut_node(&mut self, rank: Rank) {
         let removed = self.graph.remove_node(rank);
         self.check("removing a node", removed);
+        self.unknown_ends.remove(&rank);
         self.changes.push(Change::Node(rank));
         self.removed += 1;
     }
@@ -214,7 +255,28 @@ impl Ledger {
         if matches!(end, End::Never) {
             self.changes.push(Change::TakenForGood(rank));
         }
-        Some(allocation(cluster, gid, rank, Arc::from("0"), shape, end))
+        Some(self.note(allocation(cluster, gid, rank, Arc::from("0"), shape, end)))
+    }
+
+    /// Counts an allocation that was made.
+    fn note(&mut self, allocation: Allocation) -> Allocation {
+        if allocation.end == End::Eventually {
+            *self.unknown_ends.entry(allocation.rank).or_default() += 1;
+        }
+        allocation
+    }
+
+    fn forget_end(&mut self, allocation: &Allocation) {
+        if allocation.end == End::Eventually
+            && let Some(count) = self.unknown_ends.get_mut(&allocation.rank)
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// How many allocations on a node end at a second that nobody knows.
+    pub(super) fn unknown_ends(&self, rank: Rank) -> u32 {
+        self.unknown_ends.get(&rank).copied().unwrap_or(0)
     }
 
     /// Gives an allocation back. On a node that is gone there is nothing to give back.
@@ -222,6 +284,7 @@ impl Ledger {
         if valid(cluster, &allocation) {
             let change = if matches!(allocation.end, End::Never) { Change::FreedForGood } else { Change::Freed };
             self.changes.push(change(allocation.rank));
+            self.forget_end(&allocation);
             cluster.vacate(allocation.rank, &allocation.shape);
             let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
             self.check("releasing a slot", released);
@@ -236,7 +299,11 @@ impl Ledger {
         let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
         self.check("releasing a slot", released);
         allocation.gid = self.new_gid();
+        self.forget_end(allocation);
         allocation.end = end;
+        if end == End::Eventually {
+            *self.unknown_ends.entry(allocation.rank).or_default() += 1;
+        }
         let charged =
             self.graph.charge(allocation.gid, allocation.rank, &allocation.label, &allocation.shape.requests, 1, end);
         self.check("charging a node", charged);
@@ -247,11 +314,22 @@ impl Ledger {
     /// Places everybody in the groups now, or nobody.
     pub(super) fn allocate(&mut self, cluster: &mut Cluster, groups: &[GroupRequest]) -> Fit<Allocations> {
         let gid = self.new_gid();
-        let mut slots = match self.query(groups, |graph, request| graph.allocate(gid, request)) {
-            Some(Fit::Placed(placement)) => placement.slots,
-            Some(Fit::NotNow) | None => return Fit::NotNow,
-            Some(Fit::NotFound) => return Fit::NotFound,
-        };
+        match self.query(groups, None, |graph, request| graph.allocate(gid, request)) {
+            Some(Fit::Placed(placement)) => Fit::Placed(self.allocations(cluster, gid, groups, placement)),
+            Some(Fit::NotNow) | None => Fit::NotNow,
+            Some(Fit::NotFound) => Fit::NotFound,
+        }
+    }
+
+    /// What groups were given now under a job number of the graph.
+    fn allocations(
+        &mut self,
+        cluster: &mut Cluster,
+        gid: u64,
+        groups: &[GroupRequest],
+        placement: Placement,
+    ) -> Allocations {
+        let mut slots = placement.slots;
         slots.sort_by_key(|slot| (slot.shape, slot.rank));
         let mut allocations = Allocations::with_capacity(groups.len());
         let mut shape = 0;
@@ -268,7 +346,8 @@ impl Ledger {
                     }
                     for _ in 0..slots.count {
                         let label = Arc::clone(&label);
-                        of_want.push(allocation(cluster, gid, slots.rank, label, &want.shape, end));
+                        let made = allocation(cluster, gid, slots.rank, label, &want.shape, end);
+                        of_want.push(self.note(made));
                     }
                 }
                 of_group.push(of_want);
@@ -276,7 +355,77 @@ impl Ledger {
             }
             allocations.push(of_group);
         }
-        Fit::Placed(allocations)
+        allocations
+    }
+
+    // --- reservations ---
+
+    /// Places everybody in the groups now, or keeps a place for all from the earliest second on at which there is one, but not
+    /// before `not_before`.
+    pub(super) fn reserve(
+        &mut self,
+        cluster: &mut Cluster,
+        groups: Vec<GroupRequest>,
+        not_before: Option<i64>,
+    ) -> Booking<Allocations, Reservation> {
+        let gid = self.new_gid();
+        match self.query(&groups, not_before, |graph, request| graph.reserve(gid, request)) {
+            Some(Booking::Now(placement)) => Booking::Now(self.allocations(cluster, gid, &groups, placement)),
+            Some(Booking::At((start, placement))) => {
+                Booking::At(Reservation { gid, start, nodes: nodes_of(&placement), groups })
+            }
+            Some(Booking::Never) | None => Booking::Never,
+        }
+    }
+
+    /// Withdraws a reservation and makes it anew at the earliest second around all others.
+    pub(super) fn remake(&mut self, cluster: &mut Cluster, mut kept: Reservation) -> Remade {
+        let gid = kept.gid;
+        if kept.start <= self.now && self.has_begun(gid) {
+            // It takes what it would get if it were new.
+            self.withdraw(kept.gid, &kept.nodes);
+            return match self.allocate(cluster, &kept.groups) {
+                Fit::Placed(slots) => Remade::Starts(slots),
+                Fit::NotNow | Fit::NotFound => Remade::Lost,
+            };
+        }
+        let groups = std::mem::take(&mut kept.groups);
+        let Some(moved) = self.query(&groups, None, |graph, request| graph.remake(gid, request)) else {
+            self.withdraw(gid, &kept.nodes);
+            return Remade::Lost;
+        };
+        let Some(placement) = moved.placement else {
+            return Remade::Kept(Reservation { start: moved.at, groups, ..kept }, moved.later);
+        };
+        self.freed(&kept.nodes);
+        if moved.has_begun {
+            return Remade::Starts(self.allocations(cluster, gid, &groups, placement));
+        }
+        let nodes = nodes_of(&placement);
+        Remade::Kept(Reservation { gid, start: moved.at, nodes, groups }, moved.later)
+    }
+
+    fn has_begun(&mut self, gid: u64) -> bool {
+        let begun = self.graph.has_begun(gid);
+        self.check("asking after a reservation", begun).unwrap_or(false)
+    }
+
+    /// Gives up a place that was kept.
+    pub(super) fn give_up(&mut self, kept: &Reservation) {
+        self.withdraw(kept.gid, &kept.nodes);
+    }
+
+    fn withdraw(&mut self, gid: u64, nodes: &RankSet) {
+        let canceled = self.graph.cancel(gid);
+        self.check("withdrawing a reservation", canceled);
+        self.freed(nodes);
+    }
+
+    /// There may be room on these nodes for some who wait.
+    fn freed(&mut self, nodes: &RankSet) {
+        for rank in nodes.iter() {
+            self.changes.push(Change::Freed(rank));
+        }
     }
 
     /// Places one pod on this node, if it fits there now.
@@ -296,23 +445,24 @@ impl Ledger {
 
     /// When all groups could start together.
     pub(super) fn forecast(&mut self, groups: &[GroupRequest]) -> Option<Forecast> {
-        self.query(groups, Graph::forecast)
+        self.query(groups, None, Graph::forecast)
     }
 
     /// The nodes that could hold one of the groups' pods once everything with an end has ended.
     pub(super) fn eligible(&mut self, groups: &[GroupRequest]) -> Option<RankSet> {
-        self.query(groups, Graph::eligible)
+        self.query(groups, None, Graph::eligible)
     }
 
     /// What is short, per want.
     pub(super) fn explain(&mut self, groups: &[GroupRequest]) -> Option<Explanation> {
-        self.query(groups, Graph::explain)
+        self.query(groups, None, Graph::explain)
     }
 
     /// Asks for all groups at once: a shape for each want.
     fn query<T>(
         &mut self,
         groups: &[GroupRequest],
+        not_before: Option<i64>,
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
         let wants: Vec<(&GroupRequest, &SlotRequest)> =
@@ -330,7 +480,7 @@ impl Ledger {
             });
         }
         let max_per_node = port_limits(&wants, &labels);
-        let request = Request { shapes: &shapes, max_per_node: &max_per_node, policy: None };
+        let request = Request { shapes: &shapes, max_per_node: &max_per_node, policy: None, not_before };
         let answer = call(&mut self.graph, &request);
         self.check("matching a request", answer)
     }
@@ -347,6 +497,7 @@ impl Ledger {
         self.removed = 0;
         self.lost = false;
         self.changes.forget();
+        self.now = 0;
         self.set_time(now);
         for (_, rank) in cluster.iter() {
             if let Some(node) = cluster.node(rank) {
@@ -399,6 +550,14 @@ fn allocation(
         shape: Arc::clone(shape),
         end,
     }
+}
+
+fn nodes_of(placement: &Placement) -> RankSet {
+    let mut nodes = RankSet::new();
+    for slots in &placement.slots {
+        nodes.insert(slots.rank);
+    }
+    nodes
 }
 
 fn label_of(at: usize) -> String {

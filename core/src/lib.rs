@@ -45,6 +45,8 @@ mod jobspec;
 mod ledger;
 mod pass;
 mod plan;
+mod promises;
+mod promising;
 pub mod queue;
 mod record;
 mod recording;
@@ -63,7 +65,7 @@ mod timers;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
-pub use settings::{CoreSettings, NodePolicy};
+pub use settings::{CoreSettings, NodePolicy, QueuePolicy};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -86,6 +88,7 @@ use job::Stage;
 use jobs::{Clock, Jobs};
 use ledger::{Allocation, Ledger};
 use plan::{HeldNodes, Pending};
+use promises::Promises;
 use records::Records;
 use suspects::Suspects;
 use timers::{Timer, Timers};
@@ -130,6 +133,7 @@ pub struct Core {
     /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
     records: Records,
     queue: Pending,
+    promises: Promises,
     /// What the last walk over the queue came to hold.
     held_nodes: HeldNodes,
     /// Classes whose requests are to be told why they wait.
@@ -147,6 +151,8 @@ pub struct Core {
     actions: Actions,
     /// The queue has changed in a way that may let others start.
     queue_changed: bool,
+    /// The last walk has moved reservations: what they left behind is looked at with the next news.
+    is_unsettled: bool,
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
     seen_changes: u64,
     seen_terms: u64,
@@ -195,6 +201,7 @@ impl Core {
             retaining: BTreeSet::new(),
             records: Records::default(),
             queue: Pending::default(),
+            promises: Promises::default(),
             held_nodes: HeldNodes::default(),
             reports: VecDeque::new(),
             touched: BTreeSet::new(),
@@ -205,6 +212,7 @@ impl Core {
             timers: Timers::default(),
             actions: Actions::default(),
             queue_changed: false,
+            is_unsettled: false,
             seen_changes: 0,
             seen_terms: 0,
             gauges: Gauges::default(),
@@ -232,6 +240,8 @@ impl Core {
     /// Decides what follows from what has happened, and from the time.
     pub fn step(&mut self, now: Time) -> Vec<Action> {
         self.advance(now);
+        // What ends at this second was given back by the events before this.
+        self.ledger.set_time(self.now);
         if self.listed {
             self.sync();
             self.fire_timers();
@@ -290,6 +300,8 @@ impl Core {
         gauges.jobs = states.into_iter().collect();
         gauges.nodes = self.cluster.len() as u64;
         gauges.pods = (self.jobs.members.len() + self.foreign.len() + self.awaiting_owner.len()) as u64;
+        gauges.reservations = self.promises.reservations().count() as u64;
+        gauges.nodes_drained = self.promises.drained_nodes() as u64;
         gauges.graph_errors = self.ledger.errors;
         gauges.synced = self.synced;
         gauges
@@ -300,9 +312,6 @@ impl Core {
     fn advance(&mut self, now: Time) {
         // A clock that steps back must not undo what was decided.
         if now > self.now {
-            if now.seconds() > self.now.seconds() {
-                self.ledger.set_time(now);
-            }
             self.now = now;
         }
     }
@@ -371,6 +380,7 @@ impl Core {
                 },
                 Timer::Backoff(_) => self.queue_changed = true,
                 Timer::Positions => self.note_positions(),
+                Timer::Promises => self.keep_promises(),
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),
                 Timer::Again => self.report_classes(),
@@ -397,6 +407,7 @@ impl Core {
         if self.queue.remove(pending) {
             self.queue_changed = true;
         }
+        self.forget_promise(pending);
         if let Some(job) = self.jobs.all.get_mut(&pending.job()) {
             job.pending.remove(pending);
         }

@@ -19,21 +19,31 @@ impl Core {
         if !changed && !self.queue.has_arrivals() {
             return;
         }
-        let news =
-            if changed || !plan::is_behind(&self.queue, &self.held_nodes) { News::Anything } else { News::Arrivals };
+        let is_all_seen = !changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
+        let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.queue_changed = false;
         self.gauges.passes += 1;
+        let before = self.ledger.changes.count();
         let suspects = self.suspects.ranks(&self.cluster);
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
+            promises: &mut self.promises,
             suspects: &suspects,
             suspects_version: self.suspects.version(),
+            patience_since: self.now.minus_secs(self.settings.bypass_secs),
         };
-        let plan = plan::plan(&self.queue, &asking, &mut live, news, &mut self.held_nodes);
+        let last = &mut self.held_nodes;
+        let plan = match self.settings.depths() {
+            None => plan::plan(&self.queue, &asking, &mut live, news, last),
+            Some(depths) => plan::backfill(&self.queue, &asking, &mut live, depths, news, last),
+        };
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
         self.seen_changes = self.ledger.changes.count();
+        // What a reservation has left behind may be of use to those before it: the next walk looks at them.
+        self.is_unsettled = self.seen_changes != before && !self.promises.is_empty();
+        self.promises.forget_who_came();
         for (class, standing) in plan.confirmed {
             if let Some(attempt) = self.queue.last_attempt_mut(class) {
                 attempt.confirm(standing);
@@ -42,6 +52,10 @@ impl Core {
         for decision in plan.decisions {
             self.follow(decision);
         }
+        if let Some(first) = plan.first_undated {
+            self.pass_by(&first);
+        }
+        self.wake_for_promises();
         for (class, places) in self.queue.take_arrivals() {
             for place in places {
                 self.report_request(place.request(), class);
@@ -88,12 +102,15 @@ impl Core {
                 self.explain(class, &pending, &mut attempt);
                 self.queue.remember(class, *attempt);
             }
+            Decision::Reserved { pending, start, later } => self.promised(&pending, start, later),
+            Decision::Withdrawn { pending, cause } => self.broken(&pending, cause),
         }
     }
 
     fn start(&mut self, pending: &PendingRequest, request: &Request, slots: Allocations) {
         let id = pending.job();
         self.queue.remove(pending);
+        self.forget_promise(pending);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.pending.remove(pending);
             job.blocker = None;
@@ -104,10 +121,14 @@ impl Core {
             }
         }
         let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
-        for (group, of_group) in request.groups.iter().zip(slots) {
+        let mut slots = slots.into_iter();
+        for (group, of_group) in request.groups.iter().zip(&mut slots) {
             for (pods, of_want) in group.pods.iter().zip(of_group) {
                 assigned.extend(pods.iter().cloned().zip(of_want));
             }
+        }
+        for allocation in slots.flatten().flatten() {
+            self.free_allocation(Some(allocation));
         }
         // Seats are given in the order of the pods, not of the nodes.
         let Some(job) = self.jobs.all.get(&id) else { return };

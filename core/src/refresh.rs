@@ -8,8 +8,9 @@ use fluxqueue_api::{BlockedBy, BlockedReason, names};
 
 use super::grouping::{self, StartSize};
 use super::job::{End, Identity, Job, Lifecycle, Member, Stage, Style};
+use super::plan::Delay;
 use super::{Core, Timer};
-use crate::queue::{JobId, PendingRequest, Place};
+use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Time, Uid};
 
 impl Core {
@@ -225,11 +226,33 @@ impl Core {
                 }
             }
             let key = self.asking().key(&pending);
-            self.queue.put(Place::new(priority, at, index, pending), key);
+            let place = Place::new(priority, at, index, pending.clone());
+            let before = self.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
+            self.queue.put(place.clone(), key);
+            self.note_who_comes(&pending, &place, before);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.wait_for(after);
         }
+    }
+
+    /// One who comes goes ahead of those with less priority; so does one whose request a person has changed, of all behind him. Who
+    /// could have come earlier, but for a gate, a hold or a pod that had to be replaced, delays nobody.
+    fn note_who_comes(&mut self, pending: &PendingRequest, place: &Place, before: Option<(Place, ClassId)>) {
+        let Some(job) = self.jobs.all.get(&pending.job()) else { return };
+        let cause = match before {
+            None if job.was_kept_out || job.life.is_placed() => return,
+            None => Delay::Priority,
+            Some((before, class)) => {
+                let has_same_priority =
+                    !before.has_lower_priority_than(place) && !place.has_lower_priority_than(&before);
+                if has_same_priority && self.queue.class_of(pending) == Some(class) {
+                    return;
+                }
+                Delay::Edit
+            }
+        };
+        self.promises.goes_ahead(pending, cause);
     }
 
     // --- holds ---
@@ -300,6 +323,7 @@ impl Core {
     /// What a person reads about why the job waits.
     pub(super) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
         if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.was_kept_out |= matches!(reason, BlockedReason::Held | BlockedReason::Gated);
             job.blocker = Some(BlockedBy::new(reason, message));
         }
     }

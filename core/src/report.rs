@@ -2,6 +2,7 @@
 //!
 //! Counters only grow, from 0 at the start of the process; gauges say how it is now.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// All numbers of the core at one moment.
@@ -27,6 +28,12 @@ pub struct Gauges {
     pub kubelet_refusals: u64,
     /// Pods that another scheduler bound, or that ended up elsewhere than we meant.
     pub bound_elsewhere: u64,
+    /// Reservations that were made later than promised, by cause.
+    pub reservations_delayed: BTreeMap<&'static str, u64>,
+    /// Reservations that stand now.
+    pub reservations: u64,
+    /// Nodes that are held for those who were passed by for long enough.
+    pub nodes_drained: u64,
     /// Placements of gangs that were withdrawn before their first Binding.
     pub placements_withdrawn: u64,
     /// Slots that were retained for a successor and passed on to it.

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::plan::Depths;
+
 /// Settings of the core.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreSettings {
@@ -23,6 +25,28 @@ pub struct CoreSettings {
     pub group_grace_secs: u64,
     /// Every lone pod has a FluxJob, also one that gets its node at once.
     pub record_lone_pods: bool,
+    /// Who may start before whom.
+    pub queue_policy: QueuePolicy,
+    /// Only the first so many in the queue may hold a reservation. Whoever fits starts, wherever he stands.
+    pub queue_depth: usize,
+    /// How many hold a reservation under [`QueuePolicy::Hybrid`].
+    pub reservation_depth: usize,
+    /// How long others may go ahead of the first who waits, if nobody knows when he can start; 0: not at all.
+    pub bypass_secs: u64,
+}
+
+/// Who may start before whom: Fluxion's queue policies, by their names there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueuePolicy {
+    /// Nobody who asks for nodes that an earlier one could use.
+    #[default]
+    Fcfs,
+    /// Whoever does not delay the first who waits.
+    Easy,
+    /// Whoever does not delay the first so many who wait.
+    Hybrid,
+    /// Whoever delays nobody.
+    Conservative,
 }
 
 /// Which of the nodes that fit are taken: Fluxion's match policies by their names there, and two of our graph's own.
@@ -39,6 +63,42 @@ pub enum NodePolicy {
     Binpack,
     /// The emptiest nodes (least allocated).
     Spread,
+}
+
+// === impl QueuePolicy ===
+
+impl QueuePolicy {
+    /// All of them.
+    pub const ALL: [QueuePolicy; 4] =
+        [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
+
+    /// The policy's name in Fluxion, in the settings file and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            QueuePolicy::Fcfs => "fcfs",
+            QueuePolicy::Easy => "easy",
+            QueuePolicy::Hybrid => "hybrid",
+            QueuePolicy::Conservative => "conservative",
+        }
+    }
+
+    /// The policy of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+}
+
+impl CoreSettings {
+    /// Who may hold a reservation; `None`: nobody does.
+    pub(crate) fn depths(&self) -> Option<Depths> {
+        let reservations = match self.queue_policy {
+            QueuePolicy::Fcfs => return None,
+            QueuePolicy::Easy => 1,
+            QueuePolicy::Hybrid => self.reservation_depth,
+            QueuePolicy::Conservative => usize::MAX,
+        };
+        Some(Depths { reservations, queue: self.queue_depth, is_strict: self.bypass_secs == 0 })
+    }
 }
 
 // === impl NodePolicy ===

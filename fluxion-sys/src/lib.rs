@@ -31,6 +31,19 @@ pub use table::{Extensions, FunctionTable};
 
 /// Stands for an instant that nobody knows: once everything that has an end has ended.
 pub const FLUXION_EXT_EVENTUALLY: i64 = fluxion_engine::EVENTUALLY;
+
+/// Why a reservation starts later than it was to: bits of what `fluxion_ext_move` answers.
+pub mod later {
+    use std::ffi::c_int;
+
+    /// Work past its end has its room.
+    pub const OVERDUE: c_int = 1;
+    /// A node was removed, a pool made smaller, or charged beyond what was free.
+    pub const CAPACITY: c_int = 2;
+    /// A node is down, or the request may use it no more.
+    pub const STATUS: c_int = 4;
+}
+
 /// Values of [`match_op_t`].
 pub mod match_op {
     use crate::bindings as c;

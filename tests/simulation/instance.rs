@@ -1,7 +1,5 @@
 //! One Fluxqueue in the cluster: its core, what is on the way to it and from it, and what it knows.
 
-use std::sync::Arc;
-
 use fluxqueue_core::{Action, ActionId, Event};
 use fluxqueue_workload::Time;
 
@@ -28,8 +26,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Its first process.
-    pub(crate) fn new(scheduler: &Arc<str>, record_lone_pods: bool, factory: &Factory) -> Self {
-        let start = Start { scheduler: Arc::clone(scheduler), epoch: 1, record_lone_pods };
+    pub(crate) fn new(start: Start, factory: &Factory) -> Self {
         Instance {
             core: factory(&start),
             channel: Channel::default(),

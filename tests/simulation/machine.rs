@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::{Action, Core, CoreSettings, Event, NodePolicy};
+use fluxqueue_core::{Action, Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::Time;
 
 use crate::rng::WHOLE;
@@ -32,6 +32,17 @@ pub(crate) struct Start {
     pub(crate) epoch: i64,
     /// Each lone pod has a FluxJob, and not only those that wait.
     pub(crate) record_lone_pods: bool,
+    /// Who may start before whom.
+    pub(crate) queue_policy: QueuePolicy,
+}
+
+/// Runs the simulation with this queue policy, instead of one for each seed.
+const POLICY: &str = "FLUXQUEUE_SIM_POLICY";
+
+/// The queue policy of the runs of this seed.
+pub(crate) fn queue_policy_of(_seed: u64) -> QueuePolicy {
+    let named = std::env::var(POLICY).ok();
+    named.map_or(QueuePolicy::Fcfs, |name| QueuePolicy::from_name(&name).expect("FLUXQUEUE_SIM_POLICY names a policy"))
 }
 
 /// Makes a machine for a process that starts.
@@ -67,6 +78,10 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         group_grace_secs: 3,
         gang_start_timeout_secs: 60,
         record_lone_pods: start.record_lone_pods,
+        queue_policy: start.queue_policy,
+        queue_depth: 1_000,
+        reservation_depth: 3,
+        bypass_secs: 300,
     };
     Box::new(Core::new(settings, library, start.epoch).expect("the built-in library is always there"))
 }

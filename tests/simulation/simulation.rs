@@ -14,7 +14,7 @@ use crate::intruders::{Intruders, Intrusion};
 use crate::jobs;
 use crate::kubelet::{self, Kubelets, Refusal};
 use crate::late::Late;
-use crate::machine::{self, Factory};
+use crate::machine::{self, Factory, Start};
 use crate::objects;
 use crate::quiescence;
 use crate::rng::Rng;
@@ -77,7 +77,9 @@ impl<'a> Simulation<'a> {
         let second = seed.is_multiple_of(SECOND_EVERY);
         let schedulers: &[&str] = if second { &[objects::OURS, objects::SECOND] } else { &[objects::OURS] };
         let schedulers: Vec<Arc<str>> = schedulers.iter().map(|name| Arc::from(*name)).collect();
-        let recorded = machine::records_lone_pods(seed);
+        let (record_lone_pods, queue_policy) = (machine::records_lone_pods(seed), machine::queue_policy_of(seed));
+        let start =
+            |scheduler: &Arc<str>| Start { scheduler: Arc::clone(scheduler), epoch: 1, record_lone_pods, queue_policy };
         let mut rng = Rng::new(seed);
         let offset = clock_jump(&mut rng);
         let mut simulation = Simulation {
@@ -87,7 +89,7 @@ impl<'a> Simulation<'a> {
             offset,
             offset_max: offset,
             server: Server::default(),
-            instances: schedulers.iter().map(|scheduler| Instance::new(scheduler, recorded, factory)).collect(),
+            instances: schedulers.iter().map(|scheduler| Instance::new(start(scheduler), factory)).collect(),
             late: Late::default(),
             world: World::new(schedulers),
             kubelets: Kubelets::default(),

@@ -71,7 +71,7 @@ pub(crate) enum BindingState {
 impl View {
     /// Of a process that starts.
     pub(crate) fn new(start: &Start) -> Self {
-        let Start { scheduler, record_lone_pods, epoch: _ } = start.clone();
+        let Start { scheduler, record_lone_pods, epoch: _, queue_policy: _ } = start.clone();
         View { scheduler, record_lone_pods, ..View::default() }
     }
 

@@ -5,7 +5,7 @@ use fluxion_sys::FunctionTable;
 use super::answer::{Explanation, NodeUsage};
 use super::pools::PoolGraph;
 use super::vertices::VertexGraph;
-use super::{End, Fit, Forecast, GraphError, Policy, Rank, RankSet, Request};
+use super::{Booking, End, Fit, Forecast, GraphError, Moved, Policy, Rank, RankSet, Request};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes. Calls that fail change nothing.
@@ -84,6 +84,37 @@ impl Graph {
     /// Takes a place for all slots of a request, or for none. The job must be new.
     pub fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Fit, GraphError> {
         either!(&mut self.0, graph => graph.allocate(job, request))
+    }
+
+    /// Whether it can keep places for later. Without that only `allocate` places anything.
+    pub fn has_reservations(&self) -> bool {
+        matches!(self.0, Kind::Pools(_))
+    }
+
+    /// Takes a place for all slots of a request, now or at the earliest second at which there is one. The job must be new.
+    ///
+    /// ENOSYS: the library has no reservations that last.
+    pub fn reserve(&mut self, job: u64, request: &Request<'_>) -> Result<Booking, GraphError> {
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.reserve(job, request),
+            Kind::Vertices(_) => Err(super::context::lacks("reserve", "reservations")),
+        }
+    }
+
+    /// Withdraws a reservation and makes it anew at the earliest second around all others; `request` is what it was made for.
+    pub fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Moved, GraphError> {
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.remake(job, request),
+            Kind::Vertices(_) => Err(super::context::lacks("remake", "reservations")),
+        }
+    }
+
+    /// A reservation has begun: its start has come, and its room was free.
+    pub fn has_begun(&mut self, job: u64) -> Result<bool, GraphError> {
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.has_begun(job),
+            Kind::Vertices(_) => Err(super::context::lacks("has_begun", "reservations")),
+        }
     }
 
     /// When a request could start. Takes nothing.

@@ -134,9 +134,9 @@ fn duration(out: &mut String, end: Lifetime) {
 
 /// What upstream does not know; `common` stands for all shapes that are alike.
 fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>>) {
-    let Request { shapes, max_per_node, policy } = request;
+    let Request { shapes, max_per_node, policy, not_before } = request;
     let plain = common.is_some_and(|shape| shape.prefer.is_empty() && shape.end != Lifetime::Eventually);
-    if plain && max_per_node.is_empty() && policy.is_none() {
+    if plain && max_per_node.is_empty() && policy.is_none() && not_before.is_none() {
         return;
     }
     out.push_str(r#""fluxion":{"#);
@@ -166,6 +166,9 @@ fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>
     }
     if common.is_some_and(|shape| shape.end == Lifetime::Eventually) {
         out.push_str(r#","end":"eventually""#);
+    }
+    if let Some(second) = not_before {
+        let _ = write!(out, r#","not_before":{}"#, second.max(&0));
     }
     out.push('}');
 }

@@ -108,6 +108,8 @@ pub struct Request<'a> {
     pub max_per_node: &'a [(Vec<String>, u64)],
     /// The order of nodes, if not the graph's own.
     pub policy: Option<Policy>,
+    /// A reservation of it starts at this second at the earliest, until it is moved.
+    pub not_before: Option<i64>,
 }
 
 /// Where slots go.
@@ -137,6 +139,39 @@ pub enum Fit<P = Placement> {
     NotNow,
     /// No place was found, and it is not proved that there is none.
     NotFound,
+}
+
+/// What came of asking for a place now or later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Booking<P = Placement, R = (i64, P)> {
+    /// There is one now, and it is taken.
+    Now(P),
+    /// It is reserved from this second on.
+    At(R),
+    /// By the ends that are known there is none at any second.
+    Never,
+}
+
+/// Where a reservation is after it was made anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The second at which it starts; by now it may have.
+    pub at: i64,
+    /// It is an allocation now.
+    pub has_begun: bool,
+    /// Where it is; `None`: where it was.
+    pub placement: Option<Placement>,
+    /// Why it starts later than it was to, if it does.
+    pub later: Option<Later>,
+}
+
+/// Why a reservation starts later than it was to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Later {
+    /// Work past its planned end has its room.
+    Overdue,
+    /// A node is gone, smaller, fuller than was planned, or may not be used any more.
+    Capacity,
 }
 
 /// When a request could start.
@@ -200,7 +235,7 @@ impl<'a> SlotShape<'a> {
 impl<'a> Request<'a> {
     /// These shapes, in the graph's own order.
     pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
-        Request { shapes, max_per_node: &[], policy: None }
+        Request { shapes, max_per_node: &[], policy: None, not_before: None }
     }
 }
 

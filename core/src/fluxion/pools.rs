@@ -5,12 +5,12 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use fluxion_sys::{
-    Extensions, FLUXION_EXT_EVENTUALLY, FunctionTable, errno, match_op, match_op_t, reapi_cli_ctx_t, status,
+    Extensions, FLUXION_EXT_EVENTUALLY, FunctionTable, errno, later, match_op, match_op_t, reapi_cli_ctx_t, status,
 };
 
 use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take};
-use super::{End, Fit, Forecast, GraphError, Policy, Rank, RankSet, Request, json};
+use super::{Booking, End, Fit, Forecast, GraphError, Later, Moved, Placement, Policy, Rank, RankSet, Request, json};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes with pools. Calls that fail change nothing.
@@ -89,18 +89,65 @@ impl PoolGraph {
     /// Takes a place for all slots of a request, or for none. The job must be new.
     pub(super) fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Fit, GraphError> {
         match self.ask("allocate", match_op::ALLOCATE, job, request) {
-            Ok((text, _)) => match answer::placement(&text, request) {
-                Ok(placement) => Ok(Fit::Placed(placement)),
-                Err(why) => {
-                    // What nobody knows about must not stay taken.
-                    self.cancel(job)?;
-                    Err(GraphError { operation: "allocate", errno: errno::EPROTO, text: why })
-                }
-            },
+            Ok((text, _)) => self.taken("allocate", job, &text, request).map(Fit::Placed),
             Err(error) if error.errno == errno::EBUSY => Ok(Fit::NotNow),
             Err(error) if error.errno == errno::EAGAIN => Ok(Fit::NotFound),
             Err(error) => Err(error),
         }
+    }
+
+    /// What a job was given. If that cannot be read it must not stay taken, since nobody knows about it.
+    fn taken(
+        &mut self,
+        operation: &'static str,
+        job: u64,
+        text: &str,
+        request: &Request<'_>,
+    ) -> Result<Placement, GraphError> {
+        answer::placement(text, request).or_else(|why| {
+            self.cancel(job)?;
+            Err(GraphError { operation, errno: errno::EPROTO, text: why })
+        })
+    }
+
+    /// Takes a place now or at the earliest second at which there is one. The job must be new.
+    pub(super) fn reserve(&mut self, job: u64, request: &Request<'_>) -> Result<Booking, GraphError> {
+        match self.ask("reserve", match_op::ALLOCATE_ORELSE_RESERVE, job, request) {
+            Ok((text, at)) => {
+                let placement = self.taken("reserve", job, &text, request)?;
+                Ok(if at <= self.now { Booking::Now(placement) } else { Booking::At((at, placement)) })
+            }
+            Err(error) if matches!(error.errno, errno::EBUSY | errno::EAGAIN | errno::ENODEV) => Ok(Booking::Never),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Withdraws a reservation and makes it anew at the earliest second around all others.
+    pub(super) fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Moved, GraphError> {
+        let (mut at, mut reserved, mut text, mut causes) = (0, false, ptr::null_mut(), 0);
+        // SAFETY: our context, and places for the answers.
+        let rc = unsafe {
+            let context = self.context.raw();
+            (self.extensions.move_job)(context, job, &raw mut at, &raw mut reserved, &raw mut text, &raw mut causes)
+        };
+        self.context.check("remake", rc)?;
+        let text = take(text);
+        let placement = if text.is_empty() { None } else { Some(self.taken("remake", job, &text, request)?) };
+        let is_overdue = causes & later::OVERDUE != 0;
+        let later = (causes != 0).then_some(if is_overdue { Later::Overdue } else { Later::Capacity });
+        Ok(Moved { at, has_begun: !reserved, placement, later })
+    }
+
+    /// A reservation has begun.
+    pub(super) fn has_begun(&mut self, job: u64) -> Result<bool, GraphError> {
+        let (mut mode, mut reserved, mut at, mut overhead) = (ptr::null_mut(), false, 0, 0.0);
+        let info = self.context.table.info;
+        // SAFETY: our context, and places for the answers.
+        let rc =
+            unsafe { info(self.context.raw(), job, &raw mut mode, &raw mut reserved, &raw mut at, &raw mut overhead) };
+        self.context.check("has_begun", rc)?;
+        drop(take(mode));
+        Ok(!reserved)
     }
 
     /// When a request could start. Takes nothing.

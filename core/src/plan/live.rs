@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use super::{Capacity, Group, Request, RequestKey, Requests, Same, SlotKey, Version};
+use super::{
+    Booking, Capacity, Delay, Group, Kept, Promising, Remade, Request, RequestKey, Requests, Reserved, Same, SlotKey,
+    Version,
+};
 use crate::cluster::Cluster;
-use crate::fluxion::{Fit, Forecast, Rank, RankSet};
+use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
 use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
-use crate::ledger::{Allocations, Change, GroupRequest, Ledger, SlotRequest};
-use crate::queue::{JobId, PendingRequest};
-use fluxqueue_workload::Pod;
+use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest};
+use crate::promises::{Promise, Promises};
+use crate::queue::{ClassId, JobId, PendingRequest};
+use fluxqueue_workload::{Pod, Time};
 
 /// The jobs as they are.
 pub(crate) struct Asking<'a> {
@@ -23,9 +27,12 @@ pub(crate) struct Asking<'a> {
 pub(crate) struct Live<'a> {
     pub ledger: &'a mut Ledger,
     pub cluster: &'a mut Cluster,
+    pub promises: &'a mut Promises,
     /// Nodes that are left alone for a moment, and how often they changed.
     pub suspects: &'a RankSet,
     pub suspects_version: u64,
+    /// Who was the first to wait before this, and could not be told when he starts, is passed by no more.
+    pub patience_since: Time,
 }
 
 impl Asking<'_> {
@@ -49,7 +56,7 @@ impl Asking<'_> {
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.walltime(pod, job),
-                deadline: self.jobs.deadline(pod, self.clock).map(fluxqueue_workload::Time::seconds),
+                deadline: self.jobs.deadline(pod, self.clock).map(Time::seconds),
                 repelled_by: member.repelled_by.clone(),
                 count: 1,
             };
@@ -193,5 +200,137 @@ impl Capacity for Live<'_> {
     fn fits_one(&self, request: &Request, rank: Rank) -> bool {
         let mut wants = request.groups.iter().flat_map(|group| &group.wants);
         wants.any(|want| self.cluster.would_hold(rank, &want.shape.requests, &fluxqueue_workload::Resources::new()))
+    }
+}
+
+impl Promising for Live<'_> {
+    fn may_be_passed_by(&self, pending: &PendingRequest) -> bool {
+        self.promises.passed_by_since(pending).is_none_or(|since| since > self.patience_since)
+    }
+
+    fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {
+        self.promises.ahead(pending)
+    }
+
+    fn promised(&self) -> Vec<PendingRequest> {
+        self.promises.requests()
+    }
+
+    fn reserved(&self, pending: &PendingRequest) -> Option<Reserved> {
+        let promise = self.promises.reservation(pending)?;
+        Some(Reserved { start: promise.place.start, class: promise.class })
+    }
+
+    fn reserve(
+        &mut self,
+        (pending, class): (&PendingRequest, ClassId),
+        request: &Request,
+        nodes: &[RankSet],
+        not_before: Option<i64>,
+    ) -> Booking<Self::Slots> {
+        let groups = self.groups(request, nodes);
+        match self.ledger.reserve(self.cluster, groups, not_before) {
+            fluxion::Booking::Now(slots) => Booking::Now(slots),
+            fluxion::Booking::Never => Booking::Never,
+            fluxion::Booking::At(place) => {
+                let start = place.start;
+                let promise = Promise { place, class, request: request.clone(), nodes: nodes.to_vec() };
+                self.promises.put(pending, promise);
+                Booking::At(start)
+            }
+        }
+    }
+
+    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {
+        let Some(promise) = self.promises.take(pending) else { return Remade::Lost(Delay::Capacity) };
+        let (before, was) = (promise.place.start, promise.place.nodes.clone());
+        let open: Vec<RankSet> = promise.request.groups.iter().map(|group| self.open(group)).collect();
+        let nodes: Vec<RankSet> = open.iter().map(|open| allowed(open, &was, left_of)).collect();
+        if nodes == promise.nodes {
+            return match self.ledger.remake(self.cluster, promise.place) {
+                ledger::Remade::Starts(slots) => Remade::Starts(slots),
+                ledger::Remade::Lost => Remade::Lost(Delay::Capacity),
+                ledger::Remade::Kept(place, later) => {
+                    let (start, moved) = (place.start, place.start != before || place.nodes != was);
+                    self.promises.put(pending, Promise { place, ..promise });
+                    Remade::Kept { start, later: later.map(Delay::of), moved }
+                }
+            };
+        }
+        // Other nodes than when it was made: it is another question.
+        self.ledger.give_up(&promise.place);
+        let has_lost_nodes = !open.iter().any(|open| was.is_subset(open));
+        match self.reserve((pending, promise.class), &promise.request, &nodes, None) {
+            Booking::Now(slots) => Remade::Starts(slots),
+            Booking::At(start) => {
+                let cause = if has_lost_nodes { Delay::Capacity } else { Delay::Walltime };
+                Remade::Kept { start, later: (start > before).then_some(cause), moved: true }
+            }
+            Booking::Never => Remade::Lost(Delay::Capacity),
+        }
+    }
+
+    fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
+        let promise = self.promises.take(pending)?;
+        self.ledger.give_up(&promise.place);
+        Some(Kept { start: promise.place.start, nodes: promise.place.nodes })
+    }
+
+    fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
+        if let Some(known) = self.promises.drained(pending).cloned()
+            && self.is_enough(request, nodes, &known)
+        {
+            return known;
+        }
+        let eligible = self.eligible(request, nodes);
+        let mut ranks: Vec<Rank> = eligible.iter().collect();
+        ranks.sort_by_key(|rank| self.ledger.unknown_ends(*rank));
+        // The fewest in this order that are enough.
+        let (mut low, mut high) = (0, ranks.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.is_enough(request, nodes, &ranks[..middle].iter().copied().collect()) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        let held: Arc<RankSet> = Arc::new(ranks[..high].iter().copied().collect());
+        self.promises.drain(pending, Arc::clone(&held));
+        held
+    }
+}
+
+impl Live<'_> {
+    /// The request could start on these nodes alone once everything with an end has ended.
+    fn is_enough(&mut self, request: &Request, nodes: &[RankSet], held: &RankSet) -> bool {
+        let within: Vec<RankSet> = nodes
+            .iter()
+            .map(|nodes| {
+                let mut within = nodes.clone();
+                within.intersect_with(held);
+                within
+            })
+            .collect();
+        let is_there = !within.iter().any(RankSet::is_empty);
+        is_there && matches!(self.forecast(request, &within), Forecast::Now | Forecast::At(_) | Forecast::Eventually)
+    }
+}
+
+/// What a reservation may use of the nodes that are open to it: those that are left to it, and those where it is.
+fn allowed(open: &RankSet, was: &RankSet, left_of: &dyn Fn(&RankSet) -> RankSet) -> RankSet {
+    let mut own = open.clone();
+    own.intersect_with(was);
+    let mut allowed = left_of(open);
+    allowed.union_with(&own);
+    allowed
+}
+
+impl Delay {
+    fn of(later: Later) -> Self {
+        match later {
+            Later::Overdue => Delay::Walltime,
+            Later::Capacity => Delay::Capacity,
+        }
     }
 }

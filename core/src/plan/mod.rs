@@ -8,10 +8,14 @@
 //! afterwards. A request is looked at again only if something that its last answer rests on has changed; requests of one
 //! class get one answer. Explaining to people why something waits is not done here (see `explain`).
 
+mod backfill;
+#[cfg(test)]
+mod backfill_tests;
 mod live;
 #[cfg(test)]
 mod tests;
 
+pub(super) use backfill::{Depths, backfill};
 pub(super) use live::{Asking, Live};
 
 use std::cmp::Reverse;
@@ -110,6 +114,89 @@ pub(super) trait Capacity {
     fn fits_one(&self, request: &Request, rank: Rank) -> bool;
 }
 
+/// A machine on which places are kept for later.
+pub(super) trait Promising: Capacity {
+    /// If nobody knows when it can start, others may go ahead of it for now.
+    fn may_be_passed_by(&self, pending: &PendingRequest) -> bool;
+    /// It has just come in ahead of others, and may delay those behind it, for this cause.
+    fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
+    /// Those who have a reservation, or were the first to wait and could not be told when they start.
+    fn promised(&self) -> Vec<PendingRequest>;
+    /// The reservation of a request.
+    fn reserved(&self, pending: &PendingRequest) -> Option<Reserved>;
+    /// Takes slots for all pods on these nodes, or makes a reservation at the earliest second, but not before `not_before`.
+    fn reserve(
+        &mut self,
+        pending: (&PendingRequest, ClassId),
+        request: &Request,
+        nodes: &[RankSet],
+        not_before: Option<i64>,
+    ) -> Booking<Self::Slots>;
+    /// Withdraws a reservation and makes it anew at the earliest second around all others. `left_of` says what is left to it of
+    /// the nodes that a group may use.
+    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots>;
+    /// Gives a reservation up, and says what it was.
+    fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
+    /// A set of these nodes, no larger than needed, on which all pods fit once everything with an end has ended: those with the
+    /// fewest unknown ends in the way. The same as before, if that is still one.
+    fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet>;
+}
+
+/// What came of asking for slots now or later.
+pub(super) type Booking<S> = crate::fluxion::Booking<S, i64>;
+
+/// A reservation, as the plan sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reserved {
+    /// The second at which it starts.
+    pub start: i64,
+    /// The class of the request when it was made.
+    pub class: ClassId,
+}
+
+impl Delay {
+    /// As metrics and people have it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Delay::Walltime => "walltime",
+            Delay::Capacity => "capacity",
+            Delay::Priority => "priority",
+            Delay::Edit => "edit",
+        }
+    }
+}
+
+/// A reservation that was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub start: i64,
+    pub nodes: RankSet,
+}
+
+/// What became of a reservation that was made anew.
+#[derive(Debug)]
+pub(super) enum Remade<S> {
+    /// The request starts now, and has these slots.
+    Starts(S),
+    /// It starts at this second; it is on other nodes or at another time if it has moved.
+    Kept { start: i64, later: Option<Delay>, moved: bool },
+    /// There is no room for it at any second that is known.
+    Lost(Delay),
+}
+
+/// Why a reservation starts later than was promised. There is no other cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Delay {
+    /// A job outlived its planned end.
+    Walltime,
+    /// A node went, shrank or was closed; another scheduler's or an unplanned pod took the room.
+    Capacity,
+    /// A job came in ahead by higher priority.
+    Priority,
+    /// A person changed a job, a queue or a setting.
+    Edit,
+}
+
 /// As of when something is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Version {
@@ -155,8 +242,27 @@ pub(super) enum Outcome {
 /// What a walk decided about a request, or a class.
 #[derive(Debug)]
 pub(super) enum Decision<S> {
-    Start { pending: PendingRequest, request: Request, slots: S },
-    Blocked { class: ClassId, pending: PendingRequest, attempt: Box<Attempt> },
+    Start {
+        pending: PendingRequest,
+        request: Request,
+        slots: S,
+    },
+    Blocked {
+        class: ClassId,
+        pending: PendingRequest,
+        attempt: Box<Attempt>,
+    },
+    /// It is promised to start at this second; later than it was, for this cause.
+    Reserved {
+        pending: PendingRequest,
+        start: i64,
+        later: Option<Delay>,
+    },
+    /// It has no reservation any more; the cause, if it is not its own doing.
+    Withdrawn {
+        pending: PendingRequest,
+        cause: Option<Delay>,
+    },
 }
 
 /// What earlier requests hold against later ones.
@@ -164,6 +270,9 @@ pub(super) enum Decision<S> {
 pub(super) struct HeldNodes {
     held: RankSet,
     holders: Vec<(Arc<RankSet>, JobId)>,
+    /// How many reservations there are.
+    reservations: usize,
+    is_anybody_blocked: bool,
     /// How far the walk has come.
     end: Option<Place>,
 }
@@ -183,6 +292,8 @@ pub(super) struct Plan<S> {
     pub decisions: Vec<Decision<S>>,
     /// Classes whose last attempt still stands, and as of when.
     pub confirmed: Vec<(ClassId, Standing)>,
+    /// The first of those who wait, if nobody knows when it can start.
+    pub first_undated: Option<PendingRequest>,
 }
 
 /// An attempt that still stands.
@@ -207,7 +318,7 @@ pub(super) fn plan<C: Capacity>(
         News::Anything => queue.heads().map(|(place, class)| Reverse((place.clone(), class))).collect(),
     };
     let mut holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
-    let mut plan = Plan { decisions: Vec::new(), confirmed: Vec::new() };
+    let mut plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: None };
     while let Some(Reverse((place, class))) = heads.pop() {
         let pending = place.request();
         let next = queue.next_of(class, &place).map(|next| Reverse((next.clone(), class)));
@@ -217,7 +328,7 @@ pub(super) fn plan<C: Capacity>(
             && let Some(standing) = known.still_stands(capacity, &holds)
         {
             holds.add(&known.outcome, pending.job());
-            if standing.version != known.version || standing.free.is_some() {
+            if standing.differs_from(known) {
                 plan.confirmed.push((class, standing));
             }
         } else if let Some(request) = requests.request(pending) {
@@ -312,10 +423,13 @@ impl Outcome {
 
 impl HeldNodes {
     fn add(&mut self, outcome: &Outcome, job: JobId) {
-        if let Outcome::Waits { held, .. } | Outcome::Behind { held, .. } = outcome
-            && !held.is_empty()
-            && !held.is_subset(&self.held)
-        {
+        if let Outcome::Waits { held, .. } | Outcome::Behind { held, .. } = outcome {
+            self.add_nodes(held, job);
+        }
+    }
+
+    fn add_nodes(&mut self, held: &Arc<RankSet>, job: JobId) {
+        if !held.is_empty() && !held.is_subset(&self.held) {
             self.held.union_with(held);
             self.holders.push((Arc::clone(held), job));
         }
@@ -331,6 +445,12 @@ impl HeldNodes {
     fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
         let in_the_way = self.holders.iter().find(|(held, _)| open.iter().any(|open| held.intersects(open)));
         in_the_way.or(self.holders.first()).map(|(_, job)| *job)
+    }
+}
+
+impl Standing {
+    fn differs_from(&self, known: &Attempt) -> bool {
+        self.version != known.version || self.free.is_some()
     }
 }
 

@@ -162,7 +162,27 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
     (queue, Waiting(waiting))
 }
 
-fn name(job: JobId) -> char {
+/// What a job asks for.
+pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
+    let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
+    vec![SlotKey { shape, walltime, deadline: None, repelled_by: Vec::new(), count }]
+}
+
+/// Jobs a, b, c ... in this order: how many slots, for how long. Equal ones are of one class.
+pub(super) fn queue_of(jobs: &[(usize, Lifetime)]) -> Pending {
+    let mut queue = Pending::default();
+    let mut keys: Vec<(&(usize, Lifetime), RequestKey)> = Vec::new();
+    let numbers = std::iter::successors(Some(JobId::FIRST), |job| Some(job.next()));
+    for ((at, number), job) in (1..).zip(numbers).zip(jobs) {
+        let known = keys.iter().find(|(known, _)| *known == job).map(|(_, key)| key.clone());
+        let key = known.unwrap_or_else(|| key_of(job.0, job.1));
+        keys.push((job, key.clone()));
+        queue.put(Place::new(0, Time(at), 0, PendingRequest::Start(number)), key);
+    }
+    queue
+}
+
+pub(super) fn name(job: JobId) -> char {
     let names = ('a'..).zip(std::iter::successors(Some(JobId::FIRST), |job| Some(job.next())));
     names.into_iter().find_map(|(name, number)| (number == job).then_some(name)).expect("a few")
 }
@@ -191,6 +211,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
                 });
                 queue.remember(class, *attempt);
             }
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } => unreachable!("nothing is promised"),
         }
     }
     for (class, standing) in plan.confirmed {
@@ -358,6 +379,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
         .map(|decision| match decision {
             Decision::Start { pending, .. } => format!("{} starts", name(pending.job())),
             Decision::Blocked { pending, attempt, .. } => format!("{} {:?}", name(pending.job()), attempt.outcome),
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } => unreachable!("nothing is promised"),
         })
         .collect();
     assert_eq!(outcomes.len(), 2);

@@ -72,6 +72,11 @@ impl Place {
         Place { negated_priority: -i64::from(priority), queued_at, job: pending.job(), index, pending }
     }
 
+    /// The other is ahead by its priority, whenever both came.
+    pub fn has_lower_priority_than(&self, other: &Place) -> bool {
+        self.negated_priority > other.negated_priority
+    }
+
     /// Whose place it is.
     pub fn request(&self) -> &PendingRequest {
         &self.pending
@@ -218,6 +223,11 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         if let Some(class) = self.classes.get_mut(&class) {
             class.last_attempt = Some(last_attempt);
         }
+    }
+
+    /// The place of a request, and its class.
+    pub fn place_of(&self, pending: &PendingRequest) -> Option<(&Place, ClassId)> {
+        self.places.get(pending).map(|(place, class)| (place, *class))
     }
 
     /// The class of a request.

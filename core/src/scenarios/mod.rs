@@ -53,6 +53,10 @@ fn settings() -> CoreSettings {
         ttl_after_finished_secs: 60,
         slot_keep_secs: 15,
         group_grace_secs: 3,
+        queue_policy: crate::QueuePolicy::Fcfs,
+        queue_depth: 1_000,
+        reservation_depth: 64,
+        bypass_secs: 300,
         gang_start_timeout_secs: 60,
         record_lone_pods: true,
     }

@@ -1,0 +1,370 @@
+//! Small jobs in the gaps, without delaying those who have been promised a start: EASY, hybrid and conservative backfilling.
+//!
+//! The walk goes over the queue in order. Who fits now starts. Of those who do not, the first so many hold a reservation: a start
+//! time on nodes, with room for all of the request. In each walk a reservation is withdrawn and made anew at the earliest second
+//! around all others, before and behind it, so it only moves earlier. What later moves one is said with it: see [`Delay`]. Nobody
+//! starts where that would delay a reservation: the resource graph, which knows them all, has no room there.
+//!
+//! Work whose end nobody knows gives no date. Who waits for it has no reservation, and is passed by; who was the first to wait for
+//! longer than the rules allow holds one set of nodes of the size it needs until it starts.
+//!
+//! The policies are those of Fluxion's queue manager (`qmanager`), which makes all reservations of a queue anew in each loop,
+//! as if none had been promised. EASY: Lifka, "The ANL/IBM SP Scheduling System" (1995). Conservative: Mu'alem and Feitelson (2001).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Booking, Decision, Delay, HeldNodes, Kept, News, Outcome, Pending, Place, Plan, Promising, Remade, Requests,
+    untried,
+};
+use crate::fluxion::{Fit, RankSet};
+use crate::queue::{ClassId, PendingRequest};
+
+/// Who may hold a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Depths {
+    /// So many of those who wait hold one.
+    pub reservations: usize,
+    /// Only the first so many in the queue may.
+    pub queue: usize,
+    /// Nobody is passed by for a moment.
+    pub is_strict: bool,
+}
+
+/// What a class of requests waits for, by what was found out in this walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Work that ends at known times.
+    ForADate,
+    /// Work whose end nobody knows.
+    ForUnknown,
+    /// Those who are ahead.
+    Behind,
+    /// Nothing that will come by itself: it is passed over.
+    InVain,
+}
+
+struct Walk<'a, C: Promising, R> {
+    queue: &'a Pending,
+    requests: &'a R,
+    capacity: &'a mut C,
+    depths: Depths,
+    /// Nobody from this place on gets a reservation.
+    bound: Option<Place>,
+    holds: HeldNodes,
+    /// Classes of which somebody could not start in this walk: who is behind him in the class asks for the same.
+    waiting: BTreeMap<ClassId, Waits>,
+    plan: Plan<C::Slots>,
+}
+
+/// Walks the queue in order. What starts has its slots in `capacity` afterwards, and what is promised its reservation.
+pub(crate) fn backfill<C: Promising>(
+    queue: &Pending,
+    requests: &impl Requests,
+    capacity: &mut C,
+    depths: Depths,
+    news: News,
+    last: &mut HeldNodes,
+) -> Plan<C::Slots> {
+    let mut heads: BTreeSet<(Place, ClassId)> = match news {
+        News::Arrivals => arrivals(queue),
+        News::Anything => {
+            let promised = capacity.promised();
+            let promised = promised.iter().filter_map(|pending| queue.place_of(pending));
+            let heads = queue.heads().chain(promised);
+            heads.map(|(place, class)| (place.clone(), class)).collect()
+        }
+    };
+    let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
+    let bound = queue.iter().nth(depths.queue).map(|(place, _)| place.clone());
+    let plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: None };
+    let mut walk = Walk { queue, requests, capacity, depths, bound, holds, waiting: BTreeMap::new(), plan };
+    if news == News::Anything {
+        walk.holds.reservations = 0;
+    }
+    while let Some((place, class)) = heads.pop_first() {
+        if walk.visit(&place, class) {
+            heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
+        }
+        walk.holds.end = walk.holds.end.take().max(Some(place));
+    }
+    *last = walk.holds;
+    walk.plan
+}
+
+/// Of each class the first that has come: one of a class that waits may be promised something too.
+fn arrivals(queue: &Pending) -> BTreeSet<(Place, ClassId)> {
+    let first = queue.arrivals().filter_map(|(class, places)| Some((places.first()?.clone(), class)));
+    first.chain(untried(queue).map(|(place, class)| (place.clone(), class))).collect()
+}
+
+impl<C: Promising, R: Requests> Walk<'_, C, R> {
+    /// Looks at a request. True if others of its class are to be looked at, too.
+    fn visit(&mut self, place: &Place, class: ClassId) -> bool {
+        let pending = place.request();
+        if self.requests.is_put_off(pending) {
+            self.withdraw(pending);
+            return true;
+        }
+        let displaces = self.capacity.displaces(pending);
+        let reserved = self.capacity.reserved(pending);
+        if let Some(reserved) = reserved {
+            if reserved.class != class || displaces == Some(Delay::Edit) {
+                // It asks for something else than when it was promised, or for another place in the queue.
+                self.withdraw(pending);
+            } else if let Some(starts) = self.remake(pending, reserved.start) {
+                return starts || self.wait(class, Waits::ForADate);
+            }
+        }
+        let before = reserved.map(|reserved| reserved.start);
+        let waits = match self.waiting.get(&class) {
+            Some(known) => *known,
+            None => match self.attempt(pending, class) {
+                Some(waits) => waits,
+                None => return true,
+            },
+        };
+        if let Some(cause) = displaces
+            && waits != Waits::InVain
+            && self.displace((place, class), cause, before)
+        {
+            return true;
+        }
+        self.wait(class, waits);
+        match waits {
+            Waits::ForADate if self.may_reserve(place) => self.reserve(pending, class, before),
+            Waits::ForUnknown => {
+                self.be_passed_by(pending);
+                false
+            }
+            Waits::ForADate | Waits::Behind | Waits::InVain => false,
+        }
+    }
+
+    fn wait(&mut self, class: ClassId, waits: Waits) -> bool {
+        self.waiting.insert(class, waits);
+        true
+    }
+
+    fn may_reserve(&self, place: &Place) -> bool {
+        self.holds.reservations < self.depths.reservations && self.bound.as_ref().is_none_or(|bound| place < bound)
+    }
+
+    /// The nodes that the groups of a request may use, and what is held against it there.
+    fn free(&mut self, request: &super::Request) -> Vec<RankSet> {
+        let open = request.groups.iter().map(|group| self.capacity.open(group));
+        open.collect::<Vec<_>>().iter().map(|open| self.holds.left_of(open)).collect()
+    }
+
+    /// Tries to start a request. What it waits for, if it does; `None` if it starts.
+    fn attempt(&mut self, pending: &PendingRequest, class: ClassId) -> Option<Waits> {
+        if let Some(known) = self.queue.last_attempt(class)
+            && let Some(standing) = known.still_stands(self.capacity, &self.holds)
+        {
+            if standing.differs_from(known) {
+                self.plan.confirmed.push((class, standing));
+            }
+            return Some(Waits::for_what(&known.outcome));
+        }
+        let Some(request) = self.requests.request(pending) else { return Some(Waits::InVain) };
+        match super::attempt(request, self.capacity, &self.holds) {
+            Ok((request, slots)) => {
+                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                None
+            }
+            Err(attempt) => {
+                let waits = Waits::for_what(&attempt.outcome);
+                self.plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
+                Some(waits)
+            }
+        }
+    }
+
+    // --- reservations ---
+
+    /// Makes a reservation anew. True if the request starts now, `None` if nothing is left of it.
+    fn remake(&mut self, pending: &PendingRequest, before: i64) -> Option<bool> {
+        let holds = &self.holds;
+        match self.capacity.remake(pending, &|open| holds.left_of(open)) {
+            Remade::Starts(slots) => {
+                self.start(pending, slots);
+                Some(true)
+            }
+            Remade::Kept { start, later, moved } => {
+                self.holds.reservations += 1;
+                self.holds.is_anybody_blocked = true;
+                if moved {
+                    self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
+                }
+                debug_assert!(later.is_some() || start <= before, "{pending:?} is later for no reason");
+                Some(false)
+            }
+            Remade::Lost(delay) => {
+                self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), cause: Some(delay) });
+                None
+            }
+        }
+    }
+
+    fn start(&mut self, pending: &PendingRequest, slots: C::Slots) {
+        // Slots that nobody asks for any more are given back by whoever follows the decision.
+        let request = self.requests.request(pending).unwrap_or(super::Request { groups: Vec::new() });
+        self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+    }
+
+    fn withdraw(&mut self, pending: &PendingRequest) {
+        if self.capacity.withdraw(pending).is_some() {
+            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), cause: None });
+        }
+    }
+
+    /// Promises a request a start; `before` it was to start then, and asked for something else. True if others of its class may
+    /// get one too.
+    fn reserve(&mut self, pending: &PendingRequest, class: ClassId, before: Option<i64>) -> bool {
+        let Some(request) = self.requests.request(pending) else { return false };
+        let nodes = self.free(&request);
+        match self.capacity.reserve((pending, class), &request, &nodes, None) {
+            Booking::Now(slots) => {
+                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                true
+            }
+            Booking::At(start) => {
+                self.note_reserved(pending, start, before);
+                true
+            }
+            Booking::Never => {
+                self.holds.is_anybody_blocked = true;
+                false
+            }
+        }
+    }
+
+    fn note_reserved(&mut self, pending: &PendingRequest, start: i64, before: Option<i64>) {
+        self.holds.reservations += 1;
+        self.holds.is_anybody_blocked = true;
+        let later = before.filter(|before| start > *before).map(|_| Delay::Edit);
+        self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
+    }
+
+    /// Nobody knows when it can start. The first of those who wait is passed by for a time, and then not any more.
+    fn be_passed_by(&mut self, pending: &PendingRequest) {
+        if !self.holds.is_anybody_blocked {
+            self.plan.first_undated = Some(pending.clone());
+        }
+        self.holds.is_anybody_blocked = true;
+        let is_strict = self.depths.is_strict;
+        if !is_strict && self.capacity.may_be_passed_by(pending) {
+            return;
+        }
+        let Some(request) = self.requests.request(pending) else { return };
+        let nodes = self.free(&request);
+        let held = self.capacity.drain(pending, &request, &nodes);
+        self.holds.add_nodes(&held, pending.job());
+    }
+
+    // --- those who come in ahead ---
+
+    /// One who may go ahead of reservations that were made before he came is placed as if they were not there; those that are in
+    /// his way are made anew then. True if he starts, or has a reservation.
+    fn displace(&mut self, (place, class): (&Place, ClassId), cause: Delay, before: Option<i64>) -> bool {
+        let pending = place.request();
+        let promised = self.capacity.promised();
+        let mut behind: Vec<(Place, ClassId)> = promised
+            .iter()
+            .filter(|other| self.capacity.reserved(other).is_some())
+            .filter_map(|other| self.queue.place_of(other))
+            .filter(|(other, _)| *other > place && (cause != Delay::Priority || other.has_lower_priority_than(place)))
+            .map(|(other, class)| (other.clone(), class))
+            .collect();
+        let Some(request) = self.requests.request(pending).filter(|_| !behind.is_empty()) else { return false };
+        behind.sort_unstable();
+        let kept: Vec<Option<Kept>> = behind.iter().map(|(other, _)| self.capacity.withdraw(other.request())).collect();
+        let nodes = self.free(&request);
+        let booking = if self.may_reserve(place) {
+            self.capacity.reserve((pending, class), &request, &nodes, None)
+        } else {
+            match self.capacity.place(&request, &nodes) {
+                Fit::Placed(slots) => Booking::Now(slots),
+                Fit::NotNow | Fit::NotFound => Booking::Never,
+            }
+        };
+        let mut in_the_way = Vec::new();
+        for ((other, class), kept) in behind.iter().zip(kept) {
+            let Some(kept) = kept else { continue };
+            if !self.put_back(other.request(), *class, &kept) {
+                in_the_way.push((other.request().clone(), *class, kept.start));
+            }
+        }
+        for (other, class, before) in in_the_way {
+            self.make_anew(&other, class, before, cause);
+        }
+        match booking {
+            Booking::Now(slots) => {
+                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+            }
+            Booking::At(start) => {
+                self.wait(class, Waits::ForADate);
+                self.note_reserved(pending, start, before);
+            }
+            Booking::Never => return false,
+        }
+        true
+    }
+
+    /// Puts a reservation back where it was. False if its room there is taken.
+    fn put_back(&mut self, pending: &PendingRequest, class: ClassId, kept: &Kept) -> bool {
+        let Some(request) = self.requests.request(pending) else { return false };
+        let nodes: Vec<RankSet> = request
+            .groups
+            .iter()
+            .map(|group| {
+                let mut nodes = self.capacity.open(group);
+                nodes.intersect_with(&kept.nodes);
+                nodes
+            })
+            .collect();
+        if nodes.iter().any(RankSet::is_empty) {
+            return false;
+        }
+        match self.capacity.reserve((pending, class), &request, &nodes, Some(kept.start)) {
+            Booking::At(start) if start == kept.start => true,
+            Booking::At(_) => {
+                self.capacity.withdraw(pending);
+                false
+            }
+            Booking::Now(slots) => {
+                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                true
+            }
+            Booking::Never => false,
+        }
+    }
+
+    /// Makes a reservation anew whose room was taken.
+    fn make_anew(&mut self, pending: &PendingRequest, class: ClassId, before: i64, cause: Delay) {
+        let Some(request) = self.requests.request(pending) else { return };
+        let nodes = self.free(&request);
+        let decision = match self.capacity.reserve((pending, class), &request, &nodes, None) {
+            Booking::Now(slots) => Decision::Start { pending: pending.clone(), request, slots },
+            Booking::At(start) => {
+                let later = (start > before).then_some(cause);
+                Decision::Reserved { pending: pending.clone(), start, later }
+            }
+            Booking::Never => Decision::Withdrawn { pending: pending.clone(), cause: Some(cause) },
+        };
+        self.plan.decisions.push(decision);
+    }
+}
+
+impl Waits {
+    fn for_what(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Waits { at: Some(_), .. } => Waits::ForADate,
+            Outcome::Waits { at: None, .. } => Waits::ForUnknown,
+            Outcome::Behind { .. } => Waits::Behind,
+            Outcome::PassedOver | Outcome::NodesAway | Outcome::NoNodes | Outcome::Never | Outcome::NotFound => {
+                Waits::InVain
+            }
+        }
+    }
+}

@@ -1,6 +1,8 @@
-//! `FluxJob`: the record of one thing that was submitted. `spec` says what is asked, `status` what happened.
+//! `FluxJob`: the record of one thing that was submitted. `spec` is people's, `status` the scheduler's.
 //!
-//! The fields of the fluxqueue prototype keep their names and meaning; the others stand beside them.
+//! `spec` says what the record stands for, and what people wish instead of what the workload says. All that was observed is
+//! in `status`: so a wish that is taken back leaves what the workload said, and what an elastic workload says can be followed.
+//! docs/fluxjob.md has each field beside its counterpart in Kueue's Workload.
 #![expect(clippy::duplicated_attributes, reason = "every printer column has a type and a priority of its own")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
@@ -10,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::conditions::{self, JobState};
 use crate::validation;
 
-/// What is asked. Written by the scheduler; of it, people may change `priority`, `queue`, `duration` and `hold`.
+/// What it stands for, and what people wish. Made by the scheduler; people change `overrides`, and nothing else.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "jobs.converged-computing.org",
@@ -24,6 +27,12 @@ use crate::validation;
     namespaced,
     status = "FluxJobStatus",
     doc = "One thing that was submitted to Fluxqueue: a Job, a group of pods, a lone pod, or an elastic set of pods.",
+    selectable = ".spec.workloadRef.kind",
+    selectable = ".spec.workloadRef.name",
+    selectable = ".spec.workloadRef.uid",
+    selectable = ".spec.schedulerName",
+    selectable = ".status.state",
+    selectable = ".status.queueName",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -36,7 +45,12 @@ use crate::validation;
         json_path = ".status.size",
         description = "Pods that are bound, of those it wants"
     ),
-    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes", description = "Nodes it is placed on"),
+    printcolumn(
+        name = "Nodes",
+        type_ = "string",
+        json_path = ".status.nodes",
+        description = "Nodes it is placed on, or how many"
+    ),
     printcolumn(
         name = "Position",
         type_ = "integer",
@@ -53,14 +67,14 @@ use crate::validation;
     printcolumn(
         name = "Queue",
         type_ = "string",
-        json_path = ".spec.queue",
+        json_path = ".status.queueName",
         description = "The queue it waits in",
         priority = "1"
     ),
     printcolumn(
         name = "Priority",
         type_ = "integer",
-        json_path = ".spec.priority",
+        json_path = ".status.priority",
         description = "Higher goes first",
         priority = "1"
     ),
@@ -82,64 +96,40 @@ use crate::validation;
     derive = "Default"
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = validation::only_a_persons_fields_change()))]
+#[schemars(extend("x-kubernetes-validations" = validation::only_overrides_change()))]
 pub struct FluxJobSpec {
-    /// The Flux jobspec (RFC 25) of the request, as JSON text.
+    /// The workload that it stands for. Cannot be changed.
+    pub workload_ref: WorkloadRef,
+    /// `spec.schedulerName` of the pods: a Fluxqueue that serves other names leaves this FluxJob alone. Cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 262_144))]
-    pub jobspec: Option<String>,
-    /// The kind of the workload: 0 Pod, 1 Job, 2 Deployment, 3 ReplicaSet, 4 StatefulSet, 5 a group of pods.
-    #[serde(rename = "type", default)]
-    pub workload_type: WorkloadType,
-    /// The workload's name (of a group: the group's).
-    #[serde(default)]
-    #[schemars(length(max = 253))]
-    pub name: String,
-    /// How many pods start together.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub nodes: i32,
-    /// How long it runs at most, in seconds; 0: no limit is known.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub duration: i32,
-    /// May hold a reservation.
-    #[serde(default)]
-    pub reservation: bool,
-    /// The serialized workload object, base64; not used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1_048_576), extend("format" = "byte"))]
-    pub object: Option<String>,
-    /// Nodes, as the prototype listed them; `status.placement` says more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
-    /// What the pods ask, by role: pods of one role are alike.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 1024),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
-    pub roles: Vec<Role>,
-    /// Higher goes first. Taken from the pods' PriorityClass.
-    #[serde(default)]
-    pub priority: i32,
-    /// The queue it waits in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub queue: Option<String>,
-    /// While true, it is not started.
-    #[serde(default)]
-    pub hold: bool,
-    /// The node label whose domain all pods must share; not honoured yet, so a value is refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 317))]
-    pub topology: Option<String>,
+    #[schemars(length(min = 1, max = 253))]
+    pub scheduler_name: Option<String>,
+    /// What people wish instead of what the workload says. To take a wish back, remove its field.
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub overrides: Overrides,
 }
 
-/// The kind of workload behind a FluxJob, as the integer that the prototype used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(try_from = "i32", into = "i32")]
-pub enum WorkloadType {
+/// A workload: the object that was submitted, or a group of pods.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
+    /// API group and version of the object; absent for a group of pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
+    pub api_version: Option<String>,
+    /// Kind of the object, or Group for pods that share a group label.
+    pub kind: WorkloadKind,
+    /// Name of the object, or of the group.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The object's uid; of a group, that of its first pod.
+    #[schemars(length(max = 128))]
+    pub uid: String,
+}
+
+/// The kind of workload behind a FluxJob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum WorkloadKind {
     /// A lone pod.
     #[default]
     Pod,
@@ -155,52 +145,54 @@ pub enum WorkloadType {
     Group,
 }
 
-/// Nodes as the prototype listed them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Resources {
-    /// Names of nodes.
-    #[serde(default)]
-    #[schemars(length(max = 16_384), inner(length(max = 253)))]
-    pub nodes: Vec<String>,
-}
-
-/// Pods that are alike.
+/// What people wish instead of what the workload says. What is absent is as the workload says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = validation::minimum_within_count()))]
-pub struct Role {
-    /// Its name, unique in the job.
+pub struct Overrides {
+    /// The PriorityClass whose value is its priority. One that does not exist counts as no wish.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-    /// How many pods.
-    #[schemars(range(min = 0))]
-    pub count: i32,
-    /// How many of them must start together.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub min: i32,
-    /// What each asks, as Kubernetes quantities.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
-    pub requests: BTreeMap<String, String>,
+    pub priority_class_name: Option<String>,
+    /// How long it runs at most, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub walltime_seconds: Option<i64>,
+    /// The queue in which it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub queue_name: Option<String>,
+    /// While true, it is not started. What has begun goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
 }
 
-/// What happened. Written by the scheduler alone.
+/// What was observed and what happened. Written by the scheduler, which leaves conditions of others alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxJobStatus {
-    /// The prototype's state: statusNew, statusSubmit, statusError or statusCancel.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub submit_status: Option<String>,
-    /// Where it is in its life.
+    /// Conditions. Ours are Scheduled, Degraded and Finished, and those that warn: InvalidWalltime, SizeClamped,
+    /// SizeContradiction, SoftTermsIgnored, UnknownPriorityClass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::schema")]
+    pub conditions: Vec<Condition>,
+    /// The conditions in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
     /// `metadata.generation` of the spec that this status has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Its number in the resource graph of the current scheduler process.
+    /// What the workload says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jobid: Option<i64>,
+    pub workload: Option<ObservedWorkload>,
+    /// The priority that counts: of the wish, else of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// The queue that counts: of the wish, else of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_name: Option<String>,
+    /// The walltime that counts: of the wish, else of the workload, else the default of the settings. Absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walltime_seconds: Option<i64>,
     /// When it took its place in the queue: the moment at which it could first have been placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_at: Option<MicroTime>,
@@ -219,7 +211,7 @@ pub struct FluxJobStatus {
     /// Where its pods go, written before the first of them is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PlacementRange>,
-    /// The nodes of `placement` as one hostlist, each named once, for kubectl.
+    /// For kubectl: the nodes it is on or goes to as a hostlist (RFC 29), or how many if that is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
     /// The epoch of the leader that wrote the placement: the Lease's leaderTransitions.
@@ -228,7 +220,7 @@ pub struct FluxJobStatus {
     /// How many pods are bound now.
     #[serde(default)]
     pub bound: i32,
-    /// How many pods it wants to run.
+    /// How many pods it wants to run now.
     #[serde(default)]
     pub total: i32,
     /// `bound/total`, for kubectl.
@@ -237,47 +229,62 @@ pub struct FluxJobStatus {
     /// The one thing that keeps it from starting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<BlockedBy>,
-    /// Conditions: Scheduled, Degraded, Finished.
+}
+
+/// What the workload says: the object that was submitted, and its pods.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedWorkload {
+    /// What its pods ask: pods of one set are alike. Follows an elastic workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
+    #[schemars(
+        length(max = 1024),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub pod_sets: Vec<PodSet>,
+    /// The highest `spec.priority` of its pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// The queue that it names; absent if it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_name: Option<String>,
+    /// How long it runs at most; absent if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walltime_seconds: Option<i64>,
 }
 
-/// Where a job is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum JobState {
-    /// Its pods are not all there yet, or a foreign gate holds one.
-    Incomplete,
-    /// It waits for its turn or for resources.
-    Pending,
-    /// A person holds it.
-    Held,
-    /// It can never run on the nodes there are, however idle.
-    Unsatisfiable,
-    /// It asks for something that is not supported, or contradicts itself.
-    Refused,
-    /// Its pods are being bound.
-    Starting,
-    /// Its pods are bound.
-    Running,
-    /// All its pods have ended, and succeeded.
-    Completed,
-    /// It ended otherwise.
-    Failed,
+/// Pods that are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSet {
+    /// Its name, unique in the job.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// How many pods it has.
+    #[schemars(range(min = 0))]
+    pub count: i32,
+    /// With how many of them it starts; the others join one by one. Absent if with all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub min_count: Option<i32>,
+    /// What each asks, as Kubernetes quantities.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
+    pub requests: BTreeMap<String, String>,
 }
 
-/// Ranks of one role on the nodes they go to: rank number i of `ranks` goes to node number i / `perNode` of `nodes`.
+/// Pods of one set on the nodes they go to: number i of `podIndexes` goes to node number i / `podsPerNode` of `nodes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementRange {
-    /// The role's name.
-    pub role: String,
-    /// Ranks within the role, as an idset (RFC 22): `0-3,7`.
-    pub ranks: String,
+    /// The name of the pod set.
+    pub pod_set: String,
+    /// Indexes of pods within the set, as an idset (RFC 22): `0-3,7`.
+    pub pod_indexes: String,
     /// Nodes, as a hostlist (RFC 29): `node[0-3],gpu7`.
     pub nodes: String,
-    /// How many consecutive ranks go to each node.
-    pub per_node: i32,
+    /// How many consecutive pods go to each node.
+    pub pods_per_node: i32,
 }
 
 /// Why a job does not start.
@@ -336,6 +343,21 @@ pub struct BlockedBy {
 // === impl BlockedReason ===
 
 impl BlockedReason {
+    /// All that this version writes.
+    pub const ALL: [BlockedReason; 11] = [
+        BlockedReason::Incomplete,
+        BlockedReason::Gated,
+        BlockedReason::Held,
+        BlockedReason::UnsupportedConstraint,
+        BlockedReason::InvalidRequest,
+        BlockedReason::QueuedBehind,
+        BlockedReason::InsufficientResources,
+        BlockedReason::NoMatchingNodes,
+        BlockedReason::Unsatisfiable,
+        BlockedReason::PlacementWithdrawn,
+        BlockedReason::BindFailed,
+    ];
+
     /// Where a job is in its life that waits for this reason.
     pub fn state(self) -> JobState {
         match self {
@@ -373,51 +395,28 @@ impl BlockedBy {
     }
 }
 
-// === impl WorkloadType ===
+// === impl Overrides ===
 
-impl TryFrom<i32> for WorkloadType {
-    type Error = String;
-
-    fn try_from(value: i32) -> Result<Self, String> {
-        Ok(match value {
-            0 => WorkloadType::Pod,
-            1 => WorkloadType::Job,
-            2 => WorkloadType::Deployment,
-            3 => WorkloadType::ReplicaSet,
-            4 => WorkloadType::StatefulSet,
-            5 => WorkloadType::Group,
-            other => return Err(format!("spec.type: {other} is none of 0 to 5")),
-        })
+impl Overrides {
+    /// Nobody wishes anything.
+    pub fn is_empty(&self) -> bool {
+        *self == Overrides::default()
     }
 }
 
-impl From<WorkloadType> for i32 {
-    fn from(value: WorkloadType) -> i32 {
-        value as i32
-    }
-}
+// === impl WorkloadKind ===
 
-impl WorkloadType {
-    /// The suffix of a FluxJob's name.
+impl WorkloadKind {
+    /// The kind in lower case: the suffix of a FluxJob's name, and a label's value.
     pub fn suffix(self) -> &'static str {
         match self {
-            WorkloadType::Pod => "pod",
-            WorkloadType::Job => "job",
-            WorkloadType::Deployment => "deployment",
-            WorkloadType::ReplicaSet => "replicaset",
-            WorkloadType::StatefulSet => "statefulset",
-            WorkloadType::Group => "group",
+            WorkloadKind::Pod => "pod",
+            WorkloadKind::Job => "job",
+            WorkloadKind::Deployment => "deployment",
+            WorkloadKind::ReplicaSet => "replicaset",
+            WorkloadKind::StatefulSet => "statefulset",
+            WorkloadKind::Group => "group",
         }
-    }
-}
-
-impl JsonSchema for WorkloadType {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "WorkloadType".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 5 })
     }
 }
 
@@ -427,44 +426,24 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_fluxjob_of_the_prototype_is_read() {
-        let job: FluxJob = serde_json::from_value(json!({
-            "apiVersion": "jobs.converged-computing.org/v1alpha1",
-            "kind": "FluxJob",
-            "metadata": { "name": "lammps-job", "namespace": "default" },
-            "spec": {
-                "jobspec": "version: 9999",
-                "type": 1,
-                "name": "lammps",
-                "object": "e30=",
-                "duration": 3600,
-                "reservation": true,
-                "nodes": 2,
-                "resources": { "nodes": ["kind-worker", "kind-worker2"] }
-            },
-            "status": { "submitStatus": "statusSubmit" }
-        }))
-        .unwrap();
-        assert_eq!(job.spec.workload_type, WorkloadType::Job);
-        assert_eq!((job.spec.nodes, job.spec.duration, job.spec.reservation), (2, 3600, true));
-        assert_eq!(job.spec.resources.unwrap().nodes, ["kind-worker", "kind-worker2"]);
-        assert_eq!(job.status.unwrap().submit_status.as_deref(), Some("statusSubmit"));
+    fn nobody_wishes_anything_unless_said() {
+        let spec = json!({ "workloadRef": { "kind": "Job", "name": "lammps", "uid": "u" } });
+        let read: FluxJobSpec = serde_json::from_value(spec.clone()).unwrap();
+        assert_eq!(read.overrides, Overrides::default());
+        assert_eq!(serde_json::to_value(&read).unwrap(), spec, "what is absent stays absent");
+        let wished = json!({ "priorityClassName": "high", "walltimeSeconds": 60, "queueName": "gpu", "hold": true });
+        let read: Overrides = serde_json::from_value(wished.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), wished);
     }
 
     #[test]
-    fn an_empty_spec_is_a_pod_that_asks_nothing() {
-        let spec: FluxJobSpec = serde_json::from_value(json!({})).unwrap();
-        assert_eq!(spec, FluxJobSpec::default());
-    }
-
-    #[test]
-    fn type_is_an_integer_from_a_closed_set() {
-        for number in 0..=5 {
-            let spec: FluxJobSpec = serde_json::from_value(json!({ "type": number })).unwrap();
-            assert_eq!(serde_json::to_value(&spec).unwrap()["type"], number);
+    fn the_kind_of_a_workload_is_one_of_a_closed_set() {
+        for kind in ["Pod", "Job", "Deployment", "ReplicaSet", "StatefulSet", "Group"] {
+            let read: WorkloadKind = serde_json::from_value(json!(kind)).unwrap();
+            assert_eq!((json!(read), read.suffix()), (json!(kind), &*kind.to_lowercase()));
         }
-        for bad in [json!(-1), json!(6), json!("job"), json!(1.5)] {
-            assert!(serde_json::from_value::<FluxJobSpec>(json!({ "type": bad })).is_err(), "{bad}");
+        for bad in [json!(1), json!("job"), json!("JobSet")] {
+            assert!(serde_json::from_value::<WorkloadKind>(bad.clone()).is_err(), "{bad}");
         }
     }
 

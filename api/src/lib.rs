@@ -1,5 +1,6 @@
 //! The API types of Fluxqueue: `FluxJob`, and the labels, annotations and names it shares with its users. No I/O.
 
+pub mod conditions;
 mod crd;
 pub mod fluxjob;
 pub mod hostlist;
@@ -10,7 +11,8 @@ mod validation;
 
 pub use crd::crd_yaml;
 
+pub use conditions::{ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
 pub use fluxjob::{
-    BlockedBy, BlockedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Resources, Role,
-    WorkloadType,
+    BlockedBy, BlockedReason, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload, Overrides, PlacementRange, PodSet,
+    WorkloadKind, WorkloadRef,
 };

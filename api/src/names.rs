@@ -1,8 +1,10 @@
 //! Names by which users and Fluxqueue talk to each other: labels, annotations, gates, scheduler names.
 //!
-//! Those of fluxqueue, fluxnetes and Fluence keep their meaning.
+//! Ours have one prefix, `fluxqueue/`. Those of the fluxqueue prototype, fluxnetes and Fluence keep their meaning as aliases.
 
-use crate::WorkloadType;
+use std::collections::BTreeMap;
+
+use crate::WorkloadKind;
 
 /// The API group of FluxJob.
 pub const GROUP: &str = "jobs.converged-computing.org";
@@ -13,9 +15,16 @@ pub const SCHEDULER_NAMES: [&str; 4] = ["fluxqueue", "FluxionScheduler", "fluxne
 /// The scheduling gate that Fluxqueue removes from its own pods once it has decided.
 pub const GATE: &str = "fluxqueue";
 
+/// Label of a pod: the group that it belongs to.
+pub const POD_GROUP: &str = "fluxqueue/pod-group";
+
+/// Label of a pod: how many pods of its group start together.
+pub const GROUP_SIZE: &str = "fluxqueue/group-size";
+
 /// Label pairs that form a group: the group's name, and how many of its pods start together.
-/// The first pair of which a pod carries both counts.
-pub const GROUP_LABELS: [(&str, &str); 4] = [
+/// The first pair of which a pod carries both counts. All but the first are aliases.
+pub const GROUP_LABELS: [(&str, &str); 5] = [
+    (POD_GROUP, GROUP_SIZE),
     ("fluxqueue.pod-group", "fluxqueue.group-size"),
     ("fluxnetes.group-name", "fluxnetes.group-size"),
     ("scheduling.x-k8s.io/pod-group", "fluence.group-size"),
@@ -26,12 +35,14 @@ pub const GROUP_LABELS: [(&str, &str); 4] = [
 /// Kubernetes duration, or a bare number of seconds; `unlimited` for a service.
 pub const WALLTIME: &str = "fluxqueue/walltime";
 
-/// Annotation of a FluxJob: the uid of the object it stands for (of the first pod, for a group).
+/// Label of a pod: the queue that it is to wait in.
+pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
+
+/// Label of a FluxJob: the uid of the object it stands for (of the first pod, for a group).
 pub const WORKLOAD_UID: &str = "fluxqueue/workload-uid";
 
-/// Annotation of a FluxJob: the scheduler name of the pods it stands for. A Fluxqueue that serves other names leaves the
-/// FluxJob alone.
-pub const SCHEDULER_NAME: &str = "fluxqueue/scheduler-name";
+/// Label of a FluxJob: the name of the workload it stands for, where a label can hold it.
+pub const WORKLOAD_NAME: &str = "fluxqueue/workload-name";
 
 /// Label of a FluxJob: the kind of the workload it stands for, in lower case.
 pub const WORKLOAD_KIND: &str = "fluxqueue/workload-kind";
@@ -42,12 +53,24 @@ pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fluxqueue
 /// The longest name that Kubernetes takes: a DNS-1123 subdomain.
 const NAME_LENGTH_MAX: usize = 253;
 
+/// The longest value of a label.
+const LABEL_LENGTH_MAX: usize = 63;
+
+/// The labels by which a FluxJob is found from its workload. A name that is too long for a label is left out: it is found by
+/// the field `spec.workloadRef.name`.
+pub fn fluxjob_labels(kind: WorkloadKind, name: &str, uid: &str) -> BTreeMap<String, String> {
+    let fits = |value: &str| !value.is_empty() && value.len() <= LABEL_LENGTH_MAX;
+    let all = [MANAGED_BY, (WORKLOAD_KIND, kind.suffix()), (WORKLOAD_NAME, name), (WORKLOAD_UID, uid)];
+    let fitting = all.into_iter().filter(|(_, value)| fits(value));
+    fitting.map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
+}
+
 /// The name of the FluxJob of a workload: `<name>-<suffix>-<five characters made of the uid>`, such as
 /// `lammps-job-4f7qa`. A later workload of the same name has another uid, so it gets another FluxJob.
 ///
 /// `name` may be a label value (a group's name): what no object's name may have becomes `-` or lower case, and what is
 /// too long is cut. Names that become alike by this still differ in the part that the uid makes.
-pub fn fluxjob_name(name: &str, workload: WorkloadType, uid: &str) -> String {
+pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
     let tail = format!("{}-{}", workload.suffix(), uid_suffix(uid));
     let mut head = String::with_capacity(name.len());
     for character in name.chars().map(|c| c.to_ascii_lowercase()) {
@@ -98,28 +121,37 @@ mod tests {
 
     #[test]
     fn names_say_what_and_which() {
-        assert_eq!(fluxjob_name("lammps", WorkloadType::Job, UID), "lammps-job-fj41v");
-        assert_eq!(fluxjob_name("web.v1", WorkloadType::Deployment, UID), "web.v1-deployment-fj41v");
+        assert_eq!(fluxjob_name("lammps", WorkloadKind::Job, UID), "lammps-job-fj41v");
+        assert_eq!(fluxjob_name("web.v1", WorkloadKind::Deployment, UID), "web.v1-deployment-fj41v");
         assert_ne!(
-            fluxjob_name("lammps", WorkloadType::Job, UID),
-            fluxjob_name("lammps", WorkloadType::Job, "0b1a7c52-5f0e-4a57-9d1b-3f0c0f7e2a12")
+            fluxjob_name("lammps", WorkloadKind::Job, UID),
+            fluxjob_name("lammps", WorkloadKind::Job, "0b1a7c52-5f0e-4a57-9d1b-3f0c0f7e2a12")
         );
     }
 
     #[test]
     fn label_values_become_names() {
-        assert_eq!(fluxjob_name("My_Group..1.-x", WorkloadType::Group, UID), "my-group.1.x-group-fj41v");
-        assert_eq!(fluxjob_name("a-.b", WorkloadType::Group, UID), "a--b-group-fj41v");
-        assert_eq!(fluxjob_name("", WorkloadType::Group, UID), "group-fj41v");
-        assert_eq!(fluxjob_name("__", WorkloadType::Group, UID), "group-fj41v");
-        assert_eq!(fluxjob_name("x_", WorkloadType::Group, UID), "x-group-fj41v");
+        assert_eq!(fluxjob_name("My_Group..1.-x", WorkloadKind::Group, UID), "my-group.1.x-group-fj41v");
+        assert_eq!(fluxjob_name("a-.b", WorkloadKind::Group, UID), "a--b-group-fj41v");
+        assert_eq!(fluxjob_name("", WorkloadKind::Group, UID), "group-fj41v");
+        assert_eq!(fluxjob_name("__", WorkloadKind::Group, UID), "group-fj41v");
+        assert_eq!(fluxjob_name("x_", WorkloadKind::Group, UID), "x-group-fj41v");
     }
 
     #[test]
     fn long_names_are_cut() {
-        let name = fluxjob_name(&"n".repeat(253), WorkloadType::StatefulSet, UID);
+        let name = fluxjob_name(&"n".repeat(253), WorkloadKind::StatefulSet, UID);
         assert_eq!(name.len(), 253);
         assert!(name.ends_with("n-statefulset-fj41v"), "{name}");
+    }
+
+    #[test]
+    fn a_fluxjob_is_found_by_labels_that_can_hold_it() {
+        let labels = |name: &str| fluxjob_labels(WorkloadKind::Job, name, UID);
+        assert_eq!(labels("lammps")[WORKLOAD_NAME], "lammps");
+        assert_eq!(labels("lammps")[WORKLOAD_UID], UID);
+        assert_eq!(labels(&"n".repeat(63)).len(), 4);
+        assert_eq!(labels(&"n".repeat(64)).get(WORKLOAD_NAME), None);
     }
 
     #[test]
@@ -133,13 +165,13 @@ mod tests {
     proptest! {
         #[test]
         fn every_name_is_valid(name in "[A-Za-z0-9._-]{0,300}", uid in "[0-9a-f-]{0,36}") {
-            let made = fluxjob_name(&name, WorkloadType::ReplicaSet, &uid);
+            let made = fluxjob_name(&name, WorkloadKind::ReplicaSet, &uid);
             prop_assert!(is_dns_subdomain(&made), "{}", made);
         }
 
         #[test]
         fn valid_names_stay_readable(name in "[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?(\\.[a-z0-9]{1,8})?") {
-            let made = fluxjob_name(&name, WorkloadType::Pod, UID);
+            let made = fluxjob_name(&name, WorkloadKind::Pod, UID);
             prop_assert!(made.starts_with(&format!("{name}-pod-")), "{}", made);
         }
     }

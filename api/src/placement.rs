@@ -1,7 +1,7 @@
-//! Where the ranks of a job go, in few words: `status.placement` of a FluxJob.
+//! Where the pods of a job go, in few words: `status.placement` of a FluxJob.
 //!
 //! A gang of 5000 pods on 500 alike nodes is one range of some sixty bytes; in the worst case (no two neighbours on one
-//! node, names without numbers) it is as long as the names. Which pod is which rank is decided by the scheduler.
+//! node, names without numbers) it is as long as the names. Which pod has which index is decided by the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,113 +10,113 @@ use crate::PlacementRange;
 use crate::hostlist::{self, HostlistError};
 use crate::idset::{self, IdsetError};
 
-/// A placement holds at most this many ranks: what [`expand`] is ready to make of one FluxJob.
-pub const RANKS_MAX: usize = 1_000_000;
+/// A placement holds at most this many pods: what [`expand`] is ready to make of one FluxJob.
+pub const PODS_MAX: usize = 1_000_000;
 
-/// Role, rank and node.
+/// Pod set, index and node.
 pub type Placed<'a> = (&'a str, u32, Arc<str>);
 
 /// Why a placement cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// `ranks` is no idset.
-    #[error("placement of role {role:?}: ranks")]
-    Ranks {
-        /// The role.
-        role: String,
+    /// `indexes` is no idset.
+    #[error("placement of pod set {pod_set:?}: podIndexes")]
+    Indexes {
+        /// The pod set.
+        pod_set: String,
         /// What is wrong.
         #[source]
         source: IdsetError,
     },
     /// `nodes` is no hostlist.
-    #[error("placement of role {role:?}: nodes")]
+    #[error("placement of pod set {pod_set:?}: nodes")]
     Nodes {
-        /// The role.
-        role: String,
+        /// The pod set.
+        pod_set: String,
         /// What is wrong.
         #[source]
         source: HostlistError,
     },
-    /// `perNode` is not at least 1.
-    #[error("placement of role {role:?}: perNode is {per_node}")]
+    /// `podsPerNode` is not at least 1.
+    #[error("placement of pod set {pod_set:?}: podsPerNode is {pods_per_node}")]
     PerNode {
-        /// The role.
-        role: String,
-        /// `perNode`
-        per_node: i32,
+        /// The pod set.
+        pod_set: String,
+        /// `podsPerNode`
+        pods_per_node: i32,
     },
-    /// Ranks and nodes do not match.
-    #[error("placement of role {role:?}: {ranks} ranks, {per_node} to a node, do not fill {nodes} nodes")]
+    /// Indexes and nodes do not match.
+    #[error("placement of pod set {pod_set:?}: {indexes} pods, {pods_per_node} to a node, do not fill {nodes} nodes")]
     Count {
-        /// The role.
-        role: String,
-        /// How many ranks.
-        ranks: usize,
+        /// The pod set.
+        pod_set: String,
+        /// How many indexes.
+        indexes: usize,
         /// How many nodes.
         nodes: usize,
-        /// `perNode`
-        per_node: usize,
+        /// `podsPerNode`
+        pods_per_node: usize,
     },
-    /// A rank is placed twice.
-    #[error("placement of role {role:?}: rank {rank} is placed twice")]
+    /// A index is placed twice.
+    #[error("placement of pod set {pod_set:?}: index {index} is placed twice")]
     Twice {
-        /// The role.
-        role: String,
-        /// The rank.
-        rank: u32,
+        /// The pod set.
+        pod_set: String,
+        /// The index.
+        index: u32,
     },
-    /// More than [`RANKS_MAX`].
-    #[error("placement has more than {RANKS_MAX} ranks")]
+    /// More than [`PODS_MAX`].
+    #[error("placement has more than {PODS_MAX} pods")]
     TooMany,
 }
 
-/// Writes that rank i of `role` goes to `nodes[i]`.
+/// Writes that index i of `pod_set` goes to `nodes[i]`.
 ///
-/// There is one range for each number of neighbouring ranks that share a node, so most placements have one or two.
-pub fn compress(role: &str, nodes: &[&str]) -> Vec<PlacementRange> {
-    debug_assert!(nodes.len() <= RANKS_MAX, "{} ranks are more than {RANKS_MAX}", nodes.len());
+/// There is one range for each number of neighbouring indexes that share a node, so most placements have one or two.
+pub fn compress(pod_set: &str, nodes: &[&str]) -> Vec<PlacementRange> {
+    debug_assert!(nodes.len() <= PODS_MAX, "{} indexes are more than {PODS_MAX}", nodes.len());
     let mut runs: BTreeMap<usize, Vec<(usize, &str)>> = BTreeMap::new();
-    let mut rank = 0;
+    let mut index = 0;
     for run in nodes.chunk_by(|a, b| a == b) {
-        runs.entry(run.len()).or_default().push((rank, run[0]));
-        rank += run.len();
+        runs.entry(run.len()).or_default().push((index, run[0]));
+        index += run.len();
     }
-    // The range with the lowest rank first: it reads better, and has no other meaning.
+    // The range with the lowest index first: it reads better, and has no other meaning.
     let mut runs: Vec<_> = runs.into_iter().collect();
     runs.sort_by_key(|(_, runs)| runs[0].0);
     runs.into_iter()
         .map(|(length, runs)| PlacementRange {
-            role: role.to_owned(),
-            ranks: idset::encode(runs.iter().flat_map(|(rank, _)| (*rank..rank + length).map(rank_number))),
+            pod_set: pod_set.to_owned(),
+            pod_indexes: idset::encode(runs.iter().flat_map(|(index, _)| (*index..index + length).map(index_number))),
             nodes: hostlist::encode(runs.iter().map(|(_, node)| *node)),
-            per_node: i32::try_from(length).unwrap_or(i32::MAX),
+            pods_per_node: i32::try_from(length).unwrap_or(i32::MAX),
         })
         .collect()
 }
 
-/// Reads a placement: role, rank and node, in order of roles as they first appear, then of ranks.
+/// Reads a placement: pod_set, index and node, in order of sets as they first appear, then of indexes.
 pub fn expand(ranges: &[PlacementRange]) -> Result<Vec<Placed<'_>>, PlacementError> {
-    let mut roles: Vec<(&str, BTreeMap<u32, Arc<str>>)> = Vec::new();
+    let mut sets: Vec<(&str, BTreeMap<u32, Arc<str>>)> = Vec::new();
     let mut count = 0;
     for range in ranges {
         let placed = expand_range(range)?;
         count += placed.len();
-        if count > RANKS_MAX {
+        if count > PODS_MAX {
             return Err(PlacementError::TooMany);
         }
-        let at = roles.iter().position(|(role, _)| *role == range.role).unwrap_or_else(|| {
-            roles.push((&range.role, BTreeMap::new()));
-            roles.len() - 1
+        let at = sets.iter().position(|(pod_set, _)| *pod_set == range.pod_set).unwrap_or_else(|| {
+            sets.push((&range.pod_set, BTreeMap::new()));
+            sets.len() - 1
         });
-        for (rank, node) in placed {
-            if roles[at].1.insert(rank, node).is_some() {
-                return Err(PlacementError::Twice { role: range.role.clone(), rank });
+        for (index, node) in placed {
+            if sets[at].1.insert(index, node).is_some() {
+                return Err(PlacementError::Twice { pod_set: range.pod_set.clone(), index });
             }
         }
     }
-    Ok(roles
+    Ok(sets
         .into_iter()
-        .flat_map(|(role, ranks)| ranks.into_iter().map(move |(rank, node)| (role, rank, node)))
+        .flat_map(|(pod_set, indexes)| indexes.into_iter().map(move |(index, node)| (pod_set, index, node)))
         .collect())
 }
 
@@ -130,30 +130,36 @@ pub fn node_list(ranges: &[PlacementRange]) -> Result<String, PlacementError> {
 }
 
 fn expand_range(range: &PlacementRange) -> Result<Vec<(u32, Arc<str>)>, PlacementError> {
-    let role = || range.role.clone();
-    let per_node = usize::try_from(range.per_node)
+    let pod_set = || range.pod_set.clone();
+    let pods_per_node = usize::try_from(range.pods_per_node)
         .ok()
-        .filter(|per_node| *per_node > 0)
-        .ok_or_else(|| PlacementError::PerNode { role: role(), per_node: range.per_node })?;
-    let ranks = idset::decode(&range.ranks).map_err(|source| PlacementError::Ranks { role: role(), source })?;
+        .filter(|pods_per_node| *pods_per_node > 0)
+        .ok_or_else(|| PlacementError::PerNode { pod_set: pod_set(), pods_per_node: range.pods_per_node })?;
+    let indexes =
+        idset::decode(&range.pod_indexes).map_err(|source| PlacementError::Indexes { pod_set: pod_set(), source })?;
     let nodes = decode_nodes(range)?;
-    if nodes.len().checked_mul(per_node) != Some(ranks.len()) {
-        return Err(PlacementError::Count { role: role(), ranks: ranks.len(), nodes: nodes.len(), per_node });
+    if nodes.len().checked_mul(pods_per_node) != Some(indexes.len()) {
+        return Err(PlacementError::Count {
+            pod_set: pod_set(),
+            indexes: indexes.len(),
+            nodes: nodes.len(),
+            pods_per_node,
+        });
     }
-    let mut placed = Vec::with_capacity(ranks.len());
-    for (ranks, node) in ranks.chunks(per_node).zip(nodes) {
+    let mut placed = Vec::with_capacity(indexes.len());
+    for (indexes, node) in indexes.chunks(pods_per_node).zip(nodes) {
         let node: Arc<str> = node.into();
-        placed.extend(ranks.iter().map(|rank| (*rank, Arc::clone(&node))));
+        placed.extend(indexes.iter().map(|index| (*index, Arc::clone(&node))));
     }
     Ok(placed)
 }
 
 fn decode_nodes(range: &PlacementRange) -> Result<Vec<String>, PlacementError> {
-    hostlist::decode(&range.nodes).map_err(|source| PlacementError::Nodes { role: range.role.clone(), source })
+    hostlist::decode(&range.nodes).map_err(|source| PlacementError::Nodes { pod_set: range.pod_set.clone(), source })
 }
 
-fn rank_number(rank: usize) -> u32 {
-    u32::try_from(rank).expect("RANKS_MAX is far below 2^32")
+fn index_number(index: usize) -> u32 {
+    u32::try_from(index).expect("PODS_MAX is far below 2^32")
 }
 
 #[cfg(test)]
@@ -161,8 +167,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn range(role: &str, ranks: &str, nodes: &str, per_node: i32) -> PlacementRange {
-        PlacementRange { role: role.into(), ranks: ranks.into(), nodes: nodes.into(), per_node }
+    fn range(pod_set: &str, indexes: &str, nodes: &str, pods_per_node: i32) -> PlacementRange {
+        PlacementRange { pod_set: pod_set.into(), pod_indexes: indexes.into(), nodes: nodes.into(), pods_per_node }
     }
 
     #[test]
@@ -187,7 +193,7 @@ mod tests {
         let ranges =
             [range("worker", "2-3", "n1", 2), range("launcher", "0", "n1", 1), range("worker", "0-1", "n2", 2)];
         let placed = expand(&ranges).unwrap();
-        let placed: Vec<_> = placed.iter().map(|(role, rank, node)| (*role, *rank, &**node)).collect();
+        let placed: Vec<_> = placed.iter().map(|(pod_set, index, node)| (*pod_set, *index, &**node)).collect();
         assert_eq!(
             placed,
             [("worker", 0, "n2"), ("worker", 1, "n2"), ("worker", 2, "n1"), ("worker", 3, "n1"), ("launcher", 0, "n1")]
@@ -198,13 +204,13 @@ mod tests {
     #[test]
     fn what_does_not_add_up_is_refused() {
         let error = |range| expand(&[range]).unwrap_err();
-        assert!(matches!(error(range("r", "0-2", "n[1-2]", 2)), PlacementError::Count { ranks: 3, .. }));
-        assert!(matches!(error(range("r", "0-1", "n1", 0)), PlacementError::PerNode { per_node: 0, .. }));
-        assert!(matches!(error(range("r", "0-1", "n1", -2)), PlacementError::PerNode { per_node: -2, .. }));
-        assert!(matches!(error(range("r", "1,0", "n1", 2)), PlacementError::Ranks { .. }));
+        assert!(matches!(error(range("r", "0-2", "n[1-2]", 2)), PlacementError::Count { indexes: 3, .. }));
+        assert!(matches!(error(range("r", "0-1", "n1", 0)), PlacementError::PerNode { pods_per_node: 0, .. }));
+        assert!(matches!(error(range("r", "0-1", "n1", -2)), PlacementError::PerNode { pods_per_node: -2, .. }));
+        assert!(matches!(error(range("r", "1,0", "n1", 2)), PlacementError::Indexes { .. }));
         assert!(matches!(error(range("r", "0", "n[", 1)), PlacementError::Nodes { .. }));
         let twice = [range("r", "0-1", "n[1-2]", 1), range("r", "1", "n3", 1)];
-        assert_eq!(expand(&twice), Err(PlacementError::Twice { role: "r".into(), rank: 1 }));
+        assert_eq!(expand(&twice), Err(PlacementError::Twice { pod_set: "r".into(), index: 1 }));
         let many = [range("a", "0-999999", "n[0-999999]", 1), range("b", "0", "n0", 1)];
         assert_eq!(expand(&many), Err(PlacementError::TooMany));
     }
@@ -217,8 +223,8 @@ mod tests {
             let ranges = compress("r", &nodes);
             let placed = expand(&ranges).unwrap();
             prop_assert_eq!(placed.len(), nodes.len());
-            for (at, (role, rank, node)) in placed.iter().enumerate() {
-                prop_assert_eq!((*role, *rank as usize, &**node), ("r", at, nodes[at]));
+            for (at, (pod_set, index, node)) in placed.iter().enumerate() {
+                prop_assert_eq!((*pod_set, *index as usize, &**node), ("r", at, nodes[at]));
             }
         }
     }

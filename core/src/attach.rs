@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, WorkloadType, names};
+use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaiting_owner::AwaitingPod;
@@ -99,7 +99,7 @@ impl Core {
         self.jobs.members.insert(uid.clone(), member);
         self.settle(&uid);
         if !ignored.is_empty() && !was_told {
-            self.warn_once(id, "SoftTermsIgnored", format!("accepted, but not honoured yet: {ignored}"));
+            self.warn_once(id, ConditionType::SoftTermsIgnored, format!("accepted, but not honoured yet: {ignored}"));
         }
         self.touched.insert(id);
     }
@@ -124,7 +124,7 @@ impl Core {
         if let Some(id) = self.jobs.by_identity.get(&belonging.identity) {
             let id = *id;
             // A group may be made by several objects: its record goes with the last of them.
-            if belonging.kind == WorkloadType::Group {
+            if belonging.kind == WorkloadKind::Group {
                 let more = grouping::owners(pod, belonging, &self.jobs.controllers);
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     for owner in more {
@@ -145,7 +145,7 @@ impl Core {
     /// that ended next after the pod was made, by the API server's clock. If that has been set back since there may be none;
     /// then it belongs to the last one, unless a new group is there.
     fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
-        if belonging.kind != WorkloadType::Group || !pod.phase.is_terminal() {
+        if belonging.kind != WorkloadKind::Group || !pod.phase.is_terminal() {
             return None;
         }
         let ended = |object: &FluxJob| {
@@ -236,7 +236,7 @@ impl Core {
     /// The FluxJob's name. A group has no uid of its own, so one that is recorded already and has not ended is taken.
     fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
         let namespace = &pod.id.key.namespace;
-        if belonging.kind == WorkloadType::Group {
+        if belonging.kind == WorkloadKind::Group {
             let known = self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
                 object.metadata.deletion_timestamp.is_none()
                     && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())

@@ -6,7 +6,7 @@ use fluxqueue_api::FluxJob;
 
 use super::ActionId;
 use crate::cluster::Node;
-use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, Uid};
+use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Uid};
 
 /// Something happened. Per object, events arrive in the order of its changes, but may be repeated, skipped (only the
 /// newest state is sure to come) and late; between objects there is no order at all.
@@ -28,6 +28,10 @@ pub enum Event {
     FluxJob(Arc<FluxJob>),
     /// It is gone.
     FluxJobGone(ObjectRef),
+    /// A PriorityClass is there.
+    PriorityClass(Arc<PriorityClass>),
+    /// The PriorityClass of this name is gone.
+    PriorityClassGone(Arc<str>),
     /// The API server's clock was compared with the core's: so many microseconds are to be added to the core's time. The
     /// core's own time grows evenly from where the process started, whatever happens to clocks.
     ClockOffset(i64),

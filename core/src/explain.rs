@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason};
+use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType};
 
 use super::cluster::filters::Rejection;
 use super::cluster::summary;
@@ -314,14 +314,14 @@ impl Core {
     }
 
     /// Says something about a job once: in its conditions, and as an event.
-    pub(super) fn warn_once(&mut self, id: JobId, reason: &'static str, text: String) {
+    pub(super) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if job.warnings.get(reason) == Some(&text) {
+        if job.warnings.get(&warning) == Some(&text) {
             return;
         }
-        job.warnings.insert(reason, text.clone());
+        job.warnings.insert(warning, text.clone());
         let written = job.record.status.iter().flat_map(|status| &status.conditions);
-        let was_said = written.into_iter().any(|said| said.type_ == reason && said.message == text);
+        let was_said = written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
         self.dirty.insert(id);
         if was_said {
             // By an earlier process.
@@ -330,7 +330,7 @@ impl Core {
         let reporter = Arc::clone(&job.reporter);
         let first = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|member| member.pod.id.clone());
         if let Some(pod) = first {
-            self.note(Subject::Pod(pod), EventKind::Warning, reason, "Grouping", text, &reporter);
+            self.note(Subject::Pod(pod), EventKind::Warning, warning.as_str(), "Grouping", text, &reporter);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, names};
+use fluxqueue_api::{BlockedReason, DegradedReason, names};
 
 use super::backoff::Backoff;
 use super::dispatch::is_gated;
@@ -13,13 +13,6 @@ use super::{Core, Timer};
 use crate::fluxion::Rank;
 use crate::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Resources, Uid};
-
-/// The reason of Degraded of two gangs that have begun and wait for each other.
-const MUTUAL_WAIT: &str = "MutualWait";
-/// Its reason of a gang that has begun and does not become whole in time.
-const START_TIMEOUT: &str = "StartTimeout";
-/// Reasons of Degraded of gangs that have not become whole.
-pub(super) const STALLS: [&str; 2] = [MUTUAL_WAIT, START_TIMEOUT];
 
 /// The pause after a placement was withdrawn.
 const WITHDRAWN: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
@@ -229,19 +222,22 @@ impl Core {
                     .jobs
                     .all
                     .get(&other)
-                    .is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != MUTUAL_WAIT))
+                    .is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != DegradedReason::MutualWait))
                 {
                     self.timers.wake(Timer::Job(other), self.now);
                 }
                 Stalled {
-                    reason: MUTUAL_WAIT,
+                    reason: DegradedReason::MutualWait,
                     message: format!(
                         "{bound} of {size} pods are bound; the others need nodes that {key} holds, whose missing pods need \
                          nodes that this job holds: one of the two has to be deleted",
                     ),
                 }
             }
-            None => Stalled { reason: START_TIMEOUT, message: format!("{bound} of {size} pods are bound{in_the_way}") },
+            None => Stalled {
+                reason: DegradedReason::StartTimeout,
+                message: format!("{bound} of {size} pods are bound{in_the_way}"),
+            },
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.stalled = Some(stalled);

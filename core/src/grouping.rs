@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::WorkloadType;
+use fluxqueue_api::WorkloadKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::job::{Identity, Job, Member, Style};
@@ -13,7 +13,7 @@ use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid
 #[derive(Debug)]
 pub(super) struct Belonging {
     pub identity: Identity,
-    pub kind: WorkloadType,
+    pub kind: WorkloadKind,
     pub style: Style,
     pub name: Arc<str>,
     pub uid: Uid,
@@ -39,7 +39,7 @@ pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>,
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
         identity: Identity::Pod(pod.id.uid.clone()),
-        kind: WorkloadType::Pod,
+        kind: WorkloadKind::Pod,
         style: Style::Lone,
         name: Arc::clone(&pod.id.key.name),
         uid: pod.id.uid.clone(),
@@ -54,7 +54,7 @@ pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>,
     if let Some(group) = &pod.group {
         return Some(Belonging {
             identity: Identity::Group(ObjectKey::new(Arc::clone(namespace), Arc::clone(&group.name))),
-            kind: WorkloadType::Group,
+            kind: WorkloadKind::Group,
             style: Style::Gang,
             name: Arc::clone(&group.name),
             uid: pod.id.uid.clone(),
@@ -75,10 +75,10 @@ pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>,
 /// What the pods of an object are a part of; `None` for objects of other kinds than those that Kubernetes itself has for that.
 pub(super) fn of_owner(top: &Owner) -> Option<Belonging> {
     let (kind, style) = match top.kind {
-        OwnerKind::Job => (WorkloadType::Job, Style::Gang),
-        OwnerKind::Deployment => (WorkloadType::Deployment, Style::Elastic),
-        OwnerKind::ReplicaSet => (WorkloadType::ReplicaSet, Style::Elastic),
-        OwnerKind::StatefulSet => (WorkloadType::StatefulSet, Style::Elastic),
+        OwnerKind::Job => (WorkloadKind::Job, Style::Gang),
+        OwnerKind::Deployment => (WorkloadKind::Deployment, Style::Elastic),
+        OwnerKind::ReplicaSet => (WorkloadKind::ReplicaSet, Style::Elastic),
+        OwnerKind::StatefulSet => (WorkloadKind::StatefulSet, Style::Elastic),
         OwnerKind::Other(_) => return None,
     };
     Some(Belonging {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, WorkloadType};
+use fluxqueue_api::{BlockedBy, ConditionType, DegradedReason, FinishedReason, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
@@ -39,7 +39,7 @@ pub(super) enum Style {
 pub(super) struct Job {
     pub id: JobId,
     pub identity: Identity,
-    pub kind: WorkloadType,
+    pub kind: WorkloadKind,
     pub style: Style,
     /// The name of the workload.
     pub name: Arc<str>,
@@ -80,7 +80,7 @@ pub(super) struct Job {
     /// Since its first Binding it should have become whole, and has not: why.
     pub stalled: Option<Stalled>,
     /// How it ended, by its record as found after a restart.
-    pub ended_as: Option<End>,
+    pub ended_as: Option<FinishedReason>,
     /// Where its pods go, of a job that is written ahead.
     pub seats: Seats,
     pub retained: Vec<RetainedSlot>,
@@ -91,7 +91,7 @@ pub(super) struct Job {
     /// While what an earlier process said is kept: what this one found then.
     pub found_first: Option<Finding>,
     /// What was said about it once: warnings that are not repeated.
-    pub warnings: BTreeMap<&'static str, String>,
+    pub warnings: BTreeMap<ConditionType, String>,
     /// When it is expected to start.
     pub estimate: Option<Time>,
     /// Its place in the queue.
@@ -111,14 +111,14 @@ pub(super) enum Lifecycle {
     /// All that it wanted was bound at some time.
     Whole,
     /// None of its pods is left, and nobody makes more.
-    Finished(End),
+    Finished(FinishedReason),
 }
 
 /// Why a gang that has begun does not become whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stalled {
     /// The reason of its condition Degraded.
-    pub reason: &'static str,
+    pub reason: DegradedReason,
     pub message: String,
 }
 
@@ -127,13 +127,6 @@ pub(super) struct Stalled {
 pub(super) struct Finding {
     pub blocker: BlockedBy,
     pub estimate: Option<Time>,
-}
-
-/// How a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Completed,
-    Failed,
 }
 
 /// Which seat a pod gets.
@@ -258,7 +251,7 @@ impl Lifecycle {
         matches!(self, Lifecycle::Placed | Lifecycle::Starting { .. } | Lifecycle::Whole)
     }
 
-    pub(super) fn end(self) -> Option<End> {
+    pub(super) fn end(self) -> Option<FinishedReason> {
         match self {
             Lifecycle::Finished(end) => Some(end),
             _ => None,
@@ -288,9 +281,9 @@ impl Job {
         self.blocker.take_if(|blocker| blocker.reason.is_outside_the_queue());
     }
 
-    /// The priority that a person gave it, else that of its pods.
+    /// The priority that a person wishes, else that of its pods.
     pub(super) fn priority(&self) -> i32 {
-        self.record.edits.priority.or(self.pod_priority).unwrap_or(0)
+        self.record.wished_priority.or(self.pod_priority).unwrap_or(0)
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use fluxqueue_api::{JobState, WorkloadType};
+use fluxqueue_api::{JobState, ScheduledReason, WorkloadKind};
 
 use super::grouping;
-use super::job::{End, Identity, Job, Lifecycle, Member};
+use super::job::{Identity, Job, Lifecycle, Member};
 use crate::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
 
@@ -163,12 +163,27 @@ impl Jobs {
         }
     }
 
+    /// How many pods its workload asks for, those that have ended included; `None` if nobody can say.
+    pub(super) fn asked(&self, job: &Job) -> Option<usize> {
+        match &job.identity {
+            _ if job.is_finished() => None,
+            Identity::Controller(uid) if job.kind == WorkloadKind::Job => {
+                self.controllers.get(uid).map(|made_by| made_by.can_start_together as usize)
+            }
+            _ => Some(self.wanted(job)),
+        }
+    }
+
     /// Where the job is in its life, as people see it.
     pub(super) fn state(&self, job: &Job) -> JobState {
-        match job.life.end() {
-            Some(End::Completed) => return JobState::Completed,
-            Some(End::Failed) => return JobState::Failed,
-            None => {}
+        JobState::of(job.life.end(), self.scheduled(job))
+    }
+
+    /// Whether its pods are bound, and why not.
+    pub(super) fn scheduled(&self, job: &Job) -> ScheduledReason {
+        if job.is_finished() {
+            let ran = job.started_at.is_some();
+            return if ran { ScheduledReason::Scheduled } else { ScheduledReason::NeverScheduled };
         }
         let (mut bound, mut on_the_way) = (0, false);
         for member in self.live(job) {
@@ -176,12 +191,15 @@ impl Jobs {
             on_the_way |= member.stage.is_on_the_way();
         }
         match (bound, on_the_way) {
-            (0, true) => JobState::Starting,
+            (0, true) => ScheduledReason::Starting,
             // Its pods have ended, and whoever made them has not said yet whether more will come.
-            (0, false) if job.live.is_empty() && job.started_at.is_some() => JobState::Running,
-            (0, false) => job.blocker.as_ref().map_or(JobState::Pending, |blocker| blocker.reason.state()),
-            _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => JobState::Starting,
-            _ => JobState::Running,
+            (0, false) if job.live.is_empty() && job.started_at.is_some() => ScheduledReason::Scheduled,
+            (0, false) => {
+                let blocker = job.blocker.as_ref();
+                blocker.map_or(ScheduledReason::Queued, |blocker| ScheduledReason::Blocked(blocker.reason))
+            }
+            _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => ScheduledReason::Starting,
+            _ => ScheduledReason::Scheduled,
         }
     }
 
@@ -199,19 +217,23 @@ impl Jobs {
         }
     }
 
-    /// How long a pod of the job takes its resources from its start: what its FluxJob says if a person changed that, the
-    /// object that made it, the pod itself, the default of the queue.
+    /// How long a pod of the job takes its resources from its start: what a person wishes, what the workload says, the
+    /// default of the queue.
     pub(super) fn walltime(&self, pod: &Pod, job: &Job) -> Lifetime {
-        let edited = job.record.edits.duration.and_then(|seconds| u64::try_from(seconds).ok()).filter(|s| *s > 0);
-        if let Some(seconds) = edited {
+        let wished = job.record.overrides.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        if let Some(seconds) = wished.filter(|seconds| *seconds > 0) {
             return Lifetime::Seconds(seconds);
         }
-        let annotated = self.controller(pod).and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
-        match (annotated, pod.lifetime) {
-            (Some(lifetime), _) => lifetime,
-            (None, Lifetime::Eventually) => self.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds),
-            (None, own) => own,
+        match self.said_walltime(pod) {
+            Lifetime::Eventually => self.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds),
+            said => said,
         }
+    }
+
+    /// What the workload says about that: the object that made the pod, else the pod itself.
+    pub(super) fn said_walltime(&self, pod: &Pod) -> Lifetime {
+        let annotated = self.controller(pod).and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+        annotated.unwrap_or(pod.lifetime)
     }
 
     /// When the object that made the pod ends it whatever it does, in the core's time; unless somebody said how long it runs.
@@ -228,5 +250,5 @@ impl Jobs {
 
 /// How many of a Job's pods were seen to succeed; other controllers do not count that.
 pub(super) fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
-    if is_job && job.kind == WorkloadType::Job { succeeded } else { 0 }
+    if is_job && job.kind == WorkloadKind::Job { succeeded } else { 0 }
 }

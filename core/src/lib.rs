@@ -14,6 +14,7 @@
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
+//! - `wishes`: what people wish of a job
 //! - `recovery`: the same jobs again after a restart
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
 //! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not contradict themselves
@@ -41,7 +42,6 @@ mod in_flight;
 mod intake;
 mod job;
 mod jobs;
-mod jobspec;
 mod ledger;
 mod pass;
 mod plan;
@@ -62,6 +62,7 @@ mod slots;
 mod stored;
 mod suspects;
 mod timers;
+mod wishes;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
@@ -92,6 +93,7 @@ use promises::Promises;
 use records::Records;
 use suspects::Suspects;
 use timers::{Timer, Timers};
+use wishes::PriorityClasses;
 
 /// Passes in one step at most, and the pause before the next step then.
 const ROUNDS_MAX: u32 = 4;
@@ -132,6 +134,7 @@ pub struct Core {
     retaining: BTreeSet<JobId>,
     /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
     records: Records,
+    priority_classes: PriorityClasses,
     queue: Pending,
     promises: Promises,
     /// What the last walk over the queue came to hold.
@@ -200,6 +203,7 @@ impl Core {
             jobs: Jobs::new(default_walltime_secs),
             retaining: BTreeSet::new(),
             records: Records::default(),
+            priority_classes: PriorityClasses::default(),
             queue: Pending::default(),
             promises: Promises::default(),
             held_nodes: HeldNodes::default(),
@@ -231,6 +235,8 @@ impl Core {
             Event::ControllerGone(uid) => self.controller_gone(&uid),
             Event::FluxJob(object) => self.flux_job(object),
             Event::FluxJobGone(object) => self.flux_job_gone(&object),
+            Event::PriorityClass(class) => self.priority_class(&class),
+            Event::PriorityClassGone(name) => self.priority_class_gone(&name),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
             Event::Synced => self.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome),

@@ -5,14 +5,19 @@ use std::sync::Arc;
 
 use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
-use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, Role, WorkloadType, names};
+use fluxqueue_api::{
+    ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState, ObservedWorkload,
+    Overrides, PlacementRange, PodSet, ScheduledReason, WorkloadKind, WorkloadRef, names,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 
-use super::job::{End, Job, Member};
-use super::jobspec;
+use super::job::{Identity, Job, Member, Style};
 use fluxqueue_workload::{Lifetime, Resources, Shape, Time};
+
+/// Nodes are listed up to this many characters; else they are counted.
+const NODE_LIST_CHARS_MAX: usize = 48;
 
 /// A job as its record shows it: what [`Job`] itself does not know.
 pub(super) struct Snapshot<'a> {
@@ -20,16 +25,18 @@ pub(super) struct Snapshot<'a> {
     pub live: Vec<&'a Member>,
     /// How many pods it wants to run now.
     pub wanted: usize,
-    pub state: JobState,
-    pub priority: i32,
-    pub lifetime: Lifetime,
+    /// How many pods its workload asks for; `None` if nobody can say any more.
+    pub asked: Option<usize>,
+    pub scheduled: ScheduledReason,
+    /// What its workload says about how long it runs, and what counts; `None` if none of its pods is left.
+    pub walltimes: Option<(Lifetime, Lifetime)>,
     pub position: Option<usize>,
     pub estimate: Option<Time>,
     /// By the API server's clock.
     pub now: Time,
 }
 
-/// The shapes of a job's pods, in the order of its members: its roles.
+/// The shapes of a job's pods, in the order of its members: its pod sets.
 pub(super) fn roles<'a>(members: &[&'a Member]) -> Vec<(&'a Arc<Shape>, usize)> {
     let mut roles: Vec<(&Arc<Shape>, usize)> = Vec::new();
     for member in members {
@@ -46,50 +53,25 @@ impl Snapshot<'_> {
     /// The FluxJob, without its status.
     pub(super) fn object(&self) -> FluxJob {
         let job = self.job;
-        let mut roles = roles(&self.live);
-        if let [(_, count)] = roles.as_mut_slice() {
-            // Pods of a Job that are still to come are like the first.
-            *count = job.start_size.max(*count);
-        }
-        let size = i32::try_from(job.start_size.max(self.wanted)).unwrap_or(i32::MAX);
-        let seconds = walltime_seconds(self.lifetime);
-        let spec = FluxJobSpec {
-            jobspec: Some(jobspec::canonical(&job.key.namespace, &job.name, &roles, seconds)),
-            workload_type: job.kind,
+        let workload_ref = WorkloadRef {
+            api_version: api_version(job.kind).map(str::to_owned),
+            kind: job.kind,
             name: job.name.to_string(),
-            nodes: size,
-            duration: seconds,
-            reservation: false,
-            object: None,
-            resources: None,
-            roles: roles
-                .iter()
-                .enumerate()
-                .map(|(at, (shape, count))| Role {
-                    name: jobspec::role_name(at),
-                    count: i32::try_from(*count).unwrap_or(i32::MAX),
-                    min: if job.writes_ahead() { i32::try_from(*count).unwrap_or(i32::MAX) } else { 1 },
-                    requests: quantities(&shape.requests),
-                })
-                .collect(),
-            priority: self.priority,
-            queue: job.record.edits.queue.clone(),
-            hold: job.record.edits.hold,
-            topology: None,
+            uid: job.workload_uid.to_string(),
         };
         FluxJob {
             metadata: ObjectMeta {
                 name: Some(job.key.name.to_string()),
                 namespace: Some(job.key.namespace.to_string()),
-                labels: Some(labels(job.kind)),
-                annotations: Some(BTreeMap::from([
-                    (names::WORKLOAD_UID.to_owned(), job.workload_uid.to_string()),
-                    (names::SCHEDULER_NAME.to_owned(), job.reporter.to_string()),
-                ])),
+                labels: Some(names::fluxjob_labels(job.kind, &job.name, &job.workload_uid)),
                 owner_references: (!job.owners.is_empty()).then(|| job.owners.clone()),
                 ..ObjectMeta::default()
             },
-            spec,
+            spec: FluxJobSpec {
+                workload_ref,
+                scheduler_name: Some(job.reporter.to_string()),
+                overrides: Overrides::default(),
+            },
             status: None,
         }
     }
@@ -105,14 +87,18 @@ impl Snapshot<'_> {
         let known = written.map(|written| (&written.placement, written.epoch));
         let known = known.or(job.record.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
         let placed_by = known.filter(|(written, _)| **written == placement).and_then(|(_, epoch)| epoch);
+        let conditions = self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
+        let state = JobState::from_conditions(&conditions);
+        let workload = self.workload();
+        let wishes = &job.record.overrides;
         FluxJobStatus {
-            submit_status: Some(submit_status(self.state).to_owned()),
-            state: Some(self.state),
+            conditions,
+            state: Some(state),
             observed_generation: job.record.generation,
-            // A job keeps its number for life, though the graph's own differ after a restart.
-            jobid: written
-                .and_then(|written| written.jobid)
-                .or_else(|| self.live.iter().find_map(|m| Some(m.allocation.as_ref()?.gid.cast_signed()))),
+            priority: Some(job.priority()),
+            queue_name: wishes.queue_name.clone().or_else(|| workload.queue_name.clone()),
+            walltime_seconds: self.walltime_that_counts(),
+            workload: Some(workload),
             queued_at: job.queued_at.map(micro_time),
             position: position.and_then(|at| i32::try_from(at).ok()),
             estimated_start_time: self.estimate.map(|at| coarse_estimate(at, self.now)).map(micro_time),
@@ -121,93 +107,191 @@ impl Snapshot<'_> {
             nodes: self.node_list(),
             placement,
             epoch: job.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
-            bound: i32::try_from(bound).unwrap_or(i32::MAX),
-            total: i32::try_from(self.wanted).unwrap_or(i32::MAX),
+            bound: number(bound),
+            total: number(self.wanted),
             size: Some(format!("{bound}/{}", self.wanted)),
-            blocked_by: job.blocker.clone().filter(|_| waits(self.state)),
-            conditions: self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice())),
+            blocked_by: job.blocker.clone().filter(|_| waits(state)),
         }
     }
+
+    // --- what the workload says ---
+
+    fn workload(&self) -> ObservedWorkload {
+        let written = self.job.record.status.as_ref().and_then(|status| status.workload.as_ref());
+        let kept = || written.cloned().unwrap_or_default();
+        let queue_name = match self.live.first() {
+            Some(member) => member.pod.label(names::QUEUE_NAME).map(str::to_owned),
+            None => kept().queue_name,
+        };
+        ObservedWorkload {
+            pod_sets: self.pod_sets(written.map_or(&[], |workload| workload.pod_sets.as_slice())),
+            priority: self.job.pod_priority,
+            queue_name,
+            walltime_seconds: match self.walltimes {
+                Some((said, _)) => seconds(said),
+                None => kept().walltime_seconds,
+            },
+        }
+    }
+
+    fn walltime_that_counts(&self) -> Option<i64> {
+        match self.walltimes {
+            Some((_, counts)) => seconds(counts),
+            None => self.job.record.status.as_ref().and_then(|status| status.walltime_seconds),
+        }
+    }
+
+    /// Of a gang that was placed the sets stay as the placement names them. With its pods they would come and go.
+    fn pod_sets(&self, written: &[PodSet]) -> Vec<PodSet> {
+        let job = self.job;
+        let stay = !written.is_empty() && (self.live.is_empty() || (job.style == Style::Gang && job.life.is_placed()));
+        let mut sets: Vec<PodSet> = if stay { written.to_vec() } else { self.sets_of_pods() };
+        // Pods that are still to come are like the first.
+        if let ([set], Some(asked)) = (sets.as_mut_slice(), self.asked) {
+            set.count = number(asked);
+        }
+        for set in &mut sets {
+            set.min_count = set.min_count.filter(|min| *min < set.count);
+        }
+        sets
+    }
+
+    fn sets_of_pods(&self) -> Vec<PodSet> {
+        let roles = roles(&self.live);
+        let min_count = match (&self.job.identity, self.job.style) {
+            (_, Style::Elastic) => Some(1),
+            (Identity::Group(_), _) if roles.len() == 1 => Some(number(self.job.start_size)),
+            _ => None,
+        };
+        let set = |(at, (shape, count)): (usize, &(&Arc<Shape>, usize))| PodSet {
+            name: pod_set_name(at),
+            count: number(*count),
+            min_count,
+            requests: quantities(&shape.requests),
+        };
+        roles.iter().enumerate().map(set).collect()
+    }
+
+    // --- where it is ---
 
     /// The nodes its pods are on, or go to.
     fn node_list(&self) -> Option<String> {
         let nodes: BTreeSet<&str> =
             self.live.iter().filter_map(|member| Some(&*member.allocation.as_ref()?.node)).collect();
-        let written = self.job.record.status.as_ref().and_then(|status| status.nodes.clone());
-        if nodes.is_empty() { written } else { Some(hostlist::encode(nodes)) }
+        if nodes.is_empty() {
+            return self.job.record.status.as_ref().and_then(|status| status.nodes.clone());
+        }
+        let count = nodes.len();
+        let list = hostlist::encode(nodes);
+        Some(if list.len() > NODE_LIST_CHARS_MAX { format!("{count} nodes") } else { list })
     }
 
     fn placement(&self) -> Vec<PlacementRange> {
-        let mut by_role: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        let mut by_set: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for (_, seat) in self.job.seats.iter() {
-            by_role.entry(seat.role()).or_default().push(seat.node());
+            by_set.entry(seat.role()).or_default().push(seat.node());
         }
-        by_role.iter().flat_map(|(role, nodes)| compress(&jobspec::role_name(*role), nodes)).collect()
+        by_set.iter().flat_map(|(set, nodes)| compress(&pod_set_name(*set), nodes)).collect()
     }
+
+    // --- conditions ---
 
     fn conditions(&self, bound: usize, written: &[Condition]) -> Vec<Condition> {
         let job = self.job;
-        let mut out = Vec::new();
-        let scheduled = match self.state {
-            JobState::Starting => {
-                ("False", "Starting".to_owned(), format!("{bound} of {} pods are bound", self.wanted))
-            }
-            JobState::Running | JobState::Completed | JobState::Failed => {
-                ("True", "Scheduled".to_owned(), "its pods have been bound".to_owned())
-            }
-            _ => match &job.blocker {
-                Some(blocker) => ("False", blocker.reason.to_string(), blocker.message.clone()),
-                None => ("False", "Queued".to_owned(), String::new()),
-            },
-        };
-        out.push(self.condition("Scheduled", scheduled, written));
+        let mut out = vec![self.scheduled(bound, written)];
         if !job.seats.is_empty() {
             let missing = self.wanted.saturating_sub(bound);
-            let degraded = if let Some(stalled) = &job.stalled {
-                ("True", stalled.reason.to_owned(), stalled.message.clone())
-            } else if missing > 0 && self.state == JobState::Running {
-                ("True", "MemberLost".to_owned(), format!("{missing} of {} pods are missing", self.wanted))
+            let (status, reason, message) = if let Some(stalled) = &job.stalled {
+                ("True", stalled.reason, stalled.message.clone())
+            } else if missing > 0 && !job.is_finished() && self.scheduled == ScheduledReason::Scheduled {
+                ("True", DegradedReason::MemberLost, format!("{missing} of {} pods are missing", self.wanted))
             } else {
-                ("False", "Whole".to_owned(), String::new())
+                ("False", DegradedReason::Whole, String::new())
             };
-            out.push(self.condition("Degraded", degraded, written));
+            out.push(self.condition(ConditionType::Degraded, (status, reason.as_str(), message), written));
         }
-        let finished = job.life.end().map(|end| match end {
-            End::Completed => ("True", "Completed".to_owned(), String::new()),
-            End::Failed => ("True", "Failed".to_owned(), self.failures(written)),
-        });
-        if let Some(finished) = finished {
-            out.push(self.condition("Finished", finished, written));
+        if let Some(end) = job.life.end() {
+            let message = match end {
+                FinishedReason::Succeeded => String::new(),
+                FinishedReason::Failed => self.failures(written),
+            };
+            out.push(self.condition(ConditionType::Finished, ("True", end.as_str(), message), written));
         }
-        for (reason, message) in &job.warnings {
-            out.push(self.condition(reason, ("True", (*reason).to_owned(), message.clone()), written));
+        for (type_, message) in &job.warnings {
+            out.push(self.condition(*type_, ("True", type_.as_str(), message.clone()), written));
         }
         out
     }
 
+    fn scheduled(&self, bound: usize, written: &[Condition]) -> Condition {
+        let message = match self.scheduled {
+            ScheduledReason::Scheduled => "its pods have been bound".to_owned(),
+            ScheduledReason::Starting => format!("{bound} of {} pods are bound", self.wanted),
+            ScheduledReason::Queued => String::new(),
+            ScheduledReason::NeverScheduled => "it has ended, and no pod of it was bound".to_owned(),
+            ScheduledReason::Blocked(_) => {
+                self.job.blocker.as_ref().map(|blocker| blocker.message.clone()).unwrap_or_default()
+            }
+        };
+        let status = if self.scheduled == ScheduledReason::Scheduled { "True" } else { "False" };
+        self.condition(ConditionType::Scheduled, (status, &self.scheduled.to_string(), message), written)
+    }
+
     /// How many pods failed: of some that an earlier process counted nothing may be left.
     fn failures(&self, written: &[Condition]) -> String {
-        let said = written.iter().find(|said| said.type_ == "Finished" && said.reason == "Failed");
+        let said = fluxqueue_api::conditions::of_type(written, ConditionType::Finished);
+        let said = said.filter(|said| said.reason == FinishedReason::Failed.as_str());
         said.map_or_else(|| format!("{} pods failed", self.job.failed), |said| said.message.clone())
     }
 
     fn condition(
         &self,
-        type_: &str,
-        (status, reason, message): (&str, String, String),
+        type_: ConditionType,
+        (status, reason, message): (&str, &str, String),
         written: &[Condition],
     ) -> Condition {
-        let old = written.iter().find(|condition| condition.type_ == type_ && condition.status == status);
+        let old = fluxqueue_api::conditions::of_type(written, type_).filter(|condition| condition.status == status);
         let since =
             old.map_or_else(|| MetaTime(timestamp(self.now)), |condition| condition.last_transition_time.clone());
         Condition {
-            type_: type_.to_owned(),
+            type_: type_.as_str().to_owned(),
             status: status.to_owned(),
-            reason,
+            reason: reason.to_owned(),
             message,
             observed_generation: self.job.record.generation,
             last_transition_time: since,
         }
+    }
+}
+
+/// The name of a pod set; [`pod_set_at`] reads it.
+pub(super) fn pod_set_name(at: usize) -> String {
+    format!("set-{at}")
+}
+
+/// The place of a pod set among the job's, by its name.
+pub(super) fn pod_set_at(name: &str) -> usize {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn api_version(kind: WorkloadKind) -> Option<&'static str> {
+    match kind {
+        WorkloadKind::Pod => Some("v1"),
+        WorkloadKind::Job => Some("batch/v1"),
+        WorkloadKind::Deployment | WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet => Some("apps/v1"),
+        WorkloadKind::Group => None,
+    }
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// A walltime in seconds, of what has one.
+fn seconds(lifetime: Lifetime) -> Option<i64> {
+    match lifetime {
+        Lifetime::Seconds(seconds) => i64::try_from(seconds).ok(),
+        Lifetime::Eventually | Lifetime::Endless => None,
     }
 }
 
@@ -228,14 +312,6 @@ fn waits(state: JobState) -> bool {
     )
 }
 
-fn submit_status(state: JobState) -> &'static str {
-    match state {
-        JobState::Incomplete => "statusNew",
-        JobState::Refused => "statusError",
-        _ => "statusSubmit",
-    }
-}
-
 /// The front of the queue exactly, then tens, then hundreds: what lies far back changes with every departure.
 fn coarse_position(at: usize) -> Option<usize> {
     match at {
@@ -250,14 +326,6 @@ fn coarse_position(at: usize) -> Option<usize> {
 fn coarse_estimate(at: Time, now: Time) -> Time {
     let step = if at.seconds() - now.seconds() < 3600 { 60 } else { 600 };
     Time::from_seconds((at.seconds() + step - 1).div_euclid(step) * step)
-}
-
-/// Seconds for `spec.duration`; 0 if there is no known limit.
-pub(super) fn walltime_seconds(lifetime: Lifetime) -> i32 {
-    match lifetime {
-        Lifetime::Seconds(seconds) => i32::try_from(seconds).unwrap_or(i32::MAX),
-        Lifetime::Eventually | Lifetime::Endless => 0,
-    }
 }
 
 /// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain integers.
@@ -296,12 +364,4 @@ pub(super) fn micro_time(at: Time) -> MicroTime {
 /// The instant of a MicroTime.
 pub(super) fn time_of(at: &MicroTime) -> Time {
     Time(at.0.as_microsecond())
-}
-
-/// The labels of the FluxJob of a job.
-fn labels(kind: WorkloadType) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (names::MANAGED_BY.0.to_owned(), names::MANAGED_BY.1.to_owned()),
-        (names::WORKLOAD_KIND.to_owned(), kind.suffix().to_owned()),
-    ])
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, names};
+use fluxqueue_api::{FluxJob, Overrides};
 
 use super::backoff::Backoff;
-use super::job::{Identity, Job, Stage, Style};
+use super::job::{Identity, Job, Member, Stage, Style};
 use super::plan::Requests;
 use super::record::{self, Snapshot};
-use super::stored::{Edits, StatusWrite, Stored, is_old_news};
+use super::stored::{StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
-use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Time, Uid};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Time, Uid};
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
@@ -113,7 +113,7 @@ impl Core {
             return None;
         }
         match job.style {
-            // Its pods are still appearing: the spec is written once, so it waits until they are there.
+            // Its pods are still appearing. If they are there soon and find room, the record begins with the placement.
             Style::Gang if !job.life.is_placed() && job.pending.is_empty() => Some(settled_at(job)),
             Style::Gang | Style::Elastic => Some(self.now),
             Style::Lone => self.lone_pod_recorded_from(job),
@@ -181,21 +181,16 @@ impl Core {
 
     fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
         let live = self.jobs.live_members(job);
-        // The roles of a job that has ended are those of its pods that are still there.
-        let live = if live.is_empty() {
-            job.members.iter().filter_map(|uid| self.jobs.members.get(uid)).collect()
-        } else {
-            live
-        };
-        let lifetime = live.first().map_or(Lifetime::Eventually, |member| self.lifetime(&member.pod, job.id));
+        let said = |member: &Member| self.jobs.said_walltime(&member.pod);
+        let walltimes = live.first().map(|member| (said(member), self.jobs.walltime(&member.pod, job)));
         let waits = !job.pending.is_empty();
         Snapshot {
             job,
             live,
             wanted: self.jobs.wanted(job),
-            state: self.jobs.state(job),
-            priority: job.priority(),
-            lifetime,
+            asked: self.jobs.asked(job),
+            scheduled: self.jobs.scheduled(job),
+            walltimes,
             position: job.position.filter(|_| waits),
             estimate: job.estimate.filter(|_| waits).map(|at| self.clock().wall(at)),
             now: self.wall_now(),
@@ -333,10 +328,8 @@ impl Core {
         }
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let job_has_ended = job.is_finished();
-        let edits = Edits::of(&object);
-        if job.record.edits != edits {
-            job.record.edits = edits;
-            self.touched.insert(id);
+        if job.record.overrides != object.spec.overrides {
+            self.heed_wishes(id, &object.spec.overrides);
             self.queue_changed = true;
         }
         if job_has_ended {
@@ -347,8 +340,8 @@ impl Core {
 
     /// False for the FluxJob of a Fluxqueue that serves other scheduler names.
     fn serves(&self, object: &FluxJob) -> bool {
-        let name = object.metadata.annotations.as_ref().and_then(|all| all.get(names::SCHEDULER_NAME));
-        name.is_none_or(|name| self.settings.scheduler_names.iter().any(|ours| **ours == **name))
+        let name = object.spec.scheduler_name.as_deref();
+        name.is_none_or(|name| self.settings.scheduler_names.iter().any(|ours| **ours == *name))
     }
 
     pub(super) fn flux_job_gone(&mut self, gone: &ObjectRef) {
@@ -377,11 +370,11 @@ impl Core {
             return;
         }
         job.record.stored = Stored::Absent;
-        job.record.edits = Edits::default();
         job.seats.forget_acknowledgements();
         if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
             job.queued_at = Some(wall);
         }
+        self.heed_wishes(id, &Overrides::default());
         self.queue_changed = true;
         self.dirty.insert(id);
     }
@@ -425,7 +418,7 @@ impl Core {
             Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
             // The API server removes it with its owner.
             Stored::Present { .. } | Stored::Unseen
-                if job.members.is_empty() && job.kind == fluxqueue_api::WorkloadType::Pod =>
+                if job.members.is_empty() && job.kind == fluxqueue_api::WorkloadKind::Pod =>
             {
                 self.forget(id);
             }

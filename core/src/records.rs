@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, WorkloadType};
+use fluxqueue_api::{FluxJob, WorkloadKind};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
 use super::ActionId;
@@ -93,6 +93,6 @@ impl Records {
 }
 
 fn group_of(key: &ObjectKey, object: &FluxJob) -> Option<ObjectKey> {
-    let is_group = object.spec.workload_type == WorkloadType::Group;
-    is_group.then(|| ObjectKey::new(Arc::clone(&key.namespace), &*object.spec.name))
+    let is_group = object.spec.workload_ref.kind == WorkloadKind::Group;
+    is_group.then(|| ObjectKey::new(Arc::clone(&key.namespace), &*object.spec.workload_ref.name))
 }

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobStatus, JobState, names, placement};
+use fluxqueue_api::{
+    ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobStatus, conditions, names, placement,
+};
 
-use super::gang::STALLS;
 use super::grouping::Belonging;
-use super::job::{End, Identity, Lifecycle, Seating, Stalled, Style};
-use super::record::time_of;
+use super::job::{Identity, Lifecycle, Seating, Stalled, Style};
+use super::record::{pod_set_at, time_of};
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
-use super::stored::{Edits, Stored};
+use super::stored::Stored;
 use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use crate::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
-
-/// Conditions that a FluxJob gets once and keeps.
-const WARNINGS: [&str; 4] = ["InvalidWalltime", "SizeClamped", "SizeContradiction", "SoftTermsIgnored"];
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
 const GATED: &str = "SchedulingGated";
@@ -37,8 +35,11 @@ impl Core {
             None => Stored::Present { uid: reference.uid },
         };
         job.record.observe(&object);
-        job.record.edits = Edits::of(&object);
+        self.heed_wishes(id, &object.spec.overrides);
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let Some(status) = &object.status else { return };
+        // It counts also after the pod that had it is gone.
+        job.pod_priority = job.pod_priority.max(status.workload.as_ref().and_then(|workload| workload.priority));
         job.seats.note_on_record(!status.placement.is_empty());
         job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
         job.ended_as = ended_as(status);
@@ -54,8 +55,8 @@ impl Core {
             job.start_size = usize::try_from(status.total).unwrap_or(0);
         }
         for condition in &status.conditions {
-            if let Some(reason) = WARNINGS.into_iter().find(|reason| *reason == condition.type_) {
-                job.warnings.insert(reason, condition.message.clone());
+            if let Some(warning) = ConditionType::from_name(&condition.type_).filter(|type_| type_.is_warning()) {
+                job.warnings.insert(warning, condition.message.clone());
             }
         }
     }
@@ -136,7 +137,7 @@ impl Core {
             .collect();
         let written = job.record.status.as_ref().map(|status| status.placement.as_slice()).unwrap_or_default();
         let seats: Vec<(usize, NodeName)> = match placement::expand(written) {
-            Ok(seats) => seats.into_iter().map(|(role, _, node)| (role_index(role), NodeName::from(node))).collect(),
+            Ok(seats) => seats.into_iter().map(|(set, _, node)| (pod_set_at(set), NodeName::from(node))).collect(),
             Err(error) => {
                 tracing::error!(job = %job.key, %error, "status.placement cannot be read: pods that wait are placed anew");
                 Vec::new()
@@ -148,7 +149,10 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
-            let ran = job.record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Running));
+            let is_scheduled = |status: &FluxJobStatus| {
+                conditions::of_type(&status.conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True")
+            };
+            let ran = job.record.status.as_ref().is_some_and(is_scheduled);
             if !bound.is_empty() {
                 let whole = ran || bound.len() >= wanted;
                 job.life = if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };
@@ -270,12 +274,11 @@ impl Core {
     /// The FluxJob of an object that makes pods, of which there are none now: it is told of the object's end all the same.
     fn adopt_memberless(&mut self, key: &ObjectKey) {
         let Some(object) = self.records.get(key).cloned() else { return };
-        let uid = object.metadata.annotations.as_ref().and_then(|all| all.get(names::WORKLOAD_UID));
-        let Some(made_by) = uid.and_then(|uid| self.jobs.controllers.get(&**uid)) else { return };
+        let Some(made_by) = self.jobs.controllers.get(&*object.spec.workload_ref.uid) else { return };
         let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
         let belonging = Belonging {
             identity: Identity::Controller(made_by.id.uid.clone()),
-            kind: object.spec.workload_type,
+            kind: object.spec.workload_ref.kind,
             style,
             name: Arc::clone(&made_by.id.key.name),
             uid: made_by.id.uid.clone(),
@@ -314,25 +317,16 @@ impl Core {
 
 /// Why a gang that began did not become whole, as an earlier process said it.
 fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
-    let degraded = status.conditions.iter().find(|it| it.type_ == "Degraded" && it.status == "True")?;
-    let reason = STALLS.into_iter().find(|reason| *reason == degraded.reason)?;
+    let degraded = conditions::of_type(&status.conditions, ConditionType::Degraded).filter(|it| it.status == "True")?;
+    let reason = DegradedReason::from_name(&degraded.reason).filter(|reason| *reason != DegradedReason::MemberLost)?;
     Some(Stalled { reason, message: degraded.message.clone() })
 }
 
 /// How the job ended, by its record.
-pub(super) fn ended_as(status: &FluxJobStatus) -> Option<End> {
-    match status.state? {
-        JobState::Completed => Some(End::Completed),
-        JobState::Failed => Some(End::Failed),
-        _ => None,
-    }
+pub(super) fn ended_as(status: &FluxJobStatus) -> Option<FinishedReason> {
+    FinishedReason::among(&status.conditions)
 }
 
 fn version_of(object: &FluxJob) -> Option<Arc<str>> {
     object.metadata.resource_version.as_deref().map(Arc::from)
-}
-
-/// The number in a role's name.
-fn role_index(name: &str) -> usize {
-    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }

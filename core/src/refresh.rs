@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use fluxqueue_api::{BlockedBy, BlockedReason, names};
+use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, names};
 
 use super::grouping::{self, StartSize};
-use super::job::{End, Identity, Job, Lifecycle, Member, Stage, Style};
+use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::plan::Delay;
 use super::{Core, Timer};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
@@ -28,6 +28,7 @@ impl Core {
             return;
         }
         self.warn_of_bad_walltime(id);
+        self.warn_of_unknown_class(id);
         self.trim_retained(id);
         self.obey_hold(id);
         self.outgrow_start(id);
@@ -54,7 +55,7 @@ impl Core {
             .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
         if let Some((made_by, error)) = bad {
             let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
-            self.warn_once(id, "InvalidWalltime", text);
+            self.warn_once(id, ConditionType::InvalidWalltime, text);
         }
     }
 
@@ -81,8 +82,8 @@ impl Core {
         let live = self.jobs.live_members(job);
         let ready: Vec<Uid> =
             live.iter().filter(|member| member.is_ready(names::GATE)).map(|member| member.pod.id.uid.clone()).collect();
-        if job.record.edits.hold {
-            self.block(id, BlockedReason::Held, "spec.hold of its FluxJob is true".to_owned());
+        if job.record.overrides.hold {
+            self.block(id, BlockedReason::Held, "spec.overrides.hold of its FluxJob is true".to_owned());
             return Vec::new();
         }
         if let Some((reason, message)) = refusal(&live)
@@ -126,10 +127,10 @@ impl Core {
         };
         if let Some(asked) = clamped {
             let text = format!("size {asked} is asked for, but only {size} pods can appear: {size} start together");
-            self.warn_once(id, "SizeClamped", text);
+            self.warn_once(id, ConditionType::SizeClamped, text);
         }
         if let Some(text) = contradiction {
-            self.warn_once(id, "SizeContradiction", text);
+            self.warn_once(id, ConditionType::SizeContradiction, text);
         }
         let place = self.new_place(&ready);
         let Some(job) = self.jobs.all.get_mut(&id) else { return Vec::new() };
@@ -259,7 +260,7 @@ impl Core {
 
     /// A held job gives back slots of which nobody has been sent to his yet. A gang of which one has is finished.
     fn obey_hold(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.edits.hold) else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.overrides.hold) else { return };
         let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
         if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
             return;
@@ -281,7 +282,7 @@ impl Core {
         }
         let failed = match &job.identity {
             // Its record says so since before a restart; some of its pods may be gone by now.
-            _ if job.ended_as.is_some() => job.ended_as == Some(End::Failed),
+            _ if job.ended_as.is_some() => job.ended_as == Some(FinishedReason::Failed),
             Identity::Controller(uid) => self.jobs.controllers.get(uid).is_some_and(|made_by| made_by.failed),
             _ => job.failed > 0,
         };
@@ -292,7 +293,7 @@ impl Core {
         self.set_requests(id, Vec::new());
         let wall = self.wall_now();
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.life = Lifecycle::Finished(if failed { End::Failed } else { End::Completed });
+            job.life = Lifecycle::Finished(if failed { FinishedReason::Failed } else { FinishedReason::Succeeded });
             // A restart does not change when it ended, nor how long its record is kept.
             job.completed_at = job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
             job.blocker = None;

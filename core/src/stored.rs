@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
+use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, Overrides, PlacementRange};
 
 use super::{ActionId, Urgency};
 use fluxqueue_workload::{Time, Uid};
@@ -14,9 +14,11 @@ use fluxqueue_workload::{Time, Uid};
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub stored: Stored,
-    /// Spec fields that people may change, as the API server has them.
-    pub edits: Edits,
-    /// The status as the API server has it, as far as we know.
+    /// What people wish, as the API server has it.
+    pub overrides: Overrides,
+    /// The value of the PriorityClass that they wish for, if there is one.
+    pub wished_priority: Option<i32>,
+    /// The status as the API server has it, as far as we know, without the conditions that are others'.
     pub status: Option<FluxJobStatus>,
     /// The placement of the version that the next write is decided on, and who placed: known also after a write of which
     /// nobody knows whether it took effect.
@@ -76,16 +78,6 @@ pub(super) struct StatusWrite {
     pub status: Box<FluxJobStatus>,
 }
 
-/// What people may change in a FluxJob's spec.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Edits {
-    pub priority: Option<i32>,
-    pub hold: bool,
-    /// Seconds; 0 is none.
-    pub duration: Option<i32>,
-    pub queue: Option<String>,
-}
-
 impl Record {
     /// Takes up an object as the API server has it, from the watch or the answer to a write. Old news changes nothing.
     pub(super) fn observe(&mut self, object: &FluxJob) {
@@ -96,6 +88,9 @@ impl Record {
         self.resource_version = version.map(Arc::from);
         self.generation = object.metadata.generation;
         self.status.clone_from(&object.status);
+        if let Some(status) = &mut self.status {
+            status.conditions.retain(|condition| ConditionType::from_name(&condition.type_).is_some());
+        }
         self.placed = object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
     }
 
@@ -146,21 +141,5 @@ fn is_older(version: Option<&str>, known: Option<&str>) -> bool {
     match (number(version), number(known)) {
         (Some(version), Some(known)) => version < known,
         _ => false,
-    }
-}
-
-impl Edits {
-    /// Reads them from an object. A spec of the first generation is as we wrote it.
-    pub(super) fn of(object: &FluxJob) -> Self {
-        let spec = &object.spec;
-        if object.metadata.generation.unwrap_or(1) <= 1 {
-            return Edits { queue: spec.queue.clone(), hold: spec.hold, ..Edits::default() };
-        }
-        Edits {
-            priority: Some(spec.priority),
-            hold: spec.hold,
-            duration: Some(spec.duration),
-            queue: spec.queue.clone(),
-        }
     }
 }

@@ -6,13 +6,14 @@ use fluxqueue_api::FluxJob;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1 as core_v1;
+use k8s_openapi::api::scheduling::v1 as scheduling_v1;
 use serde::de::DeserializeOwned;
 
 use super::lean::{Lean, LooseFluxJob};
 use super::protobuf::{self, Decode};
 use super::seen::Known;
 use fluxqueue_core::cluster::Node;
-use fluxqueue_workload::{Controller, Pod, ShapeInterner};
+use fluxqueue_workload::{Controller, Pod, PriorityClass, ShapeInterner, metadata};
 
 /// A watched kind: how its objects become what the core knows.
 pub trait Watched: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static {
@@ -76,6 +77,17 @@ controllers! {
     ReplicaSet "ReplicaSet" from_replica_set
     Deployment "Deployment" from_deployment
     StatefulSet "StatefulSet" from_stateful_set
+}
+
+impl Watched for scheduling_v1::PriorityClass {
+    type Value = PriorityClass;
+    type Memory = ();
+    const KIND: &'static str = "PriorityClass";
+
+    fn convert(self, (): &mut ()) -> Result<PriorityClass, String> {
+        let (name, uid) = metadata::name_and_uid(Self::KIND, &self.metadata).map_err(|error| error.to_string())?;
+        Ok(PriorityClass { name, uid, value: self.value.unwrap_or_default() })
+    }
 }
 
 impl Watched for LooseFluxJob {

@@ -10,7 +10,7 @@ use fluxqueue_api::FluxJob;
 
 use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
-use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod};
+use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod, PriorityClass};
 
 /// A value of the core that stands for a Kubernetes object.
 pub trait Known: PartialEq + Send + Sync + 'static {
@@ -156,6 +156,21 @@ impl Known for FluxJob {
     }
     fn gone(&self) -> Event {
         Event::FluxJobGone(ObjectRef { key: self.key(), uid: self.uid().into() })
+    }
+}
+
+impl Known for PriorityClass {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new("", &*self.name)
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn there(self: Arc<Self>) -> Event {
+        Event::PriorityClass(self)
+    }
+    fn gone(&self) -> Event {
+        Event::PriorityClassGone(Arc::clone(&self.name))
     }
 }
 

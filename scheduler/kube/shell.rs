@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +28,7 @@ use crate::serve::{DepthSource, Facts, Health, Leading, ListenError, Metrics, Qu
 use fluxqueue_core::Event;
 
 /// Kinds that are watched.
-const KINDS: usize = 7;
+const KINDS: usize = 8;
 
 /// Questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
@@ -271,6 +272,7 @@ impl Run {
         self.start_watch::<Lean<Deployment>>(&watches);
         self.start_watch::<Lean<StatefulSet>>(&watches);
         self.start_watch::<LooseFluxJob>(&watches);
+        self.start_watch::<PriorityClass>(&watches);
     }
 
     fn start_watch<K>(&mut self, watches: &Watches)

@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use crate::harness::{job, node_of, pod, shared, until};
 
 #[test]
@@ -84,23 +86,90 @@ fn a_scheduler_name_that_nobody_serves_is_left_alone() {
     ns.apply(&pod("stranger", "100m", "infinity", "").replace("schedulerName: fluxqueue", "schedulerName: nobody"));
     ns.apply(&job("ours", 1, "100m", "infinity"));
     ns.state("ours", "Running");
-    assert!(ns.list("fluxjobs").iter().all(|job| job["spec"]["name"] == "ours"));
+    assert!(ns.list("fluxjobs").iter().all(|job| job["spec"]["workloadRef"]["name"] == "ours"));
 }
 
 #[test]
-fn of_a_flux_job_people_may_change_four_fields() {
+fn of_a_flux_job_people_change_wishes_and_nothing_else() {
     let ns = shared().namespace("edits");
     ns.apply(&job("vast", 2, "300", "1"));
     let record = ns.state("vast", "Unsatisfiable");
     let name = record["metadata"]["name"].as_str().expect("a name").to_owned();
     let patch =
         |text: &str| ns.plane.try_kubectl(&["patch", "fluxjob", &name, "-n", &ns.name, "--type=merge", "-p", text], "");
-    let (ok, _, err) = patch(r#"{"spec": {"nodes": 1}}"#);
-    assert!(!ok && err.contains("spec"), "{err}");
-    assert!(patch(r#"{"spec": {"priority": 7, "hold": true}}"#).0);
-    ns.state("vast", "Held");
-    assert!(patch(r#"{"spec": {"hold": false}}"#).0);
-    ns.state("vast", "Unsatisfiable");
+    for fixed in [r#"{"spec": {"workloadRef": {"name": "other"}}}"#, r#"{"spec": {"schedulerName": null}}"#] {
+        let (ok, _, err) = patch(fixed);
+        assert!(!ok && err.contains("of spec only overrides can"), "{err}");
+    }
+    let (ok, _, err) = patch(r#"{"spec": {"overrides": {"walltimeSeconds": 0}}}"#);
+    assert!(!ok && err.contains("walltimeSeconds"), "{err}");
+    assert_eq!(record["status"]["walltimeSeconds"], Value::Null);
+    assert!(patch(r#"{"spec": {"overrides": {"walltimeSeconds": 60, "hold": true}}}"#).0);
+    assert_eq!(ns.state("vast", "Held")["status"]["walltimeSeconds"], 60);
+    assert!(patch(r#"{"spec": {"overrides": null}}"#).0);
+    let after = ns.state("vast", "Unsatisfiable");
+    assert_eq!((&after["status"]["walltimeSeconds"], &after["spec"]["overrides"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn a_wish_for_another_priority_is_that_of_a_class() {
+    let ns = shared().namespace("classes");
+    let class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: wished}\nvalue: 77\n";
+    ns.apply(&job("vast", 2, "300", "1"));
+    let name = ns.state("vast", "Unsatisfiable")["metadata"]["name"].as_str().expect("a name").to_owned();
+    ns.kubectl(&[
+        "patch",
+        "fluxjob",
+        &name,
+        "--type=merge",
+        "-p",
+        r#"{"spec": {"overrides": {"priorityClassName": "wished"}}}"#,
+    ]);
+    let warned = |job: &Value| job["status"]["conditions"].to_string().contains("UnknownPriorityClass");
+    assert_eq!(ns.flux_job("vast", "says that there is no such class", warned)["status"]["priority"], 0);
+    ns.apply(class);
+    ns.flux_job("vast", "has its priority", |job| job["status"]["priority"] == 77 && !warned(job));
+    ns.kubectl(&["delete", "priorityclass", "wished"]);
+    ns.flux_job("vast", "has its own priority again", |job| job["status"]["priority"] == 0 && warned(job));
+}
+
+#[test]
+fn a_flux_job_is_found_from_its_workload() {
+    let ns = shared().namespace("found");
+    for name in ["one", "other"] {
+        ns.apply(&job(name, 2, "100m", "infinity"));
+    }
+    let record = ns.state("one", "Running");
+    ns.state("other", "Running");
+    let uid = record["spec"]["workloadRef"]["uid"].as_str().expect("a uid");
+    let (label, field) = (format!("fluxqueue/workload-uid={uid}"), format!("spec.workloadRef.uid={uid}"));
+    let questions = [
+        ["-l", "fluxqueue/workload-kind=job,fluxqueue/workload-name=one"],
+        ["-l", &label],
+        ["--field-selector", "spec.workloadRef.kind=Job,spec.workloadRef.name=one,status.state=Running"],
+        ["--field-selector", &field],
+    ];
+    for [how, what] in questions {
+        let found = ns.kubectl(&["get", "fluxjobs", how, what, "-o", "name"]);
+        let name = record["metadata"]["name"].as_str().expect("a name");
+        assert_eq!(found.trim(), format!("fluxjob.jobs.converged-computing.org/{name}"), "{how} {what}");
+    }
+    assert_eq!(ns.kubectl(&["get", "fluxjobs", "--field-selector", "status.state=Held", "-o", "name"]), "");
+    ns.kubectl(&["wait", "--for=condition=Scheduled", "fluxjob", "-l", "fluxqueue/workload-name=one", "--timeout=10s"]);
+}
+
+#[test]
+fn pod_sets_follow_a_deployment() {
+    let ns = shared().namespace("follows");
+    ns.kubectl(&["create", "deployment", "web", "--image=busybox", "--replicas=0"]);
+    let served = r#"{"spec": {"replicas": 1, "template": {"spec": {"schedulerName": "fluxqueue"}}}}"#;
+    ns.kubectl(&["patch", "deployment", "web", "-p", served]);
+    let count = |job: &Value| job["status"]["workload"]["podSets"][0]["count"].clone();
+    let before = ns.flux_job("web", "has one pod", |job| count(job) == 1);
+    ns.kubectl(&["scale", "deployment", "web", "--replicas=3"]);
+    let after = ns.flux_job("web", "has three pods", |job| count(job) == 3);
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(after["metadata"]["generation"], 1, "its spec is people's");
 }
 
 #[test]

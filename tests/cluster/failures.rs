@@ -60,7 +60,7 @@ fn the_queue_keeps_its_order_over_a_restart() {
         let mut all: Vec<(String, String)> = ns
             .list("fluxjobs")
             .iter()
-            .map(|job| (job["status"]["queuedAt"].to_string(), job["spec"]["name"].to_string()))
+            .map(|job| (job["status"]["queuedAt"].to_string(), job["spec"]["workloadRef"]["name"].to_string()))
             .collect();
         all.sort();
         all
@@ -81,8 +81,13 @@ fn the_queue_keeps_its_order_over_a_restart() {
     let mut ended: Vec<(String, String)> = ns
         .list("fluxjobs")
         .iter()
-        .filter(|job| job["spec"]["name"] != "running")
-        .map(|job| (job["status"]["startTime"].to_string(), job["spec"]["name"].as_str().unwrap_or("").to_owned()))
+        .filter(|job| job["spec"]["workloadRef"]["name"] != "running")
+        .map(|job| {
+            (
+                job["status"]["startTime"].to_string(),
+                job["spec"]["workloadRef"]["name"].as_str().unwrap_or("").to_owned(),
+            )
+        })
         .collect();
     ended.sort();
     let order: Vec<&str> = ended.iter().map(|(_, name)| &**name).collect();

@@ -267,7 +267,7 @@ impl Namespace<'_> {
     pub(crate) fn flux_job(&self, workload: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         until(&format!("FluxJob of {workload} {what}"), || {
             let jobs = self.list("fluxjobs");
-            let mut of_it = jobs.into_iter().filter(|job| job["spec"]["name"] == workload);
+            let mut of_it = jobs.into_iter().filter(|job| job["spec"]["workloadRef"]["name"] == workload);
             of_it.next().filter(|job| is(job))
         })
     }

@@ -16,7 +16,7 @@ fn start(plane: &ControlPlane, name: &str) -> Fluxqueue {
 
 /// Uid and placement of each FluxJob, by the name of its workload.
 fn records(ns: &Namespace<'_>) -> BTreeMap<String, Value> {
-    let of = |job: &Value| job["spec"]["name"].as_str().unwrap_or("").to_owned();
+    let of = |job: &Value| job["spec"]["workloadRef"]["name"].as_str().unwrap_or("").to_owned();
     ns.list("fluxjobs").into_iter().map(|job| (of(&job), job)).collect()
 }
 

@@ -109,7 +109,7 @@ fn a_job_completes_and_its_record_says_so() {
     ns.succeeded(3);
     let record = ns.state("work", "Completed");
     assert_eq!(record["metadata"]["ownerReferences"][0]["kind"], "Job");
-    assert_eq!(record["spec"]["type"], 1);
+    assert_eq!(record["spec"]["workloadRef"]["kind"], "Job");
     assert!(record["status"]["placement"].as_array().is_some_and(|ranges| !ranges.is_empty()), "{record}");
     ns.kubectl(&["delete", "job", "work"]);
     until("its FluxJob to go with it", || ns.list("fluxjobs").is_empty().then_some(()));

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fluxqueue_core::Event;
-use fluxqueue_workload::{NodeName, ObjectKey, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, PriorityClass, Uid};
 
 use crate::rng::Rng;
-use crate::server::{Server, flux_job_key};
+use crate::server::{PRIORITY_CLASSES, Server, flux_job_key};
 
 /// What keeps its order: all objects that ever had one name (a watch tells of the end of one before its successor).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +17,7 @@ enum Stream {
     Pod(ObjectKey),
     Controller(Uid),
     FluxJob(ObjectKey),
+    PriorityClass(Arc<str>),
 }
 
 /// News on its way to the core.
@@ -49,6 +50,10 @@ impl Channel {
         server.pods.values().for_each(|pod| self.push(Event::Pod(Arc::clone(pod))));
         server.controllers.values().for_each(|it| self.push(Event::Controller(Arc::clone(it))));
         server.flux_jobs.values().for_each(|job| self.push(Event::FluxJob(Arc::clone(job))));
+        for (name, value) in PRIORITY_CLASSES {
+            let class = PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value };
+            self.push(Event::PriorityClass(Arc::new(class)));
+        }
         self.unlisted = self.waiting.keys().cloned().collect();
     }
 
@@ -109,6 +114,8 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::ControllerGone(uid) => Stream::Controller(uid.clone()),
         Event::FluxJob(job) => Stream::FluxJob(flux_job_key(job)),
         Event::FluxJobGone(id) => Stream::FluxJob(id.key.clone()),
+        Event::PriorityClass(class) => Stream::PriorityClass(Arc::clone(&class.name)),
+        Event::PriorityClassGone(name) => Stream::PriorityClass(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
         Event::Synced | Event::Done(..) => return None,
     })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadType, names};
+use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadKind, names};
 use fluxqueue_core::{Action, ActionId, ActionKind, Urgency};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 
@@ -151,7 +151,7 @@ fn has_begun(view: &View, unit: &Unit) -> bool {
 fn is_held(view: &View, job: &FluxJob) -> bool {
     let placed = view.acknowledged.get(job.metadata.uid.as_deref().unwrap_or("")).is_some_and(|it| !it.is_empty());
     let writing = view.open.values().any(|open| is_placement_of(open, job).is_some());
-    job.spec.hold && !placed && !writing
+    job.spec.overrides.hold && !placed && !writing
 }
 
 /// The write-ahead rule: a gang's pod goes where the stored and acknowledged placement says.
@@ -295,11 +295,11 @@ fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let ActionKind::CreateFluxJob { job, .. } = write else { return Ok(()) };
     let has_its_node = |pod: &&Arc<Pod>| pod.node.is_some() || pod.phase.is_terminal();
     let of_lone_pod = |uid: &str| {
-        job.spec.workload_type == WorkloadType::Pod
+        job.spec.workload_ref.kind == WorkloadKind::Pod
             && !view.record_lone_pods
             && view.pods.get(uid).as_ref().is_some_and(has_its_node)
     };
-    if jobs::workload_uid(job).is_some_and(of_lone_pod) {
+    if of_lone_pod(jobs::workload_uid(job)) {
         return broken("a lone pod that has its node is given no FluxJob", trace::kind(write));
     }
     Ok(())
@@ -387,7 +387,7 @@ fn urgency(write: &ActionKind) -> Option<Urgency> {
 
 /// Not a set, whose pods start one by one.
 fn queues_as_one(spec: &FluxJobSpec) -> bool {
-    matches!(spec.workload_type, WorkloadType::Pod | WorkloadType::Job | WorkloadType::Group)
+    matches!(spec.workload_ref.kind, WorkloadKind::Pod | WorkloadKind::Job | WorkloadKind::Group)
 }
 
 /// As the server has it, or as the core has said, which may not have been written.

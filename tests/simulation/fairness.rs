@@ -127,7 +127,8 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str) -> Vec<Waiting<'a>> {
         let queued_at = record.and_then(|job| queued_at(job));
         let of_set =
             || sim.server.flux_jobs.values().find(|job| owners(sim, &members).iter().any(|uid| jobs::is_for(job, uid)));
-        let priority = record.copied().or_else(of_set).map_or(first.priority, |job| job.spec.priority);
+        let counts = |job: &Arc<FluxJob>| job.status.as_ref()?.priority;
+        let priority = record.copied().or_else(of_set).and_then(counts).unwrap_or(first.priority);
         // Pods of different priorities in one group: which of them counts is not beyond doubt.
         let all_of_it = sim.server.pods.values().filter(|pod| Unit::of(pod) == unit);
         let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
@@ -164,7 +165,7 @@ fn held(sim: &Simulation, members: &[&Arc<Pod>], records: &[&Arc<FluxJob>]) -> b
     let owners = owners(sim, members);
     let of_owner = |job: &&Arc<FluxJob>| owners.iter().any(|uid| jobs::is_for(job, uid));
     let mut all = records.iter().copied().chain(sim.server.flux_jobs.values().filter(of_owner));
-    all.any(|job| job.spec.hold)
+    all.any(|job| job.spec.overrides.hold)
 }
 
 /// The objects that made these pods, and those above them.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::placement::expand;
-use fluxqueue_api::{FluxJob, PlacementRange, WorkloadType, names};
+use fluxqueue_api::{FluxJob, PlacementRange, WorkloadKind};
 use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
 
 use crate::objects::{SECOND, SECOND_UID};
@@ -34,7 +34,9 @@ impl Unit {
     pub(crate) fn is_recorded_by(&self, job: &FluxJob) -> bool {
         match self {
             Unit::Group(scheduler, name) => {
-                job.spec.workload_type == WorkloadType::Group && *job.spec.name == **name && is_of(job, scheduler)
+                job.spec.workload_ref.kind == WorkloadKind::Group
+                    && *job.spec.workload_ref.name == **name
+                    && is_of(job, scheduler)
             }
             Unit::Job(uid) | Unit::Single(uid) => is_for(job, uid),
         }
@@ -43,17 +45,17 @@ impl Unit {
 
 /// The `FluxJob` is made of pods of this scheduler.
 pub(crate) fn is_of(job: &FluxJob, scheduler: &str) -> bool {
-    workload_uid(job).is_none_or(|uid| uid.starts_with(SECOND_UID) == (scheduler == SECOND))
+    workload_uid(job).starts_with(SECOND_UID) == (scheduler == SECOND)
 }
 
 /// The `FluxJob` stands for the object with this uid.
 pub(crate) fn is_for(job: &FluxJob, uid: &str) -> bool {
-    workload_uid(job) == Some(uid)
+    workload_uid(job) == uid
 }
 
 /// The uid of the object that the `FluxJob` stands for, as it says.
-pub(crate) fn workload_uid(job: &FluxJob) -> Option<&str> {
-    job.metadata.annotations.as_ref()?.get(names::WORKLOAD_UID).map(String::as_str)
+pub(crate) fn workload_uid(job: &FluxJob) -> &str {
+    &job.spec.workload_ref.uid
 }
 
 /// `FluxJob`s that can be the record of this unit; two of one name can stand for a group that ended and its successor.

@@ -217,7 +217,7 @@ impl Saboteur {
             }
             (Sabotage::IgnoreHolds, Event::FluxJob(job)) => {
                 let mut job = FluxJob::clone(&job);
-                job.spec.hold = false;
+                job.spec.overrides.hold = false;
                 Event::FluxJob(Arc::new(job))
             }
             (Sabotage::IgnoreWhatIsUnsupported, Event::Pod(pod)) => {

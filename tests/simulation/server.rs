@@ -14,6 +14,9 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::objects::{NAMESPACE, SECOND, SECOND_UID};
 
+/// The PriorityClasses that are there, always.
+pub(crate) const PRIORITY_CLASSES: [(&str, i32); 4] = [("low", -10), ("none", 0), ("raised", 5), ("high", 50)];
+
 /// All objects, and what changed since the changes were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct Server {

@@ -63,6 +63,8 @@ pub(crate) fn event(event: &Event) -> String {
         Event::ControllerGone(uid) => format!("controller ({uid}) gone"),
         Event::FluxJob(job) => flux_job(job),
         Event::FluxJobGone(id) => format!("FluxJob {id} ({}) gone", id.uid),
+        Event::PriorityClass(class) => format!("PriorityClass {} {}", class.name, class.value),
+        Event::PriorityClassGone(name) => format!("PriorityClass {name} gone"),
         Event::Synced => "synced".to_string(),
         Event::Done(id, Outcome::Bind(outcome)) => format!("outcome of {id}: {outcome:?}"),
         Event::Done(id, Outcome::Write(WriteOutcome::Written(stored))) => {
@@ -130,22 +132,23 @@ pub(crate) fn flux_job(job: &FluxJob) -> String {
     let name = meta.name.as_deref().unwrap_or("");
     let uid = meta.uid.as_deref().unwrap_or("new");
     let owners: Vec<&str> = meta.owner_references.iter().flatten().map(|owner| &*owner.uid).collect();
-    let annotations: Vec<&String> = meta.annotations.iter().flatten().map(|(_, value)| value).collect();
-    let hold = if job.spec.hold { " held" } else { "" };
+    let (of, wishes) = (&job.spec.workload_ref, &job.spec.overrides);
     format!(
-        "FluxJob {name} ({uid}) gen {:?} for {annotations:?} owners {owners:?} priority {}{hold} {}",
+        "FluxJob {name} ({uid}) gen {:?} for {} ({}) owners {owners:?} wishes {wishes:?} {}",
         meta.generation,
-        job.spec.priority,
+        of.name,
+        of.uid,
         job.status.as_ref().map_or("without status".to_string(), status)
     )
 }
 
 fn status(status: &FluxJobStatus) -> String {
-    let place = |it: &PlacementRange| format!("{}[{}]={}x{}", it.role, it.ranks, it.nodes, it.per_node);
+    let place = |it: &PlacementRange| format!("{}[{}]={}x{}", it.pod_set, it.pod_indexes, it.nodes, it.pods_per_node);
     let placement: Vec<String> = status.placement.iter().map(place).collect();
     format!(
-        "{:?} queued {:?} {} placement [{}] blocked {:?} conditions {:?}",
+        "{:?} priority {:?} queued {:?} {} placement [{}] blocked {:?} conditions {:?}",
         status.state,
+        status.priority,
         status.queued_at.as_ref().map(|at| at.0.as_microsecond()),
         status.size.as_deref().unwrap_or(""),
         placement.join(" "),

@@ -115,6 +115,7 @@ impl View {
                     self.flux_jobs.remove(&id.key);
                 }
             }
+            Event::PriorityClass(_) | Event::PriorityClassGone(_) => {}
             Event::Synced => self.synced = true,
             Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),

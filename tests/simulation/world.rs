@@ -10,7 +10,7 @@ use crate::controllers::{Controllers, JobPlan, Plan, owner_of};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, Run, Template, is_ours};
 use crate::rng::Rng;
 use crate::roles;
-use crate::server::Server;
+use crate::server::{PRIORITY_CLASSES, Server};
 use crate::stats::Stats;
 
 /// Pods of ours that wait or run, at most: beyond that, users only take away.
@@ -272,10 +272,11 @@ impl World {
         for pod in &gated {
             ungate(server, pod);
         }
-        let held: Vec<Arc<FluxJob>> = server.flux_jobs.values().filter(|job| job.spec.hold).cloned().collect();
+        let held: Vec<Arc<FluxJob>> =
+            server.flux_jobs.values().filter(|job| job.spec.overrides.hold).cloned().collect();
         for job in held {
             let mut job = FluxJob::clone(&job);
-            job.spec.hold = false;
+            job.spec.overrides.hold = false;
             job.metadata.generation = job.metadata.generation.map(|n| n + 1);
             server.put_flux_job(job);
         }
@@ -347,11 +348,18 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     let mut job = FluxJob::clone(&server.flux_jobs[key]);
     match rng.weighted(&[3, 3, 2]) {
         0 => {
-            job.spec.hold = !job.spec.hold;
-            stats.count(if job.spec.hold { "FluxJob held by hand" } else { "FluxJob released by hand" });
+            job.spec.overrides.hold = !job.spec.overrides.hold;
+            stats.count(if job.spec.overrides.hold { "FluxJob held by hand" } else { "FluxJob released by hand" });
         }
         1 => {
-            job.spec.priority = *rng.pick(&[-10, 0, 5, 50]).unwrap_or(&0);
+            let classes = PRIORITY_CLASSES.map(|(name, _)| name);
+            // Sometimes the wish is taken back, or for a class that is not there.
+            let wished = match rng.weighted(&[6, 2, 1]) {
+                0 => rng.pick(&classes).copied(),
+                1 => None,
+                _ => Some("unknown"),
+            };
+            job.spec.overrides.priority_class_name = wished.map(str::to_owned);
             stats.count("FluxJob priority edited by hand");
         }
         _ => {

@@ -227,6 +227,17 @@ pub struct Controller {
     pub walltime: Option<Result<Lifetime, String>>,
 }
 
+/// A PriorityClass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PriorityClass {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Uid,
+    /// The priority of pods that name it.
+    pub value: i32,
+}
+
 impl Time {
     /// Whole seconds since the epoch, rounded down.
     pub fn seconds(self) -> i64 {
@@ -288,6 +299,12 @@ impl Pod {
     /// The pod takes up room on the node it is bound to.
     pub fn uses_node(&self) -> bool {
         self.node.is_some() && !self.phase.is_terminal()
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let at = self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        Some(&self.labels[at].1)
     }
 }
 

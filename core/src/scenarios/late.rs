@@ -64,7 +64,11 @@ fn an_end_that_was_written_late_stays_as_it_is() {
     let at = instant(&world, 5);
     written_late(&mut world, "p", |record| {
         let status = record.status.as_mut().expect("a status");
-        status.state = Some(JobState::Completed);
+        let mut finished = status.conditions[0].clone();
+        (finished.type_, finished.reason) = ("Finished".to_owned(), "Succeeded".to_owned());
+        finished.status = "True".to_owned();
+        status.conditions.push(finished);
+        status.state = Some(JobState::from_conditions(&status.conditions));
         status.completion_time = Some(at.clone());
     });
     // That its pod has ended comes after.

@@ -10,7 +10,7 @@ fn world(nodes: &[(&str, u64)]) -> World {
 }
 
 fn names(world: &World) -> Vec<&str> {
-    world.records.values().map(|record| record.spec.name.as_str()).collect()
+    world.records.values().map(|record| record.spec.workload_ref.name.as_str()).collect()
 }
 
 #[test]
@@ -43,11 +43,11 @@ fn one_that_waits_for_a_second_has_its_flux_job_until_its_time_is_over() {
     world.settle();
     assert_eq!(names(&world), ["waits"]);
     assert_eq!(world.blocked("waits").0, "InsufficientResources");
-    world.edit("waits", |spec| spec.hold = true);
+    world.edit("waits", |spec| spec.overrides.hold = true);
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!((world.node_of("waits"), world.state("waits")), (None, Some(JobState::Held)));
-    world.edit("waits", |spec| spec.hold = false);
+    world.edit("waits", |spec| spec.overrides.hold = false);
     world.settle();
     assert_eq!((world.node_of("waits"), world.state("waits")), (Some("n"), Some(JobState::Running)));
     world.change("waits", |pod| pod.phase = Phase::Succeeded);

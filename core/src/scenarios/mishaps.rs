@@ -142,7 +142,7 @@ fn pods_that_their_job_has_left_behind_stay_with_its_flux_job() {
     world.settle();
     world.submit_gang(1);
     world.settle();
-    world.edit("j", |spec| spec.hold = true);
+    world.edit("j", |spec| spec.overrides.hold = true);
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Held));
     // The Job is deleted, and its pods and its FluxJob are not yet, when a new process begins.
@@ -194,7 +194,7 @@ fn a_placement_does_not_wait_behind_what_trails() {
     assert_eq!(world.state("j"), Some(JobState::Pending));
     // Something about it changes: a trailing write, which nobody answers for now.
     world.pass_seconds(60);
-    world.edit("j", |spec| spec.priority = 5);
+    world.edit("j", |spec| spec.overrides.priority_class_name = Some("high".to_owned()));
     let trailing = world.step();
     let writes = |actions: &[Action], urgency| {
         let is =

@@ -13,8 +13,8 @@ use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePoli
 use crate::cluster::Node;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources,
-    ScheduledCondition, Shape, Time, Uid, Unsupported,
+    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, PriorityClass,
+    Resources, ScheduledCondition, Shape, Time, Uid, Unsupported,
 };
 
 mod audit;
@@ -29,6 +29,7 @@ mod scaling;
 mod starting;
 mod versions;
 mod whole;
+mod wishes;
 
 /// A core, the time, and what an API server would hold.
 struct World {
@@ -121,6 +122,10 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
     }
 }
 
+fn priority_class(name: &str, value: i32) -> Arc<PriorityClass> {
+    Arc::new(PriorityClass { name: Arc::from(name), uid: Uid::from(format!("uid-{name}-{value}")), value })
+}
+
 fn of_job(mut pod: Pod, job: &str) -> Pod {
     pod.owner = Some(Owner {
         kind: OwnerKind::Job,
@@ -152,10 +157,7 @@ impl World {
             notes: Vec::new(),
             conditions: BTreeMap::new(),
         };
-        for (name, cores) in nodes {
-            world.tell(Event::Node(node(name, *cores)));
-        }
-        world.tell(Event::Synced);
+        world.list(nodes, &[]);
         world
     }
 
@@ -187,7 +189,7 @@ impl World {
     fn edit(&mut self, workload: &str, how: impl FnOnce(&mut FluxJobSpec)) {
         self.change_record(workload, |record| {
             how(&mut record.spec);
-            record.metadata.generation = Some(2);
+            record.metadata.generation = record.metadata.generation.map(|generation| generation + 1);
         });
     }
 
@@ -311,7 +313,7 @@ impl World {
 
     /// The record of this workload.
     fn record(&self, workload: &str) -> &FluxJob {
-        let of_it = self.records.values().find(|record| record.spec.name == workload);
+        let of_it = self.records.values().find(|record| record.spec.workload_ref.name == workload);
         of_it.unwrap_or_else(|| panic!("no FluxJob for {workload}: {:?}", self.records.keys()))
     }
 
@@ -337,6 +339,7 @@ impl World {
     }
 
     fn list(&mut self, nodes: &[(&str, u64)], controllers: &[Controller]) {
+        self.tell(Event::PriorityClass(priority_class("high", 5)));
         for record in self.records.values().cloned().collect::<Vec<_>>() {
             self.tell(Event::FluxJob(Arc::new(record)));
         }

@@ -149,8 +149,7 @@ fn the_flux_jobs_of_another_fluxqueue_are_left_alone() {
     let mut theirs = world.record("g").clone();
     theirs.metadata.name = Some("g-group-other".to_owned());
     theirs.metadata.uid = Some("theirs".to_owned());
-    let name = (fluxqueue_api::names::SCHEDULER_NAME.to_owned(), "another".to_owned());
-    theirs.metadata.annotations.get_or_insert_default().extend([name]);
+    theirs.spec.scheduler_name = Some("another".to_owned());
     world.records.clear();
     world.records.insert(key_of(&theirs), theirs.clone());
     world.restart();

@@ -150,12 +150,12 @@ fn a_held_job_waits_and_a_raised_one_overtakes() {
     world.settle();
     world.submit(pod("second", 1));
     world.settle();
-    world.edit("second", |spec| spec.priority = 5);
+    world.edit("second", |spec| spec.overrides.priority_class_name = Some("high".to_owned()));
     world.settle();
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!((world.node_of("second"), world.node_of("first")), (Some("a"), None));
-    world.edit("first", |spec| spec.hold = true);
+    world.edit("first", |spec| spec.overrides.hold = true);
     world.settle();
     assert_eq!(world.state("first"), Some(JobState::Held));
     world.change("second", |pod| pod.phase = Phase::Succeeded);

@@ -183,7 +183,7 @@ fn two_gangs_that_wait_for_each_other_are_named() {
     for (gang, other) in [("one", "two"), ("two", "one")] {
         let stalled = world.core.jobs.all.values().find(|job| *job.name == *gang).and_then(|job| job.stalled.clone());
         let stalled = stalled.expect("its time is over");
-        assert_eq!(stalled.reason, "MutualWait", "{}", stalled.message);
+        assert_eq!(stalled.reason, fluxqueue_api::DegradedReason::MutualWait, "{}", stalled.message);
         assert!(stalled.message.contains(&format!("ns/{other}-job-")), "{}", stalled.message);
     }
 }

@@ -73,7 +73,7 @@ fn short(event: &Event) -> String {
     match event {
         Event::Node(node) => format!("+{}/{}", node.name, node.uid),
         Event::NodeGone(name, uid) => format!("-{name}/{uid}"),
-        Event::FluxJob(job) => format!("+{} {:?}", job.metadata.name.as_deref().unwrap(), job.spec.workload_type),
+        Event::FluxJob(job) => format!("+{} {:?}", job.metadata.name.as_deref().unwrap(), job.spec.workload_ref.kind),
         Event::FluxJobGone(job) => format!("-{}", job.key.name),
         Event::Synced => "synced".to_owned(),
         other => panic!("unexpected {other:?}"),
@@ -183,14 +183,17 @@ async fn lists_survive_a_server_that_refuses() {
 async fn a_fluxjob_that_cannot_be_read_does_not_end_the_watch() {
     let server = Server::start().await;
     let path = |name: &str| format!("/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/{name}");
-    let job = |name: &str, kind: Value| json!({ "metadata": { "name": name, "namespace": "ns", "uid": name }, "spec": { "type": kind } });
-    server.put(&path("bad"), job("bad", json!("seven")));
-    server.put(&path("good"), job("good", json!(1)));
+    let job = |name: &str, kind: Value| {
+        let spec = json!({ "workloadRef": { "kind": kind, "name": "w", "uid": "u" } });
+        json!({ "metadata": { "name": name, "namespace": "ns", "uid": name }, "spec": spec })
+    };
+    server.put(&path("bad"), job("bad", json!("Seven")));
+    server.put(&path("good"), job("good", json!("Job")));
     let mut jobs = Listener::start::<LooseFluxJob>(&server);
     jobs.expect(&["+good Job", "synced"]).await;
     eventually("the watch", || server.watchers(JOBS) == 1).await;
     server.put(&path("good"), job("good", json!(99)));
-    server.put(&path("bad"), job("bad", json!(2)));
+    server.put(&path("bad"), job("bad", json!("Deployment")));
     // What was known of the good one stays: it is there, only not understood.
     jobs.expect(&["+bad Deployment"]).await;
     server.remove(&path("good"));

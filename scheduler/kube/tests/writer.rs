@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus};
+use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, WorkloadRef};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -34,7 +34,8 @@ fn id(uid: &str) -> ObjectRef {
 }
 
 fn job() -> Box<FluxJob> {
-    let mut job = FluxJob::new("j", FluxJobSpec { nodes: 3, ..FluxJobSpec::default() });
+    let workload_ref = WorkloadRef { name: "w".to_owned(), ..WorkloadRef::default() };
+    let mut job = FluxJob::new("j", FluxJobSpec { workload_ref, ..FluxJobSpec::default() });
     job.metadata.namespace = Some("ns".to_owned());
     Box::new(job)
 }
@@ -46,7 +47,7 @@ async fn a_created_job_comes_back_as_stored() {
         panic!("not written")
     };
     assert!(stored.metadata.uid.is_some());
-    assert_eq!(stored.spec.nodes, 3);
+    assert_eq!(stored.spec.workload_ref.name, "w");
     assert!(server.object(JOB).is_some());
     assert!(matches!(writer(&server).write(&Write::Create(job())).await, WriteOutcome::Exists));
 }

@@ -1,0 +1,344 @@
+//! Conditions of a FluxJob: their types, their reasons, and the state that sums them up.
+//!
+//! They are the contract: who waits for something, waits for a condition. Types and reasons are closed sets, here, in the
+//! schema and in docs/fluxjob.md. Conditions of other types belong to others.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::BlockedReason;
+
+/// The conditions that Fluxqueue writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionType {
+    /// All pods that start together have been bound. If not: why.
+    Scheduled,
+    /// It has begun, and is not whole.
+    Degraded,
+    /// It has ended.
+    Finished,
+    /// A warning: the walltime that the workload says cannot be read.
+    InvalidWalltime,
+    /// A warning: more pods are asked to start together than can appear.
+    SizeClamped,
+    /// A warning: pods of one group ask for different sizes.
+    SizeContradiction,
+    /// A warning: preferences are not honoured.
+    SoftTermsIgnored,
+    /// A warning: the PriorityClass that is wished for does not exist.
+    UnknownPriorityClass,
+}
+
+/// Why condition Scheduled is as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScheduledReason {
+    /// True: its pods have been bound.
+    Scheduled,
+    /// False: they are being bound.
+    Starting,
+    /// False: it was not tried yet.
+    Queued,
+    /// False: it has ended, and no pod of it was ever bound.
+    NeverScheduled,
+    /// False: this is in its way.
+    Blocked(BlockedReason),
+}
+
+/// Why condition Degraded is as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DegradedReason {
+    /// False: nothing is missing.
+    Whole,
+    /// True: it was whole, and lost a pod.
+    MemberLost,
+    /// True: it has begun, and waits for another job that waits for it.
+    MutualWait,
+    /// True: it has begun, and did not become whole in time.
+    StartTimeout,
+}
+
+/// Why condition Finished is True. Until then it is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishedReason {
+    /// All its pods have ended, and succeeded.
+    Succeeded,
+    /// It ended otherwise.
+    Failed,
+}
+
+/// Where a job is in its life: its conditions in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum JobState {
+    /// Its pods are not all there yet, or a foreign gate holds one.
+    Incomplete,
+    /// It waits for its turn or for resources.
+    Pending,
+    /// A person holds it.
+    Held,
+    /// It can never run on the nodes there are, however idle.
+    Unsatisfiable,
+    /// It asks for something that is not supported, or contradicts itself.
+    Refused,
+    /// Its pods are being bound.
+    Starting,
+    /// Its pods are bound.
+    Running,
+    /// All its pods have ended, and succeeded.
+    Completed,
+    /// It ended otherwise.
+    Failed,
+}
+
+// === impl ConditionType ===
+
+impl ConditionType {
+    /// All of them.
+    pub const ALL: [ConditionType; 8] = [
+        ConditionType::Scheduled,
+        ConditionType::Degraded,
+        ConditionType::Finished,
+        ConditionType::InvalidWalltime,
+        ConditionType::SizeClamped,
+        ConditionType::SizeContradiction,
+        ConditionType::SoftTermsIgnored,
+        ConditionType::UnknownPriorityClass,
+    ];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ConditionType::Scheduled => "Scheduled",
+            ConditionType::Degraded => "Degraded",
+            ConditionType::Finished => "Finished",
+            ConditionType::InvalidWalltime => "InvalidWalltime",
+            ConditionType::SizeClamped => "SizeClamped",
+            ConditionType::SizeContradiction => "SizeContradiction",
+            ConditionType::SoftTermsIgnored => "SoftTermsIgnored",
+            ConditionType::UnknownPriorityClass => "UnknownPriorityClass",
+        }
+    }
+
+    /// The type of this name; `None` if it is somebody else's.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|type_| type_.as_str() == name)
+    }
+
+    /// Said once, and kept: it tells of something that was taken in another way than it was asked for.
+    pub fn is_warning(self) -> bool {
+        !matches!(self, ConditionType::Scheduled | ConditionType::Degraded | ConditionType::Finished)
+    }
+
+    /// The reasons that it can have. A warning has one, of its own name.
+    pub fn reasons(self) -> Vec<String> {
+        let names = |reasons: &[&str]| reasons.iter().map(|reason| (*reason).to_owned()).collect();
+        match self {
+            ConditionType::Scheduled => ScheduledReason::all().map(|reason| reason.to_string()).collect(),
+            ConditionType::Degraded => names(&DegradedReason::ALL.map(DegradedReason::as_str)),
+            ConditionType::Finished => names(&FinishedReason::ALL.map(FinishedReason::as_str)),
+            warning => names(&[warning.as_str()]),
+        }
+    }
+}
+
+// === impl ScheduledReason ===
+
+impl ScheduledReason {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let own = [Self::Scheduled, Self::Starting, Self::Queued, Self::NeverScheduled];
+        own.into_iter().chain(BlockedReason::ALL.into_iter().map(Self::Blocked))
+    }
+
+    /// The reason of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::all().find(|reason| reason.to_string() == name)
+    }
+}
+
+impl std::fmt::Display for ScheduledReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ScheduledReason::Blocked(reason) => reason.fmt(f),
+            own => std::fmt::Debug::fmt(own, f),
+        }
+    }
+}
+
+// === impl DegradedReason ===
+
+impl DegradedReason {
+    /// All of them.
+    pub const ALL: [DegradedReason; 4] =
+        [DegradedReason::Whole, DegradedReason::MemberLost, DegradedReason::MutualWait, DegradedReason::StartTimeout];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DegradedReason::Whole => "Whole",
+            DegradedReason::MemberLost => "MemberLost",
+            DegradedReason::MutualWait => "MutualWait",
+            DegradedReason::StartTimeout => "StartTimeout",
+        }
+    }
+
+    /// The reason of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
+    }
+}
+
+// === impl FinishedReason ===
+
+impl FinishedReason {
+    /// All of them.
+    pub const ALL: [FinishedReason; 2] = [FinishedReason::Succeeded, FinishedReason::Failed];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FinishedReason::Succeeded => "Succeeded",
+            FinishedReason::Failed => "Failed",
+        }
+    }
+
+    /// What these conditions say about the end; `None` if there was none.
+    pub fn among(conditions: &[Condition]) -> Option<Self> {
+        let finished = of_type(conditions, ConditionType::Finished).filter(|said| said.status == "True")?;
+        Self::ALL.into_iter().find(|reason| reason.as_str() == finished.reason)
+    }
+}
+
+// === impl JobState ===
+
+impl JobState {
+    /// The state of a job that has ended so, or is scheduled so.
+    pub fn of(finished: Option<FinishedReason>, scheduled: ScheduledReason) -> Self {
+        match (finished, scheduled) {
+            (Some(FinishedReason::Succeeded), _) => JobState::Completed,
+            (Some(FinishedReason::Failed), _) => JobState::Failed,
+            (None, ScheduledReason::Scheduled) => JobState::Running,
+            (None, ScheduledReason::Starting) => JobState::Starting,
+            (None, ScheduledReason::Queued | ScheduledReason::NeverScheduled) => JobState::Pending,
+            (None, ScheduledReason::Blocked(reason)) => reason.state(),
+        }
+    }
+
+    /// What these conditions come to.
+    pub fn from_conditions(conditions: &[Condition]) -> Self {
+        let scheduled = of_type(conditions, ConditionType::Scheduled);
+        let reason = scheduled.and_then(|said| ScheduledReason::from_name(&said.reason));
+        Self::of(FinishedReason::among(conditions), reason.unwrap_or(ScheduledReason::Queued))
+    }
+}
+
+/// The condition of this type.
+pub fn of_type(conditions: &[Condition], type_: ConditionType) -> Option<&Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_.as_str())
+}
+
+/// The schema of `status.conditions`: what the API says of every `metav1.Condition`, and for ours which reasons there are.
+///
+/// A reason that is to be added later is refused by an older CRD: [`crate::crd`] is how a process notices before it writes.
+pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
+    const CAMEL_CASE: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+    const TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+            "properties": {
+                "type": { "type": "string", "maxLength": 316, "pattern": TYPE, "description": "What it is about." },
+                "status": { "type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether that is so." },
+                "reason": {
+                    "type": "string", "minLength": 1, "maxLength": 1024, "pattern": CAMEL_CASE,
+                    "description": "Why, in one word; of our types one of those that docs/fluxjob.md lists.",
+                },
+                "message": { "type": "string", "maxLength": 32_768, "description": "Why, for people." },
+                "lastTransitionTime": {
+                    "type": "string", "format": "date-time", "description": "Since when status has this value.",
+                },
+                "observedGeneration": {
+                    "type": "integer", "format": "int64", "minimum": 0,
+                    "description": "`metadata.generation` of the spec that it was decided on.",
+                },
+            },
+            "x-kubernetes-validations": reason_rules(),
+        },
+    })
+}
+
+/// For each of our types the reasons it may have, as CEL.
+fn reason_rules() -> Vec<Value> {
+    let listed = |words: &[String]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ");
+    let (warnings, others): (Vec<_>, Vec<_>) = ConditionType::ALL.into_iter().partition(|type_| type_.is_warning());
+    let rule = |type_: ConditionType| {
+        let (name, reasons) = (type_.as_str(), type_.reasons());
+        json!({
+            "rule": format!("self.type != '{name}' || self.reason in [{}]", listed(&reasons)),
+            "message": format!("the reason of {name} is one of {}", reasons.join(", ")),
+            "fieldPath": ".reason",
+        })
+    };
+    let warnings: Vec<String> = warnings.into_iter().map(|type_| type_.as_str().to_owned()).collect();
+    let of_warnings = json!({
+        "rule": format!("!(self.type in [{}]) || self.reason == self.type", listed(&warnings)),
+        "message": "the reason of a warning is its type",
+        "fieldPath": ".reason",
+    });
+    others.into_iter().map(rule).chain([of_warnings]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(type_: &str, status: &str, reason: &str) -> Condition {
+        serde_json::from_value(json!({
+            "type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_state_is_what_the_conditions_say() {
+        let waits = condition("Scheduled", "False", "InsufficientResources");
+        let foreign = condition("example.com/Billed", "True", "Paid");
+        assert_eq!(JobState::from_conditions(&[]), JobState::Pending);
+        assert_eq!(JobState::from_conditions(&[foreign.clone(), waits.clone()]), JobState::Pending);
+        assert_eq!(JobState::from_conditions(&[condition("Scheduled", "False", "Held")]), JobState::Held);
+        assert_eq!(JobState::from_conditions(&[condition("Scheduled", "False", "Starting")]), JobState::Starting);
+        let runs = condition("Scheduled", "True", "Scheduled");
+        assert_eq!(JobState::from_conditions(std::slice::from_ref(&runs)), JobState::Running);
+        let ended = condition("Finished", "True", "Failed");
+        assert_eq!(JobState::from_conditions(&[runs, ended.clone(), foreign]), JobState::Failed);
+        assert_eq!(FinishedReason::among(&[ended]), Some(FinishedReason::Failed));
+        assert_eq!(FinishedReason::among(&[waits]), None);
+    }
+
+    #[test]
+    fn names_lead_back() {
+        for type_ in ConditionType::ALL {
+            assert_eq!(ConditionType::from_name(type_.as_str()), Some(type_));
+            assert!(!type_.reasons().is_empty());
+        }
+        assert!(ScheduledReason::all().all(|it| ScheduledReason::from_name(&it.to_string()) == Some(it)));
+        assert!(DegradedReason::ALL.into_iter().all(|it| DegradedReason::from_name(it.as_str()) == Some(it)));
+        assert_eq!(ConditionType::from_name("example.com/Billed"), None);
+    }
+
+    #[test]
+    fn every_reason_is_in_the_guide() {
+        let guide = include_str!("../../docs/fluxjob.md");
+        for type_ in ConditionType::ALL {
+            for word in type_.reasons().into_iter().chain([type_.as_str().to_owned()]) {
+                assert!(guide.contains(&format!("`{word}`")), "docs/fluxjob.md does not say what {word} means");
+            }
+        }
+    }
+}

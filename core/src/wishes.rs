@@ -1,0 +1,66 @@
+//! What people wish of a job, in its FluxJob, and what a wish for another priority means: the value of a PriorityClass.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::{ConditionType, Overrides};
+
+use super::Core;
+use crate::queue::JobId;
+use fluxqueue_workload::PriorityClass;
+
+/// The value of each PriorityClass.
+#[derive(Debug, Default)]
+pub(super) struct PriorityClasses(BTreeMap<Arc<str>, i32>);
+
+impl Core {
+    /// A PriorityClass is there. Its value never changes, but another one of the name may have another.
+    pub(super) fn priority_class(&mut self, class: &PriorityClass) {
+        if self.priority_classes.0.insert(Arc::clone(&class.name), class.value) != Some(class.value) {
+            self.weigh_wishes_for(&class.name);
+        }
+    }
+
+    /// A PriorityClass is gone.
+    pub(super) fn priority_class_gone(&mut self, name: &str) {
+        if self.priority_classes.0.remove(name).is_some() {
+            self.weigh_wishes_for(name);
+        }
+    }
+
+    /// From now on people wish this of the job.
+    pub(super) fn heed_wishes(&mut self, id: JobId, wishes: &Overrides) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        job.record.overrides.clone_from(wishes);
+        self.weigh_wish(id);
+    }
+
+    fn weigh_wishes_for(&mut self, class: &str) {
+        let of_class = |wishes: &Overrides| wishes.priority_class_name.as_deref() == Some(class);
+        let jobs = self.jobs.all.values().filter(|job| of_class(&job.record.overrides));
+        let ids: Vec<JobId> = jobs.map(|job| job.id).collect();
+        for id in ids {
+            self.weigh_wish(id);
+            self.queue_changed = true;
+        }
+    }
+
+    fn weigh_wish(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let class = job.record.overrides.priority_class_name.as_deref();
+        job.record.wished_priority = class.and_then(|class| self.priority_classes.0.get(class).copied());
+        self.touched.insert(id);
+    }
+
+    /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that is said.
+    pub(super) fn warn_of_unknown_class(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        match job.record.overrides.priority_class_name.clone() {
+            Some(class) if job.record.wished_priority.is_none() => {
+                let text = format!("spec.overrides.priorityClassName: there is no PriorityClass {class:?}");
+                self.warn_once(id, ConditionType::UnknownPriorityClass, text);
+            }
+            _ => drop(job.warnings.remove(&ConditionType::UnknownPriorityClass)),
+        }
+    }
+}

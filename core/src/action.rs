@@ -60,7 +60,8 @@ pub enum ActionKind {
         /// How much it matters when.
         urgency: Urgency,
     },
-    /// Replace the status of a FluxJob, if uid and version still are the object's.
+    /// Apply the status of a FluxJob, if uid and version still are the object's: what was said in it and is said no longer goes,
+    /// conditions of others stay.
     ///
     /// An urgent write may be asked for while a trailing one of the same FluxJob has no outcome yet. One that was not sent
     /// is then dropped ([`super::WriteOutcome::Replaced`]); one that was is waited for, for 2 s at most.
@@ -69,7 +70,7 @@ pub enum ActionKind {
         job: ObjectRef,
         /// The version of the object that this was decided on, if that is known.
         resource_version: Option<Arc<str>>,
-        /// The whole status.
+        /// The whole status, without the conditions of others.
         status: Box<FluxJobStatus>,
         /// How much it matters when.
         urgency: Urgency,

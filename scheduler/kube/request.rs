@@ -34,8 +34,9 @@ pub(super) enum NoReply {
 /// The content types of requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
+    /// Server-side apply: JSON is YAML.
+    Apply,
     Json,
-    JsonPatch,
     MergePatch,
     StrategicMergePatch,
 }
@@ -89,8 +90,8 @@ pub(super) async fn get<T: DeserializeOwned>(
 impl Content {
     fn as_str(self) -> &'static str {
         match self {
+            Content::Apply => "application/apply-patch+yaml",
             Content::Json => "application/json",
-            Content::JsonPatch => "application/json-patch+json",
             Content::MergePatch => "application/merge-patch+json",
             Content::StrategicMergePatch => "application/strategic-merge-patch+json",
         }

@@ -35,7 +35,7 @@ pub struct WriteRequest {
 pub enum Write {
     /// Create a FluxJob.
     Create(Box<FluxJob>),
-    /// Replace the status of a FluxJob of this version.
+    /// Apply the status of a FluxJob of this version.
     Status(ObjectRef, Option<Arc<str>>, Box<fluxqueue_api::FluxJobStatus>),
     /// Delete a FluxJob of this version.
     Delete(ObjectRef, Option<Arc<str>>),
@@ -67,6 +67,9 @@ pub struct Writer {
     /// The trailing status writes under way.
     pub trailing: Arc<TrailingStatuses>,
 }
+
+/// The status, applied by our field manager. Whatever of ours somebody else has written is put right: `force`.
+const STATUS_BY_APPLY: &str = "/status?fieldManager=fluxqueue&force=true";
 
 #[derive(Deserialize)]
 struct Identity {
@@ -206,15 +209,18 @@ impl Writer {
         version: Option<&str>,
         status: &fluxqueue_api::FluxJobStatus,
     ) -> WriteOutcome {
-        // A merge could not remove what is no longer said, so the status is replaced as a whole.
-        let mut operations = vec![json!({ "op": "test", "path": "/metadata/uid", "value": &*id.uid })];
-        // A version that is set has to be the object's, or the server answers 409.
-        if let Some(version) = version {
-            operations.push(json!({ "op": "add", "path": "/metadata/resourceVersion", "value": version }));
-        }
-        operations.push(json!({ "op": "add", "path": "/status", "value": status }));
-        let body = serde_json::Value::Array(operations);
-        match self.patch(&job_path(&id.key), "/status", Content::JsonPatch, &body, id).await {
+        // Server-side apply: what we said and say no longer goes, conditions of others stay. A version that is set has to be
+        // the object's, or the server answers 409; an object that is gone is not made by a write of its status.
+        let mut metadata = identity(id, version);
+        metadata["namespace"] = (*id.key.namespace).into();
+        metadata["name"] = (*id.key.name).into();
+        let body = json!({
+            "apiVersion": format!("{}/v1alpha1", fluxqueue_api::names::GROUP),
+            "kind": "FluxJob",
+            "metadata": metadata,
+            "status": status,
+        });
+        match self.patch(&job_path(&id.key), STATUS_BY_APPLY, Content::Apply, &body, id).await {
             Ok(reply) => WriteOutcome::Written(reply.parse::<FluxJob>().ok().map(stored)),
             Err(refused) => refused,
         }

@@ -134,6 +134,33 @@ fn a_wish_for_another_priority_is_that_of_a_class() {
 }
 
 #[test]
+fn conditions_of_others_stay_and_ours_have_our_reasons() {
+    let ns = shared().namespace("conditions");
+    ns.apply(&job("vast", 2, "300", "1"));
+    let name = ns.state("vast", "Unsatisfiable")["metadata"]["name"].as_str().expect("a name").to_owned();
+    let patch = |how: &[&str]| {
+        let whole = [&["patch", "fluxjob", &name, "-n", &ns.name], how].concat();
+        ns.plane.try_kubectl(&whole, "")
+    };
+    let billed = r#"[{"op": "add", "path": "/status/conditions/-", "value": {"type": "example.com/Billed", "status": "True",
+        "reason": "Paid", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}}]"#;
+    let (ok, _, err) = patch(&["--subresource=status", "--type=json", "-p", billed]);
+    assert!(ok, "{err}");
+    let nonsense = r#"[{"op": "replace", "path": "/status/conditions/0/reason", "value": "Nonsense"}]"#;
+    let (ok, _, err) = patch(&["--subresource=status", "--type=json", "-p", nonsense]);
+    assert!(!ok && err.contains("the reason of Scheduled is one of"), "{err}");
+    assert!(patch(&["--type=merge", "-p", r#"{"spec": {"overrides": {"hold": true}}}"#]).0);
+    let held = ns.state("vast", "Held");
+    let types: Vec<_> = held["status"]["conditions"].as_array().expect("a list").iter().map(|it| &it["type"]).collect();
+    assert!(types.contains(&&"Scheduled".into()) && types.contains(&&"example.com/Billed".into()), "{types:?}");
+    // What is said no longer is gone.
+    assert!(patch(&["--type=merge", "-p", r#"{"spec": {"overrides": {"hold": null, "queueName": "gpu"}}}"#]).0);
+    ns.flux_job("vast", "is in a queue", |job| job["status"]["queueName"] == "gpu");
+    assert!(patch(&["--type=merge", "-p", r#"{"spec": {"overrides": null}}"#]).0);
+    ns.flux_job("vast", "is in no queue", |job| job["status"]["queueName"].is_null());
+}
+
+#[test]
 fn a_flux_job_is_found_from_its_workload() {
     let ns = shared().namespace("found");
     for name in ["one", "other"] {

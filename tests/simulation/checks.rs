@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadKind, names};
+use fluxqueue_api::{
+    ConditionType, FluxJob, FluxJobSpec, FluxJobStatus, JobState, PlacementRange, WorkloadKind, names,
+};
 use fluxqueue_core::{Action, ActionId, ActionKind, Urgency};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 
@@ -305,9 +307,14 @@ fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A write without a version would overwrite whatever is there.
+/// A write without a version would overwrite whatever is there, and so would one of others' conditions.
 fn judge_version(write: &ActionKind) -> Result<(), Violation> {
     match write {
+        ActionKind::WriteStatus { status, .. }
+            if status.conditions.iter().any(|it| ConditionType::from_name(&it.type_).is_none()) =>
+        {
+            broken("conditions of others are left to them", trace::kind(write))
+        }
         ActionKind::WriteStatus { resource_version, .. } | ActionKind::DeleteFluxJob { resource_version, .. }
             if resource_version.is_none() =>
         {

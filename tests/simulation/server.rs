@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobStatus};
+use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, Time, Uid};
@@ -240,9 +240,14 @@ impl Server {
         if !is_version(job, version) {
             return WriteOutcome::Conflict;
         }
-        if job.status.as_ref() != Some(status) {
+        // Applied: conditions of others stay.
+        let mut status = status.clone();
+        let conditions = job.status.iter().flat_map(|stored| &stored.conditions);
+        let of_others = conditions.filter(|condition| ConditionType::from_name(&condition.type_).is_none());
+        status.conditions.extend(of_others.cloned());
+        if job.status.as_ref() != Some(&status) {
             let mut job = FluxJob::clone(job);
-            job.status = Some(status.clone());
+            job.status = Some(status);
             self.put_flux_job(job);
         }
         WriteOutcome::Written(self.flux_jobs.get(&id.key).cloned())

@@ -212,7 +212,7 @@ fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Valu
         Method::POST if path.ends_with("/binding") => store.bind(path.trim_end_matches("/binding"), &body),
         Method::POST => store.create(path, body),
         Method::PUT => store.replace(path, body),
-        Method::PATCH => store.patch(path.trim_end_matches("/status"), &body),
+        Method::PATCH => store.patch(path.trim_end_matches("/status"), query, &body),
         Method::DELETE => store.delete(path, &body),
         _ => refusal(405, "MethodNotAllowed", "no such method"),
     }
@@ -305,12 +305,13 @@ impl Store {
         reply(200, &self.objects[path])
     }
 
-    /// As the real server: a JSON patch is of a FluxJob's status, a strategic merge of a pod.
-    fn patch(&mut self, path: &str, body: &Value) -> Response {
+    /// As the real server: a status is applied to a FluxJob, and merged strategically into a pod.
+    fn patch(&mut self, path: &str, query: &str, body: &Value) -> Response {
         let Some(known) = self.objects.get(path) else { return not_found() };
-        let patched = match body {
-            Value::Array(operations) => json_patched(known, operations),
-            merge => strategically_merged(known, merge),
+        let patched = if query.contains("fieldManager=") {
+            status_applied(known, body)
+        } else {
+            strategically_merged(known, body)
         };
         match patched {
             Ok(patched) if patched == *known => reply(200, known),
@@ -358,31 +359,24 @@ impl Store {
 /// Code, reason and message of a refusal.
 type Refused = (u16, &'static str, &'static str);
 
-fn json_patched(known: &Value, operations: &[Value]) -> Result<Value, Refused> {
+/// There is one field manager, which owns all of the status but the conditions that it never applied: those with a slash.
+fn status_applied(known: &Value, config: &Value) -> Result<Value, Refused> {
+    same_identity(known, config)?;
     let mut object = known.clone();
-    for operation in operations {
-        let (path, value) = (operation["path"].as_str().unwrap(), &operation["value"]);
-        let (parent, field) = path.rsplit_once('/').unwrap();
-        match operation["op"].as_str().unwrap() {
-            "test" if known.pointer(path) == Some(value) => {}
-            "add" => object.pointer_mut(parent).unwrap()[field] = value.clone(),
-            _ => return Err((422, "Invalid", "the server rejected our request due to an error in our request")),
-        }
+    let of_others = |condition: &Value| condition["type"].as_str().is_some_and(|type_| type_.contains('/'));
+    let others = known["status"]["conditions"].as_array().into_iter().flatten().filter(|it| of_others(it)).cloned();
+    let ours = config["status"]["conditions"].as_array().into_iter().flatten().cloned();
+    let conditions: Vec<Value> = others.chain(ours).collect();
+    object["status"] = config["status"].clone();
+    if !conditions.is_empty() {
+        object["status"]["conditions"] = conditions.into();
     }
-    // This write needs a version, even if only that of the object itself.
-    if object["metadata"]["resourceVersion"] == "" {
-        return Err((422, "Invalid", "metadata.resourceVersion: must be specified for an update"));
-    }
-    same_version(known, &object).map(|()| object)
+    Ok(object)
 }
 
 /// The two lists that are patched are merged by their keys; of the metadata only preconditions are sent.
 fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
-    same_version(known, patch)?;
-    let uid = &patch["metadata"]["uid"];
-    if !uid.is_null() && *uid != known["metadata"]["uid"] {
-        return Err((422, "Invalid", "metadata.uid: Invalid value: field is immutable"));
-    }
+    same_identity(known, patch)?;
     let mut object = known.clone();
     for gone in patch["spec"]["schedulingGates"].as_array().into_iter().flatten() {
         if let Some(gates) = object["spec"]["schedulingGates"].as_array_mut() {
@@ -401,12 +395,17 @@ fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> 
     Ok(object)
 }
 
-fn same_version(known: &Value, sent: &Value) -> Result<(), Refused> {
+/// Uid and version are preconditions, where they are sent.
+fn same_identity(known: &Value, sent: &Value) -> Result<(), Refused> {
     let version = &sent["metadata"]["resourceVersion"];
-    if version.is_null() || *version == known["metadata"]["resourceVersion"] {
-        return Ok(());
+    if !version.is_null() && *version != known["metadata"]["resourceVersion"] {
+        return Err((409, "Conflict", "the object has been modified; please apply your changes to the latest version"));
     }
-    Err((409, "Conflict", "the object has been modified; please apply your changes to the latest version"))
+    let uid = &sent["metadata"]["uid"];
+    if !uid.is_null() && *uid != known["metadata"]["uid"] {
+        return Err((422, "Invalid", "metadata.uid: Invalid value: field is immutable"));
+    }
+    Ok(())
 }
 
 /// The object is of the collection, which spans all namespaces unless it names one.

@@ -53,7 +53,7 @@ async fn a_created_job_comes_back_as_stored() {
 }
 
 #[tokio::test]
-async fn a_status_is_replaced_only_of_the_object_that_was_meant() {
+async fn a_status_is_applied_only_to_the_object_that_was_meant() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     let status = Box::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
@@ -61,9 +61,9 @@ async fn a_status_is_replaced_only_of_the_object_that_was_meant() {
     assert!(matches!(outcome, WriteOutcome::Written(_)));
     let sent = server.seen("PATCH").pop().unwrap();
     assert_eq!(sent.path, format!("{JOB}/status"));
-    assert_eq!(sent.body[0], json!({ "op": "test", "path": "/metadata/uid", "value": "u1" }));
-    assert_eq!(sent.body[1]["path"], "/status");
-    assert_eq!(sent.body[1]["value"]["bound"], 2);
+    assert_eq!(sent.query, "fieldManager=fluxqueue&force=true");
+    assert_eq!(sent.body["metadata"], json!({ "namespace": "ns", "name": "j", "uid": "u1" }));
+    assert_eq!((&sent.body["kind"], &sent.body["status"]["bound"]), (&json!("FluxJob"), &json!(2)));
     let outcome = writer(&server).write(&Write::Status(id("u0"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
     // The same code for content that the server does not take: the object shows the difference.
@@ -72,6 +72,23 @@ async fn a_status_is_replaced_only_of_the_object_that_was_meant() {
     assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
     server.remove(JOB);
     assert!(matches!(writer(&server).write(&Write::Status(id("u1"), None, status)).await, WriteOutcome::Gone));
+}
+
+#[tokio::test]
+async fn conditions_of_others_stay_and_what_we_say_no_longer_goes() {
+    let server = Server::start().await;
+    let mut whole = serde_json::to_value(job()).unwrap();
+    whole["metadata"]["uid"] = json!("u1");
+    let billed = json!({ "type": "example.com/Billed", "status": "True", "reason": "Paid", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    whole["status"] = json!({ "bound": 1, "total": 2, "position": 7, "conditions": [billed] });
+    server.put(JOB, whole);
+    let status = Box::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
+    let outcome = writer(&server).write(&Write::Status(id("u1"), Some(version(&server, JOB)), status)).await;
+    let WriteOutcome::Written(Some(stored)) = outcome else { panic!("{outcome:?}") };
+    let status = stored.status.clone().unwrap();
+    assert_eq!((status.bound, status.position), (2, None));
+    assert_eq!(status.conditions.iter().map(|it| &*it.type_).collect::<Vec<_>>(), ["example.com/Billed"]);
 }
 
 #[tokio::test]

@@ -346,10 +346,15 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     let keys: Vec<ObjectKey> = jobs.map(|(key, _)| key.clone()).collect();
     let Some(key) = rng.pick(&keys) else { return };
     let mut job = FluxJob::clone(&server.flux_jobs[key]);
-    match rng.weighted(&[3, 3, 2, 2]) {
+    match rng.weighted(&[3, 3, 2]) {
         0 => {
             job.spec.overrides.hold = !job.spec.overrides.hold;
             stats.count(if job.spec.overrides.hold { "FluxJob held by hand" } else { "FluxJob released by hand" });
+            // Another controller notes that.
+            if let Some(status) = &mut job.status {
+                note_by_another(status);
+                stats.count("condition of another controller set");
+            }
         }
         1 => {
             let classes = PRIORITY_CLASSES.map(|(name, _)| name);
@@ -362,15 +367,6 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
             job.spec.overrides.priority_class_name = wished.map(str::to_owned);
             stats.count("FluxJob priority edited by hand");
         }
-        2 => {
-            // That is no change of the spec.
-            if let Some(status) = &mut job.status {
-                bill(status);
-                stats.count("condition of another controller set");
-                server.put_flux_job(job);
-            }
-            return;
-        }
         _ => {
             stats.count("FluxJob deleted by hand");
             server.remove_flux_job(key);
@@ -382,7 +378,7 @@ fn edit_flux_job(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 }
 
 /// Another controller has something to say about a FluxJob.
-fn bill(status: &mut FluxJobStatus) {
+fn note_by_another(status: &mut FluxJobStatus) {
     let Some(mut condition) = status.conditions.first().cloned() else { return };
     (condition.type_, condition.reason) = ("example.com/Billed".to_owned(), "Paid".to_owned());
     status.conditions.retain(|known| known.type_ != condition.type_);

@@ -2,7 +2,10 @@
 //!
 //! `manifests/crds/fluxjobs.yaml` is its output, checked in so that it can be applied and read without a build.
 
+use std::collections::BTreeSet;
+
 use kube::core::CustomResourceExt;
+use serde_json::Value;
 
 use crate::FluxJob;
 
@@ -14,6 +17,50 @@ const HEADER: &str = "\
 pub fn crd_yaml() -> String {
     let yaml = serde_saphyr::to_string(&FluxJob::crd()).expect("the schema is a tree of strings, numbers and lists");
     format!("{HEADER}{yaml}")
+}
+
+/// What this version writes or reads of a FluxJob and this CustomResourceDefinition does not have: paths of fields, and
+/// words of closed sets as `path=word`. Of fields that lie in each other the outermost. Empty if it will do.
+///
+/// An API server drops fields that its definition does not know, without a word, and refuses words that it does not know: a
+/// process that finds an older definition than its own must not begin.
+pub fn missing_from(served: &Value) -> Vec<String> {
+    let versions = served["spec"]["versions"].as_array().into_iter().flatten();
+    let ours = serde_json::to_value(FluxJob::crd()).expect("the schema is a tree of strings, numbers and lists");
+    let ours = &ours["spec"]["versions"][0];
+    let Some(theirs) = versions.into_iter().find(|it| it["name"] == ours["name"] && it["served"] == true) else {
+        return vec![format!("version {}", ours["name"].as_str().unwrap_or_default())];
+    };
+    let words = |version: &Value| {
+        let mut words = BTreeSet::new();
+        collect_words(&version["schema"]["openAPIV3Schema"], "", &mut words);
+        words
+    };
+    let mut missing: Vec<String> = words(ours).difference(&words(theirs)).cloned().collect();
+    if !theirs["subresources"]["status"].is_object() {
+        missing.push("subresource status".to_owned());
+    }
+    let inside = |path: &str, outer: &str| path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '=']));
+    let outermost = |path: &String| !missing.iter().any(|outer| inside(path, outer));
+    missing.iter().filter(|path| outermost(path)).cloned().collect()
+}
+
+/// The paths of all fields of a schema, and the words of its closed sets: enums, and what rules compare with.
+fn collect_words(schema: &Value, path: &str, words: &mut BTreeSet<String>) {
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        words.insert(path.clone());
+        collect_words(field, &path, words);
+    }
+    if schema["items"].is_object() {
+        collect_words(&schema["items"], path, words);
+    }
+    let allowed = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.extend(allowed.map(|word| format!("{path}={word}")));
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        let compared = rule["rule"].as_str().unwrap_or_default().split('\'').skip(1).step_by(2);
+        words.extend(compared.map(|word| format!("{path}={word}")));
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +109,32 @@ mod tests {
         assert_eq!(properties["spec"]["required"], serde_json::json!(["workloadRef"]));
         let wishes = &properties["spec"]["properties"]["overrides"]["properties"];
         assert_eq!(wishes["walltimeSeconds"]["minimum"].as_f64(), Some(1.0), "0 is no walltime");
+    }
+
+    #[test]
+    fn an_older_definition_is_told_by_what_it_lacks() {
+        let crd = serde_json::to_value(FluxJob::crd()).unwrap();
+        let lacking = |change: fn(&mut Value)| {
+            let mut older = crd.clone();
+            change(&mut older["spec"]["versions"][0]);
+            missing_from(&older)
+        };
+        assert_eq!(lacking(|_| ()), [""; 0]);
+        assert_eq!(missing_from(&serde_json::json!({})), ["version v1alpha1"]);
+        assert_eq!(lacking(|version| version["served"] = false.into()), ["version v1alpha1"]);
+        assert_eq!(
+            lacking(|version| {
+                let status = &mut version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
+                status.as_object_mut().unwrap().remove("workload");
+                status["blockedBy"]["properties"]["reason"]["enum"].as_array_mut().unwrap().retain(|it| it != "Gated");
+                let rules = &mut status["conditions"]["items"]["x-kubernetes-validations"];
+                let rule = rules[1]["rule"].as_str().unwrap().replace(", 'MutualWait'", "");
+                rules[1]["rule"] = rule.into();
+                status["later"] = serde_json::json!({ "type": "string" });
+            }),
+            ["status.blockedBy.reason=Gated", "status.conditions=MutualWait", "status.workload"]
+        );
+        assert_eq!(lacking(|version| version["subresources"] = Value::Null), ["subresource status"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod names;
 pub mod placement;
 mod validation;
 
-pub use crd::crd_yaml;
+pub use crd::{crd_yaml, missing_from};
 
 pub use conditions::{ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
 pub use fluxjob::{

@@ -19,6 +19,7 @@ mod pauses;
 pub mod protobuf;
 mod request;
 pub mod seen;
+mod served_crd;
 pub mod shell;
 mod signals;
 mod tasks;

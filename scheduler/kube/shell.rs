@@ -21,6 +21,7 @@ use super::executors::{ExecutorSettings, Executors, OUTCOMES};
 use super::fence::Fence;
 use super::lean::{Lean, LooseFluxJob};
 use super::lease::{Candidate, LeaseLost, LeaseSettings};
+use super::served_crd;
 use super::signals::{SignalError, Signals};
 use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};
@@ -110,6 +111,11 @@ pub(super) async fn run_until<M: Machine>(
     tasks.spawn_telling("http server", serve_for_ever(listener, Arc::clone(&facts)));
     tracing::info!(server = %config.cluster_url, serving = %serving, "fluxqueue starts");
 
+    tokio::select! {
+        () = served_crd::wait_until_it_will_do(&clients.write, &facts.health) => {}
+        ended = tasks.ended() => return Err(ended.into()),
+        () = end.cancelled() => return Ok(()),
+    }
     let leadership = match lease {
         Some(lease) => tokio::select! {
             led = Candidate::new(clients.write.clone(), lease).acquire() => Some(led),

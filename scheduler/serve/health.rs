@@ -27,6 +27,7 @@ pub struct Health {
     leads: AtomicBool,
     synced: AtomicBool,
     stopping: AtomicBool,
+    definition_lacks: AtomicBool,
 }
 
 /// The outcome of each check of a probe.
@@ -46,6 +47,7 @@ impl Default for Health {
             leads: AtomicBool::new(false),
             synced: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            definition_lacks: AtomicBool::new(false),
         }
     }
 }
@@ -72,12 +74,18 @@ impl Health {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
+    /// The CustomResourceDefinition of FluxJobs lacks what this process needs, so it does not try to lead.
+    pub fn set_definition_lacks(&self, lacks: bool) {
+        self.definition_lacks.store(lacks, Ordering::Relaxed);
+    }
+
     /// Runs the checks of a probe.
     pub fn report(&self, probe: Probe) -> Report {
         let mut checks = vec![("ping", true), ("core-turns", self.core_turns())];
         if probe == Probe::Ready {
             let waits_for_lists = self.leads.load(Ordering::Relaxed) && !self.synced.load(Ordering::Relaxed);
             checks.push(("lists-received", !waits_for_lists));
+            checks.push(("crd-is-new-enough", !self.definition_lacks.load(Ordering::Relaxed)));
             checks.push(("not-shutting-down", !self.stopping.load(Ordering::Relaxed)));
         }
         Report { probe, checks }

@@ -12,6 +12,8 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use fluxqueue_api::FluxJob;
+use kube::core::CustomResourceExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -20,6 +22,10 @@ use crate::kube::client::{Clients, plain};
 use crate::kube::fence::Fence;
 use crate::kube::fenced::FencedClient;
 use crate::kube::protobuf::watch::CONTENT_TYPE as PROTOBUF;
+
+/// The CustomResourceDefinition of FluxJobs.
+pub(super) const DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxjobs.jobs.converged-computing.org";
 
 /// What the server does with a request instead of serving it.
 #[derive(Debug, Clone)]
@@ -73,7 +79,9 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) async fn start() -> Self {
-        let store = Arc::new(Mutex::new(Store::default()));
+        let definition = serde_json::to_value(FluxJob::crd()).unwrap();
+        let objects = BTreeMap::from([(DEFINITION.to_owned(), definition)]);
+        let store = Arc::new(Mutex::new(Store { objects, ..Store::default() }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
@@ -223,8 +231,17 @@ fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Valu
 impl Store {
     /// Collections end in a plural, and nothing in the tests is named like one.
     fn is_collection(path: &str) -> bool {
-        const PLURALS: [&str; 8] =
-            ["nodes", "pods", "jobs", "replicasets", "deployments", "statefulsets", "fluxjobs", "leases"];
+        const PLURALS: [&str; 9] = [
+            "nodes",
+            "pods",
+            "jobs",
+            "replicasets",
+            "deployments",
+            "statefulsets",
+            "fluxjobs",
+            "leases",
+            "priorityclasses",
+        ];
         path.rsplit('/').next().is_some_and(|last| PLURALS.contains(&last))
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::server::{Script, Server, eventually};
+use super::server::{DEFINITION, Script, Server, eventually};
 use crate::kube::driver::Machine;
 use crate::kube::executors::ExecutorSettings;
 use crate::kube::lease::LeaseSettings;
@@ -198,6 +198,33 @@ async fn the_core_knows_the_servers_clock_before_it_decides() {
     let _process = Process::around(machine, &server, "clock");
     eventually("the lists", || heard.lock().unwrap().len() == 2).await;
     assert_eq!(*heard.lock().unwrap(), ["clock 10", "synced"]);
+}
+
+#[tokio::test]
+async fn nobody_leads_while_flux_jobs_are_defined_by_an_older_release_or_not_at_all() {
+    let server = Server::start().await;
+    let current = server.object(DEFINITION).unwrap();
+    server.silently(|objects| drop(objects.remove(DEFINITION)));
+    let process = Process::start(&server, "older");
+    eventually("a look", || !server.seen(DEFINITION).is_empty()).await;
+    let mut older = current.clone();
+    let fields = older.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/status/properties").unwrap();
+    fields.as_object_mut().unwrap().remove("placement");
+    server.put(DEFINITION, older);
+    let looks = server.seen(DEFINITION).len();
+    eventually("another look", || server.seen(DEFINITION).len() > looks).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!process.leads() && server.object(LEASE).is_none());
+    server.put(DEFINITION, current);
+    eventually("the lead", || process.leads()).await;
+}
+
+#[tokio::test]
+async fn who_may_not_see_the_definition_of_flux_jobs_goes_on() {
+    let server = Server::start().await;
+    server.script(DEFINITION, Script::Refuse(403, "Forbidden"));
+    let process = Process::start(&server, "forbidden");
+    eventually("the lead", || process.leads()).await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluxqueue_api::names::SCHEDULER_NAMES;
+use fluxqueue_api::names::SCHEDULER_NAME;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ pub struct FluxqueueConfiguration {
     pub api_version: String,
     /// `FluxqueueConfiguration`
     pub kind: String,
-    /// The `spec.schedulerName` values that are served. Default: fluxqueue, FluxionScheduler, fluxnetes, fluence.
+    /// The `spec.schedulerName` values that are served. Default: fluxqueue alone.
     #[serde(default)]
     pub scheduler_names: Option<Vec<String>>,
     /// Which of the nodes that fit are taken: `first` (default; the cheapest to find), `lonode`, `hinode`, `binpack`, `spread`.
@@ -239,7 +239,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 fn scheduler_names_of(names: Option<Vec<String>>) -> Result<Vec<Arc<str>>, SettingsError> {
-    let names = names.unwrap_or_else(|| SCHEDULER_NAMES.map(str::to_owned).to_vec());
+    let names = names.unwrap_or_else(|| vec![SCHEDULER_NAME.to_owned()]);
     let mut kept: Vec<Arc<str>> = Vec::new();
     for name in names {
         let field = "schedulerNames";
@@ -312,7 +312,7 @@ mod tests {
     fn an_empty_file_means_the_defaults() {
         let settings = resolve("").unwrap();
         assert_eq!(settings, Settings::resolve(None, Overrides::default()).unwrap());
-        assert_eq!(settings.core.scheduler_names.len(), 4);
+        assert_eq!(settings.core.scheduler_names, ["fluxqueue".into()]);
         assert_eq!(settings.core.default_walltime_secs, None);
         assert_eq!(settings.bind_concurrency, 64);
     }

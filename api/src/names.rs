@@ -9,8 +9,12 @@ use crate::WorkloadKind;
 /// The API group of FluxJob.
 pub const GROUP: &str = "jobs.converged-computing.org";
 
-/// `spec.schedulerName` values that are served unless configured otherwise.
-pub const SCHEDULER_NAMES: [&str; 4] = ["fluxqueue", "FluxionScheduler", "fluxnetes", "fluence"];
+/// The `spec.schedulerName` that is served unless configured otherwise.
+pub const SCHEDULER_NAME: &str = "fluxqueue";
+
+/// The `spec.schedulerName` values of the systems that Fluxqueue continues. They are served where that is asked for: beside one
+/// of these systems both would bind the same pods.
+pub const SEED_SCHEDULER_NAMES: [&str; 3] = ["FluxionScheduler", "fluxnetes", "fluence"];
 
 /// The scheduling gate that Fluxqueue removes from its own pods once it has decided.
 pub const GATE: &str = "fluxqueue";

@@ -28,7 +28,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// A spec.schedulerName that is served; may be repeated [default: fluxqueue, FluxionScheduler, fluxnetes, fluence]
+    /// A spec.schedulerName that is served; may be repeated [default: fluxqueue]
     #[arg(long = "scheduler-name", value_name = "NAME")]
     scheduler_names: Vec<String>,
 

@@ -71,7 +71,8 @@ fn every_example_names_a_scheduler_that_exists() {
         for object in objects(&text) {
             let scheduler = pod_spec(&object)["schedulerName"].as_str().unwrap_or("default-scheduler");
             assert!(
-                scheduler == "default-scheduler" || names::SCHEDULER_NAMES.contains(&scheduler),
+                ["default-scheduler", names::SCHEDULER_NAME].contains(&scheduler)
+                    || names::SEED_SCHEDULER_NAMES.contains(&scheduler),
                 "{}: nobody serves schedulerName {scheduler}",
                 path.display()
             );
@@ -81,21 +82,34 @@ fn every_example_names_a_scheduler_that_exists() {
 
 #[test]
 fn permissions_have_reasons_and_no_wildcards() {
-    let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with("rbac.yaml")).unwrap();
-    let mut rules = 0;
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("  - apiGroups: [")) {
-        let before = text.lines().nth(at - 1).unwrap();
-        assert!(before.trim_start().starts_with("# "), "line {}: no comment says what {line} is for", at + 1);
-        rules += 1;
-    }
-    let parsed: Vec<Value> = objects(&text);
-    let parsed: Vec<&Value> = parsed.iter().filter_map(|object| object["rules"].as_array()).flatten().collect();
-    assert_eq!(parsed.len(), rules);
-    for rule in parsed {
-        for list in ["apiGroups", "resources", "verbs"] {
-            assert!(!rule[list].as_array().unwrap().contains(&"*".into()), "{rule}");
+    for file in ["rbac.yaml", "roles.yaml"] {
+        let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with(file)).unwrap();
+        let mut rules = 0;
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("  - apiGroups: [")) {
+            let before = text.lines().nth(at - 1).unwrap();
+            assert!(before.trim_start().starts_with("# "), "{file}:{}: no comment says what {line} is for", at + 1);
+            rules += 1;
         }
-        assert!(!rule["resources"].as_array().unwrap().contains(&"secrets".into()), "{rule}");
+        let parsed: Vec<Value> = objects(&text);
+        let parsed = parsed.iter().filter_map(|object| object["rules"].as_array()).flatten();
+        let parsed: Vec<&Value> = parsed.filter(|rule| rule["nonResourceURLs"].is_null()).collect();
+        assert_eq!(parsed.len(), rules, "{file}");
+        for rule in parsed {
+            for list in ["apiGroups", "resources", "verbs"] {
+                assert!(!rule[list].as_array().unwrap().contains(&"*".into()), "{rule}");
+            }
+            assert!(!rule["resources"].as_array().unwrap().contains(&"secrets".into()), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn every_manifest_of_the_base_is_installed() {
+    let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with("kustomization.yaml")).unwrap();
+    let kustomization = &objects(&text)[0];
+    for (path, _) in manifests("base").into_iter().filter(|(path, _)| !path.ends_with("kustomization.yaml")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(kustomization["resources"].as_array().unwrap().contains(&name.into()), "{name}");
     }
 }
 

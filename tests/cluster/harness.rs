@@ -57,7 +57,9 @@ pub(crate) fn shared() -> &'static ControlPlane {
     static SHARED: OnceLock<(ControlPlane, Mutex<Fluxqueue>)> = OnceLock::new();
     let (plane, _) = SHARED.get_or_init(|| {
         let plane = ControlPlane::start(NODES, &[]);
-        let fluxqueue = plane.fluxqueue(&[]);
+        let names =
+            ["fluxqueue", "FluxionScheduler", "fluxnetes", "fluence"].map(|name| format!("--scheduler-name={name}"));
+        let fluxqueue = plane.fluxqueue(&names.each_ref().map(String::as_str));
         (plane, Mutex::new(fluxqueue))
     });
     plane
@@ -90,7 +92,8 @@ impl ControlPlane {
         // Whatever else it prints must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let plane = ControlPlane { dir, up };
-        for manifest in ["crds/fluxjobs.yaml", "base/namespace.yaml", "base/rbac.yaml"] {
+        let base = ["namespace", "rbac", "roles", "admission-policy"].map(|name| format!("base/{name}.yaml"));
+        for manifest in ["crds/fluxjobs.yaml".to_owned()].into_iter().chain(base) {
             let path = root().join("manifests").join(manifest);
             plane.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
         }

@@ -23,6 +23,9 @@ mod neighbours;
 /// Input that is wrong.
 mod bad_input;
 
+/// What ordinary users may do.
+mod permissions;
+
 /// Other Fluxion libraries than the built-in one.
 mod library;
 

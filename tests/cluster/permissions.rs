@@ -1,0 +1,130 @@
+//! What ordinary users may do: with the cluster's own roles view and edit, and what each wish needs besides.
+
+use crate::harness::{Namespace, job, shared, until};
+
+/// kubectl as this user: whether it succeeded, and what it said.
+fn as_user(ns: &Namespace<'_>, user: &str, args: &[&str]) -> (bool, String) {
+    let all = [args, &["-n", &ns.name, "--as", user]].concat();
+    let (ok, out, err) = ns.plane.try_kubectl(&all, "");
+    (ok, format!("{out}{err}"))
+}
+
+/// Gives a user one of the cluster's roles in this namespace, and waits until it has its parts.
+fn give_role(ns: &Namespace<'_>, user: &str, role: &str) {
+    ns.kubectl(&["create", "rolebinding", user, &format!("--clusterrole={role}"), &format!("--user={user}")]);
+    until("the role to be complete", || as_user(ns, user, &["get", "fluxjobs"]).0.then_some(()));
+}
+
+/// Wishes this of a FluxJob.
+fn wish(ns: &Namespace<'_>, user: &str, job: &str, wish: &str) -> (bool, String) {
+    let patch = format!(r#"{{"spec": {{"overrides": {{{wish}}}}}}}"#);
+    as_user(ns, user, &["patch", "fluxjob", job, "--type=merge", "-p", &patch])
+}
+
+/// A namespace with a job that waits for ever, and the name of its FluxJob.
+fn waiting(prefix: &str) -> (Namespace<'static>, String) {
+    let ns = shared().namespace(prefix);
+    ns.apply(&job("vast", 2, "300", "1"));
+    let name = ns.state("vast", "Unsatisfiable")["metadata"]["name"].as_str().expect("a name").to_owned();
+    (ns, name)
+}
+
+#[test]
+fn a_viewer_sees_flux_jobs_and_changes_none() {
+    let (ns, name) = waiting("viewer");
+    let (ok, text) = as_user(&ns, "vera", &["get", "fluxjobs"]);
+    assert!(!ok && text.contains("Forbidden"), "{text}");
+    give_role(&ns, "vera", "view");
+    let (ok, text) = as_user(&ns, "vera", &["get", "fluxjobs"]);
+    assert!(ok && text.contains(&name), "{text}");
+    let (ok, text) = wish(&ns, "vera", &name, r#""hold": true"#);
+    assert!(!ok && text.contains("cannot patch"), "{text}");
+    let (ok, text) = as_user(&ns, "vera", &["delete", "fluxjob", &name]);
+    assert!(!ok && text.contains("cannot delete"), "{text}");
+    let (ok, text) = as_user(&ns, "vera", &["get", "nodes"]);
+    assert!(!ok, "{text}");
+    let who = ["create", "clusterrolebinding", "vera", "--clusterrole=fluxqueue-cluster-reader", "--user=vera"];
+    ns.plane.kubectl(&who);
+    until("the nodes to be shown", || as_user(&ns, "vera", &["get", "nodes"]).0.then_some(()));
+}
+
+#[test]
+fn an_editor_wishes_what_could_have_been_submitted() {
+    let (ns, name) = waiting("editor");
+    give_role(&ns, "edith", "edit");
+    for wished in [r#""hold": true"#, r#""walltimeSeconds": 60"#, r#""queueName": "gpu""#] {
+        let (ok, text) = wish(&ns, "edith", &name, wished);
+        assert!(ok, "{wished}: {text}");
+    }
+    ns.state("vast", "Held");
+    // What is scheduled where is not hers to say.
+    let status = r#"{"status": {"position": 1}}"#;
+    let (ok, text) =
+        as_user(&ns, "edith", &["patch", "fluxjob", &name, "--subresource=status", "--type=merge", "-p", status]);
+    assert!(!ok && text.contains("cannot patch"), "{text}");
+    assert!(as_user(&ns, "edith", &["delete", "fluxjob", &name]).0);
+}
+
+#[test]
+fn a_priority_is_wished_by_who_may_use_its_class() {
+    let (ns, name) = waiting("priority");
+    give_role(&ns, "paul", "edit");
+    for (class, value) in [("modest", 10), ("urgent", 1000)] {
+        let name = format!("{class}-{}", ns.name);
+        ns.plane.kubectl(&["create", "priorityclass", &name, &format!("--value={value}")]);
+    }
+    let (modest, urgent) = (format!("modest-{}", ns.name), format!("urgent-{}", ns.name));
+    let (ok, text) = wish(&ns, "paul", &name, &format!(r#""priorityClassName": "{modest}""#));
+    assert!(!ok && text.contains(&format!("needs verb use on priorityclasses {modest}")), "{text}");
+    // kubectl makes no role with this verb by itself.
+    let role = format!("use-{}", ns.name);
+    ns.apply(&format!(
+        "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: {role}}}
+rules:
+- {{apiGroups: [scheduling.k8s.io], resources: [priorityclasses], resourceNames: [{modest}], verbs: [use]}}
+"
+    ));
+    ns.plane.kubectl(&["create", "clusterrolebinding", &role, &format!("--clusterrole={role}"), "--user=paul"]);
+    until("the permission to count", || {
+        wish(&ns, "paul", &name, &format!(r#""priorityClassName": "{modest}""#)).0.then_some(())
+    });
+    ns.flux_job("vast", "has the priority of the class", |job| job["status"]["priority"] == 10);
+    let (ok, text) = wish(&ns, "paul", &name, &format!(r#""priorityClassName": "{urgent}""#));
+    assert!(!ok && text.contains(&urgent), "{text}");
+    // What an administrator wished, a user does not take back.
+    ns.kubectl(&[
+        "patch",
+        "fluxjob",
+        &name,
+        "--type=merge",
+        "-p",
+        &format!(r#"{{"spec": {{"overrides": {{"priorityClassName": "{urgent}"}}}}}}"#),
+    ]);
+    let (ok, text) = wish(&ns, "paul", &name, r#""priorityClassName": null"#);
+    assert!(!ok && text.contains(&urgent), "{text}");
+}
+
+#[test]
+fn each_wish_has_a_permission_of_its_own() {
+    let (ns, name) = waiting("wishes");
+    let resources = "--resource=fluxjobs.jobs.converged-computing.org";
+    ns.kubectl(&["create", "role", "changer", "--verb=get,list,patch,update", resources]);
+    ns.kubectl(&["create", "rolebinding", "hugo", "--role=changer", "--user=hugo"]);
+    until("the role to count", || as_user(&ns, "hugo", &["get", "fluxjobs"]).0.then_some(()));
+    let wishes =
+        [("hold", r#""hold": true"#), ("walltime", r#""walltimeSeconds": 60"#), ("queue", r#""queueName": "gpu""#)];
+    for (part, wished) in wishes {
+        let (ok, text) = wish(&ns, "hugo", &name, wished);
+        assert!(!ok && text.contains(&format!("needs verb update on fluxjobs/{part}")), "{text}");
+        let resource = format!("{resources}/{part}");
+        ns.kubectl(&["create", "role", part, "--verb=update", &resource]);
+        ns.kubectl(&["create", "rolebinding", part, &format!("--role={part}"), "--user=hugo"]);
+        until("the permission to count", || wish(&ns, "hugo", &name, wished).0.then_some(()));
+    }
+    // A change of what is not a wish needs none of them.
+    let (ok, text) = as_user(&ns, "hugo", &["annotate", "fluxjob", &name, "note=mine"]);
+    assert!(ok, "{text}");
+}

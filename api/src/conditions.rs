@@ -19,6 +19,8 @@ pub enum ConditionType {
     Degraded,
     /// It has ended.
     Finished,
+    /// A warning: pods have half a pair of group labels, which makes no group.
+    IncompleteGroupLabels,
     /// A warning: the walltime that the workload says cannot be read.
     InvalidWalltime,
     /// A warning: more pods are asked to start together than can appear.
@@ -95,10 +97,11 @@ pub enum JobState {
 
 impl ConditionType {
     /// All of them.
-    pub const ALL: [ConditionType; 8] = [
+    pub const ALL: [ConditionType; 9] = [
         ConditionType::Scheduled,
         ConditionType::Degraded,
         ConditionType::Finished,
+        ConditionType::IncompleteGroupLabels,
         ConditionType::InvalidWalltime,
         ConditionType::SizeClamped,
         ConditionType::SizeContradiction,
@@ -112,6 +115,7 @@ impl ConditionType {
             ConditionType::Scheduled => "Scheduled",
             ConditionType::Degraded => "Degraded",
             ConditionType::Finished => "Finished",
+            ConditionType::IncompleteGroupLabels => "IncompleteGroupLabels",
             ConditionType::InvalidWalltime => "InvalidWalltime",
             ConditionType::SizeClamped => "SizeClamped",
             ConditionType::SizeContradiction => "SizeContradiction",
@@ -240,7 +244,7 @@ pub fn of_type(conditions: &[Condition], type_: ConditionType) -> Option<&Condit
 
 /// The schema of `status.conditions`: what the API says of every `metav1.Condition`, and for ours which reasons there are.
 ///
-/// A reason that is to be added later is refused by an older CRD: [`crate::crd`] is how a process notices before it writes.
+/// A reason that is to be added later is refused by an older CRD: [`crate::missing_from`] is how a process notices before it writes.
 pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
     const CAMEL_CASE: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
     const TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";

@@ -170,8 +170,8 @@ pub struct Overrides {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxJobStatus {
-    /// Conditions. Ours are Scheduled, Degraded and Finished, and those that warn: InvalidWalltime, SizeClamped,
-    /// SizeContradiction, SoftTermsIgnored, UnknownPriorityClass.
+    /// Conditions. Ours are Scheduled, Degraded and Finished, and those that warn: IncompleteGroupLabels, InvalidWalltime,
+    /// SizeClamped, SizeContradiction, SoftTermsIgnored, UnknownPriorityClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,

@@ -75,7 +75,7 @@ impl Core {
         if stage != Stage::Ended {
             job.live.insert(PodOrder::of(&pod), uid.clone());
         }
-        let ignored = pod.soft_ignored.join(", ");
+        let (ignored, half) = (pod.soft_ignored.join(", "), pod.half_group_label());
         // Of a lone pod that has its node nothing may be on record: it was told while it waited.
         let was_told = job.style == Style::Lone && stage != Stage::Waiting && !self.settings.record_lone_pods;
         self.jobs.note_controller(id, &pod);
@@ -100,6 +100,9 @@ impl Core {
         self.settle(&uid);
         if !ignored.is_empty() && !was_told {
             self.warn_once(id, ConditionType::SoftTermsIgnored, format!("accepted, but not honoured yet: {ignored}"));
+        }
+        if let Some(text) = half.filter(|_| !was_told) {
+            self.warn_once(id, ConditionType::IncompleteGroupLabels, text);
         }
         self.touched.insert(id);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fluxqueue_api::names::GROUP_LABELS;
 
-use super::GroupLabels;
+use super::{GroupLabels, Pod};
 
 /// The largest group. More pods than a cluster can run is a typing error.
 pub const GROUP_SIZE_MAX: u32 = 100_000;
@@ -21,6 +21,33 @@ pub(super) fn of_labels(labels: Option<&BTreeMap<String, String>>) -> Option<Gro
         parse_size(size).map_err(|reason| format!("label {size_label}: {size:?} {reason}"))
     };
     Some(GroupLabels { name: name.as_str().into(), size })
+}
+
+impl Pod {
+    /// What is wrong with its group labels, if it has some and they form no pair: it starts by itself, which its author may not
+    /// expect. Does not name the pod.
+    pub fn half_group_label(&self) -> Option<String> {
+        if self.group.is_some() {
+            return None;
+        }
+        let has = |label: &str| self.label(label).is_some();
+        let sizes_of = |name: &str| {
+            let sizes = GROUP_LABELS.iter().filter(|(label, _)| *label == name).map(|(_, size)| *size);
+            sizes.collect::<Vec<_>>().join(" or ")
+        };
+        if let Some((name, _)) = GROUP_LABELS.iter().find(|(name, _)| has(name)) {
+            let sizes = sizes_of(name);
+            return Some(format!(
+                "label {name} names a group, but label {sizes} is missing: its pods start one by one"
+            ));
+        }
+        let (_, size) = GROUP_LABELS.iter().find(|(_, size)| has(size))?;
+        let names: Vec<&str> = GROUP_LABELS.iter().filter(|(_, label)| label == size).map(|(name, _)| *name).collect();
+        let names = names.join(" or ");
+        Some(format!(
+            "label {size} says how many start together, but label {names} is missing: its pods start one by one"
+        ))
+    }
 }
 
 /// How many pods start together; the error continues a sentence that begins with the text.

@@ -82,6 +82,22 @@ fn to_hold_a_job_freezes_nothing() {
 }
 
 #[test]
+fn half_a_pair_of_group_labels_is_no_group_and_that_is_said() {
+    let labels = [("scheduling.x-k8s.io/pod-group", "gang"), ("fluxqueue.group-size", "2")];
+    let expected = ["label fluence.group-size is missing", "label fluxqueue.pod-group is missing"];
+    for (label, text) in labels.into_iter().zip(expected) {
+        let mut world = World::new(&[("a", 4)]);
+        let mut half = pod("p", 8);
+        half.labels = Arc::from([(Arc::from(label.0), Arc::from(label.1))]);
+        world.submit(half);
+        world.settle();
+        let said = status(&world, "p").conditions.iter().find(|it| it.type_ == "IncompleteGroupLabels");
+        assert!(said.is_some_and(|said| said.message.contains(text)), "{said:?}");
+        assert!(world.notes.iter().any(|reason| reason == "IncompleteGroupLabels"), "{:?}", world.notes);
+    }
+}
+
+#[test]
 fn what_nobody_says_is_absent() {
     let mut world = World::new(&[("a", 4)]);
     waiting(&mut world, None);

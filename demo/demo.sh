@@ -53,16 +53,21 @@ start_testbed() {
 
 start_fluxqueue() {
     say "Installing the CRD and the permissions"
-    kube apply --server-side -f manifests/crds/fluxjobs.yaml -f manifests/base/namespace.yaml -f manifests/base/rbac.yaml
+    kube apply --server-side -f manifests/crds/fluxjobs.yaml -f manifests/base/namespace.yaml -f manifests/base/rbac.yaml \
+        -f manifests/base/roles.yaml -f manifests/base/admission-policy.yaml
     kube wait --for=condition=Established --timeout=30s crd/fluxjobs.jobs.converged-computing.org
     say "Starting Fluxqueue under its own service account"
     "$testbed" kubeconfig --dir "$dir/cluster" --namespace fluxqueue-system --serviceaccount fluxqueue \
         --output "$dir/fluxqueue.kubeconfig"
+    # The examples come from systems that had names of their own.
+    local names=(--scheduler-name fluxqueue --scheduler-name FluxionScheduler --scheduler-name fluxnetes
+        --scheduler-name fluence)
     # It would end by itself when its lease cannot be renewed; with setpriv at once, however this script ends.
     local bound_to_us=()
     if [[ -z $keep ]] && command -v setpriv >/dev/null; then bound_to_us=(setpriv --pdeathsig TERM); fi
     POD_NAMESPACE=fluxqueue-system setsid "${bound_to_us[@]}" \
         target/release/fluxqueue run --kubeconfig "$dir/fluxqueue.kubeconfig" --metrics-bind-address 127.0.0.1:0 \
+        "${names[@]}" \
         >"$dir/fluxqueue.log" 2>&1 </dev/null &
     fluxqueue_pid=$!
     sleep 1
@@ -79,6 +84,8 @@ use_kind() {
     trap stop EXIT
     trap 'exit 130' INT TERM
     say "Installing Fluxqueue on $cluster"
+    kube apply --server-side -k manifests/crds
+    kube wait --for=condition=Established --timeout=30s crd/fluxjobs.jobs.converged-computing.org
     kube apply --server-side -k manifests/overlays/kind
     kube -n fluxqueue-system rollout status --timeout=120s deployment/fluxqueue
 }

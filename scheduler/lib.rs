@@ -1,9 +1,10 @@
 //! Fluxqueue: a batch scheduler for Kubernetes.
 //!
-//! [`kube`] and [`serve`] are the shell around `fluxqueue_core`, which decides; [`cli`] turns arguments into a run.
-//! docs/ARCHITECTURE.md is the map.
+//! [`kube`] and [`serve`] are the shell around `fluxqueue_core`, which decides; [`simulate`] is another one, in virtual time;
+//! [`cli`] turns arguments into a run. docs/ARCHITECTURE.md is the map.
 
 pub mod cli;
 pub mod kube;
 pub mod serve;
 pub mod settings;
+pub mod simulate;

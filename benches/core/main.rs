@@ -5,14 +5,12 @@
 //! nodes, to see that it still works: there times mean nothing.
 //!
 //! - [`scene`]: what there is
-//! - [`server`]: a perfect API server, which answers at once
 //! - [`turning`]: the core between its events and its actions, and the stopwatch
 //! - [`rows`]: what is measured
 //! - [`table`]: how it is shown
 
 mod rows;
 mod scene;
-mod server;
 mod table;
 mod turning;
 

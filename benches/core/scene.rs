@@ -17,7 +17,7 @@ use fluxqueue_workload::{
     Time, Uid,
 };
 
-use crate::server::{Server, scheduled};
+use fluxqueue::simulate::server::{Server, scheduled};
 
 /// The scheduler name that is measured.
 pub(crate) const OURS: &str = "fluxqueue";

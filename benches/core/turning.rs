@@ -13,7 +13,7 @@ use fluxqueue_workload::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::scene::{OURS, START};
-use crate::server::Server;
+use fluxqueue::simulate::server::Server;
 
 /// What is due within this time of the last news belongs to it; what is due later is not waited for.
 const CALM_MILLIS: i64 = 100;
@@ -66,7 +66,7 @@ impl Turning {
                 self.now = due.max(self.now.plus_millis(1));
                 continue;
             }
-            events = self.server.answer(actions);
+            events = self.server.answer(actions, self.now);
             self.now = self.now.plus_millis(1);
             calm_at = self.now.plus_millis(CALM_MILLIS);
         }

@@ -9,30 +9,34 @@ use fluxqueue_api::{FluxJob, FluxJobStatus};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{
-    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, ScheduledCondition, ShapeInterner, Uid,
+    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, ScheduledCondition, ShapeInterner, Time, Uid,
 };
 
 /// All objects.
 #[derive(Debug, Default)]
-pub(crate) struct Server {
-    pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
-    pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
-    pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
+pub struct Server {
+    /// Nodes, by name.
+    pub nodes: BTreeMap<NodeName, Arc<Node>>,
+    /// Pods.
+    pub pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    /// What makes them, by uid.
+    pub controllers: BTreeMap<Uid, Arc<Controller>>,
     flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// Pods that ask for the same share it, as the watch has it.
-    pub(crate) shapes: ShapeInterner,
+    pub shapes: ShapeInterner,
     uids: u64,
+    now: Time,
 }
 
 impl Server {
     /// A uid that no object had before, as long as a real one.
-    pub(crate) fn new_uid(&mut self) -> Uid {
+    pub fn new_uid(&mut self) -> Uid {
         self.uids += 1;
         Uid::from(format!("{:08x}-0000-4000-8000-{:012x}", self.uids, self.uids))
     }
 
     /// Everything, as the first lists show it.
-    pub(crate) fn list(&self) -> Vec<Event> {
+    pub fn list(&self) -> Vec<Event> {
         let mut events: Vec<Event> = Vec::new();
         events.extend(self.nodes.values().cloned().map(Event::Node));
         events.extend(self.pods.values().cloned().map(Event::Pod));
@@ -42,35 +46,40 @@ impl Server {
         events
     }
 
-    pub(crate) fn put_node(&mut self, node: Node) -> Event {
+    /// Makes or changes a node.
+    pub fn put_node(&mut self, node: Node) -> Event {
         let node = Arc::new(node);
         self.nodes.insert(node.name.clone(), Arc::clone(&node));
         Event::Node(node)
     }
 
-    pub(crate) fn remove_node(&mut self, name: &NodeName) -> Option<Event> {
+    /// Removes a node.
+    pub fn remove_node(&mut self, name: &NodeName) -> Option<Event> {
         let node = self.nodes.remove(name)?;
         Some(Event::NodeGone(name.clone(), node.uid.clone()))
     }
 
-    pub(crate) fn put_pod(&mut self, pod: Pod) -> Event {
+    /// Makes or changes a pod.
+    pub fn put_pod(&mut self, pod: Pod) -> Event {
         let pod = Arc::new(pod);
         self.pods.insert(pod.id.key.clone(), Arc::clone(&pod));
         Event::Pod(pod)
     }
 
-    pub(crate) fn remove_pod(&mut self, key: &ObjectKey) -> Option<Event> {
+    /// Removes a pod.
+    pub fn remove_pod(&mut self, key: &ObjectKey) -> Option<Event> {
         self.pods.remove(key).map(|pod| Event::PodGone(pod.id.clone()))
     }
 
-    pub(crate) fn put_controller(&mut self, controller: Controller) -> Event {
+    /// Makes or changes what makes pods.
+    pub fn put_controller(&mut self, controller: Controller) -> Event {
         let controller = Arc::new(controller);
         self.controllers.insert(controller.id.uid.clone(), Arc::clone(&controller));
         Event::Controller(controller)
     }
 
     /// Kubelets say that these pods have succeeded.
-    pub(crate) fn succeed(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
+    pub fn succeed(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
         let mut events = Vec::new();
         for key in keys {
             let Some(mut pod) = self.pods.get(key).map(|pod| Pod::clone(pod)) else { continue };
@@ -81,7 +90,7 @@ impl Server {
     }
 
     /// Their Jobs have counted them.
-    pub(crate) fn count(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
+    pub fn count(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
         let mut ended: BTreeMap<Uid, u32> = BTreeMap::new();
         for owner in keys.iter().filter_map(|key| self.pods.get(key)?.owner.as_ref()) {
             *ended.entry(owner.uid.clone()).or_default() += 1;
@@ -100,8 +109,9 @@ impl Server {
         events
     }
 
-    /// Does what is asked. The answers, and what the watches show of it.
-    pub(crate) fn answer(&mut self, actions: Vec<Action>) -> Vec<Event> {
+    /// Does what is asked, at this time. The answers, and what the watches show of it.
+    pub fn answer(&mut self, actions: Vec<Action>, now: Time) -> Vec<Event> {
+        self.now = now;
         let mut events = Vec::with_capacity(actions.len());
         for Action { id, kind } in actions {
             let outcome = match kind {
@@ -142,6 +152,7 @@ impl Server {
         pod.scheduled_condition = Some(scheduled());
         let mut running = pod.clone();
         running.phase = Phase::Running;
+        running.started = Some(self.now);
         events.push(self.put_pod(pod));
         events.push(self.put_pod(running));
         BindOutcome::Bound
@@ -179,7 +190,7 @@ impl Server {
 }
 
 /// The condition of a pod that is on a node.
-pub(crate) fn scheduled() -> ScheduledCondition {
+pub fn scheduled() -> ScheduledCondition {
     ScheduledCondition { scheduled: true, reason: String::new(), message: String::new() }
 }
 

@@ -1,0 +1,3 @@
+//! The same core without a cluster.
+
+pub mod server;

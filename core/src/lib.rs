@@ -10,6 +10,7 @@
 //! - `slots`: slots from the decision until they are given back or retained
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`: what follows from the plan
+//! - `forward`: the plan run forward in virtual time, without pods
 //! - `explain`: why something waits, for people
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
@@ -36,6 +37,7 @@ mod dispatch;
 mod event;
 mod explain;
 pub mod fluxion;
+pub mod forward;
 mod gang;
 mod grouping;
 mod in_flight;

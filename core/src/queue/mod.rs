@@ -23,6 +23,11 @@ impl JobId {
     pub fn next(self) -> JobId {
         JobId(self.0 + 1)
     }
+
+    /// The number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl From<u64> for JobId {

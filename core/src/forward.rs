@@ -1,0 +1,219 @@
+//! The plan run forward: queue, plan and ledger in virtual time, without pods and records.
+//!
+//! Who starts when, and where, is decided by the same queue, the same plan and the same account of the nodes as in
+//! [`Core`](crate::Core). What is left out is everything that stands between a decision and a pod on its node: members, seats,
+//! gates, Bindings, FluxJobs. A job is what its pods ask for, and how many there are.
+//!
+//! There are three things to do at an instant, in this order: [`Forward::end`] what has ended, [`Forward::submit`] what has
+//! come, and one [`Forward::sweep`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxion_sys::FunctionTable;
+
+use super::cluster::{Cluster, Node};
+use super::fluxion::{Rank, RankSet};
+use super::ledger::{Allocation, Ledger, SlotRequest};
+use super::plan::{
+    self, Decision, Depths, Group, HeldNodes, Live, News, Pending, Request, RequestKey, Requests, Same, SlotKey,
+};
+use super::promises::Promises;
+use super::{CoreError, CoreSettings};
+use crate::queue::{JobId, PendingRequest, Place};
+use fluxqueue_workload::{Lifetime, Pod, Time};
+
+/// Jobs that wait and run, and the nodes.
+pub struct Forward {
+    cluster: Cluster,
+    ledger: Ledger,
+    queue: Pending,
+    held_nodes: HeldNodes,
+    promises: Promises,
+    /// Who may hold a reservation; `None`: nobody does.
+    depths: Option<Depths>,
+    bypass_secs: u64,
+    waiting: BTreeMap<JobId, Ask>,
+    running: BTreeMap<JobId, Vec<Allocation>>,
+    now: Time,
+    /// Something has changed that may let others start, besides what has come.
+    changed: bool,
+    /// The last sweep has left something that may be of use to those before.
+    is_unsettled: bool,
+    no_suspects: RankSet,
+}
+
+/// What a job asks for: so many pods alike, together.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// How many.
+    pub pods: usize,
+    /// One of them.
+    pub sample: Arc<Pod>,
+    /// For how long at most.
+    pub walltime: Lifetime,
+}
+
+/// A job that starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Began {
+    /// Which.
+    pub job: JobId,
+    /// On which nodes, ascending; as often as it has pods there.
+    pub ranks: Vec<Rank>,
+}
+
+// === impl Forward ===
+
+impl Forward {
+    /// An idle machine. The nodes have ranks in this order.
+    pub fn new(
+        settings: &CoreSettings,
+        library: FunctionTable,
+        nodes: impl IntoIterator<Item = Node>,
+    ) -> Result<Self, CoreError> {
+        let (mut cluster, mut ledger) = (Cluster::default(), Ledger::new(settings.graph(library)?));
+        for node in nodes {
+            ledger.apply_node(&mut cluster, &Arc::new(node));
+        }
+        Ok(Forward {
+            cluster,
+            ledger,
+            queue: Pending::default(),
+            held_nodes: HeldNodes::default(),
+            promises: Promises::default(),
+            depths: settings.depths(),
+            bypass_secs: settings.bypass_secs,
+            waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
+            now: Time(0),
+            changed: false,
+            is_unsettled: false,
+            no_suspects: RankSet::new(),
+        })
+    }
+
+    /// A job has ended: its nodes are free.
+    pub fn end(&mut self, job: JobId) {
+        for allocation in self.running.remove(&job).into_iter().flatten() {
+            self.ledger.free(&mut self.cluster, allocation);
+            self.changed = true;
+        }
+    }
+
+    /// A job has come. Those that came at the same time have their order by their numbers.
+    pub fn submit(&mut self, job: JobId, queued_at: Time, priority: i32, ask: Ask) {
+        let key = ask.key();
+        self.waiting.insert(job, ask);
+        self.queue.put(Place::new(priority, queued_at, 0, PendingRequest::Start(job)), key);
+    }
+
+    /// One sweep over the queue, in order: who starts at this instant.
+    pub fn sweep(&mut self, now: Time) -> Vec<Began> {
+        if now > self.now {
+            self.now = now;
+            self.ledger.set_time(now);
+        }
+        if !self.changed && !self.queue.has_arrivals() {
+            return Vec::new();
+        }
+        let is_all_seen = !self.changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
+        let news = if is_all_seen { News::Arrivals } else { News::Anything };
+        self.changed = false;
+        let before = self.ledger.changes.count();
+        let mut live = Live {
+            ledger: &mut self.ledger,
+            cluster: &mut self.cluster,
+            promises: &mut self.promises,
+            suspects: &self.no_suspects,
+            suspects_version: 0,
+            patience_since: self.now.minus_secs(self.bypass_secs),
+        };
+        let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
+        let plan = match self.depths {
+            None => plan::plan(&self.queue, &asking, &mut live, news, last),
+            Some(depths) => plan::backfill(&self.queue, &asking, &mut live, depths, news, last),
+        };
+        self.is_unsettled = self.ledger.changes.count() != before && !self.promises.is_empty();
+        self.promises.forget_who_came();
+        for (class, standing) in plan.confirmed {
+            if let Some(attempt) = self.queue.last_attempt_mut(class) {
+                attempt.confirm(standing);
+            }
+        }
+        let mut began = Vec::new();
+        for decision in plan.decisions {
+            match decision {
+                Decision::Start { pending, slots, .. } => began.push(self.begin(&pending, slots)),
+                Decision::Blocked { class, attempt, .. } => self.queue.remember(class, *attempt),
+                Decision::Reserved { .. } | Decision::Withdrawn { .. } => {}
+            }
+        }
+        self.queue.take_arrivals();
+        began
+    }
+
+    /// Jobs that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Calls of the resource graph that failed: each is a defect.
+    pub fn errors(&self) -> u64 {
+        self.ledger.errors
+    }
+
+    fn begin(&mut self, pending: &PendingRequest, slots: Vec<Vec<Vec<Allocation>>>) -> Began {
+        let job = pending.job();
+        self.queue.remove(pending);
+        if let Some(promise) = self.promises.forget(pending) {
+            self.ledger.give_up(&promise.place);
+        }
+        self.waiting.remove(&job);
+        let slots: Vec<Allocation> = slots.into_iter().flatten().flatten().collect();
+        let ranks = slots.iter().map(|allocation| allocation.rank).collect();
+        self.running.insert(job, slots);
+        Began { job, ranks }
+    }
+}
+
+// === impl Ask ===
+
+impl Ask {
+    /// What it asks for, for telling equal ones.
+    fn key(&self) -> RequestKey {
+        vec![SlotKey {
+            shape: Same(Arc::clone(&self.sample.shape)),
+            walltime: self.walltime,
+            deadline: None,
+            repelled_by: Vec::new(),
+            count: self.pods,
+        }]
+    }
+
+    fn request(&self) -> Request {
+        let want = SlotRequest { shape: Arc::clone(&self.sample.shape), count: self.pods };
+        let group = Group {
+            wants: vec![want],
+            // Nobody asks for these pods by name.
+            pods: vec![Vec::new()],
+            lifetime: self.walltime,
+            sample: Arc::clone(&self.sample),
+            repelled_by: Vec::new(),
+        };
+        Request { groups: vec![group] }
+    }
+}
+
+/// The jobs that wait.
+struct Asking<'a>(&'a BTreeMap<JobId, Ask>);
+
+impl Requests for Asking<'_> {
+    fn is_put_off(&self, _: &PendingRequest) -> bool {
+        false
+    }
+
+    fn request(&self, pending: &PendingRequest) -> Option<Request> {
+        self.0.get(&pending.job()).map(Ask::request)
+    }
+}

@@ -2,6 +2,7 @@
 
 mod logs;
 mod run;
+mod simulate;
 
 use std::io::Write;
 
@@ -22,6 +23,8 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLUXQUEUE_C
 enum Command {
     /// Schedules the pods of a cluster.
     Run(Box<run::RunArgs>),
+    /// Runs a trace of jobs in virtual time, with the same core, and reports what came of it.
+    Simulate(simulate::SimulateArgs),
     /// Prints the custom resource definitions, for `kubectl apply -f -`.
     Crds,
 }
@@ -33,6 +36,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Run(args) => args.run(),
+            Command::Simulate(args) => args.run(),
             Command::Crds => Ok(std::io::stdout().write_all(fluxqueue_api::crd_yaml().as_bytes())?),
         }
     }

@@ -1,3 +1,98 @@
-//! The same core without a cluster.
+//! `fluxqueue simulate`: the same core in virtual time.
+//!
+//! A trace of jobs ([`swf`]) is run on nodes that do not exist, and what came of it is shown: as a [`report`], as a table of
+//! starts and ends, as a [`gantt`] chart. Who starts when, and where, is the core's decision; what is
+//! added here is the time, which passes at once where nothing happens.
+//!
+//! - [`swf`]: reads a trace
+//! - [`machine`]: runs the jobs of a trace, each on so many whole nodes
+//! - [`server`]: a perfect API server, for those who need one
+//! - [`report`]: what came of it, as numbers
+//! - [`output`]: as text; [`gantt`]: as a picture
+//! - [`progress`]: that it goes on, for who watches
 
+pub mod gantt;
+pub mod machine;
+pub mod output;
+pub mod progress;
+pub mod report;
 pub mod server;
+pub mod swf;
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What came of a simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What was simulated, for titles.
+    pub title: String,
+    /// Who may start before whom, for titles.
+    pub policy: String,
+    /// How many nodes there were.
+    pub nodes: u32,
+    /// Jobs that ran, in the order in which they are shown.
+    pub ran: Vec<Ran>,
+    /// Jobs that did not.
+    pub skipped: Vec<Skipped>,
+    /// What was left out besides, in words.
+    pub remarks: Vec<String>,
+}
+
+/// A job that ran. Times are seconds from the beginning of the trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// Its number or name.
+    pub job: Arc<str>,
+    /// When it came.
+    pub submit: u64,
+    /// When it started.
+    pub start: u64,
+    /// When it ended.
+    pub end: u64,
+    /// On which nodes, ascending; runs of them as ranges.
+    pub nodes: Vec<RangeInclusive<u32>>,
+    /// How much of the machine that was, over time: a whole node for a second is 1.
+    pub node_seconds: f64,
+}
+
+/// A job that did not run, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its number or name.
+    pub job: Arc<str>,
+    /// Why.
+    pub reason: String,
+}
+
+// === impl Ran ===
+
+impl Ran {
+    /// How long it waited.
+    pub fn wait(&self) -> u64 {
+        self.start - self.submit
+    }
+
+    /// How long it ran.
+    pub fn run(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// How many nodes it had.
+    pub fn node_count(&self) -> u32 {
+        self.nodes.iter().map(|range| range.end() - range.start() + 1).sum()
+    }
+}
+
+/// Ascending numbers as ranges.
+fn ranges(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
+    let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some(last) if *last.end() >= number => {}
+            Some(last) if last.end() + 1 == number => *last = *last.start()..=number,
+            _ => ranges.push(number..=number),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,106 @@
+//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time.
+
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use fluxion_sys::FunctionTable;
+use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
+
+use crate::settings::{Overrides, Settings};
+use crate::simulate::machine;
+use crate::simulate::output::{self, Format};
+use crate::simulate::progress::Progress;
+use crate::simulate::swf::{Trace, TraceError};
+use crate::simulate::{Outcome, Skipped};
+
+#[derive(Debug, Args)]
+pub(super) struct SimulateArgs {
+    /// A trace in the Standard Workload Format
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+
+    /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs of the trace's header]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+
+    /// Who may start before whom: fcfs, easy, hybrid or conservative
+    #[arg(long, value_name = "POLICY", default_value = "easy", value_parser = policy)]
+    policy: QueuePolicy,
+
+    /// How many hold a reservation with hybrid [default: 64]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    reservation_depth: Option<u32>,
+
+    /// How the outcome is shown
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+// === impl SimulateArgs ===
+
+impl SimulateArgs {
+    /// Simulates, and shows what came of it.
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let SimulateArgs { trace, nodes, policy, reservation_depth, output } = self;
+        let settings = settings(policy, reservation_depth)?;
+        let outcome = of_trace(&trace, nodes, &settings)?;
+        // In the table it stands already.
+        if output != Format::Table {
+            eprint!("{}", output::left_out(&outcome));
+        }
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        output::write(&outcome, output, &mut out).and_then(|()| out.flush()).context("writing the outcome")
+    }
+}
+
+/// What the core is told: it takes the lowest-numbered nodes that will do, and only the number of reservations is limited.
+fn settings(policy: QueuePolicy, reservation_depth: Option<u32>) -> anyhow::Result<CoreSettings> {
+    if let Some(depth) = reservation_depth
+        && policy != QueuePolicy::Hybrid
+    {
+        eprintln!("--reservation-depth {depth}: is for --policy hybrid; {} has its own", policy.as_str());
+    }
+    let settings = Settings::resolve(None, Overrides::default())?.core;
+    let reservation_depth = reservation_depth.map_or(Ok(settings.reservation_depth), usize::try_from)?;
+    Ok(CoreSettings {
+        node_policy: NodePolicy::LoNode,
+        queue_policy: policy,
+        queue_depth: usize::MAX,
+        reservation_depth,
+        ..settings
+    })
+}
+
+fn policy(name: &str) -> Result<QueuePolicy, String> {
+    let known = || QueuePolicy::ALL.map(QueuePolicy::as_str).join(", ");
+    QueuePolicy::from_name(name).ok_or_else(|| format!("is not known; there are {}", known()))
+}
+
+/// The policy, for titles.
+fn name_of(settings: &CoreSettings) -> String {
+    match settings.queue_policy {
+        QueuePolicy::Hybrid => format!("hybrid with {} reservations", settings.reservation_depth),
+        policy => policy.as_str().to_owned(),
+    }
+}
+
+fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow::Result<Outcome> {
+    let file = path.display().to_string();
+    let input = File::open(path).map_err(|source| TraceError::Unreadable { file: file.clone(), source })?;
+    let trace = Trace::read(&file, BufReader::new(input))?;
+    let of_header = trace.processors().and_then(|processors| u32::try_from(processors).ok());
+    let Some(nodes) = nodes.or(of_header) else { bail!("--nodes is needed: the header of {file} has no MaxProcs") };
+    let (jobs, skipped): (_, Vec<Skipped>) = machine::jobs_for(&trace, nodes);
+    let ran = machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::on_stderr())?;
+    let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let remarks = (trace.parts > 0).then(|| {
+        format!(
+            "lines left out because they tell of parts of jobs that were swapped out (status 2 to 4): {}",
+            trace.parts
+        )
+    });
+    Ok(Outcome { title, policy: name_of(settings), nodes, ran, skipped, remarks: remarks.into_iter().collect() })
+}

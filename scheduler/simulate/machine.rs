@@ -1,0 +1,176 @@
+//! Runs the jobs of a trace: nodes alike, each job on so many whole ones.
+//!
+//! A node has one unit, which a pod takes whole. At each instant at which a job ends or comes, completions are taken up first,
+//! then arrivals, then there is one sweep over the queue. Arrivals are in order of submit time and job number.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use fluxion_sys::FunctionTable;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::forward::{Ask, Began, Forward};
+use fluxqueue_core::queue::JobId;
+use fluxqueue_core::{CoreError, CoreSettings};
+use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, Phase, Pod, Resources, Shape, Time, Uid};
+
+use super::progress::Progress;
+use super::swf::Trace;
+use super::{Ran, Skipped, ranges};
+
+/// The resource of which a node has one unit.
+const WHOLE: &str = "pods";
+
+/// A job as it is simulated. Times are seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Its number.
+    pub number: u64,
+    /// When it comes.
+    pub submit: u64,
+    /// How many whole nodes it takes.
+    pub nodes: u32,
+    /// How long it says that it runs at most: then it is ended.
+    pub walltime: u64,
+    /// How long it runs if nobody ends it.
+    pub run: u64,
+}
+
+impl Job {
+    /// How long it has its nodes.
+    fn takes(&self) -> u64 {
+        self.run.min(self.walltime)
+    }
+
+    fn ran(&self, start: u64, end: u64, ranks: Vec<u32>) -> Ran {
+        // Exact, as long as it is below 2^53.
+        #[allow(clippy::cast_precision_loss, reason = "for the report alone")]
+        let node_seconds = f64::from(self.nodes) * (end - start) as f64;
+        let job = Arc::from(self.number.to_string());
+        Ran { job, submit: self.submit, start, end, nodes: ranges(ranks), node_seconds }
+    }
+}
+
+/// The jobs of a trace that can run on so many nodes, and those that cannot.
+pub fn jobs_for(trace: &Trace, nodes: u32) -> (Vec<Job>, Vec<Skipped>) {
+    let (mut jobs, mut skipped) = (Vec::new(), Vec::new());
+    for line in &trace.jobs {
+        let mut skip = |reason: String| {
+            skipped.push(Skipped { job: Arc::from(line.number.to_string()), reason });
+        };
+        match (line.run.zip(line.walltime), line.size) {
+            (None, _) => skip("its run time is not more than 0".to_owned()),
+            (_, None) => skip("its size is not more than 0".to_owned()),
+            (Some((run, walltime)), Some(size)) => match u32::try_from(size).ok().filter(|size| *size <= nodes) {
+                Some(size) => {
+                    jobs.push(Job { number: line.number, submit: line.submit, nodes: size, walltime, run });
+                }
+                None => skip(format!("it is larger than {nodes} nodes")),
+            },
+        }
+    }
+    (jobs, skipped)
+}
+
+/// Runs jobs on so many nodes until all have ended. They must fit, and run for a while. What ran is in the order of the job
+/// numbers.
+pub fn run(
+    jobs: &[Job],
+    nodes: u32,
+    settings: &CoreSettings,
+    library: FunctionTable,
+    progress: &mut Progress,
+) -> Result<Vec<Ran>, CoreError> {
+    let mut order: Vec<&Job> = jobs.iter().collect();
+    order.sort_by_key(|job| (job.submit, job.number));
+    let mut core = Forward::new(settings, library, (0..nodes).map(node))?;
+    let sample = Arc::new(pod(settings));
+    let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    let mut ran: Vec<(u64, Ran)> = Vec::with_capacity(jobs.len());
+    let mut next = 0;
+    loop {
+        let arrival = order.get(next).map(|job| job.submit);
+        let end = ends.peek().map(|Reverse((at, _))| *at);
+        let Some(now) = arrival.into_iter().chain(end).min() else { break };
+        while let Some(Reverse((_, at))) = ends.peek().copied().filter(|Reverse((end, _))| *end == now) {
+            core.end(id(at));
+            ends.pop();
+        }
+        while let Some(job) = order.get(next).filter(|job| job.submit == now) {
+            let ask = Ask {
+                pods: job.nodes as usize,
+                sample: Arc::clone(&sample),
+                walltime: Lifetime::Seconds(job.walltime),
+            };
+            core.submit(id(next), time(now), 0, ask);
+            next += 1;
+        }
+        for Began { job, ranks } in core.sweep(time(now)) {
+            let at = place(job);
+            let job = order[at];
+            let end = now + job.takes();
+            ends.push(Reverse((end, at)));
+            ran.push((job.number, job.ran(now, end, ranks)));
+        }
+        progress.show(ran.len(), jobs.len());
+    }
+    progress.clear();
+    ran.sort_by_key(|(number, _)| *number);
+    Ok(ran.into_iter().map(|(_, ran)| ran).collect())
+}
+
+/// Jobs have the numbers of their places in the order of arrival.
+fn id(place: usize) -> JobId {
+    JobId::from(place as u64 + 1)
+}
+
+fn place(id: JobId) -> usize {
+    usize::try_from(id.number() - 1).unwrap_or(usize::MAX)
+}
+
+fn time(seconds: u64) -> Time {
+    Time::from_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+fn node(number: u32) -> Node {
+    let name = NodeName::from(format!("node-{number}"));
+    Node {
+        uid: Uid::from(&*name),
+        name,
+        allocatable: [(WHOLE, 1)].into_iter().collect(),
+        labels: Vec::new(),
+        taints: Vec::new(),
+        unschedulable: false,
+        not_ready: false,
+        declared_features: Vec::new(),
+    }
+}
+
+/// What every pod of a trace is like.
+fn pod(settings: &CoreSettings) -> Pod {
+    let requests: Resources = [(WHOLE, 1)].into_iter().collect();
+    Pod {
+        resource_version: None,
+        started: None,
+        ended: None,
+        id: ObjectRef { key: ObjectKey::new("simulation", "pod"), uid: Uid::from("pod") },
+        scheduler: settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue")),
+        node: None,
+        nominated: None,
+        phase: Phase::Pending,
+        deleting: false,
+        gates: Vec::new(),
+        owner: None,
+        group: None,
+        completion_index: None,
+        priority: 0,
+        created: Time(0),
+        labels: Arc::from([]),
+        shape: Arc::new(Shape { requests, constraints: Constraints::default() }),
+        lifetime: Lifetime::Eventually,
+        unsupported: Vec::new(),
+        soft_ignored: Vec::new(),
+        scheduled_condition: None,
+    }
+}

@@ -1,0 +1,71 @@
+//! The core and the plain simulator say the same of every trace.
+
+use std::ops::Range;
+
+use fluxion_sys::FunctionTable;
+use fluxqueue::settings::{Overrides, Settings};
+use fluxqueue::simulate::machine;
+use fluxqueue::simulate::progress::Progress;
+use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
+
+use crate::plain::{self, Policy};
+use crate::random;
+
+fn settings(policy: QueuePolicy, reservation_depth: usize) -> CoreSettings {
+    let settings = Settings::resolve(None, Overrides::default()).unwrap().core;
+    CoreSettings {
+        node_policy: NodePolicy::LoNode,
+        queue_policy: policy,
+        queue_depth: usize::MAX,
+        reservation_depth,
+        ..settings
+    }
+}
+
+fn compare(policy: Policy, settings: &CoreSettings, seeds: Range<u64>) {
+    for seed in seeds {
+        let (jobs, nodes) = random::trace(seed);
+        let expected = plain::run(&jobs, nodes, policy);
+        let jobs: Vec<machine::Job> = jobs
+            .iter()
+            .map(|job| machine::Job {
+                number: job.number,
+                submit: job.submit,
+                nodes: u32::try_from(job.nodes).unwrap(),
+                walltime: job.walltime,
+                run: job.run,
+            })
+            .collect();
+        let nodes = u32::try_from(nodes).unwrap();
+        let ran = machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::none()).unwrap();
+        assert_eq!(ran.len(), expected.len(), "seed {seed}");
+        for (is, (number, expected)) in ran.iter().zip(&expected) {
+            assert_eq!(*is.job, *number.to_string());
+            assert_eq!((is.start, is.end), (expected.start, expected.end), "seed {seed}, {policy:?}: job {number}");
+            let on: Vec<usize> = is.nodes.iter().cloned().flatten().map(|node| node as usize).collect();
+            assert!(on.iter().eq(&expected.nodes), "seed {seed}, {policy:?}: job {number}: {on:?}, {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn fcfs() {
+    compare(Policy::Fcfs, &settings(QueuePolicy::Fcfs, 1), 0..500);
+}
+
+#[test]
+fn easy() {
+    compare(Policy::Backfill(1), &settings(QueuePolicy::Easy, 64), 0..1_000);
+}
+
+#[test]
+fn hybrid() {
+    for depth in [1, 2, 3, 8] {
+        compare(Policy::Backfill(depth), &settings(QueuePolicy::Hybrid, depth), 0..300);
+    }
+}
+
+#[test]
+fn conservative() {
+    compare(Policy::Backfill(usize::MAX), &settings(QueuePolicy::Conservative, 64), 0..1_000);
+}

@@ -1,0 +1,130 @@
+//! The command as people use it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::plain::{Job, Policy, run};
+use crate::random;
+
+fn simulate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fluxqueue")).arg("simulate").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A file that is gone with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fluxqueue-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        Scratch(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A line of a trace, with the size where requests stand or where allocations do, and with a walltime or without.
+fn line(job: &Job) -> String {
+    let Job { number, submit, nodes, walltime, run } = job;
+    let (allocated, requested) = if number % 2 == 0 { (-1, i64::try_from(*nodes).unwrap()) } else { (3, -1) };
+    let allocated = if requested == -1 { i64::try_from(*nodes).unwrap() } else { allocated };
+    let walltime = if walltime == run { "-1".to_owned() } else { walltime.to_string() };
+    format!("{number} {submit} -1 {run} {allocated} -1 -1 {requested} {walltime} -1 1 -1 -1 -1 -1 -1 -1 -1\n")
+}
+
+#[test]
+fn csv_is_what_the_plain_simulator_says() {
+    let cases: [(&[&str], Policy); 4] = [
+        (&["--policy", "fcfs"], Policy::Fcfs),
+        (&[], Policy::Backfill(1)),
+        (&["--policy", "hybrid", "--reservation-depth", "3"], Policy::Backfill(3)),
+        (&["--policy", "conservative"], Policy::Backfill(usize::MAX)),
+    ];
+    for (seed, (options, policy)) in (2_000..).zip(cases) {
+        let (jobs, nodes) = random::trace(seed);
+        let trace: String = jobs.iter().map(line).collect();
+        let file = Scratch::new(&format!("{seed}.swf"), &trace);
+        let nodes_option = nodes.to_string();
+        let always = ["--trace", file.path(), "--nodes", &nodes_option, "--output", "csv"];
+        let said = simulate(&[&always, options].concat());
+        let ran = run(&jobs, nodes, policy);
+        let lines = ran.iter().map(|(number, ran)| format!("{number},{},{}\n", ran.start, ran.end));
+        let expected: String = std::iter::once("job,start,end\n".to_owned()).chain(lines).collect();
+        assert_eq!((text(&said.stdout), text(&said.stderr)), (expected, String::new()), "{options:?}");
+    }
+}
+
+#[test]
+fn what_cannot_run_is_skipped_and_listed() {
+    let trace = "1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n\
+                 2 0 -1 0 2 -1 -1 2 20 -1 5 1 1 1 1 1 -1 -1\n\
+                 3 0 -1 10 2 -1 -1 5 20 -1 1 1 1 1 1 1 -1 -1\n\
+                 4 0 -1 10 -1 -1 -1 0 20 -1 1 1 1 1 1 1 -1 -1\n\
+                 5 0 -1 -1 2 -1 -1 2 20 -1 5 1 1 1 1 1 -1 -1\n\
+                 6 0 -1 10 2 -1 -1 2 20 -1 2 1 1 1 1 1 -1 -1\n";
+    let file = Scratch::new("skipped.swf", trace);
+    let said = simulate(&["--trace", file.path(), "--nodes", "4", "--output", "csv"]);
+    assert_eq!(text(&said.stdout), "job,start,end\n1,0,10\n");
+    let listed = "\
+2 jobs are skipped: its run time is not more than 0: 2, 5
+1 job is skipped: it is larger than 4 nodes: 3
+1 job is skipped: its size is not more than 0: 4
+lines left out because they tell of parts of jobs that were swapped out (status 2 to 4): 1
+";
+    assert_eq!(text(&said.stderr), listed);
+    let said = simulate(&["--trace", file.path(), "--nodes", "4"]);
+    assert!(text(&said.stdout).ends_with(listed) && said.stderr.is_empty(), "{}", text(&said.stdout));
+}
+
+#[test]
+fn what_is_wrong_is_said_and_nothing_else() {
+    let bad = Scratch::new("bad.swf", "; MaxProcs: 4\n1 0 -1 soon 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
+    let bare = Scratch::new("bare.swf", "1 0 -1 1 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n");
+    let cases: [(&[&str], &str); 4] = [
+        (&["--trace", bad.path()], ":2: field 4 (run time): \"soon\" is no number"),
+        (&["--trace", bare.path()], "--nodes is needed"),
+        (
+            &["--trace", bare.path(), "--nodes", "4", "--policy", "sjf"],
+            "is not known; there are fcfs, easy, hybrid, conservative",
+        ),
+        (&["--trace", "/does/not/exist.swf", "--nodes", "4"], "/does/not/exist.swf: cannot be read"),
+    ];
+    for (arguments, expected) in cases {
+        let said = simulate(arguments);
+        assert!(!said.status.success() && said.stdout.is_empty());
+        assert!(text(&said.stderr).contains(expected), "{}", text(&said.stderr));
+    }
+}
+
+/// The trace of the guide, and what the guide says of it.
+#[test]
+fn the_guide_tells_the_truth() {
+    let guide = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/simulate.md")).unwrap();
+    let mut blocks = guide.split("```");
+    let mut checked = 0;
+    while let Some(block) = blocks.nth(1) {
+        let Some(shown) = block.strip_prefix("console\n$ fluxqueue simulate ") else { continue };
+        let (command, expected) = shown.split_once('\n').unwrap();
+        let said = Command::new(env!("CARGO_BIN_EXE_fluxqueue"))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .arg("simulate")
+            .args(command.split_whitespace())
+            .output()
+            .unwrap();
+        assert_eq!(text(&said.stdout), expected, "{command}: {}", text(&said.stderr));
+        checked += 1;
+    }
+    assert!(checked > 0);
+}

@@ -44,8 +44,8 @@ mod vertex;
 mod writer;
 
 pub use engine::{
-    Engine, Explanation, Grant, JobInfo, JobMode, Later, MatchOp, Moved, NodeUsage, Options, PoolSupply, PoolUsage,
-    ShapeReport, Supply, UpdateReader,
+    Engine, Explanation, Grant, JobInfo, JobMode, Later, LevelReport, LevelSupply, MatchOp, Moved, NodeUsage, Options,
+    PartReport, PoolSupply, PoolUsage, ShapeReport, Supply, UpdateReader,
 };
 pub use error::{Error, Reason};
 pub use policy::Policy;

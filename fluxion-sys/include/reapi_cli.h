@@ -21,7 +21,7 @@
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
  *     EBUSY      it does not fit now
  *     ENODEV     it would not fit on the idle machine either
- *     EAGAIN     ours, only for several shapes on pools: no place was found, and it is not proved that there is none; the
+ *     EAGAIN     ours, only for several shapes on pools, or levels: no place was found, and it is not proved that there is none; the
  *                same question gets the same answer until something changes
  *     ENOENT     there is no such job, path, rank or slot; also: a match later than now finds a place and nothing of it would
  *                be taken, and find shows the root alone
@@ -235,8 +235,29 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *                                 admit those of these ranks; its own tiers; its own duration or end. What is not named is
  *                                 as for the whole request. Limits hold on all nodes, whatever the ranks. starttime and
  *                                 expiration of R are those of the slots that are held longest.
+ *   "levels": [{"level": "rack", "labels": ["a","b"], "within": "one"}]
+ *                                 in which parts of a level the slots of these labels (none named: all) may lie, see below
  *   A duration of 0, or none, means that it never ends.
  *   For pools first, low and lonode fill the lowest ranks first, high and hinode the highest.
+ *
+ * LEVELS
+ *   A level is a named partition of the ranks, such as racks or zones; several stand beside each other. A rank is in at most one
+ *   part of a level: by the vertices between the root and its node (level: their type; part: their path), or by
+ *   fluxion_ext_set_part, which also moves it. Each rule of a request names a level, and any of
+ *     "within": "one"        all slots in one part: the tightest in which there is a place, that is the one whose free units on
+ *                            nodes that are up, added up, hold what these slots take the fewest times, by the pool that is
+ *                            scarcest there; among equals by rank
+ *     "within": "fewest"     so if possible, else in as few parts as possible
+ *     "part": "/c0/rack0"    in this part
+ *     "max_per_part": 4      at most so many slots together in one part
+ *     "max_skew": 1          the numbers of slots of any two parts differ by no more. All parts count that have a node that the
+ *                            slots may use, also without room, within the parts that rules for one part have got. Not with within
+ *   and its slots lie on no nodes that are in no part. Rules are kept by all matches, now and later; what they leave is placed as
+ *   without. One shape with bounds (fewest, max_per_part, max_skew) on one level is placed exactly; so are several whose ways to
+ *   be shared out over the parts are few (numbers of slots times parts: 4,096), and whatever has rules for one part only, if
+ *   there are no more than 4,096 combinations of parts. Elsewhere what was found keeps the rules, and EAGAIN says that nothing was
+ *   found and nothing is proved; fewest may be more than there need be.
+ *   A job that has started keeps its nodes when they come to be in other parts. A reservation keeps them too until it is moved.
  *
  * POLICIES binpack AND spread
  *   Nodes by how full they are: binpack takes the fullest that has room, spread the emptiest, the lowest rank among equals.
@@ -281,7 +302,7 @@ int fluxion_ext_set_time (reapi_cli_ctx_t *ctx, int64_t now);
 /* Why a reservation starts later than it was to: a bit each. */
 #define FLUXION_EXT_LATER_OVERDUE 1  /* work past its end has its room */
 #define FLUXION_EXT_LATER_CAPACITY 2 /* a node was removed, a pool made smaller, or charged beyond what was free */
-#define FLUXION_EXT_LATER_STATUS 4   /* a node is down, or the request may use it no more */
+#define FLUXION_EXT_LATER_STATUS 4   /* a node is down, or the request may use it no more, or it is in another part of a level */
 
 /* Withdraws a reservation and makes it anew at the earliest instant around all others, on the nodes that the request would get if
  * it were new (whole vertices: where it is, unless it can start earlier). It starts later only if its room is not free any more,
@@ -310,18 +331,28 @@ int fluxion_ext_release (reapi_cli_ctx_t *ctx, uint64_t jobid, uint32_t rank, co
 /* Sets the size of a node's pool, making it if need be. What is taken of it stays, even if it is more. */
 int fluxion_ext_resize (reapi_cli_ctx_t *ctx, uint32_t rank, const char *type, uint64_t size);
 
+/* Puts ranks (an idset; unknown ones are passed over) into a part of a level, and out of the one that they are in; NULL or "":
+ * into none. Jobs keep what they have. EINVAL if the level has no name, or the graph no pools. */
+int fluxion_ext_set_part (reapi_cli_ctx_t *ctx, const char *level, const char *ranks, const char *part);
+
+/* The parts of a level, with the units that are free now on nodes that are up; none if no node is in one:
+ *   {"level":"rack","parts":[{"part":"/c0/rack0","ranks":"0-31","free":{"cpu":128000}}]} */
+int fluxion_ext_parts (reapi_cli_ctx_t *ctx, const char *level, char **json);
+
 /* Removes a node, also with jobs on it: their slots there vanish from them; a job that had all of its slots there ends. */
 int fluxion_ext_remove_rank (reapi_cli_ctx_t *ctx, uint32_t rank);
 
 /* The ranks, as an idset, on which at least one slot of some shape of the request fits once everything that has an end has
- * ended. Honours constraints and status. Requests for pools only. */
+ * ended. Honours constraints and status; of parts, where one is to have all slots, those that then have room for each shape.
+ * Requests for pools only. */
 int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **ranks);
 
 /* Why it does not fit, shape by shape as if each were alone. Requests for pools only.
  *   {"shapes":[{"label":"0","wanted":4,"now":S,"idle":S}]}; `now` heeds status, `idle` is the machine without jobs and all up
  *   S = {"nodes":2,"room":3,"pools":[{"type":"cpu","per_slot":1000,"short_nodes":1,"free":3500,"largest":3000}]}
  *   nodes considered, slots there is room for; per pool type units of one slot, nodes too short of it for one slot,
- *   free units together, and of the node that has most. */
+ *   free units together, and of the node that has most. Where the shape is under rules of levels, for each of them
+ *   "levels":[{"level":"rack","parts":8,"largest":28}]: parts with such a node, slots that fit in the one that has most room. */
 int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json);
 
 /* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */

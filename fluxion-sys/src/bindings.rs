@@ -1,5 +1,8 @@
 // Made by bindgen from include/reapi_cli.h: see tests/bindings.rs.
 
+pub const FLUXION_EXT_LATER_OVERDUE: u32 = 1;
+pub const FLUXION_EXT_LATER_CAPACITY: u32 = 2;
+pub const FLUXION_EXT_LATER_STATUS: u32 = 4;
 #[repr(C)]
 #[derive(Debug)]
 pub struct reapi_cli_ctx {
@@ -167,6 +170,17 @@ unsafe extern "C" {
         rank: u32,
         type_: *const ::core::ffi::c_char,
         size: u64,
+    ) -> ::core::ffi::c_int;
+    pub fn fluxion_ext_set_part(
+        ctx: *mut reapi_cli_ctx_t,
+        level: *const ::core::ffi::c_char,
+        ranks: *const ::core::ffi::c_char,
+        part: *const ::core::ffi::c_char,
+    ) -> ::core::ffi::c_int;
+    pub fn fluxion_ext_parts(
+        ctx: *mut reapi_cli_ctx_t,
+        level: *const ::core::ffi::c_char,
+        json: *mut *mut ::core::ffi::c_char,
     ) -> ::core::ffi::c_int;
     pub fn fluxion_ext_remove_rank(
         ctx: *mut reapi_cli_ctx_t,

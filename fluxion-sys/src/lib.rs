@@ -32,16 +32,18 @@ pub use table::{Extensions, FunctionTable};
 /// Stands for an instant that nobody knows: once everything that has an end has ended.
 pub const FLUXION_EXT_EVENTUALLY: i64 = fluxion_engine::EVENTUALLY;
 
-/// Why a reservation starts later than it was to: bits of what `fluxion_ext_move` answers.
+/// Bits of what `fluxion_ext_move` says about why a reservation starts later.
 pub mod later {
     use std::ffi::c_int;
 
+    use crate::bindings as c;
+
     /// Work past its end has its room.
-    pub const OVERDUE: c_int = 1;
+    pub const OVERDUE: c_int = c::FLUXION_EXT_LATER_OVERDUE.cast_signed();
     /// A node was removed, a pool made smaller, or charged beyond what was free.
-    pub const CAPACITY: c_int = 2;
-    /// A node is down, or the request may use it no more.
-    pub const STATUS: c_int = 4;
+    pub const CAPACITY: c_int = c::FLUXION_EXT_LATER_CAPACITY.cast_signed();
+    /// A node is down, the request may use it no more, or it is in another part of a level.
+    pub const STATUS: c_int = c::FLUXION_EXT_LATER_STATUS.cast_signed();
 }
 
 /// Values of [`match_op_t`].

@@ -143,6 +143,13 @@ static int with_pools (void)
     EXPECT (reapi_cli_cancel (ctx, 77, false) == -1 && errno == ENOENT);
     EXPECT (fluxion_ext_resize (ctx, 0, "cpu", 1) == 0);
     EXPECT (fluxion_ext_resize (ctx, 0, "core", 1) == -1 && errno == EINVAL);
+    EXPECT (fluxion_ext_set_part (ctx, "zone", "0-5", "a") == 0);
+    EXPECT (fluxion_ext_set_part (ctx, "zone", "0", NULL) == 0);
+    EXPECT (fluxion_ext_set_part (ctx, "", "0", "a") == -1 && errno == EINVAL);
+    EXPECT (fluxion_ext_parts (ctx, "zone", &text) == 0 && strstr (text, "{\"part\":\"a\",\"ranks\":\"1\"") != NULL);
+    free (text);
+    EXPECT (fluxion_ext_parts (ctx, "street", &text) == 0 && strcmp (text, "{\"level\":\"street\",\"parts\":[]}") == 0);
+    free (text);
     EXPECT (fluxion_ext_remove_rank (ctx, 1) == 0);
     EXPECT (reapi_cli_cancel (ctx, 79, false) == -1 && errno == ENOENT);
     EXPECT (fluxion_ext_usage (ctx, 1, &text) == -1 && errno == ENOENT);

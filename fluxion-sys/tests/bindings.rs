@@ -10,6 +10,7 @@ fn bindings_are_those_of_the_header() {
         bindgen::Builder::default()
             .header("include/reapi_cli.h")
             .allowlist_function("reapi_cli_.*|fluxion_ext_.*")
+            .allowlist_var("FLUXION_EXT_LATER_.*")
             .allowlist_type("match_op_t|reapi_cli_.*")
             .use_core()
             .merge_extern_blocks(true)

@@ -72,6 +72,8 @@ static int charge (reapi_cli_ctx_t *c) { return fluxion_ext_charge (c, 1, "{}");
 static int release (reapi_cli_ctx_t *c) { return fluxion_ext_release (c, 1, 0, "s", 1); }
 static int resize (reapi_cli_ctx_t *c) { return fluxion_ext_resize (c, 0, "cpu", 1); }
 static int remove_rank (reapi_cli_ctx_t *c) { return fluxion_ext_remove_rank (c, 0); }
+static int set_part (reapi_cli_ctx_t *c) { return fluxion_ext_set_part (c, "rack", "0", "r"); }
+static int parts (reapi_cli_ctx_t *c) { return fluxion_ext_parts (c, "rack", &text); }
 static int eligible (reapi_cli_ctx_t *c) { return fluxion_ext_eligible (c, jobspec, &text); }
 static int explain (reapi_cli_ctx_t *c) { return fluxion_ext_explain (c, jobspec, &text); }
 static int usage (reapi_cli_ctx_t *c) { return fluxion_ext_usage (c, 0, &text); }
@@ -106,6 +108,8 @@ static const struct {
     {"fluxion_ext_release", release},
     {"fluxion_ext_resize", resize},
     {"fluxion_ext_remove_rank", remove_rank},
+    {"fluxion_ext_set_part", set_part},
+    {"fluxion_ext_parts", parts},
     {"fluxion_ext_eligible", eligible},
     {"fluxion_ext_explain", explain},
     {"fluxion_ext_usage", usage},

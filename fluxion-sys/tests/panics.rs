@@ -28,7 +28,7 @@ fn what_is_shipped_has_no_hook() {
 }
 
 /// Functions that look into a context, and so could meet a defect.
-const FUNCTIONS: [&str; 29] = [
+const FUNCTIONS: [&str; 31] = [
     "reapi_cli_initialize",
     "reapi_cli_clone",
     "reapi_cli_match",
@@ -55,6 +55,8 @@ const FUNCTIONS: [&str; 29] = [
     "fluxion_ext_release",
     "fluxion_ext_resize",
     "fluxion_ext_remove_rank",
+    "fluxion_ext_set_part",
+    "fluxion_ext_parts",
     "fluxion_ext_eligible",
     "fluxion_ext_explain",
     "fluxion_ext_usage",

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{Engine, Job, JobInfo, JobMode, no_job};
-use crate::Error;
 use crate::pools::{Amounts, COUNT_MAX, SlotShape};
 use crate::schedule::Term;
 use crate::time::{End, WINDOW_SECONDS};
+use crate::{Error, idset};
 
 /// Slots to put on a node, whether or not they fit.
 #[derive(Deserialize)]
@@ -104,6 +104,21 @@ impl Engine {
         } else if let Some(kind) = self.graph.types().get(kind) {
             let node = self.graph.pools.vertices()[self.graph.row(rank)?];
             self.schedule.filters.resize(&self.graph, node, kind, (old, size));
+        }
+        Ok(())
+    }
+
+    /// Puts ranks (an idset; unknown ones are passed over) into a part of a level, and out of the one that they are in; "": into
+    /// none.
+    pub fn set_part(&mut self, level: &str, ranks: &str, part: &str) -> Result<(), Error> {
+        self.not_in_a_trial("set_part")?;
+        if level.is_empty() || !self.graph.has_pool_types() {
+            return Err(Error::invalid("set_part: levels have a name, and are for graphs with pools"));
+        }
+        let ranges = idset::parse(ranks)?;
+        let rows = self.graph.pools.rows_of(&ranges);
+        for row in rows.iter() {
+            self.graph.pools.set_part(row, level, Some(part).filter(|part| !part.is_empty()));
         }
         Ok(())
     }

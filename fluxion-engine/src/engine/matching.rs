@@ -174,8 +174,8 @@ impl Engine {
             None => {
                 let extras = &spec.extras;
                 let is_plain = extras.prefer.is_empty() && extras.max_per_node.is_empty() && extras.slots.is_empty();
-                if !is_plain || extras.not_before.is_some() {
-                    let text = "attributes.system.fluxion: prefer, max_per_node, slots and not_before need slots of pool units";
+                if !is_plain || !extras.levels.is_empty() || extras.not_before.is_some() {
+                    let text = "attributes.system.fluxion: prefer, max_per_node, slots, levels and not_before need slots of pool units";
                     return Err(Error::invalid(text));
                 }
                 if policy.by_fill().is_some() {
@@ -336,7 +336,8 @@ impl Engine {
 
     fn usable(&self, ask: &Ask<'_>, request: &flat::Request<'_>, status: Status) -> Usable {
         let slots = request.shapes.iter().map(|shape| shape.extras);
-        candidates::usable(&self.graph, ask.spec, slots, status)
+        let usable = candidates::usable(&self.graph, ask.spec, slots, status);
+        request.admitted(&self.graph.pools, usable)
     }
 
     fn find_flat(&self, ask: &Ask<'_>, request: &flat::Request<'_>, start: Start, status: Status) -> Search {

@@ -29,7 +29,9 @@ use clock::Agenda;
 pub use matching::{Grant, MatchOp};
 pub use moving::{Later, Moved};
 pub use options::Options;
-pub use report::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
+pub use report::{
+    Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply,
+};
 pub use update::UpdateReader;
 
 use crate::graph::{Graph, TypeId};

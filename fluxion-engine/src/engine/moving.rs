@@ -18,7 +18,7 @@ pub struct Later {
     pub overdue: bool,
     /// Its room is no more: a node was removed, a pool made smaller, or charged beyond what was free.
     pub capacity: bool,
-    /// A node of its is down, or may be used no more.
+    /// A node of its is down, or may be used no more, or is in another part of a level.
     pub status: bool,
 }
 
@@ -51,7 +51,7 @@ impl Engine {
         let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
         let gains = self.graph.pools.gains.count();
         self.note_job(id);
-        if !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &usable) {
+        if !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &ask, &usable) {
             return Ok(self.stays(id, gains));
         }
         let Some(job) = self.jobs.remove(&id) else { return Err(no_job(id)) };
@@ -70,9 +70,9 @@ impl Engine {
             let taken: Vec<VertexId> = self.taken_vertices(&job);
             self.put_back(id, job, slots);
             self.graph.pools.gains.take_back(gains);
-            let intact = taken.is_empty() && self.is_intact(id, &usable);
+            let intact = taken.is_empty() && self.is_intact(id, &ask, &usable);
             match &place {
-                Ok((_, at)) if !intact && *at > before => later = self.why_later(id, &taken, &usable),
+                Ok((_, at)) if !intact && *at > before => later = self.why_later(id, &ask, &taken, &usable),
                 Ok(_) if !intact => {}
                 Err(error) if !intact => return Err(error.clone()),
                 _ => return Ok(self.stays(id, gains)),
@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// Whether what a reservation is to have of nodes is there, may be used, and is not another's at that time.
-    fn is_intact(&self, id: u64, usable: &Bits) -> bool {
+    fn is_intact(&self, id: u64, ask: &Ask<'_>, usable: &Bits) -> bool {
         let (job, pools) = (&self.jobs[&id], &self.graph.pools);
         let is_there = |rank: &u32| {
             pools.position(*rank).is_some_and(|row| usable.contains(row) && pools.is_planned_well(row, id))
@@ -123,6 +123,16 @@ impl Engine {
         job.touches.iter().all(|touch| !touch.exclusive || self.graph.is_linked(touch.vertex))
             && job.slots == job.slots_left(pools)
             && job.ranks.iter().all(is_there)
+            && self.keeps_rules(id, ask)
+    }
+
+    /// Whether the nodes of a reservation are still in parts of levels that its request allows.
+    fn keeps_rules(&self, id: u64, ask: &Ask<'_>) -> bool {
+        let Form::Flat(request) = &ask.form else { return true };
+        let slots = self.slots_of(id, &self.jobs[&id]);
+        let slots: Vec<(&str, usize, u64)> =
+            slots.iter().map(|(row, slot, count, _)| (&*slot.label, *row, *count)).collect();
+        request.keeps_rules(&self.graph.pools, &slots)
     }
 
     /// The slots that a job has or is to have.
@@ -141,7 +151,7 @@ impl Engine {
     }
 
     /// Why a reservation cannot have the place that it was to have; `taken` of its vertices are another's.
-    fn why_later(&self, id: u64, taken: &[VertexId], usable: &Bits) -> Later {
+    fn why_later(&self, id: u64, ask: &Ask<'_>, taken: &[VertexId], usable: &Bits) -> Later {
         let (job, pools) = (&self.jobs[&id], &self.graph.pools);
         let mut later = Later::default();
         for rank in &job.ranks {
@@ -163,6 +173,7 @@ impl Engine {
                 later.status = true;
             }
         }
+        later.status |= !self.keeps_rules(id, ask);
         // Parts that are gone are nowhere any more.
         later.capacity |= later == Later::default();
         later

@@ -1,5 +1,7 @@
 //! Answers for people: where something could go, and what is short.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::Engine;
@@ -8,6 +10,7 @@ use crate::bits::Bits;
 use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
+pub use crate::matcher::flat::levels::LevelSupply;
 use crate::pools::Free;
 use crate::time::When;
 use crate::{Error, idset};
@@ -41,6 +44,9 @@ pub struct Supply {
     pub room: u64,
     /// One entry for each pool type of the slot.
     pub pools: Vec<PoolSupply>,
+    /// One entry for each rule of levels that the shape is under.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelSupply>,
 }
 
 /// What there is of one pool type.
@@ -80,6 +86,33 @@ pub struct PoolUsage {
     pub used: u64,
 }
 
+/// A level.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct LevelReport {
+    /// Its name.
+    pub level: String,
+    /// In no particular order.
+    pub parts: Vec<PartReport>,
+}
+
+/// A part of a level.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct PartReport {
+    /// Its name.
+    pub part: String,
+    /// Its ranks, as an idset.
+    pub ranks: String,
+    /// Units that are free now on its nodes that are up, by type (at most 2^64-1).
+    pub free: BTreeMap<String, u64>,
+}
+
+impl LevelReport {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+}
+
 impl Explanation {
     /// As JSON.
     pub fn to_json(&self) -> String {
@@ -109,6 +142,23 @@ impl Engine {
         Ok(NodeUsage { rank, pools: pools.collect() })
     }
 
+    /// The parts of a level; none, if no node is in one.
+    pub fn level(&self, name: &str) -> LevelReport {
+        let pools = &self.graph.pools;
+        let mut report = LevelReport { level: name.to_owned(), parts: Vec::new() };
+        let Some(level) = pools.levels.find(name) else { return report };
+        let kinds: Vec<_> =
+            self.graph.types().iter().filter_map(|(kind, name)| Some((name, pools.column_of(kind)?))).collect();
+        for (part, free) in pools.levels.get(level).parts().iter().zip(pools.free_of_parts(level).iter()) {
+            let mut ranks = String::new();
+            idset::write(&mut ranks, part.ranks.iter().copied());
+            let units = |at: usize| u64::try_from(free[at]).unwrap_or(u64::MAX);
+            let free = kinds.iter().map(|(kind, at)| ((*kind).to_owned(), units(*at))).collect();
+            report.parts.push(PartReport { part: part.name.to_string(), ranks, free });
+        }
+        report
+    }
+
     /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end has ended.
     pub fn eligible(&self, jobspec: &str) -> Result<String, Error> {
         let spec = Jobspec::parse(jobspec)?;
@@ -117,8 +167,10 @@ impl Engine {
         let free = request.free(&self.graph, When::Eventually);
         let of_request = candidates::rows(&self.graph, &spec, Status::Heeded);
         let mut fits = Bits::default();
-        for shape in &request.shapes {
-            let rows = candidates::rows_of_slots(&self.graph, &of_request, shape.extras);
+        let mut rows: Vec<Bits> =
+            (0..request.shapes.len()).map(|shape| self.rows_of_shape(request, shape, &of_request)).collect();
+        request.narrow(&self.graph.pools, &free, &mut rows);
+        for (shape, rows) in request.shapes.iter().zip(&rows) {
             rows.iter().filter(|row| shape.room(&free, *row, 1) > 0).for_each(|row| fits.insert(row));
         }
         let mut ranks = String::new();
@@ -143,17 +195,25 @@ impl Engine {
         Ok(Explanation { shapes: shapes.collect() })
     }
 
+    /// Of the rows that a request may use, those that a shape may use.
+    fn rows_of_shape(&self, request: &flat::Request<'_>, shape: usize, of_request: &Bits) -> Bits {
+        let mut rows = candidates::rows_of_slots(&self.graph, of_request, request.shapes[shape].extras);
+        request.admit(&self.graph.pools, shape, &mut rows);
+        rows
+    }
+
     fn supplies(&self, request: &flat::Request<'_>, when: When, rows: &Bits) -> Vec<Supply> {
         let free = request.free(&self.graph, when);
-        let supply = |shape: &flat::Shape<'_>| {
-            let rows = candidates::rows_of_slots(&self.graph, rows, shape.extras);
+        let supply = |(at, shape): (usize, &flat::Shape<'_>)| {
+            let rows = self.rows_of_shape(request, at, rows);
             Supply {
                 nodes: rows.count() as u64,
                 room: request.room_alone(shape, &free, std::slice::from_ref(&rows), u64::MAX),
                 pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, &rows)).collect(),
+                levels: request.level_supplies(&self.graph.pools, &free, at, &rows),
             }
         };
-        request.shapes.iter().map(supply).collect()
+        request.shapes.iter().enumerate().map(supply).collect()
     }
 }
 

@@ -65,10 +65,21 @@ impl Graph {
         if self.pools.position(rank).is_none() {
             let up = self.is_up(vertex);
             self.pools.insert_row(rank, vertex, up);
+            self.enter_parts(rank, vertex);
         } else if self.has_pool_types() {
             return Err(Error::invalid(format!("graph: vertex {}: another node has its rank", self.path(vertex))));
         }
         Ok(())
+    }
+
+    /// Puts a node into the parts that the vertices between it and the root stand for.
+    fn enter_parts(&mut self, rank: u32, node: VertexId) {
+        let Some(row) = self.pools.position(rank).filter(|_| self.has_pool_types()) else { return };
+        let above: Vec<VertexId> = self.way_up(node).skip(1).filter(|above| self.parent(*above).is_some()).collect();
+        for above in above {
+            let (level, part) = (self.kind_name(above).to_owned(), self.path(above));
+            self.pools.set_part(row, &level, Some(&part));
+        }
     }
 
     /// Gives a pool its place in the column.

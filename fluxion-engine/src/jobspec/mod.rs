@@ -66,6 +66,8 @@ pub struct Extras {
     pub max_per_node: Vec<Limit>,
     /// What holds for some labels only; each label at most once.
     pub slots: Vec<SlotExtras>,
+    /// In which parts of the machine slots may lie.
+    pub levels: Vec<LevelRule>,
     /// The first second at which it may start. A reservation that is moved may start earlier.
     pub not_before: Option<i64>,
 }
@@ -90,6 +92,34 @@ pub struct Limit {
     pub labels: Vec<Box<str>>,
     /// How many of them together.
     pub count: u64,
+}
+
+/// In which parts of a level slots may lie. They lie only on nodes that are in some part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelRule {
+    /// The level.
+    pub level: Box<str>,
+    /// Labels of top-level slots; `None`: all of the request.
+    pub labels: Option<Vec<Box<str>>>,
+    /// Over how many parts they may be spread.
+    pub within: Within,
+    /// How many of them together may lie in one part.
+    pub max_per_part: Option<u64>,
+    /// By how many the numbers of slots of any two parts may differ that the slots may use.
+    pub max_skew: Option<u64>,
+}
+
+/// Over how many parts of a level slots may be spread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Within {
+    /// Any number.
+    Any,
+    /// One.
+    One,
+    /// One if possible, else as few as possible.
+    Fewest,
+    /// This one.
+    Part(Box<str>),
 }
 
 impl Jobspec {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Limit, Resource, SlotExtras};
+use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras, Within};
 use crate::policy::Policy;
 use crate::tree::{Node, wrong};
 use crate::{Error, idset};
@@ -166,7 +166,7 @@ fn hold(value: &Node<'_>, at: &str) -> Result<Hold, Error> {
 fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
     let fields = map(value, AT)?;
-    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots", "not_before"])?;
+    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots", "levels", "not_before"])?;
     if let Some(policy) = get(fields, "policy") {
         let name = scalar(policy, &format!("{AT}.policy"))?;
         let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, &format!("policy: unknown {name:?}")))?;
@@ -177,6 +177,9 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     }
     for limit in get(fields, "max_per_node").map_or(Ok(&[][..]), |limits| list(limits, AT))? {
         into.extras.max_per_node.push(read_limit(limit)?);
+    }
+    for rule in get(fields, "levels").map_or(Ok(&[][..]), |rules| list(rules, AT))? {
+        into.extras.levels.push(read_level_rule(rule)?);
     }
     if ends_eventually(fields, AT)? {
         into.hold = Hold::Eventually;
@@ -238,6 +241,40 @@ fn read_limit(value: &Node<'_>) -> Result<Limit, Error> {
     let count = require(value, fields, AT, "count")?;
     let count = count.unsigned().ok_or_else(|| wrong(count, AT, "count: not an unsigned number"))?;
     Ok(Limit { labels, count })
+}
+
+fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
+    const AT: &str = "attributes.system.fluxion.levels";
+    let fields = map(value, AT)?;
+    only(fields, AT, &["level", "labels", "within", "part", "max_per_part", "max_skew"])?;
+    let level = scalar(require(value, fields, AT, "level")?, AT)?.into();
+    let labels = match get(fields, "labels") {
+        Some(labels) => {
+            let labels = list(labels, AT)?.iter();
+            Some(labels.map(|label| Ok(scalar(label, AT)?.into())).collect::<Result<_, Error>>()?)
+        }
+        None => None,
+    };
+    let within = match (get(fields, "within").map(|within| (within, within.text())), get(fields, "part")) {
+        (None, None) => Within::Any,
+        (None, Some(part)) => Within::Part(scalar(part, AT)?.into()),
+        (Some((_, Some(within))), None) if within == "one" => Within::One,
+        (Some((_, Some(within))), None) if within == "fewest" => Within::Fewest,
+        (Some((within, _)), None) => return Err(wrong(within, AT, "within: neither \"one\" nor \"fewest\"")),
+        (Some(_), Some(_)) => return Err(wrong(value, AT, "within and part exclude each other")),
+    };
+    let number = |name: &str| match get(fields, name) {
+        None => Ok(None),
+        Some(number) => match number.unsigned() {
+            None => Err(wrong(number, AT, &format!("{name}: not an unsigned number"))),
+            some => Ok(some),
+        },
+    };
+    let (max_per_part, max_skew) = (number("max_per_part")?, number("max_skew")?);
+    if max_skew.is_some() && matches!(within, Within::One | Within::Fewest) {
+        return Err(wrong(value, AT, "within and max_skew exclude each other"));
+    }
+    Ok(LevelRule { level, labels, within, max_per_part, max_skew })
 }
 
 fn map<'n, 'a>(value: &'n Node<'a>, at: &str) -> Result<&'n Fields<'a>, Error> {

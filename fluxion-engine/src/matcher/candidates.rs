@@ -8,9 +8,12 @@ use crate::graph::Graph;
 use crate::jobspec::{Jobspec, SlotExtras};
 
 /// The rows that each shape of a request may use, in tiers of preference, best first.
+#[derive(Clone)]
 pub(crate) struct Usable {
     /// One per shape, or a single one for all of them.
     sets: SmallVec<[Vec<Bits>; 1]>,
+    /// By shape, what may be used whether or not there is room; `None`: that is what `sets` has.
+    wide: Option<Vec<Bits>>,
 }
 
 impl Usable {
@@ -24,17 +27,43 @@ impl Usable {
         Bits::union(self.tiers(shape))
     }
 
-    /// The same as far as each shape may use only some rows.
+    /// The rows of a shape, also those that were left out because there is no room on them.
+    pub(crate) fn wide_rows(&self, shape: usize) -> Bits {
+        self.wide.as_ref().map_or_else(|| self.rows(shape), |wide| wide[shape].clone())
+    }
+
+    /// The same as far as there is room for each shape on some rows only.
     pub(crate) fn within(&self, rows: &[Bits]) -> Usable {
-        let only = |(shape, rows): (usize, &Bits)| {
-            let tier = |tier: &Bits| {
-                let mut tier = tier.clone();
-                tier.intersect(rows);
-                tier
-            };
-            self.tiers(shape).iter().map(tier).collect()
+        self.limited(rows).with_width_of(self, rows.len())
+    }
+
+    /// The same, as if more had been left out for want of room only: what the other has for `count` shapes.
+    pub(crate) fn with_width_of(self, other: &Usable, count: usize) -> Usable {
+        Usable { wide: Some((0..count).map(|shape| other.wide_rows(shape)).collect()), ..self }
+    }
+
+    /// The same as far as each shape may use only some rows.
+    pub(crate) fn limited(&self, rows: &[Bits]) -> Usable {
+        let both = |one: &Bits, other: &Bits| {
+            let mut both = one.clone();
+            both.intersect(other);
+            both
         };
-        Usable { sets: rows.iter().enumerate().map(only).collect() }
+        let only = |(shape, rows): (usize, &Bits)| self.tiers(shape).iter().map(|tier| both(tier, rows)).collect();
+        let wide = self.wide.as_ref().map(|wide| wide.iter().zip(rows).map(|(wide, rows)| both(wide, rows)).collect());
+        Usable { sets: rows.iter().enumerate().map(only).collect(), wide }
+    }
+
+    /// The same as far as these shapes, of `count`, may use only some rows.
+    pub(crate) fn limited_for(&self, shapes: &[usize], count: usize, rows: &Bits) -> Usable {
+        let of_shape = |shape: usize| if shapes.contains(&shape) { rows.clone() } else { self.wide_rows(shape) };
+        self.limited(&(0..count).map(of_shape).collect::<Vec<Bits>>())
+    }
+
+    /// What some of the shapes may use.
+    pub(crate) fn of_shapes(&self, shapes: &[usize]) -> Usable {
+        let sets = shapes.iter().map(|shape| self.tiers(*shape).to_vec()).collect();
+        Usable { sets, wide: self.wide.as_ref().map(|wide| shapes.iter().map(|shape| wide[*shape].clone()).collect()) }
     }
 }
 
@@ -77,13 +106,13 @@ pub(crate) fn usable<'a>(
 ) -> Usable {
     let rows = rows(graph, spec, status);
     if spec.extras.slots.is_empty() {
-        return Usable { sets: smallvec![tiers(graph, &spec.extras.prefer, rows)] };
+        return Usable { sets: smallvec![tiers(graph, &spec.extras.prefer, rows)], wide: None };
     }
     let of_slots = |slots: Option<&SlotExtras>| {
         let prefer = slots.and_then(|slots| slots.prefer.as_ref()).unwrap_or(&spec.extras.prefer);
         tiers(graph, prefer, rows_of_slots(graph, &rows, slots))
     };
-    Usable { sets: slots.map(of_slots).collect() }
+    Usable { sets: slots.map(of_slots).collect(), wide: None }
 }
 
 /// The rows in tiers of preference, best first.

@@ -7,6 +7,7 @@
 mod earliest;
 mod exact;
 mod holds;
+pub(crate) mod levels;
 mod ranked;
 mod several;
 mod taken;
@@ -28,12 +29,14 @@ use crate::time::When;
 use taken::Taken;
 
 /// A request of slots, each of units of pools.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Request<'a> {
     pub(crate) shapes: Vec<Shape<'a>>,
     /// The types that occur; shapes refer to them by position. `None`: no vertex has this type.
     pub(crate) kinds: Vec<(&'a str, Option<TypeId>)>,
     limits: Vec<Limit>,
+    /// In which parts of levels slots may lie.
+    rules: Vec<levels::Rule<'a>>,
 }
 
 /// When a request starts.
@@ -107,7 +110,7 @@ impl<'a> Request<'a> {
         if !spec.resources.iter().all(flat) {
             return Ok(None);
         }
-        let mut request = Request { shapes: Vec::new(), kinds: Vec::new(), limits: Vec::new() };
+        let mut request = Request { shapes: Vec::new(), kinds: Vec::new(), limits: Vec::new(), rules: Vec::new() };
         for slot in &spec.resources {
             let mut shape = request.shape(graph, slot)?;
             shape.hold = spec.hold;
@@ -129,6 +132,10 @@ impl<'a> Request<'a> {
                     shape.ok_or_else(|| Error::invalid(format!("max_per_node: no slot is labelled {label:?}")))?;
                 shape.limits.push(position);
             }
+        }
+        for rule in &spec.extras.levels {
+            let rule = levels::Rule::of(&graph.pools, rule, &request)?;
+            request.rules.extend((!rule.is_idle()).then_some(rule));
         }
         Ok(Some(request))
     }
@@ -193,17 +200,15 @@ impl<'a> Request<'a> {
             Start::Eventually => When::Eventually,
             Start::Idle => When::Idle,
         };
-        self.place(&self.free(graph, when), usable, &NodeOrder::of(&graph.pools, policy, when))
+        let (free, order) = (self.free(graph, when), NodeOrder::of(&graph.pools, policy, when));
+        self.place(&graph.pools, start, &free, usable, &order)
     }
 
-    fn place(&self, free: &Free<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
-        if self.shapes.iter().any(|shape| shape.count == 0) {
-            return Search::Impossible;
-        }
-        let found = if let [shape] = &self.shapes[..] {
-            self.place_one(shape, free, usable.tiers(0), order).map_or(Search::Impossible, Search::Found)
+    fn place(&self, pools: &Pools, start: Start, free: &Free<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
+        let found = if self.rules.is_empty() {
+            self.place_plain(free, usable, order)
         } else {
-            self.place_several(free, usable, order)
+            self.place_in_parts(pools, start, free, usable, order)
         };
         match found {
             Search::Found(mut picks) => {
@@ -211,6 +216,18 @@ impl<'a> Request<'a> {
                 Search::Found(picks)
             }
             not => not,
+        }
+    }
+
+    /// Finds a place without a look at levels.
+    fn place_plain(&self, free: &Free<'_>, usable: &Usable, order: &NodeOrder<'_>) -> Search {
+        if self.shapes.iter().any(|shape| shape.count == 0) {
+            return Search::Impossible;
+        }
+        if let [shape] = &self.shapes[..] {
+            self.place_one(shape, free, usable.tiers(0), order).map_or(Search::Impossible, Search::Found)
+        } else {
+            self.place_several(free, usable, order)
         }
     }
 

@@ -14,6 +14,7 @@ mod fill;
 mod free;
 mod gains;
 mod journal;
+pub(crate) mod levels;
 mod order;
 mod timeline;
 
@@ -98,6 +99,8 @@ pub struct Pools {
     /// Per block of 64 rows, the most that any of them has free of each column now, and then the most that lasts; `None`: to be
     /// looked up.
     maxima: RefCell<Vec<Option<Box<[u64]>>>>,
+    /// Parts of the machine.
+    pub(crate) levels: levels::Levels,
     /// Where there is more room than there was.
     pub(crate) gains: gains::Gains,
     journal: journal::Journal,
@@ -144,6 +147,11 @@ impl Pools {
     /// No nodes.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
+    }
+
+    /// The present.
+    pub(crate) fn now(&self) -> i64 {
+        self.now
     }
 
     /// The ranks of all nodes, ascending; a position here is a row everywhere.
@@ -227,6 +235,7 @@ impl Pools {
         self.shut_for_good.insert(row, 0);
         self.timelines.insert(row);
         self.maxima.get_mut().clear();
+        self.levels.insert_row(row);
         for column in self.columns.iter_mut().flatten() {
             column.size.insert(row, 0);
             column.used.insert(row, 0);
@@ -246,6 +255,7 @@ impl Pools {
         for claim in &claims {
             self.unlist(claim);
         }
+        self.levels.remove_row(row, self.ranks[row]);
         self.ranks.remove(row);
         self.vertices.remove(row);
         self.planned.remove(row);
@@ -270,6 +280,7 @@ impl Pools {
     }
 
     pub(crate) fn set_up(&mut self, row: usize, up: bool) {
+        self.levels.note(self.ranks[row]);
         if up {
             self.up.insert(row);
             self.gains.note(self.ranks[row]);
@@ -290,6 +301,7 @@ impl Pools {
     /// What is free on a row, now or later, is not what it was.
     fn changed(&mut self, row: usize) {
         self.fills.note(self.ranks[row]);
+        self.levels.note(self.ranks[row]);
         self.timelines.forget(row);
         if let Some(block) = self.maxima.get_mut().get_mut(row / 64) {
             *block = None;
@@ -311,6 +323,7 @@ impl Pools {
             self.columns.resize(at + 1, None);
         }
         if self.columns[at].is_none() {
+            self.levels.forget();
             // Rows of the orders and of the maxima have a number per column, and so has each step of a timeline.
             self.fills.forget();
             self.timelines.forget_all();

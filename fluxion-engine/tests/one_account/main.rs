@@ -8,6 +8,7 @@
 mod findings;
 mod naive;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use fluxion_engine::{Engine, Grant, JobMode, MatchOp};
@@ -17,14 +18,24 @@ use serde_json::Value;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Match { reserve: bool, wish: Wish, seconds: i64 },
+    Match {
+        reserve: bool,
+        wish: Wish,
+        seconds: i64,
+    },
     Cancel(prop::sample::Index),
     Advance(i64),
     Mark(u32, bool),
     Resize(u32, u64),
     Grow(u32, Node),
     Remove(u32),
-    Charge { rank: u32, units: u64, seconds: i64 },
+    /// A rank comes to another part of level "rack".
+    Part(u32, Option<u32>),
+    Charge {
+        rank: u32,
+        units: u64,
+        seconds: i64,
+    },
 }
 
 const RANKS: u32 = 5;
@@ -40,6 +51,7 @@ fn wishes() -> impl Strategy<Value = Wish> {
         2 => (1_u64..6).prop_map(Wish::Cores),
         2 => (1_u64..4, 1_u64..4).prop_map(|(count, units)| Wish::Mixed(count, units)),
         1 => Just(Wish::Rack),
+        2 => (1_u64..5, 1_u64..5).prop_map(|(count, units)| Wish::Together(count, units)),
     ]
 }
 
@@ -57,6 +69,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (0..RANKS, 0_u64..12).prop_map(|(rank, size)| Step::Resize(rank, size)),
         1 => (0..RANKS, nodes()).prop_map(|(rank, node)| Step::Grow(rank, node)),
         1 => (0..RANKS).prop_map(Step::Remove),
+        1 => (0..RANKS, prop::option::weighted(0.8, 0_u32..3)).prop_map(|(rank, part)| Step::Part(rank, part)),
         1 => (0..RANKS, 1_u64..9, seconds()).prop_map(|(rank, units, seconds)| Step::Charge { rank, units, seconds }),
     ]
 }
@@ -143,14 +156,18 @@ fn jobspec(wish: Wish, seconds: i64) -> String {
     let slot = |count: u64, parts: &str| format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#);
     let part = |kind: &str, count: u64| format!(r#"{{"type":"{kind}","count":{count}}}"#);
     let resources = match wish {
-        Wish::Slots(count, units) => slot(count, &part("cpu", units)),
+        Wish::Slots(count, units) | Wish::Together(count, units) => slot(count, &part("cpu", units)),
         Wish::Nodes(count) => slot(count, &part("node", 1)),
         Wish::Cores(count) => slot(count, &part("core", 1)),
         Wish::Mixed(count, units) => slot(count, &format!("{},{}", part("core", 1), part("cpu", units))),
         Wish::Rack => slot(1, &part("rack", 1)),
     };
+    let extras = match wish {
+        Wish::Together(..) => r#","fluxion":{"levels":[{"level":"rack","within":"one"}]}"#,
+        _ => "",
+    };
     format!(
-        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"x","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{seconds}}}}}}}"#
+        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"x","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":{seconds}{extras}}}}}}}"#
     )
 }
 
@@ -190,6 +207,13 @@ impl Pair {
                 let known = self.naive.nodes.contains_key(rank);
                 assert_eq!(self.engine.remove_rank(*rank).is_ok(), known);
                 self.naive.remove(*rank);
+            }
+            Step::Part(rank, part) => {
+                let name = part.map_or_else(String::new, |part| format!("/cluster0/rack{part}"));
+                self.engine.set_part("rack", &rank.to_string(), &name).unwrap();
+                if self.naive.nodes.contains_key(rank) {
+                    self.naive.moved.insert(*rank, *part);
+                }
             }
             Step::Charge { rank, units, seconds } => self.charge(*rank, *units, *seconds),
         }
@@ -244,6 +268,10 @@ impl Pair {
         assert_eq!(answer.as_ref().ok().map(|grant| grant.at), expected, "{wish:?} for {seconds}: {answer:?}");
         let grant = answer.ok()?;
         let (parts, racks) = held(&grant);
+        if let Wish::Together(..) = wish {
+            let used: BTreeSet<Option<u32>> = parts.iter().map(|(rank, _)| self.naive.part(*rank)).collect();
+            assert!(used.len() == 1 && !used.contains(&None), "{used:?}");
+        }
         let job = Job { from: grant.at, to: Machine::end(grant.at, seconds), reserved: grant.reserved, parts, racks };
         assert_eq!(grant.reserved, grant.at > self.naive.now);
         self.naive.jobs.insert(id, job);
@@ -257,6 +285,18 @@ impl Pair {
             let used = usage.pools.iter().find(|pool| pool.kind == "cpu").map_or(0, |pool| pool.used);
             assert_eq!(used, self.naive.used(*rank), "rank {rank}");
         }
+        let level = self.engine.level("rack");
+        let told =
+            level.parts.iter().map(|part| (part.part.clone(), (part.ranks.clone(), part.free.get("cpu").copied())));
+        let of_ranks = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let parts = self.naive.parts().into_iter();
+        let expected = parts.map(|(part, (ranks, free))| (format!("/cluster0/rack{part}"), (of_ranks(&ranks), free)));
+        let expected: BTreeMap<String, (String, u64)> = expected.collect();
+        for (part, (ranks, free)) in told.collect::<BTreeMap<_, _>>() {
+            let (listed, sum) = &expected[&part];
+            assert_eq!((single(&ranks), free.unwrap_or(0)), (listed.clone(), *sum), "{part}");
+        }
+        assert_eq!(level.parts.len(), expected.len());
         assert_eq!(self.engine.job_count(), self.naive.jobs.len());
         for (id, job) in &self.naive.jobs {
             let info = self.engine.info(*id).unwrap();
@@ -277,6 +317,15 @@ impl Pair {
             }
         }
     }
+}
+
+/// An idset without ranges.
+fn single(ranks: &str) -> String {
+    let each = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        (first.parse::<u32>().unwrap()..=last.parse().unwrap()).map(|rank| rank.to_string()).collect::<Vec<_>>()
+    };
+    ranks.split(',').flat_map(each).collect::<Vec<_>>().join(",")
 }
 
 /// What a grant gives: parts of nodes, and racks.

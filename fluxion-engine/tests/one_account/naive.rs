@@ -45,6 +45,8 @@ pub(crate) enum Wish {
     Mixed(u64, u64),
     /// A rack.
     Rack,
+    /// So many slots of so many units, all in one part of level "rack".
+    Together(u64, u64),
 }
 
 #[derive(Debug, Clone, Default)]
@@ -53,6 +55,8 @@ pub(crate) struct Machine {
     pub(crate) jobs: BTreeMap<u64, Job>,
     /// 0: nodes lie below the cluster.
     pub(crate) racks: u32,
+    /// Ranks that are in another part of level "rack" than that of their rack.
+    pub(crate) moved: BTreeMap<u32, Option<u32>>,
     pub(crate) now: i64,
 }
 
@@ -70,6 +74,23 @@ impl Job {
 impl Machine {
     pub(crate) fn rack(&self, rank: u32) -> u32 {
         rank % self.racks.max(1)
+    }
+
+    /// The part of level "rack" that a rank is in.
+    pub(crate) fn part(&self, rank: u32) -> Option<u32> {
+        self.moved.get(&rank).copied().unwrap_or_else(|| (self.racks > 0).then(|| self.rack(rank)))
+    }
+
+    /// The ranks of each part, and their free units now if they are up.
+    pub(crate) fn parts(&self) -> BTreeMap<u32, (Vec<u32>, u64)> {
+        let mut parts: BTreeMap<u32, (Vec<u32>, u64)> = BTreeMap::new();
+        for (rank, node) in &self.nodes {
+            let Some(part) = self.part(*rank) else { continue };
+            let (ranks, free) = parts.entry(part).or_default();
+            ranks.push(*rank);
+            *free += if node.up { node.cpu.saturating_sub(self.used(*rank)) } else { 0 };
+        }
+        parts
     }
 
     /// What overlaps a window on a node; whether the whole node is taken stands beside.
@@ -123,6 +144,10 @@ impl Machine {
                 let room = |rank| self.cores(rank, at, to).min(self.units(rank, at, to) / units);
                 ranks().map(room).sum::<u64>() >= count
             }
+            Wish::Together(count, units) => self.parts().into_values().any(|(inside, _)| {
+                let up = inside.into_iter().filter(|rank| self.nodes[rank].up);
+                up.map(|rank| self.units(rank, at, to) / units).sum::<u64>() >= count
+            }),
             Wish::Rack => (0..self.racks).any(|rack| {
                 let mut inside = self.nodes.keys().filter(|rank| self.rack(**rank) == rack);
                 let taken = self.jobs.values().any(|job| job.racks.contains(&rack) && job.overlaps(at, to, self.now));
@@ -207,6 +232,7 @@ impl Machine {
 
     pub(crate) fn remove(&mut self, rank: u32) {
         self.nodes.remove(&rank);
+        self.moved.remove(&rank);
         for job in self.jobs.values_mut() {
             job.parts.retain(|(on, _)| *on != rank);
         }

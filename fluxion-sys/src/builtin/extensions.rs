@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use super::text::Out;
 use super::{Context, call, text};
 use crate::bindings::reapi_cli_ctx_t;
+use crate::later as cause;
 
 /// See the header.
 #[unsafe(no_mangle)]
@@ -35,8 +36,9 @@ pub(crate) unsafe extern "C" fn fluxion_ext_move(
         r.set_text(&moved.r)?;
         at.set(moved.at);
         reserved.set(moved.reserved);
-        let causes = moved.later;
-        later.set(c_int::from(causes.overdue) | c_int::from(causes.capacity) << 1 | c_int::from(causes.status) << 2);
+        let fluxion_engine::Later { overdue, capacity, status } = moved.later;
+        let causes = [(overdue, cause::OVERDUE), (capacity, cause::CAPACITY), (status, cause::STATUS)];
+        later.set(causes.into_iter().filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit));
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -114,6 +116,41 @@ pub(crate) unsafe extern "C" fn fluxion_ext_resize(
 pub(crate) unsafe extern "C" fn fluxion_ext_remove_rank(ctx: *mut reapi_cli_ctx_t, rank: u32) -> c_int {
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "fluxion_ext_remove_rank", |context| Ok(context.engine()?.remove_rank(rank)?)) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_set_part(
+    ctx: *mut reapi_cli_ctx_t,
+    level: *const c_char,
+    ranks: *const c_char,
+    part: *const c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: strings by the header.
+        let (level, ranks) = unsafe { (text::read(level, "level")?, text::read(ranks, "ranks")?) };
+        // SAFETY: as above.
+        let part = if part.is_null() { "" } else { unsafe { text::read(part, "part")? } };
+        Ok(context.engine()?.set_part(level, ranks, part)?)
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_set_part", work) }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn fluxion_ext_parts(
+    ctx: *mut reapi_cli_ctx_t,
+    level: *const c_char,
+    json: *mut *mut c_char,
+) -> c_int {
+    let work = |context: &mut Context| {
+        // SAFETY: pointers by the header.
+        let (level, json) = unsafe { (text::read(level, "level")?, Out::new(json)?) };
+        json.set_text(&context.engine()?.level(level).to_json())
+    };
+    // SAFETY: the header's rules for ctx are those of `call`.
+    unsafe { call(ctx, "fluxion_ext_parts", work) }
 }
 
 /// See the header.

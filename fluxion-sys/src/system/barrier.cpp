@@ -217,6 +217,12 @@ void fluxion_barrier_remove_rank (int (*f) (ctx_t *, uint32_t), outcome *o, ctx_
     called (o, f, ctx, rank);
 }
 
+void fluxion_barrier_set_part (int (*f) (ctx_t *, const char *, const char *, const char *), outcome *o, ctx_t *ctx,
+                               const char *level, const char *ranks, const char *part)
+{
+    called (o, f, ctx, level, ranks, part);
+}
+
 void fluxion_barrier_ask (int (*f) (ctx_t *, const char *, char **), outcome *o, ctx_t *ctx, const char *jobspec,
                           char **answer)
 {

@@ -111,6 +111,9 @@ unsafe extern "C" {
     pub(super) fn fluxion_barrier_remove_rank(
         f: unsafe extern "C" fn(Ctx, u32) -> c_int,
         o: *mut Outcome, ctx: Ctx, rank: u32);
+    pub(super) fn fluxion_barrier_set_part(
+        f: unsafe extern "C" fn(Ctx, Text, Text, Text) -> c_int,
+        o: *mut Outcome, ctx: Ctx, level: Text, ranks: Text, part: Text);
     pub(super) fn fluxion_barrier_ask(
         f: unsafe extern "C" fn(Ctx, Text, TextOut) -> c_int,
         o: *mut Outcome, ctx: Ctx, jobspec: Text, answer: TextOut);

@@ -19,6 +19,8 @@ pub(super) static TABLE: Extensions = Extensions {
     release,
     resize,
     remove_rank,
+    set_part,
+    parts,
     eligible,
     explain,
     usage,
@@ -140,6 +142,35 @@ unsafe extern "C" fn remove_rank(ctx: Ctx, rank: u32) -> c_int {
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "fluxion_ext_remove_rank", work) }
+}
+
+unsafe extern "C" fn set_part(ctx: Ctx, level: Text, ranks: Text, part: Text) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.set_part;
+        // SAFETY: strings by the header, the last of which may be NULL.
+        unsafe {
+            text::read(level, "level")?;
+            text::read(ranks, "ranks")?;
+            if !part.is_null() {
+                text::read(part, "part")?;
+            }
+            context.ask(Effect::Changes, |o, inner| {
+                barrier::fluxion_barrier_set_part(function, o, inner, level, ranks, part);
+            })
+        }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_set_part", work) }
+}
+
+unsafe extern "C" fn parts(ctx: Ctx, level: Text, json: TextOut) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.parts;
+        // SAFETY: pointers by the header.
+        unsafe { ask(context, function, level, json) }
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_parts", work) }
 }
 
 unsafe extern "C" fn eligible(ctx: Ctx, jobspec: Text, ranks: TextOut) -> c_int {

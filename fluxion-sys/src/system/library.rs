@@ -139,6 +139,8 @@ fn extensions(library: &libloading::Library) -> Option<&'static Extensions> {
         release: symbol!(library, "fluxion_ext_release")?,
         resize: symbol!(library, "fluxion_ext_resize")?,
         remove_rank: symbol!(library, "fluxion_ext_remove_rank")?,
+        set_part: symbol!(library, "fluxion_ext_set_part")?,
+        parts: symbol!(library, "fluxion_ext_parts")?,
         eligible: symbol!(library, "fluxion_ext_eligible")?,
         explain: symbol!(library, "fluxion_ext_explain")?,
         usage: symbol!(library, "fluxion_ext_usage")?,

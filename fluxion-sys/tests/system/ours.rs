@@ -57,15 +57,21 @@ fn ours_serves_as_a_system_library() {
     let session = Session::without_graph(table);
     let options = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"placement","pool_types":["*"]}"#;
     assert_eq!(session.initialize(GRAPH, options), 0, "{}", session.message());
-    let mut usage = std::ptr::null_mut();
+    let (mut usage, mut parts) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: our context and places.
     unsafe {
         assert_eq!((extensions.set_time)(session.ctx, 10), 0);
         assert_eq!((extensions.resize)(session.ctx, 0, c"cpu".as_ptr(), 4000), 0, "{}", session.message());
         assert_eq!((extensions.usage)(session.ctx, 0, &raw mut usage), 0, "{}", session.message());
         assert_eq!((extensions.usage)(session.ctx, 7, std::ptr::null_mut()), -1);
+        let set_part = extensions.set_part;
+        assert_eq!(set_part(session.ctx, c"zone".as_ptr(), c"0".as_ptr(), c"a".as_ptr()), 0, "{}", session.message());
+        assert_eq!(set_part(session.ctx, c"zone".as_ptr(), c"x".as_ptr(), c"a".as_ptr()), -1);
+        assert_eq!((extensions.parts)(session.ctx, c"zone".as_ptr(), &raw mut parts), 0, "{}", session.message());
     }
     assert!(Session::take(usage).contains(r#""size":4000"#));
+    let parts = Session::take(parts);
+    assert!(parts.contains(r#"{"part":"a","ranks":"0","free":{"#) && parts.contains(r#""cpu":4000"#), "{parts}");
 }
 
 #[test]

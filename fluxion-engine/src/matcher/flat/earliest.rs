@@ -12,6 +12,7 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
+use super::levels::Spread;
 use super::{NodeOrder, Request};
 use crate::bits::Bits;
 use crate::graph::Graph;
@@ -23,6 +24,7 @@ use crate::time::When;
 pub(crate) struct Sweep<'a> {
     pools: &'a Pools,
     shapes: Vec<Swept>,
+    spread: Spread<'a>,
     now: i64,
     /// When the room of a row shrinks, for a shape.
     shrinks: BinaryHeap<Reverse<(i64, usize, usize)>>,
@@ -54,7 +56,7 @@ impl Request<'_> {
     }
 
     /// A sweep over the instants after now; `None`: no node has a pool of a type that is asked for.
-    pub(crate) fn sweep<'g>(&self, graph: &'g Graph, usable: &Usable, now: i64) -> Option<Sweep<'g>> {
+    pub(crate) fn sweep<'g>(&'g self, graph: &'g Graph, usable: &Usable, now: i64) -> Option<Sweep<'g>> {
         let pools = &graph.pools;
         let swept = |(at, shape): (usize, &super::Shape<'_>)| {
             Some(Swept {
@@ -68,7 +70,8 @@ impl Request<'_> {
             })
         };
         let shapes: Option<Vec<Swept>> = self.shapes.iter().enumerate().map(swept).collect();
-        let mut sweep = Sweep { pools, shapes: shapes?, now, shrinks: BinaryHeap::new() };
+        let spread = Spread::new(self, pools, usable);
+        let mut sweep = Sweep { pools, shapes: shapes?, spread, now, shrinks: BinaryHeap::new() };
         for (at, shape) in self.shapes.iter().enumerate() {
             let when = When::Window { from: now, to: shape.hold.until(now) };
             let free = self.free(graph, when);
@@ -117,7 +120,7 @@ impl Sweep<'_> {
 
     /// Calls `attempt` if there is room for each shape at an instant up to which all has been looked at.
     fn attempt<T>(&self, at: i64, attempt: impl FnOnce(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
-        if self.shapes.iter().any(|shape| shape.sum < shape.wanted) {
+        if self.shapes.iter().any(|shape| shape.sum < shape.wanted) || !self.spread.may_fit() {
             return None;
         }
         let with_room = |shape: &Swept| {
@@ -145,6 +148,7 @@ impl Sweep<'_> {
         let room = self.pools.timeline(row).room(&swept.needs, swept.cap, at, swept.seconds, self.now);
         let before = std::mem::replace(&mut swept.rooms[row], room.slots);
         swept.sum = swept.sum - before + room.slots;
+        self.spread.change(shape, row, before, room.slots);
         if room.until < i64::MAX {
             self.shrinks.push(Reverse((room.until.saturating_add(1), shape, row)));
         }

@@ -5,7 +5,7 @@
 //! the shortest time, which all slots take of; what is free over the next one, of which those take that are held that long;
 //! and so on. Where nothing begins later these are all the same, and one is enough.
 
-use super::{NodeOrder, Request, Search};
+use super::{NodeOrder, Request, Search, Start};
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
@@ -26,7 +26,7 @@ impl Request<'_> {
         let free = graph.pools.free(kinds);
         // Only what is free at the start decides which node is the fuller one.
         let order = NodeOrder::of(&graph.pools, policy, window(holds[0]));
-        self.with_holds(&holds).place(&free, usable, &order)
+        self.with_holds(&holds).place(&graph.pools, Start::At(at), &free, usable, &order)
     }
 
     /// The request with the pools of each hold behind those of the shorter ones.
@@ -40,6 +40,6 @@ impl Request<'_> {
                 shape.needs.extend(own.iter().map(|(kind, amount)| (kind + (at + 1) * self.kinds.len(), *amount)));
             }
         }
-        Request { shapes, kinds, limits: self.limits.clone() }
+        Request { shapes, kinds, limits: self.limits.clone(), rules: self.rules.clone() }
     }
 }

@@ -25,12 +25,11 @@ const SLOTS_PER_NODE_MAX: u64 = 16;
 /// One shape, tier by tier.
 struct Filling<'a> {
     request: &'a Request<'a>,
-    shape: &'a Shape<'a>,
     /// Position of the shape in its request.
     at: usize,
     free: &'a Free<'a>,
     ranked: &'a Ranked<'a>,
-    taken: &'a Taken,
+    taken: &'a Taken<'a>,
     /// What a slot takes.
     needs: SmallVec<[(TypeId, u64); 4]>,
     missing: u64,
@@ -63,12 +62,11 @@ impl Request<'_> {
         free: &Free<'_>,
         tiers: &[Bits],
         ranked: &Ranked<'_>,
-        taken: &Taken,
+        taken: &Taken<'_>,
     ) -> Option<Vec<Pick>> {
         let shape = &self.shapes[at];
         let mut filling = Filling {
             request: self,
-            shape,
             at,
             free,
             ranked,
@@ -79,7 +77,7 @@ impl Request<'_> {
         };
         for tier in tiers {
             let many = (tier.count() as u64).saturating_mul(SLOTS_PER_NODE_MAX);
-            if ranked.by() == ByFill::Emptiest && filling.missing > many {
+            if ranked.by() == ByFill::Emptiest && filling.missing > many && taken.quotas.is_empty() {
                 filling.by_level(tier);
             } else {
                 filling.by_slot(tier);
@@ -92,7 +90,7 @@ impl Request<'_> {
     }
 
     /// What a slot takes of each type; `None`: of one that no node has.
-    fn units_of(&self, shape: &Shape<'_>) -> Option<SmallVec<[(TypeId, u64); 4]>> {
+    pub(super) fn units_of(&self, shape: &Shape<'_>) -> Option<SmallVec<[(TypeId, u64); 4]>> {
         let mut units: SmallVec<[(TypeId, u64); 4]> = SmallVec::new();
         for (kind, amount) in &shape.needs {
             let kind = self.kinds[*kind].1?;
@@ -138,11 +136,14 @@ impl Filling<'_> {
             let host = &mut hosts[at];
             // A node that stands first because it is the fullest stays first.
             let slots = if self.ranked.by() == ByFill::Fullest { host.room.min(self.missing) } else { 1 };
+            // Others may have got what was left for its part.
+            let slots = slots.min(self.taken.quotas.left(self.at, host.row));
+            self.taken.quotas.take(self.at, host.row, slots);
             host.count += slots;
             self.missing -= slots;
             if self.missing > 0 {
                 let host = *host;
-                if host.count < host.room {
+                if slots > 0 && host.count < host.room {
                     touched.push(Reverse((self.key(host.row, host.count), at)));
                 }
                 if !again {
@@ -204,7 +205,7 @@ impl Filling<'_> {
 
     /// How many slots there is room for on a node.
     fn room(&self, row: usize) -> u64 {
-        self.request.room_beside(self.shape, self.free, row, self.taken, self.missing)
+        self.request.room_beside(self.at, self.free, row, self.taken, self.missing)
     }
 
     /// Where a node stands with so many slots.

@@ -29,7 +29,7 @@ impl Request<'_> {
             let share = |of: usize, other: usize| u128::from(rooms[of]) * u128::from(self.shapes[other].count);
             share(*a, *b).cmp(&share(*b, *a))
         });
-        if let Some(picks) = self.greedy(&scarce, free, |shape| usable.tiers(shape), order) {
+        if let Some(picks) = self.greedy(&scarce, free, |shape| usable.tiers(shape), order, Taken::default()) {
             return Search::Found(picks);
         }
         // Then each shape keeps off the nodes that others can use too; preferences give way to finding a place at all.
@@ -46,21 +46,21 @@ impl Request<'_> {
         let preferred: Vec<Tiers> = (0..self.shapes.len()).map(|shape| calm(usable.tiers(shape))).collect();
         let everywhere: Vec<Tiers> = rows.iter().map(|rows| calm(std::slice::from_ref(rows))).collect();
         let reversed: Vec<usize> = scarce.iter().rev().copied().collect();
-        self.greedy(&scarce, free, |shape| &preferred[shape], order)
-            .or_else(|| self.greedy(&scarce, free, |shape| &everywhere[shape], order))
-            .or_else(|| self.greedy(&reversed, free, |shape| &everywhere[shape], order))
+        self.greedy(&scarce, free, |shape| &preferred[shape], order, Taken::default())
+            .or_else(|| self.greedy(&scarce, free, |shape| &everywhere[shape], order, Taken::default()))
+            .or_else(|| self.greedy(&reversed, free, |shape| &everywhere[shape], order, Taken::default()))
             .map_or_else(|| exact::search(self, free, &rows, order), Search::Found)
     }
 
     /// Places shape after shape.
-    fn greedy<'t>(
+    pub(super) fn greedy<'t>(
         &self,
         shapes: &[usize],
         free: &Free<'_>,
         tiers: impl Fn(usize) -> &'t [Bits],
         order: &NodeOrder<'_>,
+        mut taken: Taken<'_>,
     ) -> Option<Vec<Pick>> {
-        let mut taken = Taken::default();
         let mut picks: Vec<Pick> = Vec::new();
         for (done, at) in shapes.iter().enumerate() {
             let new = match order {
@@ -84,14 +84,15 @@ impl Request<'_> {
         free: &Free<'_>,
         tiers: &[Bits],
         order: &NodeOrder<'_>,
-        taken: &Taken,
+        taken: &Taken<'_>,
     ) -> Option<Vec<Pick>> {
         let shape = &self.shapes[at];
         let mut missing = shape.count;
         let mut picks = Vec::new();
         shape.walk(free, tiers, order, |row| {
-            let count = self.room_beside(shape, free, row, taken, missing);
+            let count = self.room_beside(at, free, row, taken, missing);
             if count > 0 {
+                taken.quotas.take(at, row, count);
                 picks.push(Pick { shape: at, row, count });
                 missing -= count;
             }

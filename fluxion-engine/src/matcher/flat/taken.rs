@@ -4,37 +4,48 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
+use super::levels::quotas::Quotas;
 use super::{Request, Shape};
 use crate::pools::Free;
 
 /// Slots by shape.
 pub(super) type Slots = SmallVec<[u64; 4]>;
 
-/// Slots that were placed before.
+/// Slots that were placed before, and what parts of levels may still get.
 #[derive(Debug, Default)]
-pub(super) struct Taken(HashMap<usize, Slots>);
+pub(super) struct Taken<'a> {
+    slots: HashMap<usize, Slots>,
+    pub(super) quotas: Quotas<'a>,
+}
 
-impl Taken {
+impl<'a> Taken<'a> {
+    /// Nothing, within bounds.
+    pub(super) fn within(quotas: Quotas<'a>) -> Self {
+        Taken { slots: HashMap::new(), quotas }
+    }
+
     /// Slots on a row, if there are any.
     pub(super) fn on(&self, row: usize) -> Option<&Slots> {
-        if self.0.is_empty() { None } else { self.0.get(&row) }
+        if self.slots.is_empty() { None } else { self.slots.get(&row) }
     }
 
     /// Rows with slots, in no particular order.
     pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
-        self.0.keys().copied()
+        self.slots.keys().copied()
     }
 
     /// Adds slots of one of `shapes` shapes.
     pub(super) fn add(&mut self, shapes: usize, shape: usize, row: usize, count: u64) {
-        self.0.entry(row).or_insert_with(|| smallvec::smallvec![0; shapes])[shape] += count;
+        self.slots.entry(row).or_insert_with(|| smallvec::smallvec![0; shapes])[shape] += count;
     }
 }
 
 impl Request<'_> {
-    /// How many of up to `most` slots of a shape a row has room for beside those that were placed before.
-    pub(super) fn room_beside(&self, shape: &Shape<'_>, free: &Free<'_>, row: usize, taken: &Taken, most: u64) -> u64 {
-        let room = shape.room(free, row, self.cap(shape).min(most));
+    /// How many of up to `most` slots of a shape, by its position, a row has room for beside those that were placed before.
+    pub(super) fn room_beside(&self, at: usize, free: &Free<'_>, row: usize, taken: &Taken<'_>, most: u64) -> u64 {
+        let shape = &self.shapes[at];
+        let most = if taken.quotas.is_empty() { most } else { most.min(taken.quotas.left(at, row)) };
+        let room = if most == 0 { 0 } else { shape.room(free, row, self.cap(shape).min(most)) };
         match taken.on(row) {
             Some(slots) if room > 0 => self.room_with(shape, free, row, slots, room),
             _ => room,

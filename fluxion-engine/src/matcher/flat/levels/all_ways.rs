@@ -1,0 +1,166 @@
+//! Several shapes by all ways to share them out over the parts of a level, where they are few.
+//!
+//! Each part is asked which numbers of slots it can take; then the parts are put together one by one, and for each sum of slots
+//! the way is kept that uses the fewest parts. With a skew that is done for each number of slots that the part with the fewest
+//! may have.
+
+use std::collections::HashMap;
+
+use crate::bits::Bits;
+use crate::matcher::candidates::Usable;
+use crate::matcher::flat::{Pick, Request, Search};
+
+use super::rooms::parts_within;
+use super::{Moment, Rule, Wanted, part_rows};
+
+/// So many numbers of slots on parts are asked for at most.
+const ASKED_MAX: usize = 4_096;
+
+/// How many slots of each shape.
+type Counts = Vec<u64>;
+
+/// What one place, a part or all that is in none, can take: each number of slots with where they go.
+struct Place {
+    part: Option<usize>,
+    ways: Vec<(Counts, Vec<Pick>)>,
+}
+
+impl Request<'_> {
+    /// Tries all numbers of slots on all parts; `None`: they are too many.
+    pub(super) fn all_ways(
+        &self,
+        moment: Moment<'_>,
+        usable: &Usable,
+        rules: &[&Rule<'_>],
+        level: usize,
+    ) -> Option<Search> {
+        let mut vectors: Vec<Counts> = vec![Vec::new()];
+        let parts = moment.pools.levels.get(level).parts().len();
+        for shape in &self.shapes {
+            let longer = |short: &Counts, count: u64| [&short[..], &[count]].concat();
+            if vectors.len().saturating_mul(usize::try_from(shape.count).ok()?.saturating_add(1)) * (parts + 1)
+                > ASKED_MAX
+            {
+                return None;
+            }
+            vectors =
+                vectors.iter().flat_map(|short| (0..=shape.count).map(move |count| longer(short, count))).collect();
+        }
+        let mut outside = Bits::full(moment.pools.len());
+        outside.subtract(moment.pools.levels.get(level).rows());
+        let mut gave_up = false;
+        let mut places = Vec::new();
+        for part in (0..parts).map(Some).chain([None]) {
+            let rows = part.map_or_else(|| outside.clone(), |part| part_rows(moment.pools, level, part));
+            let inside = usable.limited(&vec![rows; self.shapes.len()]);
+            let mut ways = Vec::new();
+            for counts in &vectors {
+                match self.place_some(moment, &inside, counts) {
+                    Search::Found(picks) => ways.push((counts.clone(), picks)),
+                    Search::GaveUp => gave_up = true,
+                    Search::Impossible => {}
+                }
+            }
+            places.push(Place { part, ways });
+        }
+        let eligible: Vec<Vec<usize>> = rules.iter().map(|rule| parts_within(rule, moment.pools, usable)).collect();
+        let found = self
+            .leasts(rules, &eligible)
+            .into_iter()
+            .filter_map(|leasts| self.combine(&places, rules, &eligible, &leasts));
+        let best = found.min_by_key(|(cost, _)| *cost);
+        Some(best.map_or(if gave_up { Search::GaveUp } else { Search::Impossible }, |(_, picks)| Search::Found(picks)))
+    }
+
+    /// What the part with the fewest slots may have, for each rule with a skew.
+    fn leasts(&self, rules: &[&Rule<'_>], eligible: &[Vec<usize>]) -> Vec<Counts> {
+        let mut all: Vec<Counts> = vec![Vec::new()];
+        for (rule, eligible) in rules.iter().zip(eligible) {
+            let most = if rule.skew.is_some() { rule.wanted(self) / eligible.len().max(1) as u64 } else { 0 };
+            all = all.iter().flat_map(|short| (0..=most).map(move |least| [&short[..], &[least]].concat())).collect();
+        }
+        all
+    }
+
+    /// The cheapest way to have all slots on the places, by how many parts are used that are to be few.
+    fn combine(
+        &self,
+        places: &[Place],
+        rules: &[&Rule<'_>],
+        eligible: &[Vec<usize>],
+        leasts: &[u64],
+    ) -> Option<(usize, Vec<Pick>)> {
+        let wanted: Counts = self.shapes.iter().map(|shape| shape.count).collect();
+        let mut reached: HashMap<Counts, (usize, Vec<Pick>)> =
+            HashMap::from([(vec![0; wanted.len()], (0, Vec::new()))]);
+        for place in places {
+            let mut next: HashMap<Counts, (usize, Vec<Pick>)> = HashMap::new();
+            let ways: Vec<(usize, &(Counts, Vec<Pick>))> = place
+                .ways
+                .iter()
+                .filter_map(|way| Some((cost(place.part, &way.0, rules, eligible, leasts)?, way)))
+                .collect();
+            for (counts, (cost, picks)) in &reached {
+                for (more, (here, new)) in &ways {
+                    let sum: Counts = counts.iter().zip(here).map(|(a, b)| a + b).collect();
+                    if sum.iter().zip(&wanted).any(|(sum, wanted)| sum > wanted) {
+                        continue;
+                    }
+                    let cost = cost + more;
+                    if next.get(&sum).is_none_or(|(known, _)| cost < *known) {
+                        next.insert(sum, (cost, [&picks[..], &new[..]].concat()));
+                    }
+                }
+            }
+            reached = next;
+        }
+        reached.remove(&wanted)
+    }
+
+    /// Places some of the slots, without a look at the rules.
+    fn place_some(&self, moment: Moment<'_>, usable: &Usable, counts: &Counts) -> Search {
+        let some: Vec<usize> = (0..counts.len()).filter(|shape| counts[*shape] > 0).collect();
+        if some.is_empty() {
+            return Search::Found(Vec::new());
+        }
+        let mut request = self.clone();
+        request.rules.clear();
+        request.shapes = some
+            .iter()
+            .map(|at| {
+                let mut shape = self.shapes[*at].clone();
+                shape.count = counts[*at];
+                shape
+            })
+            .collect();
+        match request.place_plain(moment.free, &usable.of_shapes(&some), moment.order) {
+            Search::Found(mut picks) => {
+                for pick in &mut picks {
+                    pick.shape = some[pick.shape];
+                }
+                Search::Found(picks)
+            }
+            not => not,
+        }
+    }
+}
+
+/// What it costs to have so many slots on a place; `None`: the rules forbid it.
+fn cost(
+    part: Option<usize>,
+    counts: &Counts,
+    rules: &[&Rule<'_>],
+    eligible: &[Vec<usize>],
+    leasts: &[u64],
+) -> Option<usize> {
+    let mut cost = 0;
+    for ((rule, eligible), least) in rules.iter().zip(eligible).zip(leasts) {
+        let slots: u64 = rule.shapes.iter().map(|shape| counts[*shape]).sum();
+        let is_bound = rule.skew.filter(|_| part.is_some_and(|part| eligible.contains(&part)));
+        if slots > rule.most || is_bound.is_some_and(|skew| slots < *least || slots > least + skew) {
+            return None;
+        }
+        cost += usize::from(rule.within == Wanted::Fewest && slots > 0);
+    }
+    Some(cost)
+}

@@ -1,0 +1,57 @@
+//! What rules leave of the machine, for people.
+
+use serde::Serialize;
+
+use crate::bits::Bits;
+use crate::matcher::flat::Request;
+use crate::pools::{Free, Pools};
+
+use super::rooms::rooms_on;
+use super::{Wanted, part_rows};
+
+/// What there is for one shape in the parts of a level.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct LevelSupply {
+    /// The level.
+    pub level: String,
+    /// Parts with a node that the shape may use.
+    pub parts: u64,
+    /// How many of its slots fit in the part that has most room.
+    pub largest: u64,
+}
+
+impl Request<'_> {
+    /// What there is for a shape on these rows, rule by rule.
+    pub(crate) fn level_supplies(&self, pools: &Pools, free: &Free<'_>, shape: usize, rows: &Bits) -> Vec<LevelSupply> {
+        let of_shape = self.rules.iter().filter(|rule| rule.shapes.contains(&shape));
+        let mut alone = self.clone();
+        // Also of parts that have more room than is wanted.
+        alone.shapes[shape].count = u64::from(u32::MAX);
+        let supply = |rule: &super::Rule<'_>| {
+            let mut is_there = vec![false; rule.parts(pools)];
+            for part in rows.iter().filter_map(|row| rule.part_of(pools, row)) {
+                is_there[part] = true;
+            }
+            let rooms = rooms_on(&alone, rule, shape, pools, free, rows);
+            LevelSupply {
+                level: rule.name.to_owned(),
+                parts: is_there.iter().filter(|is_there| **is_there).count() as u64,
+                largest: rooms.into_iter().max().unwrap_or(0).min(rule.most),
+            }
+        };
+        of_shape.map(supply).collect()
+    }
+
+    /// Leaves of the rows of each shape those in parts that have room for all slots that are to be together.
+    pub(crate) fn narrow(&self, pools: &Pools, free: &Free<'_>, rows: &mut [Bits]) {
+        for rule in self.rules.iter().filter(|rule| rule.within == Wanted::One) {
+            let Some(level) = rule.level else { continue };
+            let of_shape = |shape: &usize| rooms_on(self, rule, *shape, pools, free, &rows[*shape]);
+            let rooms = rule.shapes.iter().map(of_shape).collect();
+            for part in (0..rule.parts(pools)).filter(|part| !rule.has_room(self, &rooms, *part)) {
+                let gone = part_rows(pools, level, part);
+                rule.shapes.iter().for_each(|shape| rows[*shape].subtract(&gone));
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Levels above the nodes: each a named partition of the ranks, such as racks or zones. Several stand beside each other.
+//!
+//! A rank is in at most one part of a level. It gets there by the vertices above its node (a level of their type, a part of their
+//! path), or by name ([`Pools::set_part`]), and may move to another part at any time. Of each part it is known how many units
+//! are free now on its nodes that are up: a change of a row is noted, and counted when somebody asks.
+
+use std::cell::{Ref, RefCell};
+use std::collections::HashMap;
+
+use super::Pools;
+use crate::bits::Bits;
+
+/// Stands for no part.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// So many changes are noted.
+const CHANGED_MAX: usize = 1 << 16;
+
+/// All levels.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Levels {
+    all: Vec<Level>,
+    sums: RefCell<Sums>,
+}
+
+/// One partition.
+#[derive(Debug, Clone)]
+pub(crate) struct Level {
+    name: Box<str>,
+    /// None is empty.
+    parts: Vec<Part>,
+    by_name: HashMap<Box<str>, u32>,
+    of_row: Vec<u32>,
+    /// Rows that are in some part.
+    rows: Bits,
+}
+
+/// A set of ranks.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) name: Box<str>,
+    /// Ascending.
+    pub(crate) ranks: Vec<u32>,
+}
+
+/// Free units of parts.
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    /// By level and part: a number for each column.
+    free: Vec<Vec<Box<[u128]>>>,
+    /// By column and row: what is counted in them.
+    counted: Vec<Vec<u64>>,
+    /// Ranks of which something has changed since.
+    changed: Vec<u32>,
+    is_made: bool,
+}
+
+impl Levels {
+    /// Where a level is; it may be elsewhere when levels have changed.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|level| *level.name == *name)
+    }
+
+    pub(crate) fn get(&self, level: usize) -> &Level {
+        &self.all[level]
+    }
+
+    pub(super) fn insert_row(&mut self, row: usize) {
+        for level in &mut self.all {
+            level.of_row.insert(row, NOWHERE);
+            level.rows.open(row, false);
+        }
+        self.forget();
+    }
+
+    pub(super) fn remove_row(&mut self, row: usize, rank: u32) {
+        for level in &mut self.all {
+            level.leave(row, rank);
+            level.of_row.remove(row);
+            level.rows.close(row);
+        }
+        self.all.retain(|level| !level.parts.is_empty());
+        self.forget();
+    }
+
+    /// What is free on a node has changed.
+    pub(super) fn note(&mut self, rank: u32) {
+        let sums = self.sums.get_mut();
+        if !sums.is_made {
+            return;
+        }
+        sums.changed.push(rank);
+        if sums.changed.len() > CHANGED_MAX {
+            // Nobody asks.
+            *sums = Sums::default();
+        }
+    }
+
+    /// Sums are to be made anew.
+    pub(super) fn forget(&mut self) {
+        *self.sums.get_mut() = Sums::default();
+    }
+}
+
+impl Level {
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The part of a name.
+    pub(crate) fn part(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).map(|part| *part as usize)
+    }
+
+    /// The part that a row is in.
+    #[inline]
+    pub(crate) fn part_of(&self, row: usize) -> Option<usize> {
+        let part = self.of_row[row];
+        (part != NOWHERE).then_some(part as usize)
+    }
+
+    /// Rows that are in some part.
+    pub(crate) fn rows(&self) -> &Bits {
+        &self.rows
+    }
+
+    fn enter(&mut self, row: usize, rank: u32, name: &str) {
+        let part = self.by_name.get(name).copied().unwrap_or_else(|| {
+            let part = u32::try_from(self.parts.len()).expect("no more parts than ranks");
+            self.by_name.insert(name.into(), part);
+            self.parts.push(Part { name: name.into(), ranks: Vec::new() });
+            part
+        });
+        let ranks = &mut self.parts[part as usize].ranks;
+        let at = ranks.partition_point(|other| *other < rank);
+        ranks.insert(at, rank);
+        self.of_row[row] = part;
+        self.rows.insert(row);
+    }
+
+    fn leave(&mut self, row: usize, rank: u32) {
+        let part = std::mem::replace(&mut self.of_row[row], NOWHERE);
+        if part == NOWHERE {
+            return;
+        }
+        self.rows.remove(row);
+        let ranks = &mut self.parts[part as usize].ranks;
+        ranks.retain(|other| *other != rank);
+        if !ranks.is_empty() {
+            return;
+        }
+        let gone = self.parts.swap_remove(part as usize);
+        self.by_name.remove(&gone.name);
+        // The last part has the number of the one that is gone.
+        if let Some(moved) = self.parts.get(part as usize) {
+            self.by_name.insert(moved.name.clone(), part);
+            let last = u32::try_from(self.parts.len()).expect("no more parts than ranks");
+            self.of_row.iter_mut().filter(|of| **of == last).for_each(|of| *of = part);
+        }
+    }
+}
+
+impl Pools {
+    /// Puts a row into a part of a level, and out of the one that it was in; `None`: into none.
+    pub(crate) fn set_part(&mut self, row: usize, level: &str, part: Option<&str>) {
+        let rank = self.ranks[row];
+        let Some(at) = self.levels.find(level).or_else(|| {
+            part.map(|_| {
+                self.levels.all.push(Level {
+                    name: level.into(),
+                    parts: Vec::new(),
+                    by_name: HashMap::new(),
+                    of_row: vec![NOWHERE; self.ranks.len()],
+                    rows: Bits::empty(self.ranks.len()),
+                });
+                self.levels.all.len() - 1
+            })
+        }) else {
+            return;
+        };
+        let of = &mut self.levels.all[at];
+        let before = of.part_of(row).map(|before| &*of.parts[before].name);
+        if before == part {
+            return;
+        }
+        of.leave(row, rank);
+        if let Some(part) = part {
+            of.enter(row, rank, part);
+        }
+        if of.parts.is_empty() {
+            self.levels.all.remove(at);
+        }
+        self.levels.forget();
+        self.gains.note(rank);
+    }
+
+    /// The rows of a part.
+    pub(crate) fn rows_of_part(&self, level: usize, part: usize) -> impl Iterator<Item = usize> + '_ {
+        let ranks = &self.levels.all[level].parts[part].ranks;
+        ranks.iter().filter_map(|rank| self.position(*rank))
+    }
+
+    /// By part and column, the units that are free now on nodes that are up.
+    pub(crate) fn free_of_parts(&self, level: usize) -> Ref<'_, [Box<[u128]>]> {
+        self.count_changes();
+        Ref::map(self.levels.sums.borrow(), |sums| sums.free[level].as_slice())
+    }
+
+    /// Brings the sums up to date.
+    fn count_changes(&self) {
+        let mut sums = self.levels.sums.borrow_mut();
+        let sums = &mut *sums;
+        if !sums.is_made {
+            let width = self.columns.iter().flatten().count();
+            let zeros = |_: &Part| vec![0; width].into_boxed_slice();
+            sums.free = self.levels.all.iter().map(|level| level.parts.iter().map(zeros).collect()).collect();
+            sums.counted = vec![vec![0; self.len()]; width];
+            sums.changed.clone_from(&self.ranks);
+            sums.is_made = true;
+        }
+        for row in sums.changed.drain(..).filter_map(|rank| self.position(rank)) {
+            let is_up = self.up.contains(row);
+            for (at, column) in self.columns.iter().flatten().enumerate() {
+                let free = if is_up { column.free[row] } else { 0 };
+                let before = std::mem::replace(&mut sums.counted[at][row], free);
+                if free == before {
+                    continue;
+                }
+                for (level, parts) in self.levels.all.iter().zip(&mut sums.free) {
+                    if let Some(part) = level.part_of(row) {
+                        let sum = &mut parts[part][at];
+                        *sum = *sum + u128::from(free) - u128::from(before);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -2,7 +2,6 @@
 //!
 //! There is no `--kube-api-qps`: requests are not limited on this side, the API server's priority and fairness is.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::kube::executors::ExecutorSettings;
 use crate::kube::fenced::WRITE_TIMEOUT_MAX;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{self, ShellSettings};
+use crate::serve::{CertificateFiles, Exposure, ListenAddress};
 use crate::settings::{FluxqueueConfiguration, Overrides, Settings, parse_duration};
 use fluxqueue_core::Core;
 
@@ -79,9 +79,22 @@ pub(super) struct RunArgs {
     )]
     leader_elect_resource_namespace: String,
 
-    /// Where /metrics, /livez and /readyz are served, without TLS
+    /// Where /metrics, /livez, /readyz and /debug/state are served; :PORT is all addresses, of IPv4 and IPv6. On other addresses
+    /// than the loopback over TLS, and metrics and state to those whom the API server allows
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
-    metrics_bind_address: SocketAddr,
+    metrics_bind_address: ListenAddress,
+
+    /// Plain HTTP to everybody who can reach that address, whichever it is
+    #[arg(long, conflicts_with_all = ["tls_cert_file", "tls_private_key_file"])]
+    metrics_insecure: bool,
+
+    /// Certificate for TLS, as PEM. Without one the process makes one that nobody can check
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
 
     /// How a log line looks
     #[arg(long, value_enum, alias = "logging-format", default_value_t = logs::Format::Text)]
@@ -112,6 +125,9 @@ impl RunArgs {
             leader_elect_resource_name,
             leader_elect_resource_namespace,
             metrics_bind_address,
+            metrics_insecure,
+            tls_cert_file,
+            tls_private_key_file,
             log_format,
             log_level,
         } = self;
@@ -135,6 +151,7 @@ impl RunArgs {
         let shell = ShellSettings {
             kubeconfig,
             serve_on: metrics_bind_address,
+            exposure: exposure(metrics_bind_address, metrics_insecure, tls_cert_file.zip(tls_private_key_file)),
             lease: leader_elect.then_some(lease),
             executors: ExecutorSettings {
                 bind_concurrency: usize::try_from(settings.bind_concurrency)?,
@@ -149,6 +166,12 @@ impl RunArgs {
         runtime.shutdown_background();
         Ok(ended?)
     }
+}
+
+/// The loopback address is for whoever is on this machine, unless a certificate was given.
+fn exposure(address: ListenAddress, insecure: bool, files: Option<(PathBuf, PathBuf)>) -> Exposure {
+    let files = files.map(|(certificate, key)| CertificateFiles { certificate, key });
+    if insecure || (address.is_loopback() && files.is_none()) { Exposure::Open } else { Exposure::Secured(files) }
 }
 
 /// The Fluxion library to be used.

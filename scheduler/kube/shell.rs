@@ -1,6 +1,5 @@
 //! The life of the process: becomes the leader, starts watches, core and workers, and ends them in order.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -21,11 +20,15 @@ use super::executors::{ExecutorSettings, Executors, OUTCOMES};
 use super::fence::Fence;
 use super::lean::{Lean, LooseFluxJob};
 use super::lease::{Candidate, LeaseLost, LeaseSettings};
+use super::reviews::Reviews;
 use super::served_crd;
 use super::signals::{SignalError, Signals};
 use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};
-use crate::serve::{DepthSource, Facts, Health, Leading, ListenError, Metrics, Question, listen, serve};
+use crate::serve::{
+    DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError, Metrics, Question, TlsError,
+    TlsListener, listen, serve, serve_tls, tls_configuration,
+};
 use fluxqueue_core::Event;
 
 /// Kinds that are watched.
@@ -47,7 +50,9 @@ pub struct ShellSettings {
     /// The kubeconfig that was named, if one was.
     pub kubeconfig: Option<PathBuf>,
     /// Where probes and metrics are served.
-    pub serve_on: SocketAddr,
+    pub serve_on: ListenAddress,
+    /// And how.
+    pub exposure: Exposure,
     /// The Lease, or `None` without leader election.
     pub lease: Option<LeaseSettings>,
     /// How the workers are set up.
@@ -67,6 +72,9 @@ pub enum ShellError {
     /// The port is taken.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// No TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Signals cannot be received.
     #[error(transparent)]
     Signal(#[from] SignalError),
@@ -99,16 +107,26 @@ pub(super) async fn run_until<M: Machine>(
     settings: ShellSettings,
     make: MakeMachine<M>,
 ) -> Result<(), ShellError> {
-    let ShellSettings { kubeconfig, serve_on, lease, executors } = settings;
+    let ShellSettings { kubeconfig, serve_on, exposure, lease, executors } = settings;
     let config = configuration(kubeconfig.as_deref()).await?;
     let clients = connect(&config)?;
     let facts = Arc::new(Facts {
         metrics: Arc::new(Metrics::new(env!("CARGO_PKG_VERSION"), env!("FLUXQUEUE_COMMIT"))),
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
+        gatekeeper: match exposure {
+            Exposure::Open => None,
+            Exposure::Secured(_) => Some(Arc::new(Reviews::new(clients.write.clone()))),
+        },
     });
     let (listener, serving) = listen(serve_on).await?;
-    tasks.spawn_telling("http server", serve_for_ever(listener, Arc::clone(&facts)));
+    match exposure {
+        Exposure::Open => tasks.spawn_telling("http server", ended(serve(listener, Arc::clone(&facts)))),
+        Exposure::Secured(files) => {
+            let listener = TlsListener::new(listener, serving, tls_configuration(files.as_ref())?);
+            tasks.spawn_telling("http server", ended(serve_tls(listener, Arc::clone(&facts))));
+        }
+    }
     tracing::info!(server = %config.cluster_url, serving = %serving, "fluxqueue starts");
 
     tokio::select! {
@@ -146,8 +164,8 @@ pub(super) async fn run_until<M: Machine>(
     Ok(())
 }
 
-async fn serve_for_ever(listener: tokio::net::TcpListener, facts: Arc<Facts>) -> String {
-    match serve(listener, facts).await {
+async fn ended(server: impl Future<Output = std::io::Result<()>>) -> String {
+    match server.await {
         Ok(()) => "it returned".to_owned(),
         Err(error) => error.to_string(),
     }

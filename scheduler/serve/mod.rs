@@ -1,26 +1,34 @@
-//! Plain HTTP for probes, metrics and a look inside: /livez, /readyz, /healthz, /metrics, /debug/state.
+//! HTTP for probes, metrics and a look inside: /livez, /readyz, /healthz, /metrics, /debug/state.
+//!
+//! Plain and for everybody on the loopback address. Elsewhere over TLS, and all but the probes for those alone whom the API server
+//! allows to get the same path: the state shows every namespace.
 //!
 //! Nothing here changes anything. What the core knows is asked from its task, with a time limit, so that a busy core slows
 //! a scrape and not the other way round.
 
+mod access;
+mod address;
 mod health;
 mod metrics;
 mod process;
+mod tls;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
+pub use access::{Gatekeeper, Verdict};
+pub use address::{ListenAddress, ListenError, listen};
 pub use health::{Health, Probe};
 pub use metrics::{Labels, Metrics};
+pub use tls::{CertificateFiles, TlsError, TlsListener, configuration as tls_configuration};
 
 use fluxqueue_core::report::Gauges;
 
@@ -60,28 +68,26 @@ pub struct Facts {
     pub health: Arc<Health>,
     /// Set once this process leads.
     pub leading: OnceLock<Leading>,
+    /// Who says who may see metrics and state; without one everybody may.
+    pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
 }
 
-/// Why the server could not start.
-#[derive(Debug, thiserror::Error)]
-#[error("listening on {address} for metrics and probes")]
-pub struct ListenError {
-    address: SocketAddr,
-    #[source]
-    source: std::io::Error,
-}
-
-/// Opens the port, and says which one it became where 0 was asked for. Apart from [`serve`], so that a taken port ends the
-/// process before it does anything else.
-pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenError> {
-    let failed = |source| ListenError { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let actual = listener.local_addr().map_err(failed)?;
-    Ok((listener, actual))
+/// How what is not for everybody is kept from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exposure {
+    /// Plain HTTP for whoever can reach the address.
+    Open,
+    /// HTTPS, with this certificate or one that is made at the start. Metrics and state are for those whom the API server allows.
+    Secured(Option<CertificateFiles>),
 }
 
 /// Serves until the future is dropped, or accepting fails for good.
 pub async fn serve(listener: TcpListener, facts: Arc<Facts>) -> std::io::Result<()> {
+    axum::serve(listener, router(facts)).await
+}
+
+/// The same over TLS.
+pub async fn serve_tls(listener: TlsListener, facts: Arc<Facts>) -> std::io::Result<()> {
     axum::serve(listener, router(facts)).await
 }
 
@@ -113,7 +119,10 @@ fn probe_answer(probe: Probe, health: &Health, query: Option<&str>) -> Response 
     (status, text).into_response()
 }
 
-async fn metrics_text(State(facts): State<Arc<Facts>>) -> Response {
+async fn metrics_text(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response {
+    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, "/metrics").await {
+        return *refused;
+    }
     let mut core = None;
     let mut depths = Vec::new();
     if let Some(leading) = facts.leading.get() {
@@ -129,7 +138,10 @@ async fn metrics_text(State(facts): State<Arc<Facts>>) -> Response {
     }
 }
 
-async fn state(State(facts): State<Arc<Facts>>) -> Response {
+async fn state(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response {
+    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, "/debug/state").await {
+        return *refused;
+    }
     let Some(leading) = facts.leading.get() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "this process does not lead\n").into_response();
     };

@@ -2,13 +2,14 @@
 
 use super::*;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 async fn start() -> (SocketAddr, Arc<Facts>) {
     let facts = Arc::new(Facts {
         metrics: Arc::new(Metrics::new("0", "0")),
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
+        gatekeeper: None,
     });
     let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     tokio::spawn(serve(listener, Arc::clone(&facts)));
@@ -85,4 +86,88 @@ async fn the_core_is_asked_for_metrics_and_state() {
     assert!(text.contains("fluxqueue_scheduler_cache_size{type=\"nodes\"} 5"), "{text}");
     assert!(text.contains("fluxqueue_lane_outstanding{lane=\"bind\"} 3"), "{text}");
     assert!(get(address, "/debug/state").await.1.ends_with("{\"jobs\":[1]}"));
+}
+
+/// Knows one who may see the metrics, and one who may see nothing.
+#[derive(Debug)]
+struct Strict;
+
+impl Gatekeeper for Strict {
+    fn judge<'a>(&'a self, token: &'a str, path: &'a str) -> futures::future::BoxFuture<'a, Verdict> {
+        let verdict = match (token, path) {
+            ("good", "/metrics") => Verdict::Allowed,
+            ("good" | "poor", _) => Verdict::Forbidden(token.to_owned()),
+            ("lost", _) => Verdict::NoAnswer("nobody there".to_owned()),
+            _ => Verdict::Unknown,
+        };
+        Box::pin(std::future::ready(verdict))
+    }
+}
+
+/// A server over TLS, with a certificate for localhost, and a client that trusts that one alone.
+async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let dir = std::env::temp_dir().join(format!("fluxqueue-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let files = CertificateFiles { certificate: dir.join("tls.crt"), key: dir.join("tls.key") };
+    std::fs::write(&files.certificate, made.cert.pem()).unwrap();
+    std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+    let config = tls_configuration(Some(&files)).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let facts = Arc::new(Facts {
+        metrics: Arc::new(Metrics::new("0", "0")),
+        health: Arc::new(Health::default()),
+        leading: OnceLock::new(),
+        gatekeeper: Some(Arc::new(Strict)),
+    });
+    tokio::spawn(serve_tls(TlsListener::new(listener, address, config), facts));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let client = client.with_root_certificates(roots).with_no_client_auth();
+    (address, Arc::new(client).into())
+}
+
+/// The status code of an answer over TLS.
+async fn code(address: SocketAddr, tls: &tokio_rustls::TlsConnector, path: &str, authorization: &str) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut stream = tls.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    let header = if authorization.is_empty() { String::new() } else { format!("Authorization: {authorization}\r\n") };
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n{header}\r\n").as_bytes()).await.unwrap();
+    let mut text = vec![0; 12];
+    stream.read_exact(&mut text).await.unwrap();
+    String::from_utf8(text).unwrap().split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn over_tls_metrics_and_state_are_for_those_who_may_and_probes_for_all() {
+    let (address, tls) = start_tls().await;
+    // Somebody who never says anything holds up nobody.
+    let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
+    let cases = [
+        ("/livez", "", 200),
+        ("/readyz", "", 200),
+        ("/metrics", "", 401),
+        ("/metrics", "Basic good", 401),
+        ("/metrics", "Bearer nonsense", 401),
+        ("/metrics", "Bearer poor", 403),
+        ("/metrics", "Bearer lost", 503),
+        ("/metrics", "bearer good", 200),
+        ("/debug/state", "", 401),
+        ("/debug/state", "Bearer good", 403),
+    ];
+    for (path, authorization, expected) in cases {
+        assert_eq!(code(address, &tls, path, authorization).await, expected, "{path} {authorization:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_without_a_certificate_makes_one() {
+    assert!(tls_configuration(None).is_ok());
+    let absent = CertificateFiles { certificate: "/nowhere/tls.crt".into(), key: "/nowhere/tls.key".into() };
+    let error = tls_configuration(Some(&absent)).unwrap_err();
+    assert_eq!(error.to_string(), "reading /nowhere/tls.crt");
 }

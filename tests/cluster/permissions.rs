@@ -1,6 +1,10 @@
 //! What ordinary users may do: with the cluster's own roles view and edit, and what each wish needs besides.
 
-use crate::harness::{Namespace, job, shared, until};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use crate::harness::{ControlPlane, Namespace, job, shared, until};
 
 /// kubectl as this user: whether it succeeded, and what it said.
 fn as_user(ns: &Namespace<'_>, user: &str, args: &[&str]) -> (bool, String) {
@@ -127,4 +131,49 @@ fn each_wish_has_a_permission_of_its_own() {
     // A change of what is not a wish needs none of them.
     let (ok, text) = as_user(&ns, "hugo", &["annotate", "fluxjob", &name, "note=mine"]);
     assert!(ok, "{text}");
+}
+
+/// The status code that Fluxqueue answers over TLS; only this certificate is trusted.
+fn status_of(certificate: &rcgen::Certificate, port: u16, path: &str, token: Option<&str>) -> u16 {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.der().clone()).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let client = client.expect("versions of TLS").with_root_certificates(roots).with_no_client_auth();
+    let name = "localhost".try_into().expect("a name");
+    let connection = rustls::ClientConnection::new(Arc::new(client), name).expect("a connection");
+    let socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let mut stream = rustls::StreamOwned::new(connection, socket);
+    let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n{header}\r\n").as_bytes()).expect("it reads");
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).expect("it answers");
+    String::from_utf8_lossy(&start).split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status code")
+}
+
+#[test]
+fn metrics_are_for_whom_the_api_server_allows() {
+    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (certificate, key) = (plane.dir.join("metrics.crt"), plane.dir.join("metrics.key"));
+    std::fs::write(&certificate, made.cert.pem()).expect("it is written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
+    let flags =
+        [format!("--tls-cert-file={}", certificate.display()), format!("--tls-private-key-file={}", key.display())];
+    let _fluxqueue = plane.fluxqueue(&flags.each_ref().map(String::as_str));
+    let port = until("its port", || {
+        let log = std::fs::read_to_string(plane.dir.join("fluxqueue.log")).ok()?;
+        let (_, rest) = log.split_once("serving=127.0.0.1:")?;
+        rest.split_whitespace().next()?.parse::<u16>().ok()
+    });
+    let ns = plane.namespace("metrics");
+    ns.kubectl(&["create", "serviceaccount", "prometheus"]);
+    let token = ns.kubectl(&["create", "token", "prometheus"]);
+    let status = |path, token: Option<&str>| status_of(&made.cert, port, path, token);
+    assert_eq!((status("/livez", None), status("/metrics", None)), (200, 401));
+    assert_eq!((status("/metrics", Some("nonsense")), status("/metrics", Some(token.trim()))), (401, 403));
+    let who = format!("--serviceaccount={}:prometheus", ns.name);
+    plane.kubectl(&["create", "clusterrolebinding", "prometheus", "--clusterrole=fluxqueue-metrics-reader", &who]);
+    until("the role to count", || (status("/metrics", Some(token.trim())) == 200).then_some(()));
+    assert_eq!(status("/debug/state", Some(token.trim())), 403, "it shows every namespace");
 }

@@ -8,6 +8,7 @@ mod encodings;
 mod events;
 mod executors;
 mod lease;
+mod reviews;
 mod server;
 mod shell;
 mod throttle;

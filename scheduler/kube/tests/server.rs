@@ -218,6 +218,7 @@ fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Valu
             None => not_found(),
         },
         Method::POST if path.ends_with("/binding") => store.bind(path.trim_end_matches("/binding"), &body),
+        Method::POST if path.ends_with("reviews") => reply(201, &reviewed(&body)),
         Method::POST => store.create(path, body),
         Method::PUT => store.replace(path, body),
         Method::PATCH => store.patch(path.trim_end_matches("/status"), query, &body),
@@ -371,6 +372,21 @@ impl Store {
         };
         refusal(409, "Conflict", refused)
     }
+}
+
+/// A token is known if it says whose it is; metrics are for everybody who is known.
+fn reviewed(review: &Value) -> Value {
+    let spec = &review["spec"];
+    let status = match spec["token"].as_str() {
+        Some(token) => match token.strip_prefix("token-of-") {
+            Some(name) => {
+                json!({ "authenticated": true, "user": { "username": name, "groups": ["system:authenticated"] } })
+            }
+            None => json!({ "user": {}, "error": "invalid bearer token" }),
+        },
+        None => json!({ "allowed": spec["nonResourceAttributes"]["path"] == "/metrics" }),
+    };
+    json!({ "kind": review["kind"], "apiVersion": review["apiVersion"], "spec": spec, "status": status })
 }
 
 /// Code, reason and message of a refusal.

@@ -14,6 +14,7 @@ use crate::kube::executors::ExecutorSettings;
 use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{ShellError, ShellSettings, run_until};
 use crate::kube::tasks::Tasks;
+use crate::serve::Exposure;
 use fluxqueue_core::report::Gauges;
 use fluxqueue_core::{Action, ActionKind, Event};
 use fluxqueue_workload::{ObjectRef, Time};
@@ -96,6 +97,7 @@ impl Process {
         let settings = ShellSettings {
             kubeconfig: Some(kubeconfig.clone()),
             serve_on: "127.0.0.1:0".parse().unwrap(),
+            exposure: Exposure::Open,
             lease: Some(LeaseSettings {
                 namespace: "ns".to_owned(),
                 name: "fluxqueue".to_owned(),

@@ -207,10 +207,15 @@ impl FinishedReason {
         }
     }
 
+    /// The reason of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
+    }
+
     /// What these conditions say about the end; `None` if there was none.
     pub fn among(conditions: &[Condition]) -> Option<Self> {
         let finished = of_type(conditions, ConditionType::Finished).filter(|said| said.status == "True")?;
-        Self::ALL.into_iter().find(|reason| reason.as_str() == finished.reason)
+        Self::from_name(&finished.reason)
     }
 }
 

@@ -358,6 +358,24 @@ impl BlockedReason {
         BlockedReason::BindFailed,
     ];
 
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BlockedReason::Incomplete => "Incomplete",
+            BlockedReason::Gated => "Gated",
+            BlockedReason::Held => "Held",
+            BlockedReason::UnsupportedConstraint => "UnsupportedConstraint",
+            BlockedReason::InvalidRequest => "InvalidRequest",
+            BlockedReason::QueuedBehind => "QueuedBehind",
+            BlockedReason::InsufficientResources => "InsufficientResources",
+            BlockedReason::NoMatchingNodes => "NoMatchingNodes",
+            BlockedReason::Unsatisfiable => "Unsatisfiable",
+            BlockedReason::PlacementWithdrawn => "PlacementWithdrawn",
+            BlockedReason::BindFailed => "BindFailed",
+            BlockedReason::Unknown => "Unknown",
+        }
+    }
+
     /// Where a job is in its life that waits for this reason.
     pub fn state(self) -> JobState {
         match self {
@@ -382,7 +400,7 @@ impl BlockedReason {
 
 impl fmt::Display for BlockedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        f.write_str(self.as_str())
     }
 }
 
@@ -451,6 +469,7 @@ mod tests {
     fn a_reason_of_another_version_is_read() {
         let read: BlockedBy = serde_json::from_value(json!({ "reason": "Gated", "message": "" })).unwrap();
         assert_eq!((read.reason, read.reason.to_string()), (BlockedReason::Gated, "Gated".to_owned()));
+        assert!(BlockedReason::ALL.into_iter().all(|reason| json!(reason) == reason.as_str()));
         let newer: BlockedBy = serde_json::from_value(json!({ "reason": "Preempted", "message": "" })).unwrap();
         assert_eq!(newer.reason, BlockedReason::Unknown);
     }

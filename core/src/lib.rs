@@ -16,6 +16,7 @@
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `wishes`: what people wish of a job
+//! - `notices`: Events about a job
 //! - `recovery`: the same jobs again after a restart
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
 //! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not contradict themselves
@@ -45,6 +46,7 @@ mod intake;
 mod job;
 mod jobs;
 mod ledger;
+mod notices;
 mod pass;
 mod plan;
 mod promises;

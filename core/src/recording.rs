@@ -165,6 +165,8 @@ impl Core {
             return;
         }
         let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
+        self.notice_change(id, &reference, &status);
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let urgency = urgency(job);
         let resource_version = job.record.resource_version.clone();
         let based_on = resource_version.clone();

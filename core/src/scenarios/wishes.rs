@@ -211,3 +211,26 @@ fn what_ended_before_it_was_bound_was_never_scheduled() {
     assert_eq!(said, [("Scheduled", "False", "NeverScheduled"), ("Finished", "True", "Failed")]);
     assert_eq!(world.state("j"), Some(JobState::Failed));
 }
+
+#[test]
+fn a_new_reason_is_told_once_on_the_flux_job_and_on_pods_that_hear_of_it_in_no_other_way() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    world.submit(pod("runs", 4));
+    world.settle();
+    waiting(&mut world, None);
+    let count = |world: &World, reason: &str| world.notes.iter().filter(|told| *told == reason).count();
+    assert_eq!((count(&world, "Unsatisfiable"), count(&world, "Held")), (1, 0));
+    world.edit("j", |spec| spec.overrides.hold = true);
+    world.settle();
+    assert_eq!(count(&world, "Held"), 2, "its FluxJob and its pod: {:?}", world.notes);
+    world.pass_seconds(60);
+    world.settle();
+    world.restart();
+    world.list(&nodes, &[job("j", 1, 1)]);
+    world.settle();
+    assert_eq!(count(&world, "Held"), 2, "a restart tells nothing: {:?}", world.notes);
+    world.edit("j", |spec| spec.overrides.hold = false);
+    world.settle();
+    assert_eq!((count(&world, "Unsatisfiable"), count(&world, "Held")), (2, 2));
+}

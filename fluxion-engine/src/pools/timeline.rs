@@ -156,6 +156,14 @@ impl Timeline {
         instants.take_while(|at| *at <= last).any(|at| self.room(needs, 1, at, seconds, now).slots > 0)
     }
 
+    /// The next instant after another at which there is enough for a slot, for however long; `needs` as in [`Timeline::room`].
+    pub(crate) fn next_enough(&self, needs: &[(usize, u64)], after: i64, now: i64) -> i64 {
+        let is_enough =
+            |step: &usize| needs.iter().all(|(column, amount)| self.free[(step + 1) * self.width + column] >= *amount);
+        let step = (self.steps(after, now)..self.times.len()).find(is_enough);
+        step.map_or(i64::MAX, |step| self.times[step].max(now + 1))
+    }
+
     /// How many slots there is room for from an instant on, for `seconds`. `needs` are units by column, none of them 0.
     pub(crate) fn room(&self, needs: &[(usize, u64)], most: u64, from: i64, seconds: u64, now: i64) -> Room {
         let first = self.steps(from, now);

@@ -112,6 +112,15 @@ impl Context {
         at
     }
 
+    /// Puts ranks into a part of a level.
+    pub(crate) fn set_part(&mut self, level: &CStr, ranks: &str, part: &str) {
+        let (ranks, part) = (CString::new(ranks).unwrap(), CString::new(part).unwrap());
+        let call = self.table.extensions.unwrap().set_part;
+        // SAFETY: the context is alive, the texts end in NUL.
+        let rc = unsafe { call(self.raw, level.as_ptr(), ranks.as_ptr(), part.as_ptr()) };
+        assert_eq!(rc, 0, "{}", self.error());
+    }
+
     /// Begins a trial, or ends it.
     pub(crate) fn trial(&mut self, begin: bool) {
         let extensions = self.table.extensions.unwrap();

@@ -42,6 +42,8 @@ struct Swept {
     rows: Bits,
     /// The room of each row, and of all together.
     rooms: Vec<u64>,
+    /// There is no room on a row before that.
+    not_before: Vec<i64>,
     sum: u64,
 }
 
@@ -66,6 +68,7 @@ impl Request<'_> {
                 seconds: shape.hold.seconds(),
                 rows: usable.rows(at),
                 rooms: vec![0; pools.len()],
+                not_before: vec![i64::MIN; pools.len()],
                 sum: 0,
             })
         };
@@ -145,10 +148,17 @@ impl Sweep<'_> {
     /// Takes note of the room of a row from an instant on.
     fn look(&mut self, shape: usize, row: usize, at: i64) {
         let swept = &mut self.shapes[shape];
+        if at < swept.not_before[row] {
+            return;
+        }
         let room = self.pools.timeline(row).room(&swept.needs, swept.cap, at, swept.seconds, self.now);
         let before = std::mem::replace(&mut swept.rooms[row], room.slots);
         swept.sum = swept.sum - before + room.slots;
         self.spread.change(shape, row, before, room.slots);
+        if room.slots == 0 {
+            // Most ends give back too little.
+            swept.not_before[row] = self.pools.timeline(row).next_enough(&swept.needs, at, self.now);
+        }
         if room.until < i64::MAX {
             self.shrinks.push(Reverse((room.until.saturating_add(1), shape, row)));
         }

@@ -202,6 +202,13 @@ pub struct FluxJobStatus {
     /// When it is expected to start, if the walltimes of what runs are true. Coarse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_start_time: Option<MicroTime>,
+    /// The start that it is promised. Later than written here it starts only if a job outlives its walltime, capacity goes, a job
+    /// of higher priority comes, or a person changes something: an Event says which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+    /// Since when others may go ahead of it, as nobody knows when it can start. Not reset while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_by_since: Option<MicroTime>,
     /// When its first pod was bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<MicroTime>,
@@ -229,6 +236,17 @@ pub struct FluxJobStatus {
     /// The one thing that keeps it from starting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<BlockedBy>,
+}
+
+/// Nodes that are kept for a job from some time on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    /// When it starts at the latest. Absent if what it waits for has no known end: then the nodes are held for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<MicroTime>,
+    /// The nodes, as a hostlist (RFC 29): `node[0-3],gpu7`.
+    pub nodes: String,
 }
 
 /// What the workload says: the object that was submitted, and its pods.

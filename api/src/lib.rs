@@ -14,5 +14,5 @@ pub use crd::{crd_yaml, missing_from};
 pub use conditions::{ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
 pub use fluxjob::{
     BlockedBy, BlockedReason, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload, Overrides, PlacementRange, PodSet,
-    WorkloadKind, WorkloadRef,
+    Reservation, WorkloadKind, WorkloadRef,
 };

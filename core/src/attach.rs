@@ -46,7 +46,9 @@ impl Core {
             let uid = pod.id.uid.clone();
             self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // What is on a node counts even while nobody knows what it is a part of.
-            let allocation = self.allocation_in_place(&pod, None, self.pod_end(&pod));
+            let end = self.pod_end(&pod);
+            self.watch_end(&pod.id.uid, end);
+            let allocation = self.allocation_in_place(&pod, None, end);
             self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), allocation, reported: true });
             self.awaiting_owner.insert(AwaitingPod { pod, until });
             return;
@@ -210,6 +212,9 @@ impl Core {
             joined: self.now,
             queued_at: None,
             was_kept_out: false,
+            said: None,
+            said_at: Time(0),
+            must_say: false,
             started_at: None,
             completed_at: None,
             last_end: None,

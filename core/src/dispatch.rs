@@ -35,6 +35,10 @@ impl Core {
                 continue;
             }
             let Some(job) = self.jobs.all.get(&member.job) else { continue };
+            if self.promises.rests(job.id) {
+                // It comes again when what it rests on is on record.
+                continue;
+            }
             if job.life == Lifecycle::Placed {
                 self.begin(job.id);
                 continue;

@@ -114,6 +114,7 @@ impl Forward {
             self.now = now;
             self.ledger.set_time(now);
         }
+        self.changed |= self.promises.end_patience(self.now.minus_secs(self.bypass_secs));
         if !self.changed && !self.queue.has_arrivals() {
             return Vec::new();
         }
@@ -127,7 +128,7 @@ impl Forward {
             promises: &mut self.promises,
             suspects: &self.no_suspects,
             suspects_version: 0,
-            patience_since: self.now.minus_secs(self.bypass_secs),
+            now: self.now,
         };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
         let plan = match self.depths {
@@ -140,6 +141,9 @@ impl Forward {
             if let Some(attempt) = self.queue.last_attempt_mut(class) {
                 attempt.confirm(standing);
             }
+        }
+        if let Some(first) = plan.first_undated {
+            self.promises.pass_by(&first, self.now);
         }
         let mut began = Vec::new();
         for decision in plan.decisions {

@@ -153,7 +153,9 @@ impl Core {
             self.by_node.unlist(&old);
         }
         self.by_node.list(&pod);
-        let allocation = self.allocation_in_place(&pod, old_allocation, self.pod_end(&pod));
+        let end = self.pod_end(&pod);
+        self.watch_end(&pod.id.uid, end);
+        let allocation = self.allocation_in_place(&pod, old_allocation, end);
         if let Some(foreign) = self.foreign.get_mut(&uid) {
             foreign.allocation = allocation;
             foreign.reported |= gated;
@@ -282,6 +284,7 @@ impl Core {
             return;
         }
         (self.synced, self.taking_over) = (true, true);
+        self.has_promises_to_put_back = self.settings.depths().is_some();
         let pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
         self.find_jobs(pods);
         self.sort_out_strays();

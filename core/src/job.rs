@@ -96,7 +96,21 @@ pub(super) struct Job {
     pub estimate: Option<Time>,
     /// Its place in the queue.
     pub position: Option<usize>,
+    /// What its record says, or is to say, that it is promised.
+    pub said: Option<Said>,
+    pub said_at: Time,
+    /// That is to be written at once.
+    pub must_say: bool,
     pub record: Record,
+}
+
+/// What a job is promised, as its record has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Said {
+    /// When it starts, in the core's time; `None`: nobody knows.
+    pub start: Option<Time>,
+    /// A hostlist.
+    pub nodes: String,
 }
 
 /// Where a job is in its life.

@@ -30,6 +30,8 @@ pub(super) struct Allocation {
     pub shape: Arc<Shape>,
     /// When it ends, as far as was known when it was made.
     pub end: End,
+    /// It has outlived its planned end.
+    pub is_overdue: bool,
 }
 
 /// The graph, and what is booked in it.
@@ -381,7 +383,7 @@ impl Ledger {
     /// Withdraws a reservation and makes it anew at the earliest second around all others.
     pub(super) fn remake(&mut self, cluster: &mut Cluster, mut kept: Reservation) -> Remade {
         let gid = kept.gid;
-        if kept.start <= self.now && self.has_begun(gid) {
+        if kept.start <= self.now && self.has_begun(&kept) {
             // It takes what it would get if it were new.
             self.withdraw(kept.gid, &kept.nodes);
             return match self.allocate(cluster, &kept.groups) {
@@ -405,8 +407,9 @@ impl Ledger {
         Remade::Kept(Reservation { gid, start: moved.at, nodes, groups }, moved.later)
     }
 
-    fn has_begun(&mut self, gid: u64) -> bool {
-        let begun = self.graph.has_begun(gid);
+    /// A reservation is an allocation by now: its start has come, and its room was free.
+    pub(super) fn has_begun(&mut self, kept: &Reservation) -> bool {
+        let begun = self.graph.has_begun(kept.gid);
         self.check("asking after a reservation", begun).unwrap_or(false)
     }
 
@@ -549,6 +552,7 @@ fn allocation(
         node,
         shape: Arc::clone(shape),
         end,
+        is_overdue: false,
     }
 }
 

@@ -160,6 +160,8 @@ pub struct Core {
     queue_changed: bool,
     /// The last walk has moved reservations: what they left behind is looked at with the next news.
     is_unsettled: bool,
+    /// What an earlier process has promised is to be put back before the first walk.
+    has_promises_to_put_back: bool,
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
     seen_changes: u64,
     seen_terms: u64,
@@ -221,6 +223,7 @@ impl Core {
             actions: Actions::default(),
             queue_changed: false,
             is_unsettled: false,
+            has_promises_to_put_back: false,
             seen_changes: 0,
             seen_terms: 0,
             gauges: Gauges::default(),
@@ -250,12 +253,16 @@ impl Core {
     /// Decides what follows from what has happened, and from the time.
     pub fn step(&mut self, now: Time) -> Vec<Action> {
         self.advance(now);
-        // What ends at this second was given back by the events before this.
-        self.ledger.set_time(self.now);
         if self.listed {
+            if !self.synced {
+                self.ledger.set_time(self.now);
+            }
             self.sync();
             self.fire_timers();
             self.refresh_touched();
+            // What ends at this second has been given back by now, and reservations begin that are due.
+            self.ledger.set_time(self.now);
+            self.keep_promises();
             self.taking_over = false;
             for round in 0.. {
                 self.run_pass();
@@ -390,6 +397,7 @@ impl Core {
                 },
                 Timer::Backoff(_) => self.queue_changed = true,
                 Timer::Positions => self.note_positions(),
+                Timer::Overdue(uid) => self.note_overdue(&uid),
                 Timer::Promises => self.keep_promises(),
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),

@@ -25,6 +25,9 @@ impl Core {
         self.gauges.passes += 1;
         let before = self.ledger.changes.count();
         let suspects = self.suspects.ranks(&self.cluster);
+        if std::mem::take(&mut self.has_promises_to_put_back) {
+            self.put_promises_back();
+        }
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
         let mut live = Live {
             ledger: &mut self.ledger,
@@ -32,7 +35,7 @@ impl Core {
             promises: &mut self.promises,
             suspects: &suspects,
             suspects_version: self.suspects.version(),
-            patience_since: self.now.minus_secs(self.settings.bypass_secs),
+            now: self.now,
         };
         let last = &mut self.held_nodes;
         let plan = match self.settings.depths() {
@@ -103,14 +106,15 @@ impl Core {
                 self.queue.remember(class, *attempt);
             }
             Decision::Reserved { pending, start, later } => self.promised(&pending, start, later),
-            Decision::Withdrawn { pending, cause } => self.broken(&pending, cause),
+            Decision::Withdrawn { pending, later } => self.broken(&pending, later),
         }
     }
 
-    fn start(&mut self, pending: &PendingRequest, request: &Request, slots: Allocations) {
+    pub(super) fn start(&mut self, pending: &PendingRequest, request: &Request, slots: Allocations) {
         let id = pending.job();
         self.queue.remove(pending);
         self.forget_promise(pending);
+        self.rest_on_what_was_promised(id, request, &slots);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.pending.remove(pending);
             job.blocker = None;

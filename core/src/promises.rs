@@ -1,12 +1,12 @@
 //! What is promised to those who wait: a start on nodes from some second on, and not to be passed by for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ledger::Reservation;
-use super::plan::{Delay, Request};
+use super::plan::{Delay, Kept, Request};
 use crate::fluxion::RankSet;
-use crate::queue::{ClassId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
 
 /// The promises, by request.
@@ -14,11 +14,23 @@ use fluxqueue_workload::Time;
 pub(super) struct Promises {
     reserved: BTreeMap<PendingRequest, Promise>,
     /// Since when those have been passed by that were the first to wait, and of which nobody knows when they can start.
-    passed_by: BTreeMap<PendingRequest, Time>,
+    passed_by: BTreeMap<PendingRequest, Patience>,
     /// Nodes that are held for those who are passed by no more.
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
+    /// Reservations as the API server has them.
+    on_record: BTreeMap<JobId, Kept>,
+    /// Jobs whose Bindings wait until others' reservations are on record as they are now: what these have left they take.
+    resting: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Those who have come in ahead of others since the last walk, and why they may.
     ahead: BTreeMap<PendingRequest, Delay>,
+}
+
+/// How one is passed by of whom nobody knows when it can start.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    since: Time,
+    /// It has been for long enough.
+    is_over: bool,
 }
 
 /// A reservation, and what it was made for.
@@ -70,25 +82,43 @@ impl Promises {
 
     /// Since when a request has been passed by, if it was the first to wait.
     pub(super) fn passed_by_since(&self, pending: &PendingRequest) -> Option<Time> {
-        self.passed_by.get(pending).copied()
+        self.passed_by.get(pending).map(|patience| patience.since)
+    }
+
+    /// It has been passed by for long enough.
+    pub(super) fn is_patience_over(&self, pending: &PendingRequest) -> bool {
+        self.passed_by.get(pending).is_some_and(|patience| patience.is_over)
     }
 
     /// A request is the first to wait. True if it was not known; that instant is never reset while it waits.
     pub(super) fn pass_by(&mut self, pending: &PendingRequest, since: Time) -> bool {
         let is_new = !self.passed_by.contains_key(pending);
-        self.passed_by.entry(pending.clone()).or_insert(since);
+        self.passed_by.entry(pending.clone()).or_insert(Patience { since, is_over: false });
         is_new
     }
 
-    /// Since when the next one has been passed by for whom no nodes are held yet.
+    /// Nobody is passed by any more who has been since this time. True if that concerns somebody.
+    pub(super) fn end_patience(&mut self, since: Time) -> bool {
+        let mut over = self.passed_by.values_mut().filter(|patience| !patience.is_over && patience.since <= since);
+        let mut is_any = false;
+        over.by_ref().for_each(|patience| (patience.is_over, is_any) = (true, true));
+        is_any
+    }
+
+    /// Since when the next one has been passed by, and still is.
     pub(super) fn next_patience(&self) -> Option<Time> {
-        let waits = |(pending, _): &(&PendingRequest, &Time)| !self.drained.contains_key(*pending);
-        self.passed_by.iter().filter(waits).map(|(_, since)| *since).min()
+        self.passed_by.values().filter(|patience| !patience.is_over).map(|patience| patience.since).min()
     }
 
     /// The nodes that are held for a request that is passed by no more.
     pub(super) fn drained(&self, pending: &PendingRequest) -> Option<&Arc<RankSet>> {
         self.drained.get(pending)
+    }
+
+    /// A reservation has no date any more: its nodes are held for the request until it starts.
+    pub(super) fn lose_date(&mut self, pending: &PendingRequest, since: Time, nodes: RankSet) {
+        self.passed_by.entry(pending.clone()).or_insert(Patience { since, is_over: true }).is_over = true;
+        self.drained.insert(pending.clone(), Arc::new(nodes));
     }
 
     /// Holds nodes for a request.
@@ -101,6 +131,60 @@ impl Promises {
         let mut all = RankSet::new();
         self.drained.values().for_each(|nodes| all.union_with(nodes));
         all.len()
+    }
+
+    // --- on record ---
+
+    /// The API server has this reservation of a job, or none.
+    pub(super) fn note_on_record(&mut self, job: JobId, kept: Option<Kept>) {
+        match kept {
+            Some(kept) => drop(self.on_record.insert(job, kept)),
+            None => drop(self.on_record.remove(&job)),
+        }
+    }
+
+    /// The API server has reservations.
+    pub(super) fn is_anything_on_record(&self) -> bool {
+        !self.on_record.is_empty()
+    }
+
+    /// Jobs whose reservation on record is another one than they have now, and what it is.
+    pub(super) fn owing(&self) -> impl Iterator<Item = (JobId, &Kept)> {
+        let now: BTreeMap<JobId, &Promise> =
+            self.reserved.iter().map(|(pending, kept)| (pending.job(), kept)).collect();
+        self.on_record.iter().map(|(job, kept)| (*job, kept)).filter(move |(job, kept)| {
+            now.get(job).is_none_or(|promise| promise.place.start != kept.start || promise.place.nodes != kept.nodes)
+        })
+    }
+
+    /// A job takes what another one has left: its Bindings wait for the other one's record.
+    pub(super) fn rest(&mut self, job: JobId, on: JobId) {
+        self.resting.entry(job).or_default().insert(on);
+    }
+
+    /// The Bindings of a job wait for the records of others.
+    pub(super) fn rests(&self, job: JobId) -> bool {
+        self.resting.contains_key(&job)
+    }
+
+    /// Nobody waits for a job's record any more: those who now wait for nobody's.
+    pub(super) fn end_rest(&mut self, on: JobId) -> Vec<JobId> {
+        if self.resting.is_empty() {
+            return Vec::new();
+        }
+        for others in self.resting.values_mut() {
+            others.remove(&on);
+        }
+        let free: Vec<JobId> =
+            self.resting.iter().filter(|(_, others)| others.is_empty()).map(|(job, _)| *job).collect();
+        self.resting.retain(|_, others| !others.is_empty());
+        free
+    }
+
+    /// A job is no more.
+    pub(super) fn forget_job(&mut self, job: JobId) {
+        self.on_record.remove(&job);
+        self.resting.remove(&job);
     }
 
     // --- ahead of others ---

@@ -1,15 +1,31 @@
 //! What follows from what the plan promises: on record, told, and looked at again when it is due.
 
-use super::plan::Delay;
-use super::{Core, Timer};
-use crate::queue::PendingRequest;
-use fluxqueue_workload::Time;
+use std::sync::Arc;
+
+use super::job::{Job, Said, Style};
+use super::ledger::{Allocation, Allocations};
+use super::plan::{Asking, Booking, Capacity, Delay, Kept, Late, Live, Promising, Request, Requests};
+use super::record::time_of;
+use super::{Core, EventKind, Subject, Timer};
+use crate::fluxion::{End, RankSet};
+use crate::queue::{ClassId, JobId, PendingRequest};
+use fluxqueue_api::Reservation;
+use fluxqueue_workload::{NodeName, Time, Uid};
+
+/// A pod that ends when it should is seen to have ended so much later at most.
+const OVERDUE_SECONDS: u64 = 1;
+
+/// Starts are whole seconds of the core's time: what differs by less is the same by another clock.
+const SAME_START_MICROS: u64 = 1_000_000;
+
+/// A promise that has become better is written so much after the last one.
+const IMPROVEMENT_MILLIS: i64 = 5_000;
 
 impl Core {
-    /// A request is promised a start, or another one than before; later for this cause.
-    pub(super) fn promised(&mut self, pending: &PendingRequest, start: i64, later: Option<Delay>) {
-        if let Some(cause) = later {
-            self.count_delay(pending, cause);
+    /// A request is promised a start, or another one than before.
+    pub(super) fn promised(&mut self, pending: &PendingRequest, start: i64, later: Option<Late>) {
+        if let Some(late) = later {
+            self.tell_delay(pending, &late, Some(start));
         }
         let id = pending.job();
         if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -19,9 +35,9 @@ impl Core {
     }
 
     /// A request has no reservation any more.
-    pub(super) fn broken(&mut self, pending: &PendingRequest, cause: Option<Delay>) {
-        if let Some(cause) = cause {
-            self.count_delay(pending, cause);
+    pub(super) fn broken(&mut self, pending: &PendingRequest, later: Option<Late>) {
+        if let Some(late) = later {
+            self.tell_delay(pending, &late, None);
         }
         let id = pending.job();
         if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -30,8 +46,86 @@ impl Core {
         self.dirty.insert(id);
     }
 
-    fn count_delay(&mut self, _pending: &PendingRequest, cause: Delay) {
+    /// A promise is broken: that is counted, and an Event says for what cause, and who or what is in the way.
+    fn tell_delay(&mut self, pending: &PendingRequest, late: &Late, start: Option<i64>) {
+        let overdue = self.overdue_on(&late.was.nodes, pending.job());
+        let cause = match (late.cause, &overdue) {
+            (Delay::Walltime | Delay::Capacity, Some(_)) => Delay::Walltime,
+            (Delay::Walltime | Delay::Capacity, None) => Delay::Capacity,
+            (cause, _) => cause,
+        };
         *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
+        let Some(job) = self.jobs.all.get(&pending.job()) else { return };
+        let by = match cause {
+            Delay::Walltime => format!("{} outlived its walltime", overdue.as_deref().unwrap_or("a job")),
+            Delay::Capacity => format!("there is less room on {}", self.names_of(&late.was.nodes)),
+            Delay::Priority | Delay::Edit => match late.by.and_then(|by| self.jobs.all.get(&by)) {
+                Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", by.key),
+                Some(by) => format!("{} was changed", by.key),
+                None => "it was changed itself".to_owned(),
+            },
+        };
+        let seconds = start.map(|start| start.saturating_sub(late.was.start));
+        let by_how_much =
+            seconds.map_or("nobody knows when".to_owned(), |seconds| format!("{seconds} s later than promised"));
+        let text = format!("{}: starts {by_how_much}: {by}", cause.as_str());
+        let (reporter, key) = (Arc::clone(&job.reporter), job.key.clone());
+        let first =
+            job.live.values().next().and_then(|uid| self.jobs.members.get(uid)).map(|member| member.pod.id.clone());
+        tracing::info!(job = %key, cause = cause.as_str(), "{text}");
+        if let Some(pod) = first {
+            self.note(Subject::Pod(pod), EventKind::Warning, "ReservationDelayed", "Scheduling", text, &reporter);
+        }
+    }
+
+    /// A job on these nodes that has outlived its planned end.
+    fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<String> {
+        let is_overdue = |allocation: &Option<Allocation>| allocation.as_ref().is_some_and(|slot| slot.is_overdue);
+        nodes.iter().filter_map(|rank| self.cluster.node(rank)).find_map(|node| {
+            self.by_node.all(&node.name).into_iter().find_map(|uid| {
+                if let Some(foreign) = self.foreign.get(&uid).filter(|foreign| is_overdue(&foreign.allocation)) {
+                    return Some(foreign.pod.id.key.to_string());
+                }
+                let member = self.jobs.members.get(&uid).filter(|member| is_overdue(&member.allocation))?;
+                let job = self.jobs.all.get(&member.job).filter(|job| job.id != but)?;
+                Some(job.key.to_string())
+            })
+        })
+    }
+
+    fn names_of(&self, nodes: &RankSet) -> String {
+        let names = nodes.iter().filter_map(|rank| self.cluster.node(rank)).map(|node| node.name.to_string());
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            "nodes that are gone".to_owned()
+        } else {
+            fluxqueue_api::hostlist::encode(names.iter().map(String::as_str))
+        }
+    }
+
+    /// A pod has outlived its planned end: from now on nobody knows when it ends.
+    pub(super) fn note_overdue(&mut self, uid: &Uid) {
+        let allocation = match (self.foreign.get_mut(uid), self.jobs.members.get_mut(uid)) {
+            (Some(foreign), _) => foreign.allocation.as_mut(),
+            (None, Some(member)) => member.allocation.as_mut(),
+            (None, None) => None,
+        };
+        let Some(allocation) = allocation else { return };
+        let End::At(end) = allocation.end else { return };
+        let due = Time::from_seconds(end).plus_secs(OVERDUE_SECONDS);
+        if due > self.now {
+            self.timers.wake(Timer::Overdue(uid.clone()), due);
+            return;
+        }
+        self.ledger.set_end(&self.cluster, allocation, End::Eventually);
+        allocation.is_overdue = true;
+    }
+
+    /// A pod is looked at when its planned end has passed.
+    pub(super) fn watch_end(&mut self, uid: &Uid, end: End) {
+        if let End::At(end) = end {
+            self.timers.wake(Timer::Overdue(uid.clone()), Time::from_seconds(end).plus_secs(OVERDUE_SECONDS));
+        }
     }
 
     /// A request that was the first to wait is passed by from now on, for as long as the settings allow.
@@ -59,12 +153,194 @@ impl Core {
 
     /// What has come due leads to a walk: a reservation may start, or somebody is passed by no more.
     pub(super) fn keep_promises(&mut self) {
-        let is_due = |start: i64| Time::from_seconds(start) <= self.now;
-        let is_over = |since: Time| since.plus_secs(self.settings.bypass_secs) <= self.now;
-        if self.promises.next_start().is_some_and(is_due) || self.promises.next_patience().is_some_and(is_over) {
+        let is_over = self.promises.end_patience(self.now.minus_secs(self.settings.bypass_secs));
+        let is_due = self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
+        if is_over || is_due {
             self.queue_changed = true;
         } else {
             self.wake_for_promises();
         }
     }
+
+    // --- on record ---
+
+    /// Since when a job has been passed by.
+    pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
+        self.promises.passed_by_since(start_of(job)?)
+    }
+
+    /// What a job is promised now.
+    fn promise_of(&self, job: &Job) -> Option<Said> {
+        let pending = start_of(job)?;
+        if let Some(promise) = self.promises.reservation(pending) {
+            let start = Some(Time::from_seconds(promise.place.start));
+            return Some(Said { start, nodes: self.names_of(&promise.place.nodes) });
+        }
+        let drained = self.promises.drained(pending).filter(|nodes| !nodes.is_empty())?;
+        Some(Said { start: None, nodes: self.names_of(drained) })
+    }
+
+    /// What is said of a promise, by the API server's clock. That this clock has moved a little against ours is nothing to say.
+    pub(super) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
+        let start = said.start.map(|at| self.clock().wall(at));
+        let written = job.record.status.as_ref().and_then(|status| status.reservation.as_ref());
+        let written = written.filter(|written| is_as_written(said, start, written));
+        let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
+        Said { start, nodes: said.nodes.clone() }
+    }
+
+    /// A promise that was made, or broken, is written at once; one that became better, with others a little later.
+    pub(super) fn note_what_is_promised(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        if job.said.is_none() && job.pending.is_empty() {
+            return;
+        }
+        let actual = self.promise_of(job);
+        let start = |said: &Option<Said>| said.as_ref().and_then(|said| said.start);
+        let is_better = match (start(&job.said), start(&actual)) {
+            (Some(before), Some(now)) => now <= before,
+            _ => false,
+        };
+        let due = job.said_at.plus_millis(IMPROVEMENT_MILLIS);
+        if job.said == actual || (is_better && !job.must_say && self.now < due) {
+            if job.said != actual {
+                self.timers.wake(Timer::Job(id), due);
+            }
+            return;
+        }
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.must_say |= actual.is_some() && !is_better;
+            (job.said, job.said_at) = (actual, self.now);
+        }
+    }
+
+    /// What the API server has of a job's promise has changed, perhaps.
+    pub(super) fn note_on_record(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let written = job.record.status.as_ref().and_then(|status| status.reservation.as_ref());
+        let kept = written.and_then(|reservation| {
+            let start = self.core_time(time_of(reservation.start.as_ref()?)).seconds();
+            Some(Kept { start, nodes: self.nodes_of(&reservation.nodes) })
+        });
+        let is_said = match (&job.said, written) {
+            (Some(said), Some(written)) => is_as_written(said, said.start.map(|at| self.clock().wall(at)), written),
+            (said, written) => said.is_none() && written.is_none(),
+        };
+        self.promises.note_on_record(id, kept);
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said) {
+            job.must_say = false;
+        }
+        if !self.promises.owing().any(|(owing, _)| owing == id) {
+            for free in self.promises.end_rest(id) {
+                self.release(free);
+            }
+        }
+    }
+
+    /// A job has no record any more on which others could rest.
+    pub(super) fn owe_nothing(&mut self, id: JobId) {
+        self.promises.forget_job(id);
+        for free in self.promises.end_rest(id) {
+            self.release(free);
+        }
+    }
+
+    /// A job starts. If it takes what another one was promised by its record, and has left since, that is to be on record before
+    /// its first Binding: else a successor could not keep what it reads.
+    pub(super) fn rest_on_what_was_promised(&mut self, id: JobId, request: &Request, slots: &Allocations) {
+        if !self.promises.is_anything_on_record() {
+            return;
+        }
+        let lifetimes = request.groups.iter().map(|group| End::of(group.lifetime, self.now.seconds()));
+        let ends = lifetimes.map(|end| if let End::At(end) = end { end } else { i64::MAX });
+        let end = ends.max().unwrap_or(i64::MAX);
+        let nodes: RankSet = slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect();
+        let owing = self
+            .promises
+            .owing()
+            .filter(|(other, kept)| *other != id && kept.start < end && kept.nodes.intersects(&nodes));
+        let owing: Vec<JobId> = owing.map(|(other, _)| other).collect();
+        for other in owing {
+            self.promises.rest(id, other);
+            if let Some(job) = self.jobs.all.get_mut(&other) {
+                job.must_say = true;
+            }
+            self.dirty.insert(other);
+        }
+    }
+
+    fn nodes_of(&self, names: &str) -> RankSet {
+        let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
+        names.iter().filter_map(|name| self.cluster.rank(&NodeName::from(name.as_str()))).collect()
+    }
+
+    /// What an earlier process has promised by its records is promised again, in the order of the queue, before anything starts.
+    pub(super) fn put_promises_back(&mut self) {
+        let mut written = Vec::new();
+        for (place, class) in self.queue.iter() {
+            let Some(job) = self.jobs.all.get(&place.request().job()) else { continue };
+            let Some(status) = job.record.status.as_ref().filter(|_| start_of(job) == Some(place.request())) else {
+                continue;
+            };
+            let since = status.passed_by_since.as_ref().map(|at| self.core_time(time_of(at)));
+            let reservation = status.reservation.as_ref();
+            let start = reservation.and_then(|kept| kept.start.as_ref()).map(|at| self.core_time(time_of(at)));
+            let nodes = reservation.map(|kept| self.nodes_of(&kept.nodes));
+            if since.is_some() || nodes.is_some() {
+                written.push((place.request().clone(), class, since, start, nodes));
+            }
+        }
+        for (pending, class, since, start, nodes) in written {
+            if let Some(since) = since {
+                self.promises.pass_by(&pending, since);
+            }
+            match (start, nodes.filter(|nodes| !nodes.is_empty())) {
+                (Some(start), Some(nodes)) => self.put_back(&pending, class, start, &nodes),
+                (None, Some(nodes)) => self.promises.lose_date(&pending, since.unwrap_or(self.now), nodes),
+                _ => {}
+            }
+        }
+    }
+
+    fn put_back(&mut self, pending: &PendingRequest, class: ClassId, start: Time, nodes: &RankSet) {
+        let suspects = self.suspects.ranks(&self.cluster);
+        let asking = Asking { jobs: &self.jobs, clock: self.clock() };
+        let Some(request) = asking.request(pending).filter(|_| !asking.is_put_off(pending)) else { return };
+        let mut live = Live {
+            ledger: &mut self.ledger,
+            cluster: &mut self.cluster,
+            promises: &mut self.promises,
+            suspects: &suspects,
+            suspects_version: self.suspects.version(),
+            now: self.now,
+        };
+        let within = |open: RankSet| {
+            let mut within = open;
+            within.intersect_with(nodes);
+            within
+        };
+        let nodes: Vec<RankSet> = request.groups.iter().map(|group| within(live.open(group))).collect();
+        if nodes.iter().any(RankSet::is_empty) {
+            return;
+        }
+        let booking = live.reserve((pending, class), &request, &nodes, Some(start.seconds()));
+        if let Booking::Now(slots) = booking {
+            self.start(pending, &request, slots);
+        }
+    }
+}
+
+/// The request with which a job starts, whose promise is on record. What a job that has begun waits for is not.
+fn start_of(job: &Job) -> Option<&PendingRequest> {
+    let mut pending = job.pending.iter();
+    pending.find(|pending| matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone)
+}
+
+/// What is said stands in a record.
+fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
+    let is_same_start = match (start, written.start.as_ref().map(time_of)) {
+        (Some(start), Some(written)) => start.0.abs_diff(written.0) < SAME_START_MICROS,
+        (start, written) => start == written,
+    };
+    is_same_start && said.nodes == written.nodes
 }

@@ -7,13 +7,13 @@ use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
     ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState, ObservedWorkload,
-    Overrides, PlacementRange, PodSet, ScheduledReason, WorkloadKind, WorkloadRef, names,
+    Overrides, PlacementRange, PodSet, Reservation, ScheduledReason, WorkloadKind, WorkloadRef, names,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 
-use super::job::{Identity, Job, Member, Style};
+use super::job::{Identity, Job, Member, Said, Style};
 use fluxqueue_workload::{Lifetime, Resources, Shape, Time};
 
 /// Nodes are listed up to this many characters; else they are counted.
@@ -32,6 +32,9 @@ pub(super) struct Snapshot<'a> {
     pub walltimes: Option<(Lifetime, Lifetime)>,
     pub position: Option<usize>,
     pub estimate: Option<Time>,
+    /// What it is promised, by the API server's clock.
+    pub said: Option<Said>,
+    pub passed_by_since: Option<Time>,
     /// By the API server's clock.
     pub now: Time,
 }
@@ -102,6 +105,11 @@ impl Snapshot<'_> {
             queued_at: job.queued_at.map(micro_time),
             position: position.and_then(|at| i32::try_from(at).ok()),
             estimated_start_time: self.estimate.map(|at| coarse_estimate(at, self.now)).map(micro_time),
+            reservation: self
+                .said
+                .as_ref()
+                .map(|said| Reservation { start: said.start.map(micro_time), nodes: said.nodes.clone() }),
+            passed_by_since: self.passed_by_since.map(micro_time),
             start_time: job.started_at.map(micro_time),
             completion_time: job.completed_at.map(micro_time),
             nodes: self.node_list(),

@@ -41,6 +41,8 @@ impl Core {
             self.timers.wake(Timer::Job(id), at);
             return;
         }
+        self.note_what_is_promised(id);
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let urgent = urgency(job) == Urgency::Urgent;
         if job.record.overtaken.is_some() && !urgent {
             // Its outcome marks the job again.
@@ -156,6 +158,7 @@ impl Core {
         let status = self.snapshot(job).status();
         let version = job.seats.version();
         if job.record.status.as_ref().is_some_and(|written| record::same(written, &status)) {
+            self.note_on_record(id);
             // The API server has this placement already.
             if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged()) {
                 job.seats.acknowledge(version);
@@ -195,6 +198,8 @@ impl Core {
             walltimes,
             position: job.position.filter(|_| waits),
             estimate: job.estimate.filter(|_| waits).map(|at| self.clock().wall(at)),
+            said: job.said.as_ref().filter(|_| waits).map(|said| self.said_by_wall(job, said)),
+            passed_by_since: self.passed_by_since(job).map(|at| self.clock().wall(at)),
             now: self.wall_now(),
         }
     }
@@ -276,6 +281,7 @@ impl Core {
             }
             _ => {}
         }
+        self.note_on_record(id);
         let Some(job) = self.jobs.all.get(&id) else { return };
         let (retry_at, finished) = (job.record.retry_at, job.is_finished());
         if retry_at > now {
@@ -328,6 +334,7 @@ impl Core {
         if let Some(status) = &object.status {
             self.heed_status(id, status);
         }
+        self.note_on_record(id);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let job_has_ended = job.is_finished();
         if job.record.overrides != object.spec.overrides {
@@ -367,6 +374,7 @@ impl Core {
         self.touched.insert(id);
         job.record.gone = Some(gone.uid.clone());
         job.record.forget_object();
+        job.must_say = false;
         if job.is_finished() {
             job.record.stored = Stored::Deleted;
             return;
@@ -377,6 +385,7 @@ impl Core {
             job.queued_at = Some(wall);
         }
         self.heed_wishes(id, &Overrides::default());
+        self.owe_nothing(id);
         self.queue_changed = true;
         self.dirty.insert(id);
     }
@@ -431,6 +440,7 @@ impl Core {
     }
 
     pub(super) fn forget(&mut self, id: JobId) {
+        self.owe_nothing(id);
         self.jobs.forget(id);
         self.dirty.remove(&id);
     }
@@ -441,9 +451,10 @@ fn settled_at(job: &Job) -> Time {
     job.joined.plus_millis(SETTLING_MILLIS)
 }
 
-/// Bindings wait for the record of a placement that has not been acknowledged.
+/// Bindings wait for the record of a placement that has not been acknowledged; and what is promised is on record at once.
 fn urgency(job: &Job) -> Urgency {
-    if job.writes_ahead() && !job.seats.is_acknowledged() { Urgency::Urgent } else { Urgency::Trailing }
+    let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
+    if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
 }
 
 pub(super) fn reference(object: &FluxJob) -> Option<ObjectRef> {

@@ -75,7 +75,9 @@ impl Core {
     pub(super) fn settle(&mut self, uid: &Uid) {
         if let Some(foreign) = self.foreign.get_mut(uid) {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
-            let allocation = self.allocation_in_place(&pod, allocation, self.pod_end(&pod));
+            let end = self.pod_end(&pod);
+            self.watch_end(uid, end);
+            let allocation = self.allocation_in_place(&pod, allocation, end);
             if let Some(foreign) = self.foreign.get_mut(uid) {
                 foreign.allocation = allocation;
             }
@@ -98,6 +100,8 @@ impl Core {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.allocation = allocation;
         let seat = member.seat;
+        let booked = member.allocation.as_ref().map_or(end, |allocation| allocation.end);
+        self.watch_end(uid, booked);
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // It is where it is: the record follows.
             job.seats.follow(seat, &node);
@@ -180,10 +184,18 @@ impl Core {
     pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
         let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
         let planned = End::of(self.walltime(pod, job), started.seconds());
-        match (self.jobs.deadline(pod, self.clock()), planned) {
+        self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
             (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
             (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
             (None, planned) => planned,
+        })
+    }
+
+    /// Whoever has outlived his planned end ends at a time that nobody knows.
+    fn unless_past(&self, end: End) -> End {
+        match end {
+            End::At(at) if at < self.now.seconds() => End::Eventually,
+            end => end,
         }
     }
 
@@ -194,13 +206,15 @@ impl Core {
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
             self.ledger.set_end(&self.cluster, allocation, end);
+            allocation.is_overdue = false;
         }
+        self.watch_end(uid, end);
     }
 
     /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
-    /// while that is not known. An end that has passed counts as near.
+    /// while that is not known.
     pub(super) fn pod_end(&self, pod: &Pod) -> End {
-        End::of(pod.lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds())
+        self.unless_past(End::of(pod.lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds()))
     }
 
     // --- the end of a pod ---

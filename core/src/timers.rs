@@ -17,6 +17,8 @@ pub(super) enum Timer {
     /// A pod whose condition could not be written is told again why it waits.
     Untold(Uid),
     Suspect(NodeName),
+    /// The planned end of a pod has passed.
+    Overdue(Uid),
     /// A reservation is due, or somebody has been passed by for long enough.
     Promises,
     /// Places in the queue are noted.

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Booking, Decision, Delay, HeldNodes, Kept, News, Outcome, Pending, Place, Plan, Promising, Remade, Requests,
+    Booking, Decision, Delay, HeldNodes, Kept, Late, News, Outcome, Pending, Place, Plan, Promising, Remade, Requests,
     untried,
 };
 use crate::fluxion::{Fit, RankSet};
@@ -107,16 +107,15 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return true;
         }
         let displaces = self.capacity.displaces(pending);
-        let reserved = self.capacity.reserved(pending);
-        if let Some(reserved) = reserved {
+        let mut before = None;
+        if let Some(reserved) = self.capacity.reserved(pending) {
             if reserved.class != class || displaces == Some(Delay::Edit) {
                 // It asks for something else than when it was promised, or for another place in the queue.
-                self.withdraw(pending);
-            } else if let Some(starts) = self.remake(pending, reserved.start) {
+                before = self.withdraw(pending);
+            } else if let Some(starts) = self.remake(pending) {
                 return starts || self.wait(class, Waits::ForADate);
             }
         }
-        let before = reserved.map(|reserved| reserved.start);
         let waits = match self.waiting.get(&class) {
             Some(known) => *known,
             None => match self.attempt(pending, class) {
@@ -126,7 +125,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         };
         if let Some(cause) = displaces
             && waits != Waits::InVain
-            && self.displace((place, class), cause, before)
+            && self.displace((place, class), cause, before.clone())
         {
             return true;
         }
@@ -183,7 +182,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     // --- reservations ---
 
     /// Makes a reservation anew. True if the request starts now, `None` if nothing is left of it.
-    fn remake(&mut self, pending: &PendingRequest, before: i64) -> Option<bool> {
+    fn remake(&mut self, pending: &PendingRequest) -> Option<bool> {
         let holds = &self.holds;
         match self.capacity.remake(pending, &|open| holds.left_of(open)) {
             Remade::Starts(slots) => {
@@ -196,11 +195,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 if moved {
                     self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
                 }
-                debug_assert!(later.is_some() || start <= before, "{pending:?} is later for no reason");
                 Some(false)
             }
-            Remade::Lost(delay) => {
-                self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), cause: Some(delay) });
+            Remade::Lost(late) => {
+                self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: Some(late) });
                 None
             }
         }
@@ -212,15 +210,15 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
     }
 
-    fn withdraw(&mut self, pending: &PendingRequest) {
-        if self.capacity.withdraw(pending).is_some() {
-            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), cause: None });
-        }
+    fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
+        let kept = self.capacity.withdraw(pending)?;
+        self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: None });
+        Some(kept)
     }
 
     /// Promises a request a start; `before` it was to start then, and asked for something else. True if others of its class may
     /// get one too.
-    fn reserve(&mut self, pending: &PendingRequest, class: ClassId, before: Option<i64>) -> bool {
+    fn reserve(&mut self, pending: &PendingRequest, class: ClassId, before: Option<Kept>) -> bool {
         let Some(request) = self.requests.request(pending) else { return false };
         let nodes = self.free(&request);
         match self.capacity.reserve((pending, class), &request, &nodes, None) {
@@ -239,10 +237,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
     }
 
-    fn note_reserved(&mut self, pending: &PendingRequest, start: i64, before: Option<i64>) {
+    fn note_reserved(&mut self, pending: &PendingRequest, start: i64, before: Option<Kept>) {
         self.holds.reservations += 1;
         self.holds.is_anybody_blocked = true;
-        let later = before.filter(|before| start > *before).map(|_| Delay::Edit);
+        let late = before.filter(|before| start > before.start);
+        let later = late.map(|was| Late { cause: Delay::Edit, was, by: None });
         self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
     }
 
@@ -266,7 +265,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// One who may go ahead of reservations that were made before he came is placed as if they were not there; those that are in
     /// his way are made anew then. True if he starts, or has a reservation.
-    fn displace(&mut self, (place, class): (&Place, ClassId), cause: Delay, before: Option<i64>) -> bool {
+    fn displace(&mut self, (place, class): (&Place, ClassId), cause: Delay, before: Option<Kept>) -> bool {
         let pending = place.request();
         let promised = self.capacity.promised();
         let mut behind: Vec<(Place, ClassId)> = promised
@@ -292,11 +291,12 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         for ((other, class), kept) in behind.iter().zip(kept) {
             let Some(kept) = kept else { continue };
             if !self.put_back(other.request(), *class, &kept) {
-                in_the_way.push((other.request().clone(), *class, kept.start));
+                let late = Late { cause, was: kept, by: Some(pending.job()) };
+                in_the_way.push((other.request().clone(), *class, late));
             }
         }
-        for (other, class, before) in in_the_way {
-            self.make_anew(&other, class, before, cause);
+        for (other, class, late) in in_the_way {
+            self.make_anew(&other, class, late);
         }
         match booking {
             Booking::Now(slots) => {
@@ -341,16 +341,16 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     }
 
     /// Makes a reservation anew whose room was taken.
-    fn make_anew(&mut self, pending: &PendingRequest, class: ClassId, before: i64, cause: Delay) {
+    fn make_anew(&mut self, pending: &PendingRequest, class: ClassId, late: Late) {
         let Some(request) = self.requests.request(pending) else { return };
         let nodes = self.free(&request);
         let decision = match self.capacity.reserve((pending, class), &request, &nodes, None) {
             Booking::Now(slots) => Decision::Start { pending: pending.clone(), request, slots },
             Booking::At(start) => {
-                let later = (start > before).then_some(cause);
+                let later = (start > late.was.start).then_some(late);
                 Decision::Reserved { pending: pending.clone(), start, later }
             }
-            Booking::Never => Decision::Withdrawn { pending: pending.clone(), cause: Some(cause) },
+            Booking::Never => Decision::Withdrawn { pending: pending.clone(), later: Some(late) },
         };
         self.plan.decisions.push(decision);
     }

@@ -175,7 +175,9 @@ impl Promising for Timetable {
         self.taken.iter_mut().for_each(|taken| taken.retain(|taken| !is_own(taken)));
         let nodes = left_of(&(0..).take(self.taken.len()).collect());
         let wish = (was.len(), own.to - own.from);
-        let Some((at, ranks)) = self.soonest(&nodes, wish) else { return Remade::Lost(Delay::Capacity) };
+        let was_kept = Kept { start: before.start, nodes: was.iter().copied().collect() };
+        let late = Late { cause: Delay::Walltime, was: was_kept, by: None };
+        let Some((at, ranks)) = self.soonest(&nodes, wish) else { return Remade::Lost(late) };
         self.take(&ranks, at, wish.1, Some(pending));
         let moved = (at, &ranks) != (before.start, &was);
         if moved {
@@ -185,7 +187,7 @@ impl Promising for Timetable {
             return Remade::Starts(ranks);
         }
         self.promises.insert(pending.clone(), (Reserved { start: at, ..before }, ranks));
-        Remade::Kept { start: at, later: (at > before.start).then_some(Delay::Walltime), moved }
+        Remade::Kept { start: at, later: (at > before.start).then_some(late), moved }
     }
 
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
@@ -239,10 +241,10 @@ fn walk(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: Depth
             }
             Decision::Blocked { class, attempt, .. } => queue.remember(class, *attempt),
             Decision::Reserved { pending, start, later } => {
-                let later = later.map_or_else(String::new, |cause| format!(", later: {}", cause.as_str()));
+                let later = later.map_or_else(String::new, |late| format!(", later: {}", late.cause.as_str()));
                 said.push(format!("{} at {start}{later}", name(pending.job())));
             }
-            Decision::Withdrawn { pending, cause } => said.push(format!("{} withdrawn {cause:?}", name(pending.job()))),
+            Decision::Withdrawn { pending, later } => said.push(format!("{} withdrawn {later:?}", name(pending.job()))),
         }
     }
     for (class, standing) in plan.confirmed {

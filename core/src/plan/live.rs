@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fluxqueue_api::names;
 
 use super::{
-    Booking, Capacity, Delay, Group, Kept, Promising, Remade, Request, RequestKey, Requests, Reserved, Same, SlotKey,
-    Version,
+    Booking, Capacity, Delay, Group, Kept, Late, Promising, Remade, Request, RequestKey, Requests, Reserved, Same,
+    SlotKey, Version,
 };
 use crate::cluster::Cluster;
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
@@ -31,8 +31,7 @@ pub(crate) struct Live<'a> {
     /// Nodes that are left alone for a moment, and how often they changed.
     pub suspects: &'a RankSet,
     pub suspects_version: u64,
-    /// Who was the first to wait before this, and could not be told when he starts, is passed by no more.
-    pub patience_since: Time,
+    pub now: Time,
 }
 
 impl Asking<'_> {
@@ -205,7 +204,7 @@ impl Capacity for Live<'_> {
 
 impl Promising for Live<'_> {
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool {
-        self.promises.passed_by_since(pending).is_none_or(|since| since > self.patience_since)
+        !self.promises.is_patience_over(pending)
     }
 
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {
@@ -234,7 +233,8 @@ impl Promising for Live<'_> {
             fluxion::Booking::Never => Booking::Never,
             fluxion::Booking::At(place) => {
                 let start = place.start;
-                let promise = Promise { place, class, request: request.clone(), nodes: nodes.to_vec() };
+                let (request, nodes) = (request.clone(), nodes.to_vec());
+                let promise = Promise { place, class, request, nodes };
                 self.promises.put(pending, promise);
                 Booking::At(start)
             }
@@ -242,31 +242,33 @@ impl Promising for Live<'_> {
     }
 
     fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {
-        let Some(promise) = self.promises.take(pending) else { return Remade::Lost(Delay::Capacity) };
-        let (before, was) = (promise.place.start, promise.place.nodes.clone());
+        let promise = self.promises.take(pending).expect("the walk has seen its reservation");
+        let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
         let open: Vec<RankSet> = promise.request.groups.iter().map(|group| self.open(group)).collect();
-        let nodes: Vec<RankSet> = open.iter().map(|open| allowed(open, &was, left_of)).collect();
+        let nodes: Vec<RankSet> = open.iter().map(|open| allowed(open, &kept.nodes, left_of)).collect();
         if nodes == promise.nodes {
             return match self.ledger.remake(self.cluster, promise.place) {
                 ledger::Remade::Starts(slots) => Remade::Starts(slots),
-                ledger::Remade::Lost => Remade::Lost(Delay::Capacity),
+                ledger::Remade::Lost => self.lose(pending, Delay::Capacity, kept),
                 ledger::Remade::Kept(place, later) => {
-                    let (start, moved) = (place.start, place.start != before || place.nodes != was);
+                    let start = place.start;
+                    let moved = start != kept.start || place.nodes != kept.nodes;
                     self.promises.put(pending, Promise { place, ..promise });
-                    Remade::Kept { start, later: later.map(Delay::of), moved }
+                    // The clock itself puts off by a second what cannot begin when its start has come.
+                    let cause = later.filter(|_| start > kept.start).map(Delay::of);
+                    Remade::Kept { start, later: cause.map(|cause| Late { cause, was: kept, by: None }), moved }
                 }
             };
         }
         // Other nodes than when it was made: it is another question.
         self.ledger.give_up(&promise.place);
-        let has_lost_nodes = !open.iter().any(|open| was.is_subset(open));
         match self.reserve((pending, promise.class), &promise.request, &nodes, None) {
             Booking::Now(slots) => Remade::Starts(slots),
             Booking::At(start) => {
-                let cause = if has_lost_nodes { Delay::Capacity } else { Delay::Walltime };
-                Remade::Kept { start, later: (start > before).then_some(cause), moved: true }
+                let late = Late { cause: Delay::Capacity, by: None, was: kept };
+                Remade::Kept { start, later: (start > late.was.start).then_some(late), moved: true }
             }
-            Booking::Never => Remade::Lost(Delay::Capacity),
+            Booking::Never => self.lose(pending, Delay::Capacity, kept),
         }
     }
 
@@ -302,6 +304,12 @@ impl Promising for Live<'_> {
 }
 
 impl Live<'_> {
+    /// A reservation has no date any more: its nodes are held.
+    fn lose(&mut self, pending: &PendingRequest, cause: Delay, was: Kept) -> Remade<Allocations> {
+        self.promises.lose_date(pending, self.now, was.nodes.clone());
+        Remade::Lost(Late { cause, was, by: None })
+    }
+
     /// The request could start on these nodes alone once everything with an end has ended.
     fn is_enough(&mut self, request: &Request, nodes: &[RankSet], held: &RankSet) -> bool {
         let within: Vec<RankSet> = nodes

@@ -154,6 +154,16 @@ pub(super) struct Reserved {
     pub class: ClassId,
 }
 
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Late {
+    pub cause: Delay,
+    /// What was promised.
+    pub was: Kept,
+    /// Who came in ahead, or was changed.
+    pub by: Option<JobId>,
+}
+
 impl Delay {
     /// As metrics and people have it.
     pub(super) fn as_str(self) -> &'static str {
@@ -179,9 +189,9 @@ pub(super) enum Remade<S> {
     /// The request starts now, and has these slots.
     Starts(S),
     /// It starts at this second; it is on other nodes or at another time if it has moved.
-    Kept { start: i64, later: Option<Delay>, moved: bool },
-    /// There is no room for it at any second that is known.
-    Lost(Delay),
+    Kept { start: i64, later: Option<Late>, moved: bool },
+    /// There is no room for it at any second that is known: where it was is held for it.
+    Lost(Late),
 }
 
 /// Why a reservation starts later than was promised. There is no other cause.
@@ -252,16 +262,16 @@ pub(super) enum Decision<S> {
         pending: PendingRequest,
         attempt: Box<Attempt>,
     },
-    /// It is promised to start at this second; later than it was, for this cause.
+    /// It is promised to start at this second; and why later than it was, if it does.
     Reserved {
         pending: PendingRequest,
         start: i64,
-        later: Option<Delay>,
+        later: Option<Late>,
     },
-    /// It has no reservation any more; the cause, if it is not its own doing.
+    /// It has no reservation any more; and why, if that is not its own doing.
     Withdrawn {
         pending: PendingRequest,
-        cause: Option<Delay>,
+        later: Option<Late>,
     },
 }
 

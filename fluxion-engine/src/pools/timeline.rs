@@ -18,6 +18,8 @@ pub(crate) struct Timeline {
     free: Vec<u64>,
     /// The least of each, ever.
     least: SmallVec<[u64; 4]>,
+    /// From this step on nothing begins any more.
+    settled: usize,
 }
 
 /// How many slots there is room for over a time, and until when that much is sure if the time moves on.
@@ -97,6 +99,7 @@ impl Pools {
             times: Vec::with_capacity(events.len()),
             free: Vec::with_capacity((events.len() + 1) * width),
             least: smallvec![u64::MAX; width],
+            settled: 0,
         };
         timeline.push(&columns, &used, whole > 0);
         for same in events.chunk_by(|a, b| a.0 == b.0) {
@@ -112,6 +115,9 @@ impl Pools {
                 }
             }
             timeline.times.push(same[0].0);
+            if same.iter().any(|(_, begins, _)| *begins) {
+                timeline.settled = timeline.times.len();
+            }
             timeline.push(&columns, &used, whole > 0);
         }
         timeline
@@ -156,12 +162,22 @@ impl Timeline {
         instants.take_while(|at| *at <= last).any(|at| self.room(needs, 1, at, seconds, now).slots > 0)
     }
 
-    /// The next instant after another at which there is enough for a slot, for however long; `needs` as in [`Timeline::room`].
-    pub(crate) fn next_enough(&self, needs: &[(usize, u64)], after: i64, now: i64) -> i64 {
-        let is_enough =
-            |step: &usize| needs.iter().all(|(column, amount)| self.free[(step + 1) * self.width + column] >= *amount);
-        let step = (self.steps(after, now)..self.times.len()).find(is_enough);
-        step.map_or(i64::MAX, |step| self.times[step].max(now + 1))
+    /// The next instant after another from which a slot fits for `seconds`; `needs` as in [`Timeline::room`].
+    pub(crate) fn next_fit(&self, needs: &[(usize, u64)], after: i64, seconds: u64, now: i64) -> i64 {
+        let mut start = None;
+        for step in self.steps(after, now)..self.times.len() {
+            let at = self.times[step].max(now + 1);
+            if let Some(start) = start.filter(|start: &i64| start.saturating_add_unsigned(seconds) <= at) {
+                return start;
+            }
+            let free = &self.free[(step + 1) * self.width..][..self.width];
+            let is_enough = needs.iter().all(|(column, amount)| free[*column] >= *amount);
+            start = if is_enough { start.or(Some(at)) } else { None };
+            if start.is_some() && step >= self.settled {
+                break;
+            }
+        }
+        start.unwrap_or(i64::MAX)
     }
 
     /// How many slots there is room for from an instant on, for `seconds`. `needs` are units by column, none of them 0.

@@ -157,7 +157,8 @@ impl Sweep<'_> {
         self.spread.change(shape, row, before, room.slots);
         if room.slots == 0 {
             // Most ends give back too little.
-            swept.not_before[row] = self.pools.timeline(row).next_enough(&swept.needs, at, self.now);
+            let timeline = self.pools.timeline(row);
+            swept.not_before[row] = timeline.next_fit(&swept.needs, at, swept.seconds, self.now);
         }
         if room.until < i64::MAX {
             self.shrinks.push(Reverse((room.until.saturating_add(1), shape, row)));

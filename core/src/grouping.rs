@@ -146,7 +146,7 @@ pub(super) fn start_size(
 }
 
 /// The size that the oldest member with a valid size label asks for.
-fn group_size(members: &[&Member]) -> Option<usize> {
+pub(super) fn group_size(members: &[&Member]) -> Option<usize> {
     members
         .iter()
         .filter_map(|member| {

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 
+use super::grouping;
 use super::job::{Identity, Job, Member, Said, Style};
 use fluxqueue_workload::{Lifetime, Resources, Shape, Time};
 
@@ -168,7 +169,7 @@ impl Snapshot<'_> {
         let roles = roles(&self.live);
         let min_count = match (&self.job.identity, self.job.style) {
             (_, Style::Elastic) => Some(1),
-            (Identity::Group(_), _) if roles.len() == 1 => Some(number(self.job.start_size)),
+            (Identity::Group(_), _) if roles.len() == 1 => grouping::group_size(&self.live).map(number),
             _ => None,
         };
         let set = |(at, (shape, count)): (usize, &(&Arc<Shape>, usize))| PodSet {

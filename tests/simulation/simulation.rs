@@ -261,7 +261,8 @@ impl<'a> Simulation<'a> {
             // The time of a job that ended long ago may be over just now.
             && let Some(action) = actions.iter().find(|it| !matches!(it.kind, ActionKind::DeleteFluxJob { .. }))
         {
-            return broken(rule, trace::action(action));
+            let news = trace::news(&self.server, &action.kind);
+            return broken(rule, format!("{} {news}", trace::action(action)));
         }
         Ok(actions)
     }

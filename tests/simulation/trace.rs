@@ -7,6 +7,8 @@ use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
 use fluxqueue_core::{Action, ActionKind, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{Controller, Pod};
 
+use crate::server::Server;
+
 /// Lines that are kept.
 const LINES_MAX: usize = 20_000;
 
@@ -124,6 +126,18 @@ fn controller(it: &Controller) -> String {
         "{:?} {} ({}) wants {} together {} succeeded {} of {:?} at {} {flags:?}",
         it.kind, it.id, it.id.uid, it.wants, it.can_start_together, it.succeeded, it.completions, it.parallelism
     )
+}
+
+/// What a status says that the stored one does not.
+pub(crate) fn news(server: &Server, write: &ActionKind) -> String {
+    let ActionKind::WriteStatus { job, status, .. } = write else { return String::new() };
+    let stored = server.flux_job(job).and_then(|stored| stored.status.clone()).unwrap_or_default();
+    let fields = |status: &FluxJobStatus| serde_json::to_value(status).unwrap_or_default();
+    let (before, after) = (fields(&stored), fields(status));
+    let names = before.as_object().into_iter().chain(after.as_object()).flat_map(serde_json::Map::keys);
+    let names: std::collections::BTreeSet<&String> = names.filter(|name| before[*name] != after[*name]).collect();
+    let lines = names.into_iter().map(|name| format!("{name}: {} -> {}", before[name], after[name]));
+    lines.collect::<Vec<_>>().join("\n  ")
 }
 
 /// A `FluxJob` in a line.

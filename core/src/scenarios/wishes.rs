@@ -234,3 +234,19 @@ fn a_new_reason_is_told_once_on_the_flux_job_and_on_pods_that_hear_of_it_in_no_o
     world.settle();
     assert_eq!((count(&world, "Unsatisfiable"), count(&world, "Held")), (2, 2));
 }
+
+#[test]
+fn a_group_starts_with_as_many_as_its_label_says() {
+    let mut world = World::new(&[("a", 4)]);
+    for name in ["g0", "g1", "g2"] {
+        world.submit(of_group(pod(name, 8), "g", Ok(2)));
+    }
+    world.settle();
+    let sets = |world: &World, group: &str| status(world, group).workload.as_ref().expect("observed").pod_sets.clone();
+    assert_eq!((sets(&world, "g")[0].count, sets(&world, "g")[0].min_count), (3, Some(2)));
+    // Nobody can say it of a size that is no number.
+    world.submit(of_group(pod("b0", 8), "bad", Err("\"many\" is no number".to_owned())));
+    world.pass_seconds(3);
+    world.settle();
+    assert_eq!((sets(&world, "bad")[0].count, sets(&world, "bad")[0].min_count), (1, None));
+}

@@ -395,6 +395,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         finished: false,
         failed: false,
         deadline: None,
+        deadline_secs: None,
         deleting: false,
         walltime: None,
     });

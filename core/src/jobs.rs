@@ -236,6 +236,20 @@ impl Jobs {
         annotated.unwrap_or(pod.lifetime)
     }
 
+    /// What goes on record of that: what the workload says, and what counts. Where nobody said how long it runs, the object that
+    /// made the pod may say when it ends it.
+    pub(super) fn recorded_walltimes(&self, pod: &Pod, job: &Job) -> (Lifetime, Lifetime) {
+        let made_by = self.controller(pod);
+        let annotated = made_by.is_some_and(|made_by| made_by.walltime.as_ref().is_some_and(Result::is_ok));
+        let ends_after = made_by.and_then(|made_by| made_by.deadline_secs).filter(|_| !annotated);
+        let until = |own: Lifetime| match (ends_after, own) {
+            (Some(secs), Lifetime::Seconds(own)) => Lifetime::Seconds(own.min(secs)),
+            (Some(secs), _) => Lifetime::Seconds(secs),
+            (None, own) => own,
+        };
+        (until(self.said_walltime(pod)), until(self.walltime(pod, job)))
+    }
+
     /// When the object that made the pod ends it whatever it does, in the core's time; unless somebody said how long it runs.
     pub(super) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
         let made_by = self.controller(pod)?;

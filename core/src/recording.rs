@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, Overrides};
 
 use super::backoff::Backoff;
-use super::job::{Identity, Job, Member, Stage, Style};
+use super::job::{Identity, Job, Stage, Style};
 use super::plan::Requests;
 use super::record::{self, Snapshot};
 use super::stored::{StatusWrite, Stored, is_old_news};
@@ -186,8 +186,7 @@ impl Core {
 
     fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
         let live = self.jobs.live_members(job);
-        let said = |member: &Member| self.jobs.said_walltime(&member.pod);
-        let walltimes = live.first().map(|member| (said(member), self.jobs.walltime(&member.pod, job)));
+        let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
         let waits = !job.pending.is_empty();
         Snapshot {
             job,

@@ -144,6 +144,7 @@ impl Controllers {
             finished: job.is_some_and(|job| job.end.is_some()),
             failed: job.is_some_and(|job| job.end == Some(JobEnd::Failed)),
             deadline: job.and_then(|job| job.deadline),
+            deadline_secs: None,
             deleting: false,
             walltime: None,
         }

@@ -48,6 +48,7 @@ impl Controller {
             finished,
             failed: has("Failed") || has("FailureTarget"),
             deadline,
+            deadline_secs: deadline_secs.and_then(|seconds| u64::try_from(seconds).ok()),
             ..elastic(OwnerKind::Job, "Job", &job.metadata, 0)?
         })
     }
@@ -95,6 +96,7 @@ fn elastic(
         finished: false,
         failed: false,
         deadline: None,
+        deadline_secs: None,
         deleting: metadata.deletion_timestamp.is_some(),
         walltime: walltime::of_object(metadata),
     })
@@ -181,7 +183,8 @@ mod tests {
         let deadline = json!({"activeDeadlineSeconds": 60});
         let started = json!({"startTime": "1970-01-01T00:01:40Z"});
         assert_eq!(job(&deadline, &started).deadline, Some(Time::from_seconds(160)));
-        assert_eq!(job(&deadline, &json!({})).deadline, None, "it has not started");
+        let waits = job(&deadline, &json!({}));
+        assert_eq!((waits.deadline, waits.deadline_secs), (None, Some(60)), "it has not started");
         assert_eq!(job(&json!({}), &started).deadline, None);
     }
 

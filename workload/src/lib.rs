@@ -220,6 +220,8 @@ pub struct Controller {
     pub failed: bool,
     /// What is known of its end: a Job's `activeDeadlineSeconds` counted from `status.startTime` (an instant).
     pub deadline: Option<Time>,
+    /// A Job's `activeDeadlineSeconds`.
+    pub deadline_secs: Option<u64>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for `unlimited`), or why

@@ -117,6 +117,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         finished: false,
         failed: false,
         deadline: None,
+        deadline_secs: None,
         deleting: false,
         walltime: None,
     }

@@ -69,6 +69,27 @@ fn a_wish_that_is_taken_back_leaves_what_the_workload_says() {
 }
 
 #[test]
+fn a_deadline_of_the_job_is_its_walltime_unless_it_says_one() {
+    let mut world = World::new(&[("a", 4)]);
+    waiting(&mut world, None);
+    let said = |world: &World| {
+        let status = status(world, "j");
+        (status.workload.as_ref().and_then(|workload| workload.walltime_seconds), status.walltime_seconds)
+    };
+    assert_eq!(said(&world), (None, None));
+    let limited = Controller { deadline_secs: Some(900), ..job("j", 1, 1) };
+    world.tell(Event::Controller(Arc::new(limited.clone())));
+    world.settle();
+    assert_eq!(said(&world), (Some(900), Some(900)));
+    world.edit("j", |spec| spec.overrides.walltime_seconds = Some(60));
+    world.settle();
+    assert_eq!(said(&world), (Some(900), Some(60)));
+    world.tell(Event::Controller(Arc::new(Controller { walltime: Some(Ok(Lifetime::Seconds(50))), ..limited })));
+    world.settle();
+    assert_eq!(said(&world), (Some(50), Some(60)));
+}
+
+#[test]
 fn to_hold_a_job_freezes_nothing() {
     let mut world = World::new(&[("a", 4)]);
     waiting(&mut world, Some(Lifetime::Seconds(600)));

@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
+use fluxqueue_workload::{Lifetime, walltime};
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "config.converged-computing.org/v1alpha1";
@@ -286,10 +287,10 @@ fn at_least_one(field: &'static str, depth: usize) -> Result<usize, SettingsErro
 }
 
 fn walltime_secs(text: &str) -> Result<u64, SettingsError> {
-    let duration = parse_duration(text).map_err(|message| bad("defaultWalltime", message))?;
-    match duration.as_secs() {
-        0 => Err(bad("defaultWalltime", format!("{text:?} is less than a second"))),
-        seconds => Ok(seconds),
+    match walltime::parse(text) {
+        Ok(Lifetime::Seconds(seconds)) => Ok(seconds),
+        Ok(_) => Err(bad("defaultWalltime", format!("{text:?} is no default: leave it out"))),
+        Err(reason) => Err(bad("defaultWalltime", format!("{text:?} {reason}"))),
     }
 }
 
@@ -300,6 +301,13 @@ fn bad(field: &'static str, message: String) -> SettingsError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_walltime_is_read_as_the_annotation_is() {
+        for (text, seconds) in [("90s", 90), ("1.5h", 5400), ("2d", 172_800)] {
+            assert_eq!(walltime_secs(text).unwrap(), seconds, "{text}");
+        }
+    }
 
     const HEAD: &str = "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\n";
 
@@ -402,9 +410,10 @@ mod tests {
             ("queuePolicy: lifo\n", "queuePolicy: \"lifo\" is none of fcfs, easy, hybrid, conservative"),
             ("queueDepth: 0\n", "queueDepth: 0 is less than 1"),
             ("reservationDepth: 0\n", "reservationDepth: 0 is less than 1"),
-            ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is no duration"),
+            ("defaultWalltime: soon\n", "defaultWalltime: \"soon\" is not a duration"),
+            ("defaultWalltime: unlimited\n", "defaultWalltime: \"unlimited\" is no default"),
             ("defaultWalltime: '-5m'\n", "defaultWalltime: \"-5m\" is negative"),
-            ("defaultWalltime: '0'\n", "defaultWalltime: \"0\" is less than a second"),
+            ("defaultWalltime: '0'\n", "defaultWalltime: \"0\" is not more than 0"),
             ("bindConcurrency: 0\n", "bindConcurrency: 0 is not in 1 to 128"),
             ("schedulerNames: []\n", "schedulerNames: there must be at least one"),
             ("schedulerNames: ['']\n", "schedulerNames: a name is empty"),

@@ -29,7 +29,8 @@
  *     EEXIST     there already is a job of this id (upstream does not notice, and loses the first one's resources)
  *     ENOTSUP    not possible with this kind of graph
  *     EPROTO     the graph or the options cannot be used (initialize only)
- *     EOVERFLOW  a job id is larger than INT64_MAX; also: the choices of xor_slot multiply to more than 1000
+ *     EOVERFLOW  a job that is to be cancelled has an id larger than INT64_MAX: as upstream, it can be matched under it, and not
+ *                removed; also: the choices of xor_slot multiply to more than 1000
  *     ENOSYS     not offered by this library; also: match_format placement of what is not made of pools
  *     EFAULT     a defect of the library itself was caught; the context can only be destroyed
  *
@@ -91,7 +92,7 @@ reapi_cli_ctx_t *reapi_cli_clone (reapi_cli_ctx_t *ctx);
 /* Frees a context. NULL is allowed (not upstream). errno is preserved. */
 void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
 
-/* Gives the context its graph. A second call is EINVAL.
+/* Gives the context its graph; a second call takes away what it had, with all jobs.
  *   rgraph   text of the document in the format that option load_format names
  *   options  JSON object; always set load_format, matcher_policy and match_format, since the defaults surprise:
  *              load_format       "grug" (default), "jgf", "jgf_shorthand", "rv1exec"; "hwloc" is not offered: EPROTO
@@ -137,7 +138,7 @@ int reapi_cli_match_allocate (reapi_cli_ctx_t *ctx, bool orelse_reserve, const c
 int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sat, double *ov);
 
 /* Makes a job of what R says: RFC 20 with or without "scheduling", or JGF alone (from 0 on, without end). All of it must
- * be there (else ENOENT or EINVAL) and free (EBUSY). EEXIST if there is a job of this id. EINVAL where R is "".
+ * be there (else ENOENT or EINVAL) and free (EBUSY). EEXIST if there is a job of this id. EINVAL where R is "", or names nothing that is exclusive.
  *   at     second at which it starts
  *   R_out  what is held, in match_format; the caller frees it */
 int reapi_cli_update_allocate (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, int64_t *at, double *ov,

@@ -65,9 +65,11 @@ impl Calls<'_> {
                 let rc = unsafe { (self.table.initialize)(ctx, graph.as_ptr(), options.as_ptr()) };
                 let (error, has) = (errno::get(), self.state(at));
                 if rc == 0 {
-                    assert!(had.is_none() && has.is_some());
+                    assert!(has.is_some());
+                    self.places[at].has_lost = false;
                 } else {
-                    assert_eq!(had, has);
+                    // What it had is gone, unless an argument was none.
+                    assert!(has.is_none() || had == has);
                     assert!(OF_INITIALIZE.contains(&error), "errno {error}");
                 }
             }
@@ -235,6 +237,30 @@ impl Calls<'_> {
         Ok(())
     }
 
+    /// What is done in a trial is taken back.
+    fn tried(&mut self, at: usize) -> Result<()> {
+        let (ext, before, has_lost) = (self.extensions, self.state(at), self.places[at].has_lost);
+        // SAFETY: NULL or a live context.
+        if !self.checked(at, &[EINVAL], |ctx| unsafe { (ext.begin_trial)(ctx) }) {
+            return Ok(());
+        }
+        let calls = self.input.int_in_range(0..=4)?;
+        let done = (0..calls).try_for_each(|_| {
+            let function = self.input.int_in_range(6_u8..=34)?;
+            match function {
+                6..=13 => self.matched(function, at),
+                14..=19 => self.of_jobs(function, at),
+                20..=26 => self.of_graph(function, at),
+                _ => self.extended(function.min(33), at),
+            }
+        });
+        // SAFETY: as above.
+        assert!(self.checked(at, &[], |ctx| unsafe { (ext.end_trial)(ctx) }), "the trial has ended before");
+        self.places[at].has_lost = has_lost;
+        assert_eq!(before, self.state(at), "a trial left something behind");
+        done
+    }
+
     /// What upstream does not have.
     pub(super) fn extended(&mut self, function: u8, at: usize) -> Result<()> {
         let ext = self.extensions;
@@ -268,9 +294,32 @@ impl Calls<'_> {
                 // SAFETY: NULL or a live context.
                 self.checked(at, OF_GRAPH, |ctx| unsafe { (ext.remove_rank)(ctx, rank) });
             }
+            33 => {
+                let (mut start, mut reserved, mut later, mut r) = (0, false, 0, ptr::null_mut());
+                let (to_start, to_reserved) = (self.out(&mut start)?, self.out(&mut reserved)?);
+                let (to_later, to_r) = (self.out(&mut later)?, self.out(&mut r)?);
+                // SAFETY: NULL or live things.
+                let call = |ctx| unsafe { (ext.move_job)(ctx, id, to_start, to_reserved, to_r, to_later) };
+                let moved = self.checked(at, OF_MATCH, call);
+                assert_eq!(moved, copied(r).is_some());
+                assert!(!moved || later == 0 || start > 0);
+            }
+            34 => self.tried(at)?,
+            35 => {
+                let (level, ranks) = (self.text(Kind::Label)?, self.text(Kind::Ranks)?);
+                let part = self.text(Kind::Label)?;
+                // SAFETY: NULL or live things.
+                let call = |ctx| unsafe { (ext.set_part)(ctx, level.as_ptr(), ranks.as_ptr(), part.as_ptr()) };
+                self.checked(at, &[EINVAL, ENOTSUP], call);
+                let mut json = ptr::null_mut();
+                let to = self.out(&mut json)?;
+                // SAFETY: NULL or live things.
+                let known = self.checked(at, &[EINVAL], |ctx| unsafe { (ext.parts)(ctx, level.as_ptr(), to) });
+                assert_eq!(known, copied(json).is_some());
+            }
             _ => {
                 let (spec, mut answer) = (self.text(Kind::Jobspec)?, ptr::null_mut());
-                let (call, to) = (if function == 33 { ext.eligible } else { ext.explain }, self.out(&mut answer)?);
+                let (call, to) = (if function == 36 { ext.eligible } else { ext.explain }, self.out(&mut answer)?);
                 // SAFETY: NULL or live things.
                 let known = self.checked(at, &[EINVAL, ENOTSUP], |ctx| unsafe { call(ctx, spec.as_ptr(), to) });
                 assert_eq!(known, copied(answer).is_some());

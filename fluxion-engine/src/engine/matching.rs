@@ -94,32 +94,33 @@ impl Engine {
 
     /// Matches a jobspec that was read before, under an id that the engine chooses.
     pub fn match_spec_next(&mut self, op: MatchOp, spec: &Jobspec) -> Result<Grant, Error> {
-        while self.jobs.contains_key(&self.next_job) {
+        // Upstream does not look whether the caller has given this id to a job.
+        while self.graph.has_pool_types() && self.jobs.contains_key(&self.next_job) {
             self.next_job += 1;
         }
-        let mut answer = self.match_spec(op, spec, self.next_job);
+        let id = self.next_job;
+        let mut answer = self.match_spec(op, spec, id);
         if let (MatchOp::Satisfiability, Ok(grant)) = (op, &mut answer) {
             // As upstream: it gets an id, though there is no job.
-            grant.job = Some(self.next_job);
-        }
-        // As upstream, failed matches use up an id, and malformed ones do not.
-        if answer.as_ref().is_ok_and(|grant| grant.job.is_some() && op.takes())
-            || answer.as_ref().is_err_and(Error::is_answer)
-        {
-            self.next_job += 1;
+            grant.job = Some(id);
         }
         answer
     }
 
     /// Whether it fits on the idle machine with all nodes up: Ok, or [`Reason::Unsatisfiable`].
-    pub fn satisfy(&self, jobspec: &str) -> Result<(), Error> {
+    pub fn satisfy(&mut self, jobspec: &str) -> Result<(), Error> {
         let spec = Jobspec::parse(jobspec)?;
-        self.ever(&self.ask(&spec)?)
+        self.match_spec(MatchOp::Satisfiability, &spec, 0).map(|_| ())
     }
 
     /// Matches a jobspec that was read before, under an id that must be new.
     pub fn match_spec(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
         let answer = self.try_match(op, spec, job);
+        // As upstream, matches use up an id if they find no place, and also where the caller has chosen theirs; malformed ones
+        // do not.
+        if op.takes() && answer.as_ref().map_or_else(Error::is_answer, |grant| grant.job.is_some()) {
+            self.next_job = self.next_job.wrapping_add(1);
+        }
         let empty = match &answer {
             Ok(_) => op == MatchOp::Satisfiability,
             Err(error) => error.is_answer(),

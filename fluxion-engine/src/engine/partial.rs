@@ -36,6 +36,9 @@ impl Engine {
     /// Gives back what an allocated job has on the ranks of an R document, or of its graph if it has one. Returns whether
     /// that was everything.
     pub fn partial_cancel(&mut self, id: u64, r: &str) -> Result<bool, Error> {
+        if self.jobs.get(&id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
+            return Err(no_job(id));
+        }
         let document: R<'_> = serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
         match document.scheduling {
             None => self.partial_cancel_with(id, r, UpdateReader::Rv1exec),

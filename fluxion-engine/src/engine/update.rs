@@ -72,6 +72,7 @@ struct Entry<'a> {
 impl Engine {
     /// Makes a job of what an R document says, as the C interface has it: R of RFC 20, or JGF alone.
     pub fn update_allocate(&mut self, id: u64, r: &str) -> Result<Grant, Error> {
+        self.must_be_new(id)?;
         let document: Value = serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
         if document.get("version").and_then(Value::as_u64) != Some(1) {
             let reader = match self.options.load_format {
@@ -102,6 +103,13 @@ impl Engine {
         }
     }
 
+    fn must_be_new(&self, id: u64) -> Result<(), Error> {
+        if self.jobs.contains_key(&id) {
+            return Err(Error { reason: Reason::Exists, text: format!("job {id}: exists already") });
+        }
+        Ok(())
+    }
+
     /// Makes a job of what a document says: all of it must be there, and free.
     pub fn update(
         &mut self,
@@ -112,9 +120,7 @@ impl Engine {
         duration: i64,
         mode: JobMode,
     ) -> Result<Grant, Error> {
-        if self.jobs.contains_key(&id) {
-            return Err(Error { reason: Reason::Exists, text: format!("job {id}: exists already") });
-        }
+        self.must_be_new(id)?;
         if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
             return Err(Error::invalid(format!("update: from {at} for {duration} seconds")));
         }
@@ -139,6 +145,10 @@ impl Engine {
             if *exclusive && self.graph.is_pool(*vertex) {
                 return Err(Error::invalid(format!("{}: is a pool", self.graph.path(*vertex))));
             }
+        }
+        if !vertices.iter().any(|(_, exclusive)| *exclusive) {
+            // As upstream, without a word: nothing would be held.
+            return Err(Error { reason: Reason::Nothing, text: String::new() });
         }
         let selection = select::exactly(&self.graph, &self.schedule, &vertices);
         let reserved = mode == JobMode::Reserved;
@@ -288,10 +298,8 @@ fn of_rank(graph: &Graph, rank: u32, host: &str, entry: &Entry<'_>, all: &mut Ta
     }
     // As upstream: the node itself is taken where all that has its rank is listed.
     all.vertices.push((node, found + 1 == vertices.len()));
-    // Observed of upstream: half of it is enough to be written as taken.
-    if 2 * found + 1 >= vertices.len() {
-        all.shown.push(node);
-    }
+    // As upstream, which writes it as taken however little is listed.
+    all.shown.push(node);
     Ok(())
 }
 

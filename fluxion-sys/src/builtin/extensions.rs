@@ -31,7 +31,6 @@ pub(crate) unsafe extern "C" fn fluxion_ext_move(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (at, reserved, r, later) = unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
-        let jobid = context.valid(jobid)?;
         let moved = context.engine()?.move_reservation(jobid)?;
         r.set_text(&moved.r)?;
         at.set(moved.at);
@@ -69,7 +68,6 @@ pub(crate) unsafe extern "C" fn fluxion_ext_charge(
     let work = |context: &mut Context| {
         // SAFETY: a string by the header.
         let charge = unsafe { text::read(charge, "charge")? };
-        let jobid = context.valid(jobid)?;
         Ok(context.engine()?.charge(jobid, charge)?)
     };
     // SAFETY: the header's rules for ctx are those of `call`.

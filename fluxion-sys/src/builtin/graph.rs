@@ -100,7 +100,11 @@ pub(crate) unsafe extern "C" fn reapi_cli_set_status(
     let work = |context: &mut Context| {
         // SAFETY: a string by the header.
         let path = unsafe { text::read(resource_path, "resource_path")? };
-        Ok(context.engine()?.set_status(path, is_up(status)?)?)
+        let engine = context.engine()?;
+        if path.is_empty() {
+            return Err(Failure::invalid(""));
+        }
+        Ok(engine.set_status(path, is_up(status)?)?)
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "reapi_cli_set_status", work) }
@@ -160,7 +164,8 @@ fn is_up(value: reapi_cli_status_t) -> Result<bool, Failure> {
     match value {
         status::UP => Ok(true),
         status::DOWN => Ok(false),
-        other => Err(Failure::invalid(&format!("status: {other} is neither up nor down"))),
+        // As upstream, without a word.
+        _ => Err(Failure::invalid("")),
     }
 }
 

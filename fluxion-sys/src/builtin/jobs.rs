@@ -3,15 +3,12 @@
 use std::ffi::{c_char, c_int};
 use std::time::Instant;
 
-use fluxion_engine::{Grant, JobMode, MatchOp};
+use fluxion_engine::{Engine, Grant, JobMode, MatchOp};
 
 use super::text::Out;
 use super::{Context, Failure, call, text};
 use crate::bindings::{match_op_t, reapi_cli_ctx_t};
 use crate::{errno, match_op};
-
-/// Ids beyond this are refused, as upstream does.
-const JOBID_MAX: u64 = i64::MAX as u64;
 
 /// Where the answer to a match goes.
 struct Answer {
@@ -120,7 +117,6 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
 ) -> c_int {
     let work = |context: &mut Context| {
         let started = Instant::now();
-        let jobid = context.valid(jobid)?;
         // SAFETY: pointers by the header; the caller frees what it gets, whatever the type says.
         let (r, at, ov, r_out) =
             unsafe { (text::read(r, "R")?, Out::new(at)?, Out::new(ov)?, Out::new(r_out.cast::<*mut c_char>())?) };
@@ -147,8 +143,9 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_cancel(ctx: *mut reapi_cli_ctx_t, jobid: u64, noent_ok: bool) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = context.valid(jobid)?;
-        let cancelled = context.engine()?.cancel(jobid).map_err(Failure::from);
+        let engine = context.engine()?;
+        may_end(engine, jobid)?;
+        let cancelled = engine.cancel(jobid).map_err(Failure::from);
         tolerate(context, "reapi_cli_cancel", cancelled, noent_ok)
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -165,10 +162,11 @@ pub(crate) unsafe extern "C" fn reapi_cli_partial_cancel(
     full_removal: *mut bool,
 ) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = context.valid(jobid)?;
         // SAFETY: pointers by the header.
         let (r, full_removal) = unsafe { (text::read(r, "R")?, Out::new(full_removal)?) };
-        let cancelled = context.engine()?.partial_cancel(jobid, r).map_err(Failure::from);
+        let engine = context.engine()?;
+        may_end(engine, jobid)?;
+        let cancelled = engine.partial_cancel(jobid, r).map_err(Failure::from);
         let cancelled = cancelled.map(|all| full_removal.set(all));
         tolerate(context, "reapi_cli_partial_cancel", cancelled, noent_ok)
     };
@@ -262,20 +260,13 @@ fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
     })
 }
 
-impl Context {
-    /// An id that every function takes; without a graph none is.
-    pub(super) fn valid(&mut self, jobid: u64) -> Result<u64, Failure> {
-        self.engine()?;
-        valid(jobid)
-    }
-}
-
-/// Ids that every function takes.
-pub(crate) fn valid(jobid: u64) -> Result<u64, Failure> {
-    if jobid > JOBID_MAX {
+/// As upstream, which matches under any id, and cannot remove what has one beyond this.
+fn may_end(engine: &Engine, jobid: u64) -> Result<(), Failure> {
+    let is_there = |jobid| engine.info(jobid).is_ok_and(|info| info.mode != JobMode::Canceled);
+    if i64::try_from(jobid).is_err() && is_there(jobid) {
         return Err(Failure { errno: errno::EOVERFLOW, text: format!("jobid: {jobid} is larger than 2^63-1") });
     }
-    Ok(jobid)
+    Ok(())
 }
 
 /// A job that is not there is no failure where the caller says so; it is noted all the same.

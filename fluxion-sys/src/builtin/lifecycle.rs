@@ -6,7 +6,7 @@ use std::ptr;
 
 use fluxion_engine::{Engine, Reason};
 
-use super::{Context, Failure, call, defect, messages, text};
+use super::{Context, call, defect, messages, text};
 use crate::bindings::reapi_cli_ctx_t;
 use crate::errno;
 
@@ -57,9 +57,8 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
     let work = |context: &mut Context| {
         // SAFETY: strings by the header.
         let (graph, options) = unsafe { (text::read(rgraph, "rgraph")?, text::read(options, "options")?) };
-        if context.engine.is_some() {
-            return Err(Failure::invalid("the context has a graph already"));
-        }
+        // As upstream: what it had is gone, also if it gets nothing instead.
+        context.engine = None;
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
         if engine.options().has_allowlist {
             messages::note("WARN: allowlist unsupported\n");

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::barrier::{self, Ctx, Outcome, Text, TextOut};
 use super::context::{Context, Effect, Owned, absent, with_graph};
 use crate::bindings::match_op_t;
+use crate::builtin::Failure;
 use crate::builtin::text::{self, Out};
-use crate::builtin::{Failure, jobs};
 use crate::{errno, match_op as op};
 
 /// Where the answer to a match goes, checked.
@@ -181,7 +181,6 @@ pub(super) unsafe extern "C" fn match_with_jobid(
     ov: *mut f64,
 ) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = jobs::valid(jobid)?;
         // SAFETY: pointers by the header.
         let answer = unsafe { Answer::of(reserved, r, at, ov, jobspec)? };
         let function = context.raw().match_with_jobid.ok_or_else(absent)?;
@@ -247,7 +246,6 @@ pub(super) unsafe extern "C" fn update_allocate(
     r_out: *mut *const c_char,
 ) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = jobs::valid(jobid)?;
         // SAFETY: pointers by the header.
         let (at, ov, r_out) = unsafe {
             text::read(r, "R")?;
@@ -287,7 +285,6 @@ pub(super) unsafe extern "C" fn update_allocate(
 
 pub(super) unsafe extern "C" fn cancel(ctx: Ctx, jobid: u64, noent_ok: bool) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = jobs::valid(jobid)?;
         let function = context.raw().cancel;
         // SAFETY: numbers only.
         unsafe {
@@ -307,7 +304,6 @@ pub(super) unsafe extern "C" fn partial_cancel(
     full_removal: *mut bool,
 ) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = jobs::valid(jobid)?;
         // SAFETY: pointers by the header.
         let full_removal = unsafe {
             only_exclusive(text::read(r, "R")?)?;
@@ -337,7 +333,6 @@ pub(super) unsafe extern "C" fn info(
     ov: *mut f64,
 ) -> c_int {
     let work = |context: &mut Context| {
-        let jobid = jobs::valid(jobid)?;
         // SAFETY: pointers by the header.
         let (mode, reserved, at, ov) = unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
         let (state, raw) = ask_info(context, jobid)?;

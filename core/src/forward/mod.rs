@@ -7,6 +7,8 @@
 //! There are three things to do at an instant, in this order: [`Forward::end`] what has ended, [`Forward::submit`] what has
 //! come, and one [`Forward::sweep`].
 
+mod foreseen;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use super::promises::Promises;
 use super::{CoreError, CoreSettings};
 use crate::queue::{JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, Pod, Time};
+use foreseen::{Failures, Foreseen};
 
 /// Jobs that wait and run, and the nodes.
 pub struct Forward {
@@ -36,6 +39,7 @@ pub struct Forward {
     waiting: BTreeMap<JobId, Ask>,
     running: BTreeMap<JobId, Vec<Allocation>>,
     now: Time,
+    failures: Failures,
     /// Something has changed that may let others start, besides what has come.
     changed: bool,
     /// The last sweep has left something that may be of use to those before.
@@ -87,6 +91,7 @@ impl Forward {
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             now: Time(0),
+            failures: Failures::default(),
             changed: false,
             is_unsettled: false,
             no_suspects: RankSet::new(),
@@ -99,6 +104,7 @@ impl Forward {
             self.ledger.free(&mut self.cluster, allocation);
             self.changed = true;
         }
+        self.failures.forget();
     }
 
     /// A job has come. Those that came at the same time have their order by their numbers.
@@ -122,7 +128,7 @@ impl Forward {
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.changed = false;
         let before = self.ledger.changes.count();
-        let mut live = Live {
+        let live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             promises: &mut self.promises,
@@ -130,10 +136,11 @@ impl Forward {
             suspects_version: 0,
             now: self.now,
         };
+        let mut machine = Foreseen { live, failures: &mut self.failures, now: self.now };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
         let plan = match self.depths {
-            None => plan::plan(&self.queue, &asking, &mut live, news, last),
-            Some(depths) => plan::backfill(&self.queue, &asking, &mut live, depths, news, last),
+            None => plan::plan(&self.queue, &asking, &mut machine, news, last),
+            Some(depths) => plan::backfill(&self.queue, &asking, &mut machine, depths, news, last),
         };
         self.is_unsettled = self.ledger.changes.count() != before && !self.promises.is_empty();
         self.promises.forget_who_came();

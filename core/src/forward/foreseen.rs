@@ -1,0 +1,159 @@
+//! A machine on which everything has an end, and no node comes or goes: the real one, asked no more than is needed.
+
+use std::sync::Arc;
+
+use crate::fluxion::{Fit, Forecast, Rank, RankSet};
+use crate::ledger::{Allocations, Change};
+use crate::plan::{Booking, Capacity, Delay, Group, Kept, Live, Promising, Remade, Request, Reserved, Version};
+use crate::queue::{ClassId, PendingRequest};
+use fluxqueue_workload::{Lifetime, Shape, Time};
+
+/// The machine, for one sweep.
+pub(super) struct Foreseen<'a> {
+    pub live: Live<'a>,
+    pub failures: &'a mut Failures,
+    /// The present.
+    pub now: Time,
+}
+
+/// What could not start, since anything was given back: who asks for no less cannot start either. As time passes it can only
+/// become harder, since what is planned comes nearer.
+#[derive(Default)]
+pub(super) struct Failures {
+    known: Vec<Want>,
+    /// How often anything was given back.
+    given_back: u64,
+}
+
+/// So many pods of a shape for so long.
+#[derive(Clone)]
+struct Want {
+    shape: Arc<Shape>,
+    pods: usize,
+    lifetime: Lifetime,
+}
+
+impl Failures {
+    /// Somebody has given nodes back, or keeps them no more.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+        self.given_back += 1;
+    }
+
+    fn rules_out(&self, want: &Want) -> bool {
+        self.known.iter().any(|failed| failed.is_no_more_than(want))
+    }
+
+    fn note(&mut self, want: Want) {
+        self.known.retain(|known| !want.is_no_more_than(known));
+        self.known.push(want);
+    }
+}
+
+impl Want {
+    /// What a request asks for. Here it is pods of one shape.
+    fn of(request: &Request) -> Option<Self> {
+        let [group] = request.groups.as_slice() else { return None };
+        let [want] = group.wants.as_slice() else { return None };
+        Some(Want { shape: Arc::clone(&want.shape), pods: want.count, lifetime: group.lifetime })
+    }
+
+    fn is_no_more_than(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shape, &other.shape) && self.pods <= other.pods && self.lifetime <= other.lifetime
+    }
+}
+
+impl Capacity for Foreseen<'_> {
+    type Slots = Allocations;
+
+    fn version(&self, _: &Request) -> Version {
+        Version { nodes: 0, changes: self.failures.given_back }
+    }
+
+    fn open(&mut self, group: &Group) -> RankSet {
+        self.live.open(group)
+    }
+
+    fn lasting(&mut self, group: &Group) -> RankSet {
+        self.live.lasting(group)
+    }
+
+    fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
+        let want = Want::of(request);
+        if want.as_ref().is_some_and(|want| self.failures.rules_out(want)) {
+            return Fit::NotNow;
+        }
+        let fit = self.live.place(request, nodes);
+        if let (Fit::NotNow, Some(want)) = (&fit, want) {
+            self.failures.note(want);
+        }
+        fit
+    }
+
+    /// Whatever does not fit now fits when some have ended. Nobody asks when: a reservation says it itself.
+    fn forecast(&mut self, _: &Request, _: &[RankSet]) -> Forecast {
+        Forecast::At(self.now.seconds() + 1)
+    }
+
+    /// Every node that it may use is free one day.
+    fn eligible(&mut self, _: &Request, nodes: &[RankSet]) -> RankSet {
+        let mut all = RankSet::new();
+        for of_group in nodes {
+            all.union_with(of_group);
+        }
+        all
+    }
+
+    fn changed_since(&self, then: u64, _: &mut dyn FnMut(Change) -> bool) -> bool {
+        self.failures.given_back != then
+    }
+
+    fn fits_one(&self, request: &Request, rank: Rank) -> bool {
+        self.live.fits_one(request, rank)
+    }
+}
+
+impl Promising for Foreseen<'_> {
+    fn may_be_passed_by(&self, pending: &PendingRequest) -> bool {
+        self.live.may_be_passed_by(pending)
+    }
+
+    fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {
+        self.live.displaces(pending)
+    }
+
+    fn promised(&self) -> Vec<PendingRequest> {
+        self.live.promised()
+    }
+
+    fn reserved(&self, pending: &PendingRequest) -> Option<Reserved> {
+        self.live.reserved(pending)
+    }
+
+    fn reserve(
+        &mut self,
+        pending: (&PendingRequest, ClassId),
+        request: &Request,
+        nodes: &[RankSet],
+        not_before: Option<i64>,
+    ) -> Booking<Self::Slots> {
+        self.live.reserve(pending, request, nodes, not_before)
+    }
+
+    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {
+        let remade = self.live.remake(pending, left_of);
+        if !matches!(remade, Remade::Kept { moved: false, .. }) {
+            self.failures.forget();
+        }
+        remade
+    }
+
+    fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
+        self.failures.forget();
+        self.live.withdraw(pending)
+    }
+
+    fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
+        self.live.drain(pending, request, nodes)
+    }
+}

@@ -14,17 +14,26 @@ use crate::simulate::machine;
 use crate::simulate::output::{self, Format};
 use crate::simulate::progress::Progress;
 use crate::simulate::swf::{Trace, TraceError};
-use crate::simulate::{Outcome, Skipped};
+use crate::simulate::{Outcome, Skipped, policy_name, world};
 
 #[derive(Debug, Args)]
 pub(super) struct SimulateArgs {
     /// A trace in the Standard Workload Format
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "workload", conflicts_with = "workload")]
+    trace: Option<PathBuf>,
 
     /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs of the trace's header]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", conflicts_with = "workload", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
+
+    /// Manifests of nodes, for --workload
+    #[arg(long, value_name = "FILE", requires = "workload")]
+    cluster: Option<PathBuf>,
+
+    /// Manifests of Pods, Jobs, Deployments, ReplicaSets and StatefulSets instead of a trace, annotated with
+    /// fluxqueue/simulated-submit and fluxqueue/simulated-run
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    workload: Option<PathBuf>,
 
     /// Who may start before whom: fcfs, easy, hybrid or conservative
     #[arg(long, value_name = "POLICY", default_value = "easy", value_parser = policy)]
@@ -44,9 +53,16 @@ pub(super) struct SimulateArgs {
 impl SimulateArgs {
     /// Simulates, and shows what came of it.
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let SimulateArgs { trace, nodes, policy, reservation_depth, output } = self;
+        let SimulateArgs { trace, nodes, cluster, workload, policy, reservation_depth, output } = self;
         let settings = settings(policy, reservation_depth)?;
-        let outcome = of_trace(&trace, nodes, &settings)?;
+        let outcome = match (trace, cluster.zip(workload)) {
+            (Some(trace), _) => of_trace(&trace, nodes, &settings)?,
+            (None, Some((cluster, workload))) => {
+                let progress = &mut Progress::on_stderr();
+                world::run((&cluster, &workload), &settings, FunctionTable::builtin(), progress)?
+            }
+            (None, None) => bail!("either --trace, or --cluster and --workload"),
+        };
         // In the table it stands already.
         if output != Format::Table {
             eprint!("{}", output::left_out(&outcome));
@@ -79,14 +95,6 @@ fn policy(name: &str) -> Result<QueuePolicy, String> {
     QueuePolicy::from_name(name).ok_or_else(|| format!("is not known; there are {}", known()))
 }
 
-/// The policy, for titles.
-fn name_of(settings: &CoreSettings) -> String {
-    match settings.queue_policy {
-        QueuePolicy::Hybrid => format!("hybrid with {} reservations", settings.reservation_depth),
-        policy => policy.as_str().to_owned(),
-    }
-}
-
 fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow::Result<Outcome> {
     let file = path.display().to_string();
     let input = File::open(path).map_err(|source| TraceError::Unreadable { file: file.clone(), source })?;
@@ -102,5 +110,13 @@ fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow:
             trace.parts
         )
     });
-    Ok(Outcome { title, policy: name_of(settings), nodes, ran, skipped, remarks: remarks.into_iter().collect() })
+    Ok(Outcome {
+        title,
+        policy: policy_name(settings),
+        nodes,
+        node_names: Vec::new(),
+        ran,
+        skipped,
+        remarks: remarks.into_iter().collect(),
+    })
 }

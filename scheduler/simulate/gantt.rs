@@ -19,7 +19,7 @@ use super::{Outcome, Ran, report};
 
 const WIDTH: f64 = 1_400.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 40.0;
 const TOP: f64 = 46.0;
 /// Of the chart, unless there are few nodes.
 const CHART_HEIGHT: f64 = 720.0;
@@ -114,13 +114,13 @@ fn title(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
 fn axes(frame: &Frame, out: &mut impl Write) -> io::Result<()> {
     let (right, bottom) = (LEFT + frame.width, TOP + frame.height);
     let queue_bottom = bottom + GAP + QUEUE_HEIGHT;
-    for seconds in ticks(frame.span, 10.0, &TIME_STEPS) {
-        let x = LEFT + seconds / frame.span * frame.width;
+    for seconds in ticks(frame.first as f64, frame.span, &TIME_STEPS) {
+        let x = LEFT + (seconds - frame.first as f64) / frame.span * frame.width;
         writeln!(out, r##"<path d="M{x:.1} {TOP}V{queue_bottom:.1}" stroke="#ddd"/>"##)?;
-        let label = duration((frame.first as f64 + seconds).round());
+        let label = duration(seconds);
         writeln!(out, r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#, bottom + 16.0)?;
     }
-    for node in ticks(f64::from(frame.nodes), 12.0, &[]) {
+    for node in ticks(0.0, f64::from(frame.nodes), &[]) {
         let y = TOP + node / f64::from(frame.nodes) * frame.height;
         writeln!(out, r##"<path d="M{LEFT} {y:.1}H{right:.1}" stroke="#eee"/>"##)?;
         writeln!(out, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{node}</text>"#, LEFT - 6.0, y + 4.0)?;
@@ -203,7 +203,7 @@ fn colour(number: usize) -> String {
 }
 
 /// Seconds between two lines that people can read.
-const TIME_STEPS: [f64; 18] = [
+const TIME_STEPS: [f64; 20] = [
     1.0,
     2.0,
     5.0,
@@ -220,18 +220,21 @@ const TIME_STEPS: [f64; 18] = [
     43_200.0,
     86_400.0,
     172_800.0,
+    259_200.0,
+    432_000.0,
     604_800.0,
     1_209_600.0,
 ];
+const TICKS: f64 = 12.0;
 
-/// Round values from 0 on, about so many.
-fn ticks(span: f64, about: f64, steps: &[f64]) -> Vec<f64> {
-    let least = span / about;
+/// Round values from `first` on, up to so many more.
+fn ticks(first: f64, span: f64, steps: &[f64]) -> Vec<f64> {
+    let least = span / TICKS;
     let decade = 10_f64.powf(least.log10().floor().max(0.0));
     let round = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
     let step = steps.iter().chain(&round).copied().find(|step| *step >= least).unwrap_or(decade * 10.0);
-    let count = (span / step).floor() as usize;
-    (0..=count).map(|at| at as f64 * step).collect()
+    let (from, to) = ((first / step).ceil() as u64, ((first + span) / step).floor() as u64);
+    (from..=to).map(|at| at as f64 * step).collect()
 }
 
 fn escape(text: &str) -> String {
@@ -249,7 +252,8 @@ mod tests {
     fn drawn(nodes: u32, ran: Vec<Ran>) -> String {
         let (title, policy) = ("<a> & b".to_owned(), "easy".to_owned());
         let mut out = Vec::new();
-        let outcome = Outcome { title, policy, nodes, ran, skipped: Vec::new(), remarks: Vec::new() };
+        let outcome =
+            Outcome { title, policy, nodes, node_names: Vec::new(), ran, skipped: Vec::new(), remarks: Vec::new() };
         write(&outcome, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -280,9 +284,9 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(ticks(100.0, 10.0, &[]), (0..=10).map(|n| f64::from(n) * 10.0).collect::<Vec<_>>());
-        assert_eq!(ticks(4.0, 12.0, &[]), [0.0, 1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(ticks(7_000.0, 10.0, &TIME_STEPS), (0..=3).map(|n| f64::from(n) * 1_800.0).collect::<Vec<_>>());
-        assert_eq!(ticks(1.0, 10.0, &TIME_STEPS), [0.0, 1.0]);
+        assert_eq!(ticks(0.0, 100.0, &[]), (0..=10).map(|n| f64::from(n) * 10.0).collect::<Vec<_>>());
+        assert_eq!(ticks(0.0, 4.0, &[]), [0.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(ticks(87.0, 7_000.0, &TIME_STEPS), (1..=11).map(|n| f64::from(n) * 600.0).collect::<Vec<_>>());
+        assert_eq!(ticks(0.0, 1.0, &TIME_STEPS), [0.0, 1.0]);
     }
 }

@@ -1,26 +1,31 @@
 //! `fluxqueue simulate`: the same core in virtual time.
 //!
-//! A trace of jobs ([`swf`]) is run on nodes that do not exist, and what came of it is shown: as a [`report`], as a table of
+//! A trace of jobs ([`swf`]), or manifests, are run on nodes that do not exist, and what came of it is shown: as a [`report`], as a table of
 //! starts and ends, as a [`gantt`] chart. Who starts when, and where, is the core's decision; what is
 //! added here is the time, which passes at once where nothing happens.
 //!
 //! - [`swf`]: reads a trace
 //! - [`machine`]: runs the jobs of a trace, each on so many whole nodes
-//! - [`server`]: a perfect API server, for those who need one
+//! - [`world`]: runs manifests, on the whole core and a perfect API server ([`server`])
 //! - [`report`]: what came of it, as numbers
 //! - [`output`]: as text; [`gantt`]: as a picture
 //! - [`progress`]: that it goes on, for who watches
 
 pub mod gantt;
 pub mod machine;
+mod manifests;
 pub mod output;
 pub mod progress;
 pub mod report;
 pub mod server;
 pub mod swf;
+pub mod world;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+
+use fluxqueue_core::{CoreSettings, QueuePolicy};
+use fluxqueue_workload::NodeName;
 
 /// What came of a simulation.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +36,8 @@ pub struct Outcome {
     pub policy: String,
     /// How many nodes there were.
     pub nodes: u32,
+    /// Their names, if they have any.
+    pub node_names: Vec<NodeName>,
     /// Jobs that ran, in the order in which they are shown.
     pub ran: Vec<Ran>,
     /// Jobs that did not.
@@ -81,6 +88,14 @@ impl Ran {
     /// How many nodes it had.
     pub fn node_count(&self) -> u32 {
         self.nodes.iter().map(|range| range.end() - range.start() + 1).sum()
+    }
+}
+
+/// The queue policy, for titles.
+pub fn policy_name(settings: &CoreSettings) -> String {
+    match settings.queue_policy {
+        QueuePolicy::Hybrid => format!("hybrid with {} reservations", settings.reservation_depth),
+        policy => policy.as_str().to_owned(),
     }
 }
 

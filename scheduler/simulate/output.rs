@@ -6,13 +6,14 @@
     reason = "numbers for people, far below 2^53"
 )]
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::report::{Report, SLOWDOWN_BOUND, Spread};
-use super::{Outcome, Skipped};
+use super::{Outcome, Ran, Skipped};
 
 /// The form in which an outcome is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -68,7 +69,7 @@ struct Row<'a> {
     submit: u64,
     start: u64,
     end: u64,
-    /// As an idset (RFC 22).
+    /// Numbers as an idset (RFC 22), names as a hostlist (RFC 29).
     nodes: String,
 }
 
@@ -84,7 +85,7 @@ fn json(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
         submit: job.submit,
         start: job.start,
         end: job.end,
-        nodes: fluxqueue_api::idset::encode(job.nodes.iter().cloned().flatten()),
+        nodes: node_list(outcome, job),
     });
     let document = Document {
         title: &outcome.title,
@@ -97,6 +98,16 @@ fn json(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     };
     serde_json::to_writer_pretty(&mut *out, &document)?;
     writeln!(out)
+}
+
+fn node_list(outcome: &Outcome, job: &Ran) -> String {
+    let numbers = job.nodes.iter().cloned().flatten();
+    if outcome.node_names.is_empty() {
+        return fluxqueue_api::idset::encode(numbers);
+    }
+    let names = numbers.filter_map(|number| outcome.node_names.get(number as usize));
+    let names: BTreeSet<&str> = names.map(|name| &**name).collect();
+    fluxqueue_api::hostlist::encode(names)
 }
 
 /// The report, for people.
@@ -164,7 +175,6 @@ pub(super) fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ran;
     use super::*;
 
     fn outcome() -> Outcome {
@@ -180,6 +190,7 @@ mod tests {
             title: "a.swf".to_owned(),
             policy: "easy".to_owned(),
             nodes: 4,
+            node_names: Vec::new(),
             ran: vec![ran("1", 0, 0, 3_600, 0..=1), ran("2", 5, 3_600, 100_000, 0..=3)],
             skipped: ["7", "9"]
                 .map(|job| Skipped { job: job.into(), reason: "it is larger than 4 nodes".to_owned() })

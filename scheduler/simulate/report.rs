@@ -160,7 +160,15 @@ mod tests {
 
     fn report(nodes: u32, ran: Vec<Ran>) -> Report {
         let (title, policy) = (String::new(), String::new());
-        Report::of(&Outcome { title, policy, nodes, ran, skipped: Vec::new(), remarks: Vec::new() })
+        Report::of(&Outcome {
+            title,
+            policy,
+            nodes,
+            node_names: Vec::new(),
+            ran,
+            skipped: Vec::new(),
+            remarks: Vec::new(),
+        })
     }
 
     #[test]

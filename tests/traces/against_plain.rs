@@ -11,7 +11,7 @@ use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use crate::plain::{self, Policy};
 use crate::random;
 
-fn settings(policy: QueuePolicy, reservation_depth: usize) -> CoreSettings {
+pub(crate) fn settings(policy: QueuePolicy, reservation_depth: usize) -> CoreSettings {
     let settings = Settings::resolve(None, Overrides::default()).unwrap().core;
     CoreSettings {
         node_policy: NodePolicy::LoNode,

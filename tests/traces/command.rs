@@ -2,29 +2,32 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::plain::{Job, Policy, run};
 use crate::random;
 
-fn simulate(arguments: &[&str]) -> Output {
+pub(crate) fn simulate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fluxqueue")).arg("simulate").args(arguments).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// A file that is gone with the test.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("fluxqueue-{}-{name}", std::process::id()));
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("fluxqueue-{}-{number}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         Scratch(path)
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 }

@@ -1,0 +1,131 @@
+//! Traces as manifests: what the whole core does with pods, records and Bindings is what the plain simulator says, too.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use fluxion_sys::FunctionTable;
+use fluxqueue::simulate::progress::Progress;
+use fluxqueue::simulate::{Outcome, world};
+use fluxqueue_core::{CoreSettings, QueuePolicy};
+
+use crate::against_plain::settings;
+use crate::command::{Scratch, simulate, text};
+use crate::plain::{self, Job, Policy};
+use crate::random;
+
+/// Nodes that take one pod each.
+fn cluster(nodes: usize) -> String {
+    let mut text = String::new();
+    for node in 0..nodes {
+        let _ = write!(
+            text,
+            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: node-{node:03}}}\nstatus: {{allocatable: {{pods: \"1\"}}}}\n"
+        );
+    }
+    text
+}
+
+/// Each job as a Job with so many pods at once; every third as a group of pods.
+fn workload(jobs: &[Job]) -> String {
+    let mut jobs: Vec<&Job> = jobs.iter().collect();
+    jobs.sort_by_key(|job| (job.submit, job.number));
+    let mut text = String::new();
+    for Job { number, submit, nodes, walltime, run } in jobs {
+        let run = run.min(walltime);
+        let annotations = format!(
+            "{{fluxqueue/walltime: \"{walltime}\", fluxqueue/simulated-submit: \"{submit}\", fluxqueue/simulated-run: \"{run}\"}}"
+        );
+        let spec = "restartPolicy: Never, containers: [{name: work, image: none}]";
+        if number % 3 != 0 {
+            let _ = write!(
+                text,
+                "---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: \"{number:04}\", annotations: {annotations}}}\n\
+                 spec: {{parallelism: {nodes}, completions: {nodes}, template: {{spec: {{{spec}}}}}}}\n"
+            );
+            continue;
+        }
+        for pod in 0..*nodes {
+            let labels = format!("{{fluxqueue.pod-group: \"{number:04}\", fluxqueue.group-size: \"{nodes}\"}}");
+            let _ = write!(
+                text,
+                "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: pod-{number:04}-{pod}, labels: {labels}, annotations: {annotations}}}\n\
+                 spec: {{{spec}}}\n"
+            );
+        }
+    }
+    text
+}
+
+fn simulated(jobs: &[Job], nodes: usize, settings: &CoreSettings) -> Outcome {
+    let cluster = Scratch::new("cluster.yaml", &cluster(nodes));
+    let workload = Scratch::new("workload.yaml", &workload(jobs));
+    let files = (Path::new(cluster.path()), Path::new(workload.path()));
+    world::run(files, settings, FunctionTable::builtin(), &mut Progress::none()).unwrap()
+}
+
+fn compare(policy: Policy, settings: &CoreSettings, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let (jobs, nodes) = random::trace(seed);
+        let outcome = simulated(&jobs, nodes, settings);
+        assert_eq!(outcome.skipped, [], "seed {seed}");
+        let mut starts: Vec<(u64, u64, u64)> = outcome
+            .ran
+            .iter()
+            .map(|job| (job.job.rsplit('/').next().unwrap().parse().unwrap(), job.start, job.end))
+            .collect();
+        starts.sort_unstable();
+        let expected = plain::run(&jobs, nodes, policy).into_iter();
+        let expected: Vec<(u64, u64, u64)> = expected.map(|(number, ran)| (number, ran.start, ran.end)).collect();
+        assert_eq!(starts, expected, "seed {seed}, {policy:?}");
+    }
+}
+
+#[test]
+fn fcfs() {
+    compare(Policy::Fcfs, &settings(QueuePolicy::Fcfs, 64), 0..30);
+}
+
+#[test]
+fn easy() {
+    compare(Policy::Backfill(1), &settings(QueuePolicy::Easy, 64), 0..60);
+}
+
+#[test]
+fn hybrid() {
+    compare(Policy::Backfill(2), &settings(QueuePolicy::Hybrid, 2), 0..60);
+}
+
+#[test]
+fn conservative() {
+    compare(Policy::Backfill(usize::MAX), &settings(QueuePolicy::Conservative, 64), 0..60);
+}
+
+/// What the guide shows of it is compared in [`crate::command`].
+#[test]
+fn what_never_starts_is_listed_with_the_reason() {
+    let said = simulate(&["--cluster", "tests/traces/cluster.yaml", "--workload", "tests/traces/workload.yaml"]);
+    let listed = "1 job is skipped: it never started (0/3 nodes are available: 3 Insufficient nvidia.com/gpu): pod/too-many-gpus";
+    assert!(text(&said.stdout).contains(listed), "{}{}", text(&said.stdout), text(&said.stderr));
+}
+
+#[test]
+fn what_is_wrong_with_manifests_is_said() {
+    let cluster = Scratch::new("wrong-cluster.yaml", &cluster(1));
+    let job =
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never}}}\n";
+    let cases = [
+        ("kind: ConfigMap\nmetadata: {name: a}\n", "ConfigMap a: is not of kind Pod, Job, Deployment"),
+        (job, "Job a: says neither fluxqueue/simulated-run nor fluxqueue/walltime"),
+        (
+            "kind: Pod\nmetadata: {name: a, annotations: {fluxqueue/simulated-run: soon}}\nspec: {}\n",
+            "is not a duration",
+        ),
+        ("kind: [", "workload.yaml: "),
+    ];
+    for (manifest, expected) in cases {
+        let workload = Scratch::new("wrong-workload.yaml", manifest);
+        let said = simulate(&["--cluster", cluster.path(), "--workload", workload.path()]);
+        assert!(!said.status.success() && said.stdout.is_empty());
+        assert!(text(&said.stderr).contains(expected), "{}", text(&said.stderr));
+    }
+}

@@ -221,9 +221,10 @@ impl Core {
             return;
         }
         let stored = job.record.stored.clone();
+        let knows_better = job.record.has_changed_since(&stored);
         match &outcome {
             // What it conflicts with is known by now.
-            WriteOutcome::Conflict if job.record.has_changed_since(&stored) => job.record.retry_at = now,
+            WriteOutcome::Conflict if knows_better => job.record.retry_at = now,
             // What it conflicts with comes with the watch.
             WriteOutcome::Conflict => {
                 job.record.attempts += 1;
@@ -269,12 +270,13 @@ impl Core {
                 let reference = ObjectRef { key: job.key.clone(), uid };
                 self.record_vanished(id, &reference);
             }
-            // A write that conflicts had no effect: what is known of the status still goes.
-            (Stored::Writing { uid, .. }, WriteOutcome::Conflict) | (Stored::Deleting { uid, .. }, _) => {
+            // Something newer was seen, and that is what is known.
+            (Stored::Writing { uid, .. }, WriteOutcome::Conflict) if knows_better => {
                 job.record.stored = Stored::Present { uid };
             }
+            (Stored::Deleting { uid, .. }, _) => job.record.stored = Stored::Present { uid },
             (Stored::Writing { uid, .. }, _) => {
-                // It may have taken effect.
+                // It may have taken effect. Also if it conflicts: with itself, when its first answer was lost.
                 job.record.status = None;
                 job.record.stored = Stored::Present { uid };
             }

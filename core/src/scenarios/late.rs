@@ -103,3 +103,45 @@ fn whoever_wrote_the_same_placement_first_stays_on_record() {
     assert_eq!(world.bound(), 2);
     assert_eq!(world.record("j").status.as_ref().and_then(|status| status.epoch), Some(1));
 }
+
+#[test]
+fn a_withdrawal_that_took_effect_and_is_answered_by_a_conflict_leaves_nothing_acknowledged() {
+    let mut world = World::new(&[("a", 2)]);
+    world.submit_gang(1);
+    let placement_of = |action: &Action| match &action.kind {
+        ActionKind::WriteStatus { status, .. } => Some(status.placement.len()),
+        _ => None,
+    };
+    'placed: for _ in 0..20 {
+        for action in world.step() {
+            let places = placement_of(&action).is_some_and(|ranges| ranges > 0);
+            world.carry_out(action);
+            if places {
+                break 'placed;
+            }
+        }
+    }
+    // One of its pods is gone before the first Binding, so the placement is withdrawn.
+    world.delete("p1");
+    let (withdrawals, others): (Vec<Action>, Vec<Action>) =
+        world.step().into_iter().partition(|action| placement_of(action) == Some(0));
+    world.carry_out_all(others);
+    let [withdrawal] = withdrawals.as_slice() else { panic!("{withdrawals:?}") };
+    let ActionKind::WriteStatus { status, .. } = &withdrawal.kind else { panic!("{withdrawal:?}") };
+    // It took effect, its answer was lost, and the same sent again met its own version. The watch is late.
+    world.record_mut("j").status = Some((**status).clone());
+    world.tell(Event::Done(withdrawal.id, Outcome::Write(WriteOutcome::Conflict)));
+    world.submit(of_job(pod("p2", 1), "j"));
+    for _ in 0..20 {
+        world.pass_seconds(1);
+        let actions = world.step();
+        let bound = binds(&actions);
+        let writes = actions.iter().filter(|action| placement_of(action).is_some_and(|ranges| ranges > 0)).count();
+        assert_eq!(bound, 0, "the placement is not stored: {actions:?}");
+        if writes > 0 {
+            return;
+        }
+        world.carry_out_all(actions);
+    }
+    panic!("its placement was never written again");
+}

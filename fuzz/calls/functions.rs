@@ -217,13 +217,13 @@ impl Calls<'_> {
             24 => {
                 let call = if by_rank { table.set_rank_status } else { table.set_status }.expect("it is there");
                 // SAFETY: NULL or live things.
-                self.checked(at, &[EINVAL], |ctx| unsafe { call(ctx, place.as_ptr(), status) });
+                self.checked(at, &[EINVAL, ENOTSUP], |ctx| unsafe { call(ctx, place.as_ptr(), status) });
             }
             25 => {
                 let call = if by_rank { table.get_rank_status } else { table.get_status }.expect("it is there");
                 let to = self.out(&mut status)?;
                 // SAFETY: NULL or live things.
-                self.checked(at, &[EINVAL], |ctx| unsafe { call(ctx, place.as_ptr(), to) });
+                self.checked(at, &[EINVAL, ENOTSUP], |ctx| unsafe { call(ctx, place.as_ptr(), to) });
             }
             _ => {
                 let none = (ptr::null_mut(), ptr::null_mut());
@@ -244,6 +244,7 @@ impl Calls<'_> {
         if !self.checked(at, &[EINVAL], |ctx| unsafe { (ext.begin_trial)(ctx) }) {
             return Ok(());
         }
+        let jobs = self.jobs.clone();
         let calls = self.input.int_in_range(0..=4)?;
         let done = (0..calls).try_for_each(|_| {
             let function = self.input.int_in_range(6_u8..=34)?;
@@ -256,7 +257,7 @@ impl Calls<'_> {
         });
         // SAFETY: as above.
         assert!(self.checked(at, &[], |ctx| unsafe { (ext.end_trial)(ctx) }), "the trial has ended before");
-        self.places[at].has_lost = has_lost;
+        (self.places[at].has_lost, self.jobs) = (has_lost, jobs);
         assert_eq!(before, self.state(at), "a trial left something behind");
         done
     }

@@ -21,8 +21,8 @@ struct Row {
     planned: u32,
     exclusive: u32,
     shut_for_good: u32,
-    /// Of each column, what was used, and what never ends.
-    used: Vec<(u128, u128)>,
+    /// Of each type, what was used, and what never ends; `None`: it had no column.
+    used: Vec<Option<(u128, u128)>>,
 }
 
 impl Pools {
@@ -48,7 +48,7 @@ impl Pools {
             planned: self.planned[row],
             exclusive: self.exclusive[row],
             shut_for_good: self.shut_for_good[row],
-            used: self.columns.iter().flatten().map(|column| (column.used[row], column.endless[row])).collect(),
+            used: self.columns.iter().map(|of| of.as_ref().map(|of| (of.used[row], of.endless[row]))).collect(),
         });
     }
 
@@ -64,8 +64,10 @@ impl Pools {
         (self.planned[row], self.exclusive[row]) = (was.planned, was.exclusive);
         self.shut_for_good[row] = was.shut_for_good;
         let shut = was.exclusive > 0;
-        for (column, (used, endless)) in self.columns.iter_mut().flatten().zip(was.used) {
-            (column.used[row], column.endless[row]) = (used, endless);
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            // Columns that came to be since had nothing used.
+            let Some(column) = column else { continue };
+            (column.used[row], column.endless[row]) = was.used.get(at).copied().flatten().unwrap_or_default();
             column.refresh(row, shut);
         }
         self.changed(row);

@@ -100,6 +100,22 @@ fn a_gap_before_something_endless_is_found() {
     assert_eq!(pair.ask(true, Wish::Slots(1, 1), 50).unwrap().1, 10);
 }
 
+/// What is charged of a type of which no node has had anything is taken back like all else.
+#[test]
+fn a_trial_takes_back_what_was_charged_of_a_type_that_nobody_had() {
+    // The filters name the type, so that it is known.
+    let options = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"placement","prune_filters":"ALL:cpu","pool_types":["cpu","core"]}"#;
+    let mut engine = Engine::new(&crate::document(0, &[(0, &node(0, 2))]), options).unwrap();
+    let before = engine.usage(0).unwrap();
+    engine.begin_trial().unwrap();
+    for with in [r#"{"core":1}"#, r#"{"cpu":3,"core":1}"#] {
+        let charge = format!(r#"{{"label":"x","rank":0,"count":1,"with":{with},"end":"never"}}"#);
+        engine.charge(7, &charge).unwrap();
+    }
+    engine.end_trial().unwrap();
+    assert_eq!(engine.usage(0).unwrap(), before);
+}
+
 /// The node is held where all that is in it is listed, and not where half of it is.
 #[test]
 fn r_takes_a_node_only_with_all_that_is_in_it() {

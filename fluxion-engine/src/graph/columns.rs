@@ -37,7 +37,9 @@ impl Graph {
             }
         }
         let before = self.pools.size(row, type_id);
-        self.pools.set_size(row, type_id, size);
+        // The first stands for all of them also where it is marked as down.
+        let is_up = pools.first().is_none_or(|first| self.is_marked_up(*first));
+        self.pools.set_size(row, type_id, size, if is_up { size } else { 0 });
         Ok(before)
     }
 
@@ -98,7 +100,8 @@ impl Graph {
         self.hot[vertex.index()].flags |= flag::POOL;
         let kind = self.kind(vertex);
         let size = self.pools.size(row, kind).saturating_add(self.size(vertex));
-        self.pools.set_size(row, kind, size);
+        let usable = self.pools.usable(row, kind).saturating_add(self.usable_size(vertex));
+        self.pools.set_size(row, kind, size, usable);
         Ok(())
     }
 
@@ -107,11 +110,29 @@ impl Graph {
             || self.pool_types.all_of_nodes && parent == TypeId::NODE
     }
 
+    /// What a pool vertex can hand out: nothing, where it is marked as down itself.
+    fn usable_size(&self, pool: VertexId) -> u64 {
+        if self.is_marked_up(pool) { self.size(pool) } else { 0 }
+    }
+
+    /// A pool vertex was marked up or down, if it was not so before.
+    pub(super) fn mark_pool(&mut self, pool: VertexId, was_up: bool) {
+        let up = self.is_marked_up(pool);
+        let Some(row) = self.parent(pool).and_then(|parent| self.position_of(parent)).filter(|_| up != was_up) else {
+            return;
+        };
+        let (kind, units) = (self.kind(pool), self.size(pool));
+        let (size, usable) = (self.pools.size(row, kind), self.pools.usable(row, kind));
+        let usable = if up { usable.saturating_add(units) } else { usable.saturating_sub(units) };
+        self.pools.set_size(row, kind, size, usable);
+    }
+
     pub(super) fn drop_pool(&mut self, id: VertexId) {
         let Some(row) = self.parent(id).and_then(|parent| self.position_of(parent)) else { return };
         let kind = self.kind(id);
         let size = self.pools.size(row, kind).saturating_sub(self.size(id));
-        self.pools.set_size(row, kind, size);
+        let usable = self.pools.usable(row, kind).saturating_sub(self.usable_size(id));
+        self.pools.set_size(row, kind, size, usable);
     }
 
     pub(super) fn refresh_up(&mut self, node: VertexId) {

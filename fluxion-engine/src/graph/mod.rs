@@ -373,9 +373,12 @@ impl Graph {
             self.changes.revision += 1;
         }
         self.changes.marked.push(vertex);
+        let was_up = self.is_marked_up(vertex);
         let flags = &mut self.hot[vertex.index()].flags;
         *flags = if up { *flags & !flag::DOWN } else { *flags | flag::DOWN };
-        if self.is_node(vertex) {
+        if self.is_pool(vertex) {
+            self.mark_pool(vertex, was_up);
+        } else if self.is_node(vertex) {
             self.refresh_up(vertex);
         } else if !self.children(vertex).is_empty() {
             for node in self.subtree(vertex) {

@@ -158,7 +158,7 @@ impl Pools {
                 let kinds = claim.slot().into_iter().flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
                 let fits = |kind| {
                     let used: u128 = counted().map(|claim| claim.units(kind)).sum();
-                    used <= u128::from(self.size(row, kind))
+                    used <= u128::from(self.usable(row, kind))
                 };
                 counted().all(|claim| claim.slot().is_some() || claim.job == job) && kinds.into_iter().all(fits)
             })
@@ -184,7 +184,7 @@ impl Pools {
         let kinds = planned().filter_map(Claim::slot).flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
         kinds.into_iter().all(|kind| {
             let more: u128 = planned().map(|claim| claim.units(kind)).sum();
-            self.column(kind).is_some_and(|column| column.used[row] + more <= u128::from(column.size[row]))
+            self.column(kind).is_some_and(|column| column.used[row] + more <= u128::from(column.usable[row]))
         })
     }
 

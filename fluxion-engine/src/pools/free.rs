@@ -42,7 +42,7 @@ impl Pools {
             match when {
                 When::Idle => Source::Idle(&column.size),
                 When::Eventually => Source::InTheEnd(column),
-                When::Window { from, to } if from > self.now => Source::Later(&column.size, place(), (from, to)),
+                When::Window { from, to } if from > self.now => Source::Later(&column.usable, place(), (from, to)),
                 When::Window { .. } if self.has_to_last(when) => Source::Lasting(&column.free, place()),
                 When::Window { to, .. } if self.starts.first_key_value().is_some_and(|(first, _)| *first < to) => {
                     Source::Until(&column.free, place(), to)
@@ -134,7 +134,7 @@ impl Free<'_> {
                 if pools.shut_for_good[row] > 0 {
                     0
                 } else {
-                    free(column.size[row], column.endless[row])
+                    free(column.usable[row], column.endless[row])
                 }
             }
         }

@@ -106,10 +106,12 @@ pub struct Pools {
     journal: journal::Journal,
 }
 
-/// The pools of one type. `free` is `size - used`, or 0 where more is used than there is, or somebody has the whole node.
+/// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or somebody has the whole node.
 #[derive(Debug, Clone)]
 struct Column {
     size: Vec<u64>,
+    /// Of the size, what is not marked as down itself.
+    usable: Vec<u64>,
     used: Vec<u128>,
     free: Vec<u64>,
     /// What is used, or will be, by what never ends.
@@ -197,6 +199,11 @@ impl Pools {
         self.column(kind).map_or(0, |column| column.size[row])
     }
 
+    /// What a pool can hand out; 0 if there is none.
+    pub(crate) fn usable(&self, row: usize, kind: TypeId) -> u64 {
+        self.column(kind).map_or(0, |column| column.usable[row])
+    }
+
     /// All pools of a node that have a size or a claim.
     pub(crate) fn uses(&self, row: usize) -> Vec<PoolUse> {
         let columns = self.columns.iter().enumerate().filter_map(|(at, column)| Some((at, column.as_ref()?)));
@@ -238,6 +245,7 @@ impl Pools {
         self.levels.insert_row(row);
         for column in self.columns.iter_mut().flatten() {
             column.size.insert(row, 0);
+            column.usable.insert(row, 0);
             column.used.insert(row, 0);
             column.free.insert(row, 0);
             column.endless.insert(row, 0);
@@ -265,6 +273,7 @@ impl Pools {
         self.maxima.get_mut().clear();
         for column in self.columns.iter_mut().flatten() {
             column.size.remove(row);
+            column.usable.remove(row);
             column.used.remove(row);
             column.free.remove(row);
             column.endless.remove(row);
@@ -289,10 +298,11 @@ impl Pools {
         }
     }
 
-    pub(crate) fn set_size(&mut self, row: usize, kind: TypeId, size: u64) {
+    /// `usable` of the units are on vertices that are not marked as down themselves.
+    pub(crate) fn set_size(&mut self, row: usize, kind: TypeId, size: u64, usable: u64) {
         let shut = self.exclusive[row] > 0;
         let column = self.column_mut(kind);
-        column.size[row] = size;
+        (column.size[row], column.usable[row]) = (size, usable);
         column.refresh(row, shut);
         self.changed(row);
         self.gains.note(self.ranks[row]);
@@ -331,6 +341,7 @@ impl Pools {
         }
         self.columns[at].get_or_insert_with(|| Column {
             size: vec![0; rows],
+            usable: vec![0; rows],
             used: vec![0; rows],
             free: vec![0; rows],
             endless: vec![0; rows],
@@ -340,7 +351,7 @@ impl Pools {
 
 impl Column {
     fn refresh(&mut self, row: usize, shut: bool) {
-        self.free[row] = if shut { 0 } else { free(self.size[row], self.used[row]) };
+        self.free[row] = if shut { 0 } else { free(self.usable[row], self.used[row]) };
     }
 }
 

@@ -77,7 +77,7 @@ impl Pools {
         let columns: SmallVec<[(TypeId, u64, u128); 4]> = (self.columns.iter().enumerate())
             .filter_map(|(at, column)| {
                 let column = column.as_ref()?;
-                Some((TypeId::from_index(at), column.size[row], column.used[row]))
+                Some((TypeId::from_index(at), column.usable[row], column.used[row]))
             })
             .collect();
         // Ends come before starts of the same instant: there is no second at which both count.

@@ -100,6 +100,24 @@ fn a_gap_before_something_endless_is_found() {
     assert_eq!(pair.ask(true, Wish::Slots(1, 1), 50).unwrap().1, 10);
 }
 
+/// A pool that is marked as down itself hands out nothing, now or later, until it is up again; the idle machine has it.
+#[test]
+fn a_pool_that_is_down_hands_out_nothing() {
+    let mut pair = Pair::new(0, &[node(4, 0)]);
+    let ask = |wish, seconds| crate::jobspec(wish, seconds);
+    let one = ask(Wish::Slots(1, 1), 5);
+    pair.engine.set_status("/cluster0/node0/cpu0", false).unwrap();
+    pair.engine.set_status("/cluster0/node0/cpu0", false).unwrap();
+    for op in [MatchOp::Allocate, MatchOp::AllocateOrElseReserve, MatchOp::WithoutAllocatingFuture] {
+        assert_eq!(pair.engine.match_next(op, &one).unwrap_err().reason, Reason::Busy);
+    }
+    pair.engine.satisfy(&one).unwrap();
+    pair.engine.resize(0, "cpu", 6).unwrap();
+    assert_eq!(pair.engine.match_next(MatchOp::Allocate, &one).unwrap_err().reason, Reason::Busy);
+    pair.engine.set_status("/cluster0/node0/cpu0", true).unwrap();
+    pair.engine.match_next(MatchOp::Allocate, &ask(Wish::Slots(6, 1), 5)).unwrap();
+}
+
 /// What is charged of a type of which no node has had anything is taken back like all else.
 #[test]
 fn a_trial_takes_back_what_was_charged_of_a_type_that_nobody_had() {

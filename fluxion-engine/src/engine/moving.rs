@@ -103,6 +103,10 @@ impl Engine {
     fn may_be_elsewhere(&self, job: &Job, ask: &Ask<'_>, usable: &Bits) -> bool {
         let pools = &self.graph.pools;
         let (Form::Flat(request), Some(gains)) = (&ask.form, job.gains) else { return true };
+        // Which node is the fullest, which shape the scarcest, which part the tightest changes also where room is taken.
+        if ask.policy.by_fill().is_some() || request.shapes.len() > 1 || request.has_rules() {
+            return true;
+        }
         let Some(ranks) = pools.gains.since(gains) else { return true };
         let mut rows = ranks.filter_map(|rank| pools.position(rank)).filter(|row| usable.contains(*row));
         let needs = if request.shapes.len() == 1 { request.columns_of(&self.graph, 0) } else { None };

@@ -100,6 +100,23 @@ fn a_gap_before_something_endless_is_found() {
     assert_eq!(pair.ask(true, Wish::Slots(1, 1), 50).unwrap().1, 10);
 }
 
+/// A reservation that is moved goes where it would go if it were new, also where room was only taken meanwhile.
+#[test]
+fn a_reservation_by_fill_is_moved_off_a_node_that_got_fuller() {
+    let options = r#"{"load_format":"jgf","matcher_policy":"spread","match_format":"placement","pool_types":["cpu"]}"#;
+    let mut engine = Engine::new(&crate::document(0, &[(0, &node(4, 0)), (1, &node(4, 0))]), options).unwrap();
+    for rank in 0..2 {
+        let charge = format!(r#"{{"label":"x","rank":{rank},"count":1,"with":{{"cpu":4}},"end":10}}"#);
+        engine.charge(1, &charge).unwrap();
+    }
+    let reserved = engine.match_job(MatchOp::AllocateOrElseReserve, &crate::jobspec(Wish::Slots(1, 1), 5), 2).unwrap();
+    assert_eq!((reserved.at, reserved.r.contains(r#""ranks":"0""#)), (10, true));
+    engine.move_reservation(2).unwrap();
+    engine.charge(3, r#"{"label":"x","rank":0,"count":1,"with":{"cpu":1},"end":"never"}"#).unwrap();
+    let moved = engine.move_reservation(2).unwrap();
+    assert_eq!((moved.at, moved.r.contains(r#""ranks":"1""#)), (10, true));
+}
+
 /// A pool that is marked as down itself hands out nothing, now or later, until it is up again; the idle machine has it.
 #[test]
 fn a_pool_that_is_down_hands_out_nothing() {

@@ -146,6 +146,11 @@ impl Request<'_> {
         }
     }
 
+    /// Whether it wants anything of levels.
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
     /// Leaves of what the shapes may use what their rules admit.
     pub(crate) fn admitted(&self, pools: &Pools, usable: Usable) -> Usable {
         if self.rules.is_empty() {

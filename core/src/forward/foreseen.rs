@@ -111,6 +111,10 @@ impl Capacity for Foreseen<'_> {
     fn fits_one(&self, request: &Request, rank: Rank) -> bool {
         self.live.fits_one(request, rank)
     }
+
+    fn rules_out(&self, request: &Request) -> bool {
+        Want::of(request).is_some_and(|want| self.failures.rules_out(&want))
+    }
 }
 
 impl Promising for Foreseen<'_> {

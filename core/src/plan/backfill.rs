@@ -157,7 +157,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// Tries to start a request. What it waits for, if it does; `None` if it starts.
     fn attempt(&mut self, pending: &PendingRequest, class: ClassId) -> Option<Waits> {
-        if let Some(known) = self.queue.last_attempt(class)
+        let known = self.queue.last_attempt(class);
+        if let Some(known) = known.filter(|known| self.capacity.rules_out(&known.request)) {
+            return Some(Waits::for_what(&known.outcome));
+        }
+        if let Some(known) = known
             && let Some(standing) = known.still_stands(self.capacity, &self.holds)
         {
             if standing.differs_from(known) {

@@ -112,6 +112,10 @@ pub(super) trait Capacity {
     fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool;
     /// A pod of the request fits on this node now, as far as its amounts go.
     fn fits_one(&self, request: &Request, rank: Rank) -> bool;
+    /// It is known without asking that the request cannot start now, and waits for what it waited for.
+    fn rules_out(&self, _request: &Request) -> bool {
+        false
+    }
 }
 
 /// A machine on which places are kept for later.

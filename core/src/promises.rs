@@ -126,6 +126,11 @@ impl Promises {
         self.drained.insert(pending.clone(), nodes);
     }
 
+    /// No nodes are held for a request any more.
+    pub(super) fn let_go(&mut self, pending: &PendingRequest) {
+        self.drained.remove(pending);
+    }
+
     /// How many nodes are held for those who are passed by no more.
     pub(super) fn drained_nodes(&self) -> usize {
         let mut all = RankSet::new();

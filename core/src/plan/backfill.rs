@@ -113,6 +113,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 // It asks for something else than when it was promised, or for another place in the queue.
                 before = self.withdraw(pending);
             } else if let Some(starts) = self.remake(pending) {
+                if !starts && self.queue.last_attempt(class).is_none() {
+                    // Put back after a restart: nobody has looked yet why it waits.
+                    self.attempt(pending, class);
+                }
                 return starts || self.wait(class, Waits::ForADate);
             }
         }
@@ -131,13 +135,13 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
         self.wait(class, waits);
         match waits {
-            Waits::ForADate if self.may_reserve(place) => self.reserve(pending, class, before),
-            Waits::ForUnknown => {
-                self.be_passed_by(pending);
-                false
+            Waits::ForUnknown | Waits::Behind => {
+                self.be_passed_by(pending, waits);
+                return false;
             }
-            Waits::ForADate | Waits::Behind | Waits::InVain => false,
+            Waits::ForADate | Waits::InVain => self.capacity.let_go(pending),
         }
+        waits == Waits::ForADate && self.may_reserve(place) && self.reserve(pending, class, before)
     }
 
     fn wait(&mut self, class: ClassId, waits: Waits) -> bool {
@@ -250,8 +254,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     }
 
     /// Nobody knows when it can start. The first of those who wait is passed by for a time, and then not any more.
-    fn be_passed_by(&mut self, pending: &PendingRequest) {
-        if !self.holds.is_anybody_blocked {
+    fn be_passed_by(&mut self, pending: &PendingRequest, waits: Waits) {
+        if !self.holds.is_anybody_blocked && waits == Waits::ForUnknown {
             self.plan.first_undated = Some(pending.clone());
         }
         self.holds.is_anybody_blocked = true;

@@ -196,6 +196,8 @@ impl Promising for Timetable {
         Some(Kept { start: reserved.start, nodes: ranks.into_iter().collect() })
     }
 
+    fn let_go(&mut self, _: &PendingRequest) {}
+
     fn drain(&mut self, _: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
         let eligible = self.eligible(request, nodes);
         Arc::new(eligible.iter().take(wish(request).0).collect())

@@ -278,6 +278,10 @@ impl Promising for Live<'_> {
         Some(Kept { start: promise.place.start, nodes: promise.place.nodes })
     }
 
+    fn let_go(&mut self, pending: &PendingRequest) {
+        self.promises.let_go(pending);
+    }
+
     fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
         if let Some(known) = self.promises.drained(pending).cloned()
             && self.is_enough(request, nodes, &known)

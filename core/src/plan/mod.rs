@@ -141,6 +141,8 @@ pub(super) trait Promising: Capacity {
     fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots>;
     /// Gives a reservation up, and says what it was.
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
+    /// No nodes are held for a request any more.
+    fn let_go(&mut self, pending: &PendingRequest);
     /// A set of these nodes, no larger than needed, on which all pods fit once everything with an end has ended: those with the
     /// fewest unknown ends in the way. The same as before, if that is still one.
     fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet>;

@@ -24,6 +24,7 @@ mod late;
 mod library;
 mod lone_pods;
 mod mishaps;
+mod promises;
 mod restarts;
 mod scaling;
 mod starting;
@@ -148,8 +149,12 @@ impl World {
     }
 
     fn on(library: FunctionTable, nodes: &[(&str, u64)]) -> Self {
+        Self::told(settings(), library, nodes)
+    }
+
+    fn told(settings: CoreSettings, library: FunctionTable, nodes: &[(&str, u64)]) -> Self {
         let mut world = World {
-            core: Core::new(settings(), library, 1).expect("a core"),
+            core: Core::new(settings, library, 1).expect("a core"),
             now: Time::from_seconds(2000),
             pods: BTreeMap::new(),
             records: BTreeMap::new(),

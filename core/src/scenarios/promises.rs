@@ -1,0 +1,183 @@
+//! Reservations: kept, on record, put back, and broken for a cause that is said.
+
+use super::*;
+use crate::QueuePolicy;
+use crate::record::time_of;
+
+const NODES: [(&str, u64); 2] = [("n1", 4), ("n2", 4)];
+
+/// Two nodes of four cores under a queue policy.
+fn world(queue_policy: QueuePolicy) -> World {
+    World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), &NODES)
+}
+
+fn lasting(name: &str, cores: u64, seconds: u64) -> Pod {
+    Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, cores) }
+}
+
+/// A Job `j` comes whose two pods take a node each, for a minute.
+fn submit_gang(world: &mut World) {
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(lasting(name, 4, 60), "j"));
+    }
+}
+
+/// The second at which a workload is promised to start, and where.
+fn reserved(world: &World, workload: &str) -> Option<(Option<i64>, String)> {
+    let reservation = world.record(workload).status.as_ref()?.reservation.clone()?;
+    Some((reservation.start.as_ref().map(time_of).map(Time::seconds), reservation.nodes))
+}
+
+fn starts(world: &mut World, pod: Pod) -> bool {
+    let name = pod.id.key.name.to_string();
+    world.submit(pod);
+    world.settle();
+    world.node_of(&name).is_some()
+}
+
+/// A runs on the first node for 100 seconds, and the gang waits for it.
+fn waiting_gang(policy: QueuePolicy) -> World {
+    let mut world = world(policy);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    submit_gang(&mut world);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())));
+    world
+}
+
+#[test]
+fn small_jobs_run_in_the_gap_and_delay_nobody() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    assert!(!starts(&mut world, lasting("long", 4, 101)), "it would end after the promised start");
+    assert!(!starts(&mut world, pod("unknown", 4)), "nobody knows when it ends");
+    assert!(starts(&mut world, lasting("short", 4, 50)));
+    world.pass_seconds(50);
+    world.change("short", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())));
+    world.pass_seconds(50);
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n1"), Some("n2")));
+    assert_eq!(reserved(&world, "j"), None, "what has started is promised nothing");
+    assert!(!world.notes.contains(&"ReservationDelayed".to_owned()));
+}
+
+#[test]
+fn a_job_that_ends_early_lets_the_first_start_early() {
+    let mut world = waiting_gang(QueuePolicy::Conservative);
+    world.pass_seconds(10);
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.bound(), 3);
+}
+
+#[test]
+fn a_successor_keeps_what_was_promised_and_writes_nothing() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    world.show_conditions(&["p0", "p1"]);
+    let before = world.records.clone();
+    world.restart();
+    world.list(&NODES, &[job("j", 2, 2)]);
+    let actions = world.step();
+    assert!(actions.is_empty(), "a restart alone is no news: {actions:?}");
+    assert_eq!(world.records, before);
+    assert!(!starts(&mut world, lasting("long", 4, 101)));
+    assert!(starts(&mut world, lasting("short", 4, 99)));
+}
+
+#[test]
+fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    world.pass_seconds(102);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "its nodes are kept for it, without a date");
+    assert_eq!(world.notes.iter().filter(|reason| *reason == "ReservationDelayed").count(), 1);
+    assert_eq!(world.core.gauges().reservations_delayed.get("walltime"), Some(&1));
+    assert!(!starts(&mut world, lasting("short", 4, 1)), "they are nobody else's");
+    world.pass_seconds(500);
+    world.settle();
+    assert_eq!(world.core.gauges().reservations_delayed.get("walltime"), Some(&1), "it is said once");
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n1"), Some("n2")));
+}
+
+#[test]
+fn a_node_that_leaves_breaks_a_promise() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    world.tell(Event::NodeGone(NodeName::from("n2"), Uid::from("uid-n2")));
+    world.settle();
+    assert_eq!(reserved(&world, "j"), None, "it does not fit any more");
+    assert_eq!(world.core.gauges().reservations_delayed.get("capacity"), Some(&1));
+}
+
+#[test]
+fn a_job_of_higher_priority_goes_ahead_and_an_old_one_does_not() {
+    let mut world = waiting_gang(QueuePolicy::Conservative);
+    let gated = Pod { priority: 9, gates: vec![Arc::from("example.com/wait")], ..lasting("gated", 4, 300) };
+    assert!(!starts(&mut world, gated));
+    world.change("gated", |pod| pod.gates.clear());
+    world.settle();
+    assert_eq!(reserved(&world, "gated").map(|(start, _)| start), Some(Some(2160)), "behind what was promised");
+    assert!(world.core.gauges().reservations_delayed.is_empty());
+    assert!(starts(&mut world, Pod { priority: 10, ..lasting("urgent", 4, 300) }), "there is a node for it now");
+    world.pass_seconds(6);
+    world.settle();
+    let start_of = |world: &World, workload| reserved(world, workload).and_then(|(start, _)| start);
+    assert_eq!((start_of(&world, "gated"), start_of(&world, "j")), (Some(2100), Some(2400)));
+    assert_eq!(world.core.gauges().reservations_delayed.get("priority"), Some(&1), "only one is later by that");
+}
+
+#[test]
+fn the_first_who_waits_is_passed_by_for_so_long_and_no_longer() {
+    let mut world = world(QueuePolicy::Easy);
+    assert!(starts(&mut world, pod("a", 4)), "nobody knows when it ends");
+    submit_gang(&mut world);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), None);
+    let since = world.record("j").status.as_ref().unwrap().passed_by_since.as_ref().map(time_of);
+    assert_eq!(since.map(Time::seconds), Some(2000));
+    world.pass_seconds(299);
+    assert!(starts(&mut world, lasting("b", 4, 10)));
+    world.pass_seconds(2);
+    world.change("b", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "it holds what it needs");
+    assert!(!starts(&mut world, lasting("c", 4, 1)));
+    world.restart();
+    world.list(&NODES, &[job("j", 2, 2)]);
+    world.settle();
+    assert!(!starts(&mut world, lasting("d", 4, 1)), "the instant is not forgotten");
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n1"), Some("n2")));
+}
+
+#[test]
+fn who_takes_what_a_promise_has_left_waits_for_its_record() {
+    let mut world = world(QueuePolicy::Easy);
+    for (name, seconds) in [("a", 100), ("b", 40)] {
+        assert!(starts(&mut world, lasting(name, 4, seconds)));
+    }
+    assert!(!starts(&mut world, lasting("first", 4, 60)), "it is promised the second node");
+    assert_eq!(reserved(&world, "first"), Some((Some(2040), "n2".to_owned())));
+    world.pass_seconds(10);
+    // The first node comes free: the first who waits takes it, and another one the room that it leaves on the second.
+    world.submit(lasting("next", 2, 500));
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.change("b", |pod| pod.phase = Phase::Succeeded);
+    let actions = world.step();
+    let bound: Vec<String> = actions
+        .iter()
+        .filter_map(|action| match &action.kind {
+            ActionKind::Bind { pod, .. } => Some(pod.key.name.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(bound, ["first"], "a successor would still read that the second node is promised");
+    world.carry_out_all(actions);
+    world.settle();
+    assert_eq!(world.node_of("next"), Some("n2"));
+}

@@ -50,8 +50,8 @@ pub struct FluxqueueConfiguration {
     /// Which of the nodes that fit are taken: `first` (default; the cheapest to find), `lonode`, `hinode`, `binpack`, `spread`.
     #[serde(default)]
     pub policy: Option<String>,
-    /// Who may start before whom within a priority: `fcfs` (default; nobody who asks for nodes that an earlier one could use),
-    /// `easy` (whoever does not delay the first who waits), `hybrid` (the first `reservationDepth` who wait), `conservative`
+    /// Who may start before whom within a priority: `fcfs` (nobody who asks for nodes that an earlier one could use), `easy`
+    /// (default; whoever does not delay the first who waits), `hybrid` (the first `reservationDepth` who wait), `conservative`
     /// (anybody).
     #[serde(default)]
     pub queue_policy: Option<String>,
@@ -97,6 +97,8 @@ pub struct Overrides {
     pub scheduler_names: Vec<String>,
     /// `--policy`
     pub policy: Option<String>,
+    /// `--queue-policy`
+    pub queue_policy: Option<String>,
     /// `--bind-concurrency`
     pub bind_concurrency: Option<u32>,
 }
@@ -217,7 +219,7 @@ impl Settings {
             group_grace_secs: group_grace_seconds.unwrap_or(3),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(60),
             record_lone_pods: record_lone_pods.unwrap_or(false),
-            queue_policy: queue_policy_of(queue_policy.as_deref())?,
+            queue_policy: queue_policy_of(flags.queue_policy.or(queue_policy).as_deref())?,
             queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(QUEUE_DEPTH))?,
             reservation_depth: at_least_one("reservationDepth", reservation_depth.unwrap_or(RESERVATION_DEPTH))?,
             bypass_secs: bypass_seconds.unwrap_or(BYPASS_SECONDS),
@@ -388,6 +390,7 @@ mod tests {
         let flags = Overrides {
             scheduler_names: vec!["b".to_owned()],
             policy: Some("lonode".to_owned()),
+            queue_policy: None,
             bind_concurrency: Some(3),
         };
         let settings = Settings::resolve(Some(file), flags).unwrap();

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
+use fluxqueue_core::{Event, QueuePolicy};
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey};
 
 use crate::scene::{self, GANG, LARGE_GANGS, Prospect, Size, Twist};
-use crate::turning::{Restless, Turning};
+use crate::turning::{Restless, Turning, policy};
 
 /// Steps in which the pods of a large gang end.
 const STEPS: usize = 20;
@@ -67,6 +67,17 @@ impl Row {
     pub(crate) const ALL: [Row; 9] =
         [Row::Head, Row::Nothing, Row::Lone, Row::Labels, Row::Join, Row::Leave, Row::Large, Row::Restart, Row::Idle];
 
+    /// Those that are measured under a queue policy. Where many hold reservations a gang does not start on what has just come
+    /// free: there it counts what a walk takes after something has ended.
+    fn of(policy: QueuePolicy) -> &'static [Row] {
+        match policy {
+            QueuePolicy::Fcfs | QueuePolicy::Easy => {
+                &[Row::Restart, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Head, Row::Large]
+            }
+            QueuePolicy::Hybrid | QueuePolicy::Conservative => &[Row::Restart, Row::Labels, Row::Nothing],
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Row::Head => "a pod ends, the head of the queue starts",
@@ -85,7 +96,12 @@ impl Row {
     pub(crate) fn limit(self) -> Option<Duration> {
         Some(match self {
             Row::Head => Duration::from_millis(5),
-            Row::Nothing => Duration::from_millis(2),
+            Row::Nothing => match policy() {
+                QueuePolicy::Fcfs => Duration::from_millis(2),
+                QueuePolicy::Easy => Duration::from_millis(10),
+                QueuePolicy::Hybrid => Duration::from_millis(40),
+                QueuePolicy::Conservative => Duration::from_millis(500),
+            },
             Row::Lone => Duration::from_micros(200),
             Row::Labels | Row::Join | Row::Leave => Duration::from_millis(50),
             Row::Large => Duration::from_millis(100),
@@ -101,7 +117,7 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
     let mut bench = Bench::begin(size, twist)?;
     let (making, completed) = (begin.elapsed(), bench.completed);
     let mut samples = Samples { making, completed, memory: resident(), ..Samples::default() };
-    for row in [Row::Restart, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Head, Row::Large] {
+    for row in Row::of(policy()).iter().copied() {
         let begin = Instant::now();
         for _ in 0..ROUNDS_MAX {
             match bench.round(row, &mut samples) {

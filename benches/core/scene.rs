@@ -356,6 +356,7 @@ fn pod(server: &mut Server, name: &str, shape: &Arc<Shape>, lifetime: Lifetime) 
         labels: labels(name),
         shape: Arc::clone(shape),
         lifetime,
+        grace_secs: 30,
         unsupported: Vec::new(),
         soft_ignored: Vec::new(),
         scheduled_condition: None,

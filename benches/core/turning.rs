@@ -105,8 +105,8 @@ fn processor_time() -> Duration {
 }
 
 /// The queue policy that is measured.
-fn policy() -> QueuePolicy {
-    let name = std::env::var("FLUXQUEUE_BENCH_POLICY").unwrap_or_else(|_| "fcfs".to_owned());
+pub(crate) fn policy() -> QueuePolicy {
+    let name = std::env::var("FLUXQUEUE_BENCH_POLICY").unwrap_or_else(|_| QueuePolicy::default().as_str().to_owned());
     QueuePolicy::from_name(&name).expect("FLUXQUEUE_BENCH_POLICY is fcfs, easy, hybrid or conservative")
 }
 

@@ -12,9 +12,11 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType};
 use super::cluster::filters::Rejection;
 use super::cluster::summary;
 use super::job::{Finding, Stage};
+use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
 use super::record::time_of;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
+use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Time, Uid};
 
@@ -28,6 +30,9 @@ const POSITION_MILLIS: i64 = 10_000;
 /// In a queue of at most so many the place of whoever comes is counted at once.
 const COUNTED_MAX: usize = 1_000;
 
+/// So many jobs are named whose end is not known.
+const NAMED_MAX: usize = 3;
+
 /// Requests that are told in one step; the others follow in the next.
 const REPORTED_AT_ONCE: usize = 256;
 
@@ -37,6 +42,8 @@ pub(super) struct Reported {
     /// The first of the class by then.
     head: PendingRequest,
     blocker: BlockedBy,
+    /// Whose ends nobody knows: for the FluxJob alone, since it changes often.
+    unknown_ends: String,
     at: Time,
 }
 
@@ -63,7 +70,11 @@ impl Core {
             Outcome::Behind { job, .. } => self.queued_behind(*job),
             _ => self.short_of(attempt),
         };
-        attempt.reported = Some(Reported { head: head.clone(), blocker, at: self.now });
+        let unknown_ends = match &attempt.outcome {
+            Outcome::Waits { held, at: None } => self.unknown_ends(held),
+            _ => String::new(),
+        };
+        attempt.reported = Some(Reported { head: head.clone(), blocker, unknown_ends, at: self.now });
         self.reports.push_back(Report { class, from: None });
     }
 
@@ -89,7 +100,7 @@ impl Core {
     /// A request that has just come to a class that waits is told at once.
     pub(super) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) {
         let Some(attempt) = self.queue.last_attempt(class) else { return };
-        let Some(Reported { head, blocker, .. }) = &attempt.reported else { return };
+        let Some(Reported { head, blocker, unknown_ends, .. }) = &attempt.reported else { return };
         let id = pending.job();
         let behind_head = matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. })
             && matches!(pending, PendingRequest::Start(_))
@@ -101,6 +112,10 @@ impl Core {
         let is_behind = behind_head || matches!(attempt.outcome, Outcome::Behind { .. });
         let blocker = if behind_head { self.queued_behind(head.job()) } else { blocker.clone() };
         let text = blocker.message.clone();
+        let mut blocker = blocker;
+        if !behind_head {
+            blocker.message.push_str(unknown_ends);
+        }
         let (blocker, estimate) = self.inherit(id, blocker, estimate);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len() <= COUNTED_MAX {
@@ -252,6 +267,37 @@ impl Core {
             available: worst.as_ref().map(|shortage| quantity(shortage, shortage.free)),
             behind: None,
         }
+    }
+
+    fn unknown_ends(&self, nodes: &RankSet) -> String {
+        match self.unknown_ends_on(nodes) {
+            (names, _) if names.is_empty() => String::new(),
+            (names, false) => format!(" Nobody knows when {} will end.", names.join(", ")),
+            (names, true) => format!(" Nobody knows when {} and others will end.", names.join(", ")),
+        }
+    }
+
+    /// Jobs, and pods of others, on these nodes of which nobody knows when they end: a few, and whether there are more.
+    fn unknown_ends_on(&self, nodes: &RankSet) -> (Vec<String>, bool) {
+        let is_unknown = |slot: &Option<Allocation>| slot.as_ref().is_some_and(|slot| slot.end == End::Eventually);
+        let mut names: Vec<String> = Vec::new();
+        for node in nodes.iter().filter_map(|rank| self.cluster.node(rank)) {
+            for uid in self.by_node.all(&node.name) {
+                let name = match (self.foreign.get(&uid), self.jobs.members.get(&uid)) {
+                    (Some(foreign), _) => Some(&foreign.pod.id.key).filter(|_| is_unknown(&foreign.allocation)),
+                    (None, Some(member)) if is_unknown(&member.allocation) => {
+                        self.jobs.all.get(&member.job).map(|job| &job.key)
+                    }
+                    _ => None,
+                };
+                let Some(name) = name.map(ToString::to_string).filter(|name| !names.contains(name)) else { continue };
+                if names.len() == NAMED_MAX {
+                    return (names, true);
+                }
+                names.push(name);
+            }
+        }
+        (names, false)
     }
 
     fn count_closed(&mut self, group: &Group, counts: &mut BTreeMap<String, usize>) {

@@ -210,15 +210,23 @@ impl Jobs {
         let left = self
             .deadline(pod, clock)
             .map(|at| u64::try_from(at.seconds().saturating_sub(clock.now.seconds())).unwrap_or(0).max(1));
-        match (left, self.walltime(pod, job)) {
+        match (left, self.occupies(pod, job)) {
             (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
             (Some(left), _) => Lifetime::Seconds(left),
             (None, own) => own,
         }
     }
 
-    /// How long a pod of the job takes its resources from its start: what a person wishes, what the workload says, the
-    /// default of the queue.
+    /// How long a pod of the job takes its resources from its start: its walltime, and the time that it has to stop then.
+    pub(super) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {
+        match self.walltime(pod, job) {
+            Lifetime::Seconds(walltime) => Lifetime::Seconds(walltime.saturating_add(pod.grace_secs)),
+            other => other,
+        }
+    }
+
+    /// How long a pod of the job may run from its start: what a person wishes, what the workload says, the default of the
+    /// queue.
     pub(super) fn walltime(&self, pod: &Pod, job: &Job) -> Lifetime {
         let wished = job.record.overrides.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         if let Some(seconds) = wished.filter(|seconds| *seconds > 0) {
@@ -250,11 +258,12 @@ impl Jobs {
         (until(self.said_walltime(pod)), until(self.walltime(pod, job)))
     }
 
-    /// When the object that made the pod ends it whatever it does, in the core's time; unless somebody said how long it runs.
+    /// When a pod has stopped that the object that made it ends whatever it does, in the core's time; unless somebody said how
+    /// long it runs.
     pub(super) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
         let made_by = self.controller(pod)?;
         let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
-        made_by.deadline.filter(|_| !annotated).map(|at| clock.core(at))
+        made_by.deadline.filter(|_| !annotated).map(|at| clock.core(at).plus_secs(pod.grace_secs))
     }
 
     fn controller(&self, pod: &Pod) -> Option<&Controller> {

@@ -183,6 +183,9 @@ pub enum CoreError {
     /// The graph could not be made.
     #[error("making the resource graph")]
     Graph(#[from] GraphError),
+    /// A policy needs what this library does not have.
+    #[error("queuePolicy {}: this Fluxion library keeps no reservations; only fcfs goes without", .0.as_str())]
+    Policy(QueuePolicy),
 }
 
 // === impl Core ===
@@ -191,6 +194,9 @@ impl Core {
     /// A core that knows nothing yet. `epoch` is the leader's: it goes into every placement that is written.
     pub fn new(settings: CoreSettings, library: FunctionTable, epoch: i64) -> Result<Self, CoreError> {
         let graph = settings.graph(library)?;
+        if settings.queue_policy != QueuePolicy::Fcfs && !graph.has_reservations() {
+            return Err(CoreError::Policy(settings.queue_policy));
+        }
         let default_walltime_secs = settings.default_walltime_secs;
         Ok(Core {
             settings,
@@ -354,6 +360,10 @@ impl Core {
 
     fn walltime(&self, pod: &Pod, job: JobId) -> Lifetime {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
+    }
+
+    fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.occupies(pod, job))
     }
 
     /// The API server's clock has been compared with the core's time. Nothing that is under way changes by that, but for

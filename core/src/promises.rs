@@ -21,6 +21,8 @@ pub(super) struct Promises {
     on_record: BTreeMap<JobId, Kept>,
     /// Jobs whose Bindings wait until others' reservations are on record as they are now: what these have left they take.
     resting: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Reservations that an earlier process has written, and that could not be put back.
+    lost: BTreeMap<PendingRequest, Kept>,
     /// Those who have come in ahead of others since the last walk, and why they may.
     ahead: BTreeMap<PendingRequest, Delay>,
 }
@@ -45,7 +47,7 @@ pub(super) struct Promise {
 impl Promises {
     /// Those who have a reservation, or were the first to wait.
     pub(super) fn requests(&self) -> Vec<PendingRequest> {
-        self.reserved.keys().chain(self.passed_by.keys()).cloned().collect()
+        self.reserved.keys().chain(self.passed_by.keys()).chain(self.lost.keys()).cloned().collect()
     }
 
     /// The reservation of a request.
@@ -192,6 +194,16 @@ impl Promises {
         self.resting.remove(&job);
     }
 
+    /// What an earlier process has promised cannot be had any more as it was written.
+    pub(super) fn is_to_be_made_anew(&mut self, pending: &PendingRequest, was: Kept) {
+        self.lost.insert(pending.clone(), was);
+    }
+
+    /// What was promised to a request by an earlier process, and could not be put back.
+    pub(super) fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept> {
+        self.lost.remove(pending)
+    }
+
     // --- ahead of others ---
 
     /// A request has come in ahead of others: those that it is in the way of are delayed for this cause.
@@ -214,6 +226,7 @@ impl Promises {
         self.passed_by.remove(pending);
         self.drained.remove(pending);
         self.ahead.remove(pending);
+        self.lost.remove(pending);
         self.reserved.remove(pending)
     }
 }

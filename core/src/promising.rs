@@ -10,7 +10,7 @@ use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_api::Reservation;
-use fluxqueue_workload::{NodeName, Time, Uid};
+use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
 const OVERDUE_SECONDS: u64 = 1;
@@ -69,12 +69,14 @@ impl Core {
         let by_how_much =
             seconds.map_or("nobody knows when".to_owned(), |seconds| format!("{seconds} s later than promised"));
         let text = format!("{}: starts {by_how_much}: {by}", cause.as_str());
-        let (reporter, key) = (Arc::clone(&job.reporter), job.key.clone());
-        let first =
-            job.live.values().next().and_then(|uid| self.jobs.members.get(uid)).map(|member| member.pod.id.clone());
-        tracing::info!(job = %key, cause = cause.as_str(), "{text}");
-        if let Some(pod) = first {
-            self.note(Subject::Pod(pod), EventKind::Warning, "ReservationDelayed", "Scheduling", text, &reporter);
+        tracing::info!(job = %job.key, cause = cause.as_str(), "{text}");
+        let reporter = Arc::clone(&job.reporter);
+        let record = job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
+        let first = job.live.values().next().and_then(|uid| self.jobs.members.get(uid));
+        let subjects =
+            record.map(Subject::FluxJob).into_iter().chain(first.map(|first| Subject::Pod(first.pod.id.clone())));
+        for subject in subjects.collect::<Vec<_>>() {
+            self.note(subject, EventKind::Warning, "ReservationDelayed", "Scheduling", text.clone(), &reporter);
         }
     }
 
@@ -302,7 +304,7 @@ impl Core {
         }
     }
 
-    fn put_back(&mut self, pending: &PendingRequest, class: ClassId, start: Time, nodes: &RankSet) {
+    fn put_back(&mut self, pending: &PendingRequest, class: ClassId, start: Time, written: &RankSet) {
         let suspects = self.suspects.ranks(&self.cluster);
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
         let Some(request) = asking.request(pending).filter(|_| !asking.is_put_off(pending)) else { return };
@@ -316,16 +318,26 @@ impl Core {
         };
         let within = |open: RankSet| {
             let mut within = open;
-            within.intersect_with(nodes);
+            within.intersect_with(written);
             within
         };
         let nodes: Vec<RankSet> = request.groups.iter().map(|group| within(live.open(group))).collect();
-        if nodes.iter().any(RankSet::is_empty) {
-            return;
-        }
-        let booking = live.reserve((pending, class), &request, &nodes, Some(start.seconds()));
-        if let Booking::Now(slots) = booking {
-            self.start(pending, &request, slots);
+        let booking = if nodes.iter().any(RankSet::is_empty) {
+            Booking::Never
+        } else {
+            live.reserve((pending, class), &request, &nodes, Some(start.seconds()))
+        };
+        match booking {
+            Booking::Now(slots) => self.start(pending, &request, slots),
+            Booking::At(at) if at == start.seconds() => {}
+            // Made anew elsewhere in the walk that follows; what is written is broken by then, or better.
+            Booking::At(_) | Booking::Never => {
+                if let Some(promise) = self.promises.take(pending) {
+                    self.ledger.give_up(&promise.place);
+                }
+                let was = Kept { start: start.seconds(), nodes: written.clone() };
+                self.promises.is_to_be_made_anew(pending, was);
+            }
         }
     }
 }

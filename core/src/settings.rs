@@ -39,9 +39,9 @@ pub struct CoreSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueuePolicy {
     /// Nobody who asks for nodes that an earlier one could use.
-    #[default]
     Fcfs,
     /// Whoever does not delay the first who waits.
+    #[default]
     Easy,
     /// Whoever does not delay the first so many who wait.
     Hybrid,

@@ -183,7 +183,7 @@ impl Core {
     /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start.
     pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
         let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
-        let planned = End::of(self.walltime(pod, job), started.seconds());
+        let planned = End::of(self.occupies(pod, job), started.seconds());
         self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
             (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),
             (Some(deadline), End::Eventually | End::Never) => End::At(deadline.seconds()),
@@ -214,7 +214,11 @@ impl Core {
     /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
     /// while that is not known.
     pub(super) fn pod_end(&self, pod: &Pod) -> End {
-        self.unless_past(End::of(pod.lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds()))
+        let lifetime = match pod.lifetime {
+            Lifetime::Seconds(walltime) => Lifetime::Seconds(walltime.saturating_add(pod.grace_secs)),
+            other => other,
+        };
+        self.unless_past(End::of(lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds()))
     }
 
     // --- the end of a pod ---

@@ -36,6 +36,10 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
+    /// Who may start before whom: fcfs, easy, hybrid, conservative [default: easy]
+    #[arg(long, value_name = "POLICY")]
+    queue_policy: Option<String>,
+
     /// A libreapi_cli.so of flux-sched 0.53 or later, to place pods instead of the built-in resource graph
     #[arg(long, value_name = "PATH")]
     fluxion_library: Option<PathBuf>,
@@ -115,6 +119,7 @@ impl RunArgs {
             config,
             scheduler_names,
             policy,
+            queue_policy,
             fluxion_library,
             bind_concurrency,
             bind_timeout,
@@ -133,7 +138,7 @@ impl RunArgs {
         } = self;
         logs::start(log_format, &log_level)?;
         let file = config.as_deref().map(FluxqueueConfiguration::read).transpose()?;
-        let settings = Settings::resolve(file, Overrides { scheduler_names, policy, bind_concurrency })?;
+        let settings = Settings::resolve(file, Overrides { scheduler_names, policy, queue_policy, bind_concurrency })?;
         let identity = identity();
         let lease = LeaseSettings {
             namespace: leader_elect_resource_namespace,

@@ -170,6 +170,15 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     gauges(encoder, "scheduler_cache_size", "Objects in the picture of the cluster, by type", "type", cached)?;
     gauges(encoder, "jobs", "FluxJobs by state", "state", core.jobs.iter().copied())?;
     gauge(encoder, "synced", "1 once the first lists have been received", u64::from(core.synced))?;
+    gauge(encoder, "reservations", "Starts that are promised", core.reservations)?;
+    let help = "Nodes that are held for jobs that were passed by for long enough";
+    gauge(encoder, "nodes_held_without_a_date", help, core.nodes_drained)?;
+    let help = "Promised starts that were put off, by cause";
+    let mut delayed = encoder.encode_descriptor("reservations_delayed", help, None, MetricType::Counter)?;
+    for cause in ["walltime", "capacity", "priority", "edit"] {
+        let count = ConstCounter::new(core.reservations_delayed.get(cause).copied().unwrap_or(0));
+        count.encode(delayed.encode_family(&[("cause", cause)])?)?;
+    }
     encode_attempts(encoder, core)?;
     encode_sli(encoder, core)?;
     let totals = [

@@ -169,6 +169,7 @@ fn pod(settings: &CoreSettings) -> Pod {
         labels: Arc::from([]),
         shape: Arc::new(Shape { requests, constraints: Constraints::default() }),
         lifetime: Lifetime::Eventually,
+        grace_secs: 0,
         unsupported: Vec::new(),
         soft_ignored: Vec::new(),
         scheduled_condition: None,

@@ -33,7 +33,7 @@ fn plain_library() -> PathBuf {
 fn a_library_without_extensions_places_whole_cores_and_refuses_the_rest() {
     let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
     let flag = format!("--fluxion-library={}", plain_library().display());
-    let mut fluxqueue = plane.fluxqueue(&[&flag]);
+    let mut fluxqueue = plane.fluxqueue(&[&flag, "--queue-policy=fcfs"]);
     let ns = plane.namespace("library");
     // A daemon of 200m takes a core of its node; what is left is seven.
     let daemon = pod("daemon", "200m", "infinity", "");
@@ -74,6 +74,14 @@ fn a_library_with_extensions_is_as_good_as_the_built_in_one() {
     let ns = plane.namespace("extended");
     ns.apply(&job("gang", 8, "500m", "infinity"));
     ns.running(8);
+}
+
+#[test]
+fn a_policy_that_needs_reservations_is_refused_without_them() {
+    let flag = format!("--fluxion-library={}", plain_library().display());
+    let out = Command::new(env!("CARGO_BIN_EXE_fluxqueue")).args(["run", &flag]).output().expect("it runs");
+    let message = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && message.contains("queuePolicy easy: this Fluxion library keeps no"), "{message}");
 }
 
 #[test]

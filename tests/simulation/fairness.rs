@@ -39,6 +39,8 @@ struct Waiting<'a> {
     complete: bool,
     /// It is beyond doubt that so many of them may start.
     claim: bool,
+    /// It is promised a start, or holds nodes without one.
+    reserved: bool,
 }
 
 impl Waiting<'_> {
@@ -69,7 +71,7 @@ pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violati
         }
         let excuse = waiting
             .iter()
-            .find(|other| other.unit != job.unit && !is_later(other, job) && holds(sim, &calm, other, job));
+            .find(|other| other.unit != job.unit && may_go_ahead(other, job) && holds(sim, &calm, other, job));
         if excuse.is_none() {
             let rule = if job.alike { HEAD_STARTS } else { GANG_AT_HEAD_STARTS };
             return broken(rule, describe(sim, job, &waiting));
@@ -143,7 +145,9 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str) -> Vec<Waiting<'a>> {
         let together = size.unwrap_or(pods.len()).min(pods.len());
         let own_place = first.owner.is_none() || !single;
         let queued_at = queued_at.filter(|_| own_place);
-        all.push(Waiting { unit, pods, priority, queued_at, together, sized: size.is_some(), alike, complete, claim });
+        let reserved = record.is_some_and(|job| job.status.as_ref().is_some_and(|status| status.reservation.is_some()));
+        let sized = size.is_some();
+        all.push(Waiting { unit, pods, priority, queued_at, together, sized, alike, complete, claim, reserved });
     }
     all
 }
@@ -200,6 +204,11 @@ fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<us
 }
 
 /// `other` stands behind `job` in the queue, beyond doubt.
+/// The other one is earlier, or was promised what this one would need.
+fn may_go_ahead(other: &Waiting, job: &Waiting) -> bool {
+    other.reserved || !is_later(other, job)
+}
+
 fn is_later(other: &Waiting, job: &Waiting) -> bool {
     if other.priority != job.priority {
         return other.priority < job.priority;

@@ -8,6 +8,7 @@ use crate::checks::{self, Violation};
 use crate::executor::Executor;
 use crate::gangs;
 use crate::machine::{Factory, Machine, Start};
+use crate::promises::Promises;
 use crate::server::Server;
 use crate::succession::Succession;
 use crate::view::View;
@@ -21,6 +22,7 @@ pub(crate) struct Instance {
     pub(crate) executor: Executor,
     pub(crate) view: View,
     pub(crate) succession: Succession,
+    pub(crate) promises: Promises,
     last_id: Option<ActionId>,
 }
 
@@ -34,6 +36,7 @@ impl Instance {
             view: View::new(&start),
             start,
             succession: Succession::default(),
+            promises: Promises::default(),
             last_id: None,
         }
     }
@@ -44,6 +47,7 @@ impl Instance {
         self.core = factory(&self.start);
         self.view = View::new(&self.start);
         self.last_id = None;
+        self.promises = Promises::default();
         self.succession = Succession::of(server, &self.start.scheduler);
         self.channel.relist(server, offset);
     }
@@ -76,6 +80,7 @@ impl Instance {
     pub(crate) fn judge(&mut self, server: &Server, now: Time, actions: &[Action]) -> Result<(), Violation> {
         gangs::judge(&self.view, now, actions)?;
         self.succession.judge(&self.view, now, actions)?;
+        self.promises.judge(&self.view, now, actions)?;
         checks::judge(&mut self.view, server, now, &mut self.last_id, actions)
     }
 }

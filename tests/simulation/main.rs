@@ -25,6 +25,7 @@ mod late;
 mod leak;
 mod machine;
 mod objects;
+mod promises;
 mod quiescence;
 mod rng;
 mod roles;

@@ -88,6 +88,7 @@ impl Template {
             labels: Arc::clone(&self.labels),
             shape: Arc::clone(&self.shape),
             lifetime: self.lifetime,
+            grace_secs: 0,
             unsupported: self.unsupported.clone(),
             soft_ignored: Vec::new(),
             scheduled_condition: None,

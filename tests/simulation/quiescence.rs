@@ -21,6 +21,8 @@ use crate::trace;
 const ROUNDS_MAX: usize = 4_000;
 /// Longer than every back-off, hold-back and retry, in milliseconds.
 const CALM_MILLIS: i64 = 400_000;
+/// So long after a planned end what follows from it may be told, and so much clocks may differ.
+const PLANNED_END_MILLIS: i64 = 40_000;
 /// Then, for so long, nothing may happen at all.
 const QUIET_MILLIS: i64 = 120_000;
 /// Longer than finished jobs are kept, in milliseconds.
@@ -180,7 +182,9 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
         let next = sim.next_wake().unwrap_or(end).min(end);
         sim.now = next.max(sim.now.plus_millis(1));
         wakes += 1;
-        sim.quiet_by = Some("the core becomes quiet");
+        // That a pod outlives its planned end is news, and what follows from it may be told half a minute later.
+        let is_at_rest = !has_passed_a_planned_end(sim);
+        sim.quiet_by = is_at_rest.then_some("the core becomes quiet");
         for who in sim.everyone() {
             sim.decide(who)?;
         }
@@ -190,6 +194,23 @@ fn stay_quiet(sim: &mut Simulation) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// A pod that runs has come to its planned end a while ago, by some clock.
+fn has_passed_a_planned_end(sim: &Simulation) -> bool {
+    let wall = sim.wall();
+    let (from, to) = (wall.plus_millis(-PLANNED_END_MILLIS), wall.plus_millis(PLANNED_END_MILLIS));
+    let is_near = |end: Time| from <= end && end <= to;
+    // One that is nominated takes the node, too.
+    let is_there = |pod: &&Arc<Pod>| pod.node.is_some() || pod.nominated.is_some();
+    let runs = sim.server.pods.values().filter(|pod| is_there(pod) && !pod.phase.is_terminal());
+    let mut ends = runs.filter_map(|pod| match pod.lifetime {
+        Lifetime::Seconds(seconds) => Some(pod.started.unwrap_or(pod.created).plus_secs(seconds)),
+        _ => None,
+    });
+    let mut deadlines = sim.server.controllers.values().filter_map(|controller| controller.deadline);
+    let mut annotated = sim.server.controllers.values().filter(|controller| controller.walltime.is_some());
+    ends.any(is_near) || deadlines.any(is_near) || annotated.next().is_some()
 }
 
 /// Each thing that was submitted has its record, unless it is a lone pod that did not wait; and what has ended says so.

@@ -51,10 +51,12 @@ enum Sabotage {
     ForgetTheClock,
     RecordEverything,
     LeakSlots,
+    HideDelays,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 28] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 29] = [
+    (Sabotage::HideDelays, None, &["a promise is broken only for a cause that is said"]),
     (Sabotage::BindTwice, None, &["no pod is bound twice"]),
     (
         Sabotage::BindBeforeTheAnswer,
@@ -275,6 +277,7 @@ impl Saboteur {
                 written(&mut *self.core);
                 return;
             }
+            (Sabotage::HideDelays, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => return,
             (Sabotage::BindBeforeTheAnswer, _) if places => written(&mut *self.core),
             (Sabotage::ForgetAnswers, _) if places => {}
             (Sabotage::BindToAnotherNode, ActionKind::Bind { node, .. }) => {

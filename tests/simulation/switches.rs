@@ -38,7 +38,9 @@ pub(crate) fn off() -> Vec<Feature> {
 
 /// The variables that a replay needs to see the same run, in the form of a shell.
 pub(crate) fn environment() -> String {
-    let set = [ALL, ON].into_iter().filter_map(|name| Some(format!("{name}={} ", std::env::var(name).ok()?)));
+    let set = [ALL, ON, crate::machine::POLICY]
+        .into_iter()
+        .filter_map(|name| Some(format!("{name}={} ", std::env::var(name).ok()?)));
     set.collect()
 }
 

@@ -90,6 +90,8 @@ pub struct Pod {
     pub shape: Arc<Shape>,
     /// How long its resources are taken.
     pub lifetime: Lifetime,
+    /// How long it may take to stop when it is told to, in seconds.
+    pub grace_secs: u64,
     /// Required constraints that Fluxqueue does not honour: the pod is refused, and told this.
     pub unsupported: Vec<Unsupported>,
     /// Soft wishes that are accepted but not honoured: field paths.

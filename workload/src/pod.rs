@@ -17,6 +17,9 @@ use super::{
 /// The name that the API server gives pods without one.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// `terminationGracePeriodSeconds`, unless a pod says another one.
+const GRACE_SECONDS: u64 = 30;
+
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// Reasons in `status.reason` of a Failed pod by which a kubelet refuses or evicts it, besides `OutOf<resource>`.
@@ -85,6 +88,7 @@ impl Pod {
             labels: metadata::sorted(meta.labels.as_ref()).collect(),
             shape: interner.intern(Shape { requests: requests.total, constraints }),
             lifetime,
+            grace_secs: grace_secs(spec),
             unsupported,
             soft_ignored: unsupported::soft(spec),
             scheduled_condition: condition(status, "PodScheduled").map(scheduled_condition),
@@ -147,6 +151,12 @@ fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -
         (None, Some("Never" | "OnFailure")) => Lifetime::Eventually,
         (None, _) => Lifetime::Endless,
     }
+}
+
+/// As a kubelet reads it: what is not said is half a minute.
+fn grace_secs(spec: &PodSpec) -> u64 {
+    let said = spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    said.unwrap_or(GRACE_SECONDS)
 }
 
 /// Jobs set a label since 1.28, and an annotation always.

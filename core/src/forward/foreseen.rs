@@ -152,9 +152,17 @@ impl Promising for Foreseen<'_> {
         remade
     }
 
+    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept> {
+        self.live.take_lost(pending)
+    }
+
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
         self.failures.forget();
         self.live.withdraw(pending)
+    }
+
+    fn let_go(&mut self, pending: &PendingRequest) {
+        self.live.let_go(pending);
     }
 
     fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {

@@ -107,11 +107,12 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return true;
         }
         let displaces = self.capacity.displaces(pending);
-        let mut before = None;
+        let lost = self.capacity.take_lost(pending);
+        let mut before = lost.map(|was| Late { cause: Delay::Capacity, was, by: None });
         if let Some(reserved) = self.capacity.reserved(pending) {
             if reserved.class != class || displaces == Some(Delay::Edit) {
                 // It asks for something else than when it was promised, or for another place in the queue.
-                before = self.withdraw(pending);
+                before = self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
             } else if let Some(starts) = self.remake(pending) {
                 if !starts && self.queue.last_attempt(class).is_none() {
                     // Put back after a restart: nobody has looked yet why it waits.
@@ -134,14 +135,18 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return true;
         }
         self.wait(class, waits);
+        if waits == Waits::ForADate && self.may_reserve(place) {
+            self.capacity.let_go(pending);
+            return self.reserve(pending, class, before);
+        }
+        if before.is_some() {
+            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: before });
+        }
         match waits {
-            Waits::ForUnknown | Waits::Behind => {
-                self.be_passed_by(pending, waits);
-                return false;
-            }
+            Waits::ForUnknown | Waits::Behind => self.be_passed_by(pending, waits),
             Waits::ForADate | Waits::InVain => self.capacity.let_go(pending),
         }
-        waits == Waits::ForADate && self.may_reserve(place) && self.reserve(pending, class, before)
+        false
     }
 
     fn wait(&mut self, class: ClassId, waits: Waits) -> bool {
@@ -226,7 +231,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// Promises a request a start; `before` it was to start then, and asked for something else. True if others of its class may
     /// get one too.
-    fn reserve(&mut self, pending: &PendingRequest, class: ClassId, before: Option<Kept>) -> bool {
+    fn reserve(&mut self, pending: &PendingRequest, class: ClassId, before: Option<Late>) -> bool {
         let Some(request) = self.requests.request(pending) else { return false };
         let nodes = self.free(&request);
         match self.capacity.reserve((pending, class), &request, &nodes, None) {
@@ -240,16 +245,18 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             }
             Booking::Never => {
                 self.holds.is_anybody_blocked = true;
+                if before.is_some() {
+                    self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: before });
+                }
                 false
             }
         }
     }
 
-    fn note_reserved(&mut self, pending: &PendingRequest, start: i64, before: Option<Kept>) {
+    fn note_reserved(&mut self, pending: &PendingRequest, start: i64, before: Option<Late>) {
         self.holds.reservations += 1;
         self.holds.is_anybody_blocked = true;
-        let late = before.filter(|before| start > before.start);
-        let later = late.map(|was| Late { cause: Delay::Edit, was, by: None });
+        let later = before.filter(|late| start > late.was.start);
         self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
     }
 
@@ -273,7 +280,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// One who may go ahead of reservations that were made before he came is placed as if they were not there; those that are in
     /// his way are made anew then. True if he starts, or has a reservation.
-    fn displace(&mut self, (place, class): (&Place, ClassId), cause: Delay, before: Option<Kept>) -> bool {
+    fn displace(&mut self, (place, class): (&Place, ClassId), cause: Delay, before: Option<Late>) -> bool {
         let pending = place.request();
         let promised = self.capacity.promised();
         let mut behind: Vec<(Place, ClassId)> = promised

@@ -190,6 +190,10 @@ impl Promising for Timetable {
         Remade::Kept { start: at, later: (at > before.start).then_some(late), moved }
     }
 
+    fn take_lost(&mut self, _: &PendingRequest) -> Option<Kept> {
+        None
+    }
+
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
         let (reserved, ranks) = self.promises.remove(pending)?;
         self.taken.iter_mut().for_each(|taken| taken.retain(|taken| taken.by.as_ref() != Some(pending)));

@@ -54,7 +54,7 @@ impl Asking<'_> {
             let pod = &member.pod;
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
-                walltime: self.jobs.walltime(pod, job),
+                walltime: self.jobs.occupies(pod, job),
                 deadline: self.jobs.deadline(pod, self.clock).map(Time::seconds),
                 repelled_by: member.repelled_by.clone(),
                 count: 1,
@@ -270,6 +270,10 @@ impl Promising for Live<'_> {
             }
             Booking::Never => self.lose(pending, Delay::Capacity, kept),
         }
+    }
+
+    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept> {
+        self.promises.take_lost(pending)
     }
 
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {

@@ -139,6 +139,8 @@ pub(super) trait Promising: Capacity {
     /// Withdraws a reservation and makes it anew at the earliest second around all others. `left_of` says what is left to it of
     /// the nodes that a group may use.
     fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots>;
+    /// What was promised to a request before, and could not be kept: asked once.
+    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept>;
     /// Gives a reservation up, and says what it was.
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
     /// No nodes are held for a request any more.

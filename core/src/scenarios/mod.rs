@@ -99,6 +99,7 @@ pub(crate) fn pod(name: &str, cores: u64) -> Pod {
         labels: Arc::from([]),
         shape: Arc::new(Shape { requests, constraints: Constraints::default() }),
         lifetime: Lifetime::Eventually,
+        grace_secs: 0,
         unsupported: Vec::new(),
         soft_ignored: Vec::new(),
         scheduled_condition: None,

@@ -93,7 +93,11 @@ fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
     world.pass_seconds(102);
     world.settle();
     assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "its nodes are kept for it, without a date");
-    assert_eq!(world.notes.iter().filter(|reason| *reason == "ReservationDelayed").count(), 1);
+    assert_eq!(
+        world.notes.iter().filter(|reason| *reason == "ReservationDelayed").count(),
+        2,
+        "on the job and its pod"
+    );
     assert_eq!(world.core.gauges().reservations_delayed.get("walltime"), Some(&1));
     assert!(!starts(&mut world, lasting("short", 4, 1)), "they are nobody else's");
     world.pass_seconds(500);

@@ -149,6 +149,8 @@ pub(crate) struct PodSpec {
     pub(crate) containers: Vec<Container>,
     #[prost(string, tag = "3")]
     pub(crate) restart_policy: String,
+    #[prost(int64, optional, tag = "4")]
+    pub(crate) termination_grace_period_seconds: Option<i64>,
     #[prost(int64, optional, tag = "5")]
     pub(crate) active_deadline_seconds: Option<i64>,
     #[prost(btree_map = "string, string", tag = "7")]

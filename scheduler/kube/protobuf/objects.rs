@@ -121,6 +121,7 @@ fn label_selector(selector: wire::LabelSelector) -> meta_v1::LabelSelector {
 fn pod_spec(spec: wire::PodSpec) -> core_v1::PodSpec {
     core_v1::PodSpec {
         active_deadline_seconds: spec.active_deadline_seconds,
+        termination_grace_period_seconds: spec.termination_grace_period_seconds,
         affinity: spec.affinity.map(affinity),
         containers: spec.containers.into_iter().map(container).collect(),
         host_network: Some(spec.host_network),

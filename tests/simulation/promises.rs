@@ -1,0 +1,110 @@
+//! What is promised is kept, or broken for one of four causes that is said, and that there was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluxqueue_api::{FluxJobStatus, JobState};
+use fluxqueue_core::{Action, ActionKind, EventKind, Note, Subject};
+use fluxqueue_workload::{Lifetime, ObjectRef, Time, Uid};
+
+use crate::checks::{Violation, broken};
+use crate::view::View;
+
+const RULE: &str = "a promise is broken only for a cause that is said";
+const RULE_OF_CAUSES: &str = "the cause for which a promise is broken is one that there was";
+
+/// A start that is later by less is the same, by another clock.
+const SAME_START_MICROS: i64 = 2_000_000;
+
+/// What a process has promised, and which of it it said that it breaks.
+#[derive(Debug, Default)]
+pub(crate) struct Promises {
+    /// By the FluxJob, the start that was written last.
+    said: BTreeMap<Uid, Option<Time>>,
+    /// FluxJobs of which it was said since that they start later.
+    delayed: BTreeSet<Uid>,
+    /// How many breaks there were.
+    pub(crate) broken: u64,
+}
+
+impl Promises {
+    /// Judges the actions of a step. `view` has not learned of them yet.
+    pub(crate) fn judge(&mut self, view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
+        for action in actions {
+            match &action.kind {
+                ActionKind::Note(Note {
+                    subject: Subject::FluxJob(job),
+                    reason: "ReservationDelayed",
+                    kind,
+                    note,
+                    ..
+                }) => {
+                    if *kind != EventKind::Warning {
+                        return broken(RULE, format!("{job}: {note}: is no warning"));
+                    }
+                    judge_cause(view, now, job, note)?;
+                    self.delayed.insert(job.uid.clone());
+                    self.broken += 1;
+                }
+                ActionKind::WriteStatus { job, status, .. } => self.judge_status(view, job, status)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_status(&mut self, view: &View, job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violation> {
+        let stored = || {
+            let known = view.flux_jobs.get(&job.key)?;
+            let reservation = known.status.as_ref()?.reservation.clone()?;
+            Some(reservation.start.map(|start| Time(start.0.as_microsecond())))
+        };
+        let before = self.said.get(&job.uid).copied().or_else(stored);
+        let now = status.reservation.as_ref().map(|it| it.start.as_ref().map(|at| Time(at.0.as_microsecond())));
+        let is_broken = match (before, now) {
+            (Some(Some(before)), Some(Some(now))) => now.0 > before.0 + SAME_START_MICROS,
+            // Who waits for somebody's gate or decision, or starts, is promised nothing any more.
+            (Some(Some(_)), Some(None) | None) => {
+                status.state == Some(JobState::Pending) && status.blocked_by.is_some()
+            }
+            _ => false,
+        };
+        match now {
+            Some(start) => drop(self.said.insert(job.uid.clone(), start)),
+            None => drop(self.said.remove(&job.uid)),
+        }
+        let is_said = self.delayed.remove(&job.uid);
+        if is_broken && !is_said {
+            return broken(RULE, format!("FluxJob {job}: {before:?}, then {now:?}, {:?}", status.blocked_by));
+        }
+        Ok(())
+    }
+}
+
+/// There was such a cause, by what the process has received.
+fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<(), Violation> {
+    let is_true = match note.split(':').next() {
+        Some("walltime") => view.pods.values().any(|pod| {
+            let Lifetime::Seconds(seconds) = pod.lifetime else { return is_edited(view) };
+            let offset = view.offset_max.unwrap_or(0);
+            let started = pod.started.unwrap_or(pod.created);
+            pod.node.is_some()
+                && started.plus_secs(seconds).0.saturating_sub(offset.abs()) <= now.0.saturating_add(offset.abs())
+        }),
+        Some("priority") => {
+            let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref()?.priority);
+            view.pods.values().any(|pod| known.is_none_or(|own| pod.priority > own)) || is_edited(view)
+        }
+        // A person may have changed the job itself, and what is changed of nodes cannot be told apart from them any more.
+        Some("capacity" | "edit") => true,
+        _ => false,
+    };
+    if is_true { Ok(()) } else { broken(RULE_OF_CAUSES, format!("FluxJob {job}: {note}")) }
+}
+
+/// Somebody wishes another walltime or priority for some job.
+fn is_edited(view: &View) -> bool {
+    view.flux_jobs.values().any(|job| {
+        let wishes = &job.spec.overrides;
+        wishes.walltime_seconds.is_some() || wishes.priority_class_name.is_some()
+    })
+}

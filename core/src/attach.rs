@@ -215,6 +215,7 @@ impl Core {
             said: None,
             said_at: Time(0),
             must_say: false,
+            promised_before: None,
             started_at: None,
             completed_at: None,
             last_end: None,

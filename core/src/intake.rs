@@ -287,6 +287,10 @@ impl Core {
         self.has_promises_to_put_back = self.settings.depths().is_some();
         let pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
         self.find_jobs(pods);
+        // How far the server's clock is from ours may have come after the pods.
+        for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
+            self.plan_foreign_end_anew(&uid);
+        }
         self.sort_out_strays();
         self.timers.wake(Timer::Audit, self.now.plus_millis(super::audit::ROUND_MILLIS));
         self.queue_changed = true;

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
 use super::ledger::Allocation;
+use super::plan::Kept;
 use super::seats::{PodIndex, Seats};
 use super::stored::Record;
 use crate::queue::{JobId, PendingRequest};
@@ -101,6 +102,8 @@ pub(super) struct Job {
     pub said_at: Time,
     /// That is to be written at once.
     pub must_say: bool,
+    /// What it was promised, until its first Binding leaves: if its placement is withdrawn that was in vain.
+    pub promised_before: Option<Kept>,
     pub record: Record,
 }
 

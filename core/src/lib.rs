@@ -377,6 +377,9 @@ impl Core {
             for uid in uids {
                 self.plan_end_anew(&uid);
             }
+            for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
+                self.plan_foreign_end_anew(&uid);
+            }
         }
     }
 
@@ -435,6 +438,7 @@ impl Core {
         if self.queue.remove(pending) {
             self.queue_changed = true;
         }
+        self.tell_own_delay(pending);
         self.forget_promise(pending);
         if let Some(job) = self.jobs.all.get_mut(&pending.job()) {
             job.pending.remove(pending);

@@ -113,6 +113,10 @@ impl Core {
     pub(super) fn start(&mut self, pending: &PendingRequest, request: &Request, slots: Allocations) {
         let id = pending.job();
         self.queue.remove(pending);
+        let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.promised_before = kept;
+        }
         self.forget_promise(pending);
         self.rest_on_what_was_promised(id, request, &slots);
         if let Some(job) = self.jobs.all.get_mut(&id) {

@@ -42,6 +42,8 @@ pub(super) struct Promise {
     pub request: Request,
     /// Per group, the nodes on which it may be.
     pub nodes: Vec<RankSet>,
+    /// The start that was told last: what is later than that breaks a promise.
+    pub told: i64,
 }
 
 impl Promises {
@@ -53,6 +55,12 @@ impl Promises {
     /// The reservation of a request.
     pub(super) fn reservation(&self, pending: &PendingRequest) -> Option<&Promise> {
         self.reserved.get(pending)
+    }
+
+    /// What a request was told that it is promised.
+    pub(super) fn kept(&self, pending: &PendingRequest) -> Option<Kept> {
+        let promise = self.reserved.get(pending)?;
+        Some(Kept { start: promise.told, nodes: promise.place.nodes.clone() })
     }
 
     /// All reservations, in no order that means anything.

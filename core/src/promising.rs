@@ -137,6 +137,15 @@ impl Core {
         }
     }
 
+    /// A request is taken back that was promised a start: whoever changed its job broke that promise.
+    pub(super) fn tell_own_delay(&mut self, pending: &PendingRequest) {
+        let Some(was) = self.promises.kept(pending) else { return };
+        let is_there = self.jobs.all.get(&pending.job()).is_some_and(|job| !job.live.is_empty());
+        if is_there {
+            self.tell_delay(pending, &Late { cause: Delay::Edit, was, by: None }, None);
+        }
+    }
+
     /// A request waits no more, or another one waits in its place.
     pub(super) fn forget_promise(&mut self, pending: &PendingRequest) {
         if let Some(promise) = self.promises.forget(pending) {
@@ -165,6 +174,12 @@ impl Core {
     }
 
     // --- on record ---
+
+    /// What the record of a job says that it is promised, if that has a date.
+    pub(super) fn said_before(&self, job: &Job) -> Option<Kept> {
+        let said = job.said.as_ref()?;
+        Some(Kept { start: said.start?.seconds(), nodes: self.nodes_of(&said.nodes) })
+    }
 
     /// Since when a job has been passed by.
     pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
@@ -299,7 +314,11 @@ impl Core {
             match (start, nodes.filter(|nodes| !nodes.is_empty())) {
                 (Some(start), Some(nodes)) => self.put_back(&pending, class, start, &nodes),
                 (None, Some(nodes)) => self.promises.lose_date(&pending, since.unwrap_or(self.now), nodes),
-                _ => {}
+                (Some(start), None) => {
+                    let was = Kept { start: start.seconds(), nodes: RankSet::new() };
+                    self.promises.is_to_be_made_anew(&pending, was);
+                }
+                (None, None) => {}
             }
         }
     }
@@ -307,7 +326,7 @@ impl Core {
     fn put_back(&mut self, pending: &PendingRequest, class: ClassId, start: Time, written: &RankSet) {
         let suspects = self.suspects.ranks(&self.cluster);
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
-        let Some(request) = asking.request(pending).filter(|_| !asking.is_put_off(pending)) else { return };
+        let Some(request) = asking.request(pending) else { return };
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,

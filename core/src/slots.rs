@@ -211,6 +211,17 @@ impl Core {
         self.watch_end(uid, end);
     }
 
+    /// The same for a pod of another scheduler.
+    pub(super) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
+        let Some(pod) = self.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod)) else { return };
+        let end = self.pod_end(&pod);
+        let allocation = self.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
+        let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else { return };
+        self.ledger.set_end(&self.cluster, allocation, end);
+        allocation.is_overdue = false;
+        self.watch_end(uid, end);
+    }
+
     /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
     /// while that is not known.
     pub(super) fn pod_end(&self, pod: &Pod) -> End {

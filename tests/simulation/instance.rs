@@ -55,6 +55,7 @@ impl Instance {
     /// The core is told this.
     pub(crate) fn tell(&mut self, event: Event, now: Time) {
         self.view.tell(&event, now);
+        self.promises.tell(&event);
         self.core.handle(event, now);
     }
 

@@ -52,6 +52,9 @@ pub(crate) fn queue_policy_of(seed: u64) -> QueuePolicy {
     }
 }
 
+/// How long one may be passed by of whom nobody knows when it can start.
+pub(crate) const BYPASS_SECONDS: u64 = 300;
+
 /// Makes a machine for a process that starts.
 pub(crate) type Factory = dyn Fn(&Start) -> Box<dyn Machine> + Sync;
 
@@ -88,7 +91,7 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         queue_policy: start.queue_policy,
         queue_depth: 1_000,
         reservation_depth: 3,
-        bypass_secs: 300,
+        bypass_secs: BYPASS_SECONDS,
     };
     Box::new(Core::new(settings, library, start.epoch).expect("the built-in library is always there"))
 }

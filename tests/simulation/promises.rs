@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fluxqueue_api::{FluxJobStatus, JobState};
-use fluxqueue_core::{Action, ActionKind, EventKind, Note, Subject};
+use fluxqueue_api::{FluxJobStatus, JobState, Reservation};
+use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject};
 use fluxqueue_workload::{Lifetime, ObjectRef, Time, Uid};
 
 use crate::checks::{Violation, broken};
@@ -18,15 +18,33 @@ const SAME_START_MICROS: i64 = 2_000_000;
 /// What a process has promised, and which of it it said that it breaks.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
-    /// By the FluxJob, the start that was written last.
-    said: BTreeMap<Uid, Option<Time>>,
+    /// By the FluxJob, what was written last: nothing, or a start in the time of the core, if it has one.
+    said: BTreeMap<Uid, Said>,
+    /// What is to be added to that for a time by the server's clock, in microseconds.
+    pub(crate) offset: i64,
     /// FluxJobs of which it was said since that they start later.
     delayed: BTreeSet<Uid>,
     /// How many breaks there were.
     pub(crate) broken: u64,
 }
 
+/// What a record says of a promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    /// Nodes are held, and nobody knows until when.
+    Nodes,
+    Start(Time),
+}
+
 impl Promises {
+    /// The core is told this.
+    pub(crate) fn tell(&mut self, event: &Event) {
+        if let Event::ClockOffset(micros) = event {
+            self.offset = *micros;
+        }
+    }
+
     /// Judges the actions of a step. `view` has not learned of them yet.
     pub(crate) fn judge(&mut self, view: &View, now: Time, actions: &[Action]) -> Result<(), Violation> {
         for action in actions {
@@ -53,25 +71,26 @@ impl Promises {
     }
 
     fn judge_status(&mut self, view: &View, job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violation> {
-        let stored = || {
-            let known = view.flux_jobs.get(&job.key)?;
-            let reservation = known.status.as_ref()?.reservation.clone()?;
-            Some(reservation.start.map(|start| Time(start.0.as_microsecond())))
+        let of_status = |status: &FluxJobStatus| match &status.reservation {
+            None => Said::Nothing,
+            Some(Reservation { start: None, .. }) => Said::Nodes,
+            Some(Reservation { start: Some(at), .. }) => Said::Start(Time(at.0.as_microsecond() - self.offset)),
         };
-        let before = self.said.get(&job.uid).copied().or_else(stored);
-        let now = status.reservation.as_ref().map(|it| it.start.as_ref().map(|at| Time(at.0.as_microsecond())));
+        let stored = || {
+            let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref());
+            known.map_or(Said::Nothing, of_status)
+        };
+        let before = self.said.get(&job.uid).copied().unwrap_or_else(stored);
+        let now = of_status(status);
         let is_broken = match (before, now) {
-            (Some(Some(before)), Some(Some(now))) => now.0 > before.0 + SAME_START_MICROS,
+            (Said::Start(before), Said::Start(now)) => now.0 > before.0 + SAME_START_MICROS,
             // Who waits for somebody's gate or decision, or starts, is promised nothing any more.
-            (Some(Some(_)), Some(None) | None) => {
+            (Said::Start(_), Said::Nodes | Said::Nothing) => {
                 status.state == Some(JobState::Pending) && status.blocked_by.is_some()
             }
             _ => false,
         };
-        match now {
-            Some(start) => drop(self.said.insert(job.uid.clone(), start)),
-            None => drop(self.said.remove(&job.uid)),
-        }
+        self.said.insert(job.uid.clone(), now);
         let is_said = self.delayed.remove(&job.uid);
         if is_broken && !is_said {
             return broken(RULE, format!("FluxJob {job}: {before:?}, then {now:?}, {:?}", status.blocked_by));

@@ -35,7 +35,7 @@ fn workload(jobs: &[Job]) -> String {
         let annotations = format!(
             "{{fluxqueue/walltime: \"{walltime}\", fluxqueue/simulated-submit: \"{submit}\", fluxqueue/simulated-run: \"{run}\"}}"
         );
-        let spec = "restartPolicy: Never, containers: [{name: work, image: none}]";
+        let spec = "restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{name: work, image: none}]";
         if number % 3 != 0 {
             let _ = write!(
                 text,

@@ -54,6 +54,8 @@ struct Walk<'a, C: Promising, R> {
     holds: HeldNodes,
     /// Classes of which somebody could not start in this walk: who is behind him in the class asks for the same.
     waiting: BTreeMap<ClassId, Waits>,
+    /// Those who start: some before it was their turn, when one who came in ahead had taken their room.
+    started: BTreeSet<PendingRequest>,
     plan: Plan<C::Slots>,
 }
 
@@ -78,7 +80,17 @@ pub(crate) fn backfill<C: Promising>(
     let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
     let bound = queue.iter().nth(depths.queue).map(|(place, _)| place.clone());
     let plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: None };
-    let mut walk = Walk { queue, requests, capacity, depths, bound, holds, waiting: BTreeMap::new(), plan };
+    let mut walk = Walk {
+        queue,
+        requests,
+        capacity,
+        depths,
+        bound,
+        holds,
+        waiting: BTreeMap::new(),
+        started: BTreeSet::new(),
+        plan,
+    };
     if news == News::Anything {
         walk.holds.reservations = 0;
     }
@@ -102,6 +114,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     /// Looks at a request. True if others of its class are to be looked at, too.
     fn visit(&mut self, place: &Place, class: ClassId) -> bool {
         let pending = place.request();
+        if self.started.contains(pending) {
+            return true;
+        }
         if self.requests.is_put_off(pending) {
             self.withdraw(pending);
             return true;
@@ -181,7 +196,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let Some(request) = self.requests.request(pending) else { return Some(Waits::InVain) };
         match super::attempt(request, self.capacity, &self.holds) {
             Ok((request, slots)) => {
-                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                self.starts(pending, request, slots);
                 None
             }
             Err(attempt) => {
@@ -220,6 +235,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn start(&mut self, pending: &PendingRequest, slots: C::Slots) {
         // Slots that nobody asks for any more are given back by whoever follows the decision.
         let request = self.requests.request(pending).unwrap_or(super::Request { groups: Vec::new() });
+        self.starts(pending, request, slots);
+    }
+
+    fn starts(&mut self, pending: &PendingRequest, request: super::Request, slots: C::Slots) {
+        self.started.insert(pending.clone());
         self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
     }
 
@@ -236,7 +256,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let nodes = self.free(&request);
         match self.capacity.reserve((pending, class), &request, &nodes, None) {
             Booking::Now(slots) => {
-                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                self.starts(pending, request, slots);
                 true
             }
             Booking::At(start) => {
@@ -315,7 +335,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
         match booking {
             Booking::Now(slots) => {
-                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                self.starts(pending, request, slots);
             }
             Booking::At(start) => {
                 self.wait(class, Waits::ForADate);
@@ -348,7 +368,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 false
             }
             Booking::Now(slots) => {
-                self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
+                self.starts(pending, request, slots);
                 true
             }
             Booking::Never => false,
@@ -360,7 +380,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let Some(request) = self.requests.request(pending) else { return };
         let nodes = self.free(&request);
         let decision = match self.capacity.reserve((pending, class), &request, &nodes, None) {
-            Booking::Now(slots) => Decision::Start { pending: pending.clone(), request, slots },
+            Booking::Now(slots) => return self.starts(pending, request, slots),
             Booking::At(start) => {
                 let later = (start > late.was.start).then_some(late);
                 Decision::Reserved { pending: pending.clone(), start, later }

@@ -234,7 +234,7 @@ impl Promising for Live<'_> {
             fluxion::Booking::At(place) => {
                 let start = place.start;
                 let (request, nodes) = (request.clone(), nodes.to_vec());
-                let promise = Promise { place, class, request, nodes };
+                let promise = Promise { place, class, request, nodes, told: start };
                 self.promises.put(pending, promise);
                 Booking::At(start)
             }
@@ -253,10 +253,15 @@ impl Promising for Live<'_> {
                 ledger::Remade::Kept(place, later) => {
                     let start = place.start;
                     let moved = start != kept.start || place.nodes != kept.nodes;
-                    self.promises.put(pending, Promise { place, ..promise });
-                    // The clock itself puts off by a second what cannot begin when its start has come.
-                    let cause = later.filter(|_| start > kept.start).map(Delay::of);
-                    Remade::Kept { start, later: cause.map(|cause| Late { cause, was: kept, by: None }), moved }
+                    // The clock itself puts off by a second what cannot begin when its start has come: that alone is nothing to
+                    // tell, but many seconds are.
+                    let is_put_off = start > promise.told.saturating_add(PUT_OFF_SECONDS);
+                    let cause = later.map(Delay::of).or(is_put_off.then_some(Delay::Walltime));
+                    let cause = cause.filter(|_| start > promise.told);
+                    let told = if cause.is_some() { start } else { promise.told.min(start) };
+                    let was = Kept { start: promise.told, nodes: kept.nodes };
+                    self.promises.put(pending, Promise { place, told, ..promise });
+                    Remade::Kept { start, later: cause.map(|cause| Late { cause, was, by: None }), moved }
                 }
             };
         }
@@ -332,6 +337,9 @@ impl Live<'_> {
         is_there && matches!(self.forecast(request, &within), Forecast::Now | Forecast::At(_) | Forecast::Eventually)
     }
 }
+
+/// A reservation that is put off by so much or less may begin in a moment.
+const PUT_OFF_SECONDS: i64 = 1;
 
 /// What a reservation may use of the nodes that are open to it: those that are left to it, and those where it is.
 fn allowed(open: &RankSet, was: &RankSet, left_of: &dyn Fn(&RankSet) -> RankSet) -> RankSet {

@@ -126,15 +126,21 @@ impl<K, M> Default for Queue<K, M> {
 impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     /// Puts a request at its place, moving it if it had another or asked for something else. True if it is new or moved.
     pub fn put(&mut self, place: Place, key: K) -> bool {
+        let mut number = None;
         if let Some((known, class)) = self.places.get(&place.pending) {
-            if *known == place && self.classes.get(class).is_some_and(|class| class.key == key) {
+            let is_same = self.classes.get(class).is_some_and(|class| class.key == key);
+            if *known == place && is_same {
                 return false;
             }
+            // Who asks for the same at another place stays in his class, also as the last of it.
+            number = is_same.then_some(*class);
             self.remove(&place.pending.clone());
         }
         let id = *self.by_key.entry(key.clone()).or_insert_with(|| {
-            self.next_class += 1;
-            self.next_class
+            number.unwrap_or_else(|| {
+                self.next_class += 1;
+                self.next_class
+            })
         });
         let class = match self.classes.entry(id) {
             btree_map::Entry::Occupied(known) => known.into_mut(),
@@ -289,7 +295,9 @@ mod tests {
         assert_eq!(queue.last_attempt_of(&PendingRequest::Start(JobId(1))), Some(&"blocked"));
         assert!(queue.put(place(0), 8), "it asks for something else");
         assert_eq!(queue.last_attempt_of(&PendingRequest::Start(JobId(1))), None);
+        let class = queue.class_of(&PendingRequest::Start(JobId(1)));
         assert!(queue.put(place(5), 8));
+        assert_eq!(queue.class_of(&PendingRequest::Start(JobId(1))), class, "it asks for the same");
         assert_eq!((queue.len(), queue.heads().count()), (1, 1));
         assert!(
             queue.remove(&PendingRequest::Start(JobId(1)))

@@ -3,6 +3,8 @@
 //! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. An [`Allocation`] is made
 //! by [`Ledger::allocate`] or [`Ledger::force`] and given back by [`Ledger::free`]; it is neither copied nor dropped.
 
+mod reservations;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -10,10 +12,12 @@ use tracing::error;
 
 use crate::cluster::{Cluster, Node, NodeChange};
 use crate::fluxion::{
-    Booking, End, Explanation, Fit, Forecast, Graph, GraphError, Later, Placement, Rank, RankSet, Request, SlotShape,
+    End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape,
 };
 use fluxqueue_workload::constraints::HostPort;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
+
+pub(super) use reservations::{Remade, Reservation};
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
 const REMOVED_MAX: usize = 10_000;
@@ -117,29 +121,6 @@ pub(super) struct GroupRequest {
     pub ranks: Option<RankSet>,
     pub prefer: Vec<RankSet>,
     pub lifetime: Lifetime,
-}
-
-/// A place for groups that is kept for later.
-#[derive(Debug)]
-pub(super) struct Reservation {
-    /// The job number in the graph under which it is kept.
-    gid: u64,
-    /// The second at which it starts.
-    pub start: i64,
-    pub nodes: RankSet,
-    /// What it was made for.
-    groups: Vec<GroupRequest>,
-}
-
-/// What became of a reservation that was made anew.
-#[derive(Debug)]
-pub(super) enum Remade {
-    /// It starts now, and has these slots.
-    Starts(Allocations),
-    /// It is kept, and why it starts later, if it does.
-    Kept(Reservation, Option<Later>),
-    /// Its room is gone, and no other is known for any second.
-    Lost,
 }
 
 /// What groups were given: per group and want, lowest rank first.
@@ -360,77 +341,6 @@ impl Ledger {
         allocations
     }
 
-    // --- reservations ---
-
-    /// Places everybody in the groups now, or keeps a place for all from the earliest second on at which there is one, but not
-    /// before `not_before`.
-    pub(super) fn reserve(
-        &mut self,
-        cluster: &mut Cluster,
-        groups: Vec<GroupRequest>,
-        not_before: Option<i64>,
-    ) -> Booking<Allocations, Reservation> {
-        let gid = self.new_gid();
-        match self.query(&groups, not_before, |graph, request| graph.reserve(gid, request)) {
-            Some(Booking::Now(placement)) => Booking::Now(self.allocations(cluster, gid, &groups, placement)),
-            Some(Booking::At((start, placement))) => {
-                Booking::At(Reservation { gid, start, nodes: nodes_of(&placement), groups })
-            }
-            Some(Booking::Never) | None => Booking::Never,
-        }
-    }
-
-    /// Withdraws a reservation and makes it anew at the earliest second around all others.
-    pub(super) fn remake(&mut self, cluster: &mut Cluster, mut kept: Reservation) -> Remade {
-        let gid = kept.gid;
-        if kept.start <= self.now && self.has_begun(&kept) {
-            // It takes what it would get if it were new.
-            self.withdraw(kept.gid, &kept.nodes);
-            return match self.allocate(cluster, &kept.groups) {
-                Fit::Placed(slots) => Remade::Starts(slots),
-                Fit::NotNow | Fit::NotFound => Remade::Lost,
-            };
-        }
-        let groups = std::mem::take(&mut kept.groups);
-        let Some(moved) = self.query(&groups, None, |graph, request| graph.remake(gid, request)) else {
-            self.withdraw(gid, &kept.nodes);
-            return Remade::Lost;
-        };
-        let Some(placement) = moved.placement else {
-            return Remade::Kept(Reservation { start: moved.at, groups, ..kept }, moved.later);
-        };
-        self.freed(&kept.nodes);
-        if moved.has_begun {
-            return Remade::Starts(self.allocations(cluster, gid, &groups, placement));
-        }
-        let nodes = nodes_of(&placement);
-        Remade::Kept(Reservation { gid, start: moved.at, nodes, groups }, moved.later)
-    }
-
-    /// A reservation is an allocation by now: its start has come, and its room was free.
-    pub(super) fn has_begun(&mut self, kept: &Reservation) -> bool {
-        let begun = self.graph.has_begun(kept.gid);
-        self.check("asking after a reservation", begun).unwrap_or(false)
-    }
-
-    /// Gives up a place that was kept.
-    pub(super) fn give_up(&mut self, kept: &Reservation) {
-        self.withdraw(kept.gid, &kept.nodes);
-    }
-
-    fn withdraw(&mut self, gid: u64, nodes: &RankSet) {
-        let canceled = self.graph.cancel(gid);
-        self.check("withdrawing a reservation", canceled);
-        self.freed(nodes);
-    }
-
-    /// There may be room on these nodes for some who wait.
-    fn freed(&mut self, nodes: &RankSet) {
-        for rank in nodes.iter() {
-            self.changes.push(Change::Freed(rank));
-        }
-    }
-
     /// Places one pod on this node, if it fits there now.
     pub(super) fn allocate_on(
         &mut self,
@@ -554,14 +464,6 @@ fn allocation(
         end,
         is_overdue: false,
     }
-}
-
-fn nodes_of(placement: &Placement) -> RankSet {
-    let mut nodes = RankSet::new();
-    for slots in &placement.slots {
-        nodes.insert(slots.rank);
-    }
-    nodes
 }
 
 fn label_of(at: usize) -> String {

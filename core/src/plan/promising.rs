@@ -1,0 +1,104 @@
+//! What backfill asks of the machine beside its capacity: places that are kept for later, and whoever was promised them.
+
+use std::sync::Arc;
+
+use super::{Capacity, Request};
+use crate::fluxion::RankSet;
+use crate::queue::{ClassId, JobId, PendingRequest};
+
+/// A machine on which places are kept for later.
+pub(crate) trait Promising: Capacity {
+    /// If nobody knows when it can start, others may go ahead of it for now.
+    fn may_be_passed_by(&self, pending: &PendingRequest) -> bool;
+    /// It has just come in ahead of others, and may delay those behind it, for this cause.
+    fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
+    /// Those who have a reservation, or were the first to wait and could not be told when they start.
+    fn promised(&self) -> Vec<PendingRequest>;
+    /// The reservation of a request.
+    fn reserved(&self, pending: &PendingRequest) -> Option<Reserved>;
+    /// Takes slots for all pods on these nodes, or makes a reservation at the earliest second, but not before `not_before`.
+    fn reserve(
+        &mut self,
+        pending: (&PendingRequest, ClassId),
+        request: &Request,
+        nodes: &[RankSet],
+        not_before: Option<i64>,
+    ) -> Booking<Self::Slots>;
+    /// Withdraws a reservation and makes it anew at the earliest second around all others. `left_of` says what is left to it of
+    /// the nodes that a group may use.
+    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots>;
+    /// What was promised to a request before, and could not be kept: asked once.
+    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept>;
+    /// Gives a reservation up, and says what it was.
+    fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
+    /// No nodes are held for a request any more.
+    fn let_go(&mut self, pending: &PendingRequest);
+    /// A set of these nodes, no larger than needed, on which all pods fit once everything with an end has ended: those with the
+    /// fewest unknown ends in the way. The same as before, if that is still one.
+    fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet>;
+}
+
+/// What came of asking for slots now or later.
+pub(crate) type Booking<S> = crate::fluxion::Booking<S, i64>;
+
+/// A reservation, as the plan sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    /// The second at which it starts.
+    pub start: i64,
+    /// The class of the request when it was made.
+    pub class: ClassId,
+}
+
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Late {
+    pub cause: Delay,
+    /// What was promised.
+    pub was: Kept,
+    /// Who came in ahead, or was changed.
+    pub by: Option<JobId>,
+}
+
+impl Delay {
+    /// As metrics and people have it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Delay::Walltime => "walltime",
+            Delay::Capacity => "capacity",
+            Delay::Priority => "priority",
+            Delay::Edit => "edit",
+        }
+    }
+}
+
+/// A reservation that was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub start: i64,
+    pub nodes: RankSet,
+}
+
+/// What became of a reservation that was made anew.
+#[derive(Debug)]
+pub(crate) enum Remade<S> {
+    /// The request starts now, and has these slots.
+    Starts(S),
+    /// It starts at this second; it is on other nodes or at another time if it has moved.
+    Kept { start: i64, later: Option<Late>, moved: bool },
+    /// There is no room for it at any second that is known: where it was is held for it.
+    Lost(Late),
+}
+
+/// Why a reservation starts later than was promised. There is no other cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Delay {
+    /// A job outlived its planned end.
+    Walltime,
+    /// A node went, shrank or was closed; another scheduler's or an unplanned pod took the room.
+    Capacity,
+    /// A job came in ahead by higher priority.
+    Priority,
+    /// A person changed a job, a queue or a setting.
+    Edit,
+}

@@ -33,6 +33,14 @@ const RESERVATION_DEPTH: usize = 64;
 /// How long the first who waits is passed by, if nobody knows when he can start.
 const BYPASS_SECONDS: u64 = 300;
 
+/// From the decision to the kubelet's start of a pod: the record and the Bindings are written, which takes a second when many jobs
+/// come at once, and the kubelet takes the pod up within a second.
+const START_SLACK_SECONDS: u64 = 2;
+
+/// A kubelet says in whole seconds when a pod started, the API server's clock is known to half a second, and an end takes a moment to
+/// be seen.
+const END_SLACK_SECONDS: u64 = 1;
+
 /// Longest name of a scheduler, as of any label value.
 const SCHEDULER_NAME_BYTES: usize = 63;
 
@@ -223,6 +231,8 @@ impl Settings {
             queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(QUEUE_DEPTH))?,
             reservation_depth: at_least_one("reservationDepth", reservation_depth.unwrap_or(RESERVATION_DEPTH))?,
             bypass_secs: bypass_seconds.unwrap_or(BYPASS_SECONDS),
+            start_slack_secs: START_SLACK_SECONDS,
+            end_slack_secs: END_SLACK_SECONDS,
         };
         let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
@@ -349,6 +359,8 @@ mod tests {
             queue_depth: 11,
             reservation_depth: 12,
             bypass_secs: 13,
+            start_slack_secs: START_SLACK_SECONDS,
+            end_slack_secs: END_SLACK_SECONDS,
         };
         assert_eq!(settings, Settings { core, bind_concurrency: 10 });
     }

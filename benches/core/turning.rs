@@ -124,6 +124,8 @@ fn core() -> Core {
         queue_depth: 1_000,
         reservation_depth: 32,
         bypass_secs: 300,
+        start_slack_secs: 0,
+        end_slack_secs: 0,
     };
     Core::new(settings, FunctionTable::builtin(), 1).expect("the built-in library is always there")
 }

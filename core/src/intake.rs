@@ -218,7 +218,7 @@ impl Core {
         }
         if pod.node.is_some() {
             self.settle(&uid);
-            if old.started != pod.started {
+            if old.started != pod.started || old.phase != pod.phase {
                 self.plan_end_anew(&uid);
             }
             return;

@@ -28,6 +28,10 @@ pub(super) struct Jobs {
     pub next_job: JobId,
     /// The walltime of a job that says none and would otherwise end some day.
     default_walltime_secs: Option<u64>,
+    /// How much later than its Binding a pod may begin to run.
+    start_slack_secs: u64,
+    /// How much later than planned its end may be seen.
+    end_slack_secs: u64,
 }
 
 /// The core's time, and how far the API server's clock is from it.
@@ -56,7 +60,7 @@ impl Clock {
 }
 
 impl Jobs {
-    pub(super) fn new(default_walltime_secs: Option<u64>) -> Self {
+    pub(super) fn new(default_walltime_secs: Option<u64>, (start_slack_secs, end_slack_secs): (u64, u64)) -> Self {
         Jobs {
             all: BTreeMap::new(),
             members: HashMap::new(),
@@ -67,6 +71,8 @@ impl Jobs {
             starting: BTreeSet::new(),
             next_job: JobId::FIRST,
             default_walltime_secs,
+            start_slack_secs,
+            end_slack_secs,
         }
     }
 
@@ -210,17 +216,29 @@ impl Jobs {
         let left = self
             .deadline(pod, clock)
             .map(|at| u64::try_from(at.seconds().saturating_sub(clock.now.seconds())).unwrap_or(0).max(1));
-        match (left, self.occupies(pod, job)) {
+        match (left, self.occupies_from_binding(pod, job)) {
             (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
             (Some(left), _) => Lifetime::Seconds(left),
             (None, own) => own,
         }
     }
 
-    /// How long a pod of the job takes its resources from its start: its walltime, and the time that it has to stop then.
+    /// How long a pod of the job takes its resources from its start: its walltime, the time that it has to stop
+    /// then, and what it takes until that is seen: a promise that comes due a moment before would have to be broken.
     pub(super) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {
         match self.walltime(pod, job) {
-            Lifetime::Seconds(walltime) => Lifetime::Seconds(walltime.saturating_add(pod.grace_secs)),
+            Lifetime::Seconds(walltime) => {
+                Lifetime::Seconds(walltime.saturating_add(pod.grace_secs).saturating_add(self.end_slack_secs))
+            }
+            other => other,
+        }
+    }
+
+    /// How long a pod of the job may take its resources from its Binding. It is counted so while the pod does not run: what is
+    /// promised behind it would have to be broken if it began later than was planned.
+    pub(super) fn occupies_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
+        match self.occupies(pod, job) {
+            Lifetime::Seconds(seconds) => Lifetime::Seconds(seconds.saturating_add(self.start_slack_secs)),
             other => other,
         }
     }

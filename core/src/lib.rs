@@ -84,7 +84,7 @@ use crate::queue::{JobId, PendingRequest};
 use audit::Audit;
 use by_node::ByNode;
 use explain::Report;
-use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
+use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
 use report::Gauges;
 
 use awaiting_owner::AwaitingOwner;
@@ -197,7 +197,8 @@ impl Core {
         if settings.queue_policy != QueuePolicy::Fcfs && !graph.has_reservations() {
             return Err(CoreError::Policy(settings.queue_policy));
         }
-        let default_walltime_secs = settings.default_walltime_secs;
+        let (default_walltime_secs, slack) =
+            (settings.default_walltime_secs, (settings.start_slack_secs, settings.end_slack_secs));
         Ok(Core {
             settings,
             library,
@@ -212,7 +213,7 @@ impl Core {
             foreign: BTreeMap::new(),
             awaiting_owner: AwaitingOwner::default(),
             by_node: ByNode::default(),
-            jobs: Jobs::new(default_walltime_secs),
+            jobs: Jobs::new(default_walltime_secs, slack),
             retaining: BTreeSet::new(),
             records: Records::default(),
             priority_classes: PriorityClasses::default(),
@@ -362,8 +363,12 @@ impl Core {
         self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.walltime(pod, job))
     }
 
+    /// How long a pod of the job takes its resources from its start, or from its Binding while it does not run.
     fn occupies(&self, pod: &Pod, job: JobId) -> Lifetime {
-        self.jobs.all.get(&job).map_or(pod.lifetime, |job| self.jobs.occupies(pod, job))
+        self.jobs.all.get(&job).map_or(pod.lifetime, |job| match pod.phase {
+            Phase::Pending => self.jobs.occupies_from_binding(pod, job),
+            _ => self.jobs.occupies(pod, job),
+        })
     }
 
     /// The API server's clock has been compared with the core's time. Nothing that is under way changes by that, but for

@@ -335,6 +335,7 @@ impl Core {
             suspects_version: self.suspects.version(),
             now: self.now,
         };
+        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let within = |open: RankSet| {
             let mut within = open;
             within.intersect_with(written);
@@ -348,7 +349,8 @@ impl Core {
         };
         match booking {
             Booking::Now(slots) => self.start(pending, &request, slots),
-            Booking::At(at) if at == start.seconds() => {}
+            // Planned ends are counted by another clock now, which may show the next second.
+            Booking::At(at) if at <= start.seconds() + slack => {}
             // Made anew elsewhere in the walk that follows; what is written is broken by then, or better.
             Booking::At(_) | Booking::Never => {
                 if let Some(promise) = self.promises.take(pending) {

@@ -33,6 +33,11 @@ pub struct CoreSettings {
     pub reservation_depth: usize,
     /// How long others may go ahead of the first who waits, if nobody knows when he can start; 0: not at all.
     pub bypass_secs: u64,
+    /// A pod may begin to run so much later than it was bound, by clocks that show whole seconds and are compared to the second,
+    /// without anything that was planned being delayed by that. 0 where one clock serves all.
+    pub start_slack_secs: u64,
+    /// The end of a pod may be seen so much later than it was due by such clocks without anything being delayed by that.
+    pub end_slack_secs: u64,
 }
 
 /// Who may start before whom: Fluxion's queue policies, by their names there.

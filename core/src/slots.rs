@@ -12,7 +12,7 @@ use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
 use crate::fluxion::End;
 use crate::queue::JobId;
-use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Pod, Uid};
+use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
 
 impl Core {
     // --- given and taken back ---
@@ -180,7 +180,7 @@ impl Core {
 
     // --- until when ---
 
-    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start.
+    /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start once it runs.
     pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
         let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
         let planned = End::of(self.occupies(pod, job), started.seconds());
@@ -203,7 +203,19 @@ impl Core {
     pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
         let end = self.member_end(&Arc::clone(&member.pod), member.job);
+        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
+        // That it is about to start a little later than it was bound is no news: that much was planned for.
+        let is_later_by_slack = |booked: End| match (booked, end) {
+            (End::At(booked), End::At(end)) => end > booked && end <= booked.saturating_add(slack),
+            _ => false,
+        };
+        let is_planned_for = |booked: End| member.pod.phase == Phase::Pending && is_later_by_slack(booked);
+        if let Some(allocation) = member.allocation.as_ref().filter(|allocation| is_planned_for(allocation.end)) {
+            let booked = allocation.end;
+            self.watch_end(uid, booked);
+            return;
+        }
         if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
             self.ledger.set_end(&self.cluster, allocation, end);
             allocation.is_overdue = false;

@@ -86,6 +86,8 @@ fn settings(policy: QueuePolicy, reservation_depth: Option<u32>) -> anyhow::Resu
         queue_policy: policy,
         queue_depth: usize::MAX,
         reservation_depth,
+        start_slack_secs: 0,
+        end_slack_secs: 0,
         ..settings
     })
 }

@@ -92,6 +92,8 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         queue_depth: 1_000,
         reservation_depth: 3,
         bypass_secs: BYPASS_SECONDS,
+        start_slack_secs: 0,
+        end_slack_secs: 0,
     };
     Box::new(Core::new(settings, library, start.epoch).expect("the built-in library is always there"))
 }

@@ -18,6 +18,8 @@ pub(crate) fn settings(policy: QueuePolicy, reservation_depth: usize) -> CoreSet
         queue_policy: policy,
         queue_depth: usize::MAX,
         reservation_depth,
+        start_slack_secs: 0,
+        end_slack_secs: 0,
         ..settings
     }
 }

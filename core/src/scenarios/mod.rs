@@ -59,6 +59,8 @@ fn settings() -> CoreSettings {
         queue_depth: 1_000,
         reservation_depth: 64,
         bypass_secs: 300,
+        start_slack_secs: 0,
+        end_slack_secs: 0,
         gang_start_timeout_secs: 60,
         record_lone_pods: true,
     }

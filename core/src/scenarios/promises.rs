@@ -87,6 +87,72 @@ fn a_successor_keeps_what_was_promised_and_writes_nothing() {
     assert!(starts(&mut world, lasting("short", 4, 99)));
 }
 
+/// A promise behind a pod of 100 seconds that was bound at 2000, where a pod may begin to run two seconds later, and be seen
+/// to end one second later.
+fn waiting_gang_with_slack() -> World {
+    let told =
+        CoreSettings { queue_policy: QueuePolicy::Conservative, start_slack_secs: 2, end_slack_secs: 1, ..settings() };
+    let mut world = World::told(told, FunctionTable::builtin(), &NODES);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    submit_gang(&mut world);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2103), "n[1-2]".to_owned())));
+    world
+}
+
+#[test]
+fn a_pod_that_begins_to_run_a_little_after_its_binding_breaks_no_promise() {
+    let mut world = waiting_gang_with_slack();
+    world.pass_seconds(1);
+    let started = world.now;
+    world.change("a", |pod| pod.started = Some(started));
+    world.settle();
+    world.pass_seconds(1);
+    world.change("a", |pod| pod.phase = Phase::Running);
+    world.settle();
+    world.pass_seconds(10);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2102), "n[1-2]".to_owned())), "its walltime counts from its start");
+    assert!(world.core.gauges().reservations_delayed.is_empty());
+}
+
+#[test]
+fn a_promise_stands_with_a_successor_whose_clock_shows_the_next_second() {
+    let mut world = waiting_gang_with_slack();
+    let started = world.now;
+    world.change("a", |pod| (pod.started, pod.phase) = (Some(started), Phase::Running));
+    world.settle();
+    world.pass_seconds(10);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2101), "n[1-2]".to_owned())));
+    // The promise is on record by a clock that was known to half a second; the pod's start is in whole seconds.
+    world.change("a", |pod| pod.started = Some(started.plus_secs(1)));
+    world.restart();
+    world.list(&NODES, &[job("j", 2, 2)]);
+    world.settle();
+    assert!(world.core.gauges().reservations_delayed.is_empty());
+    world.pass_seconds(92);
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.bound(), 3);
+}
+
+#[test]
+fn a_pod_that_is_seen_to_end_a_moment_late_breaks_no_promise() {
+    let mut world = waiting_gang_with_slack();
+    let started = world.now;
+    world.change("a", |pod| (pod.started, pod.phase) = (Some(started), Phase::Running));
+    world.settle();
+    // Planned for right behind the gang: a gang that is put off by a second would have to go behind this one, too.
+    assert!(!starts(&mut world, lasting("next", 4, 500)));
+    world.pass_seconds(100);
+    world.settle();
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n1"), Some("n2")));
+    assert!(world.core.gauges().reservations_delayed.is_empty());
+}
+
 #[test]
 fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
     let mut world = waiting_gang(QueuePolicy::Easy);

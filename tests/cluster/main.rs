@@ -5,6 +5,9 @@
 
 mod harness;
 
+/// What FluxJobs were promised, as it was written.
+mod promised;
+
 /// What users submit: pods, Jobs, groups, services.
 mod workloads;
 
@@ -34,3 +37,6 @@ mod sharing;
 
 /// The API server's answers in both encodings.
 mod encodings;
+
+/// Promised starts, and when jobs start.
+mod time;

@@ -172,6 +172,13 @@ impl Promises {
         })
     }
 
+    /// The reservation on record of a job is another one than it has now, with this request.
+    pub(super) fn is_owing(&self, job: JobId, pending: Option<&PendingRequest>) -> bool {
+        let Some(kept) = self.on_record.get(&job) else { return false };
+        let promise = pending.and_then(|pending| self.reserved.get(pending));
+        promise.is_none_or(|promise| promise.place.start != kept.start || promise.place.nodes != kept.nodes)
+    }
+
     /// A job takes what another one has left: its Bindings wait for the other one's record.
     pub(super) fn rest(&mut self, job: JobId, on: JobId) {
         self.resting.entry(job).or_default().insert(on);

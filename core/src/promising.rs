@@ -247,7 +247,8 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said) {
             job.must_say = false;
         }
-        if !self.promises.owing().any(|(owing, _)| owing == id) {
+        let pending = self.jobs.all.get(&id).and_then(start_of);
+        if !self.promises.is_owing(id, pending) {
             for free in self.promises.end_rest(id) {
                 self.release(free);
             }

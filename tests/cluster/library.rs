@@ -58,7 +58,7 @@ fn a_library_without_extensions_places_whole_cores_and_refuses_the_rest() {
     ns.running(5);
     // Everything is found again, and nothing is given twice.
     fluxqueue.kill();
-    let _fluxqueue = plane.fluxqueue(&[&flag]);
+    let _fluxqueue = plane.fluxqueue(&[&flag, "--queue-policy=fcfs"]);
     ns.apply(&pod("after", "3", "infinity", ""));
     ns.state("after", "Pending");
     ns.kubectl(&["delete", "job", "gang"]);

@@ -119,7 +119,7 @@ fn a_job_completes_and_its_record_says_so() {
 fn a_gang_starts_as_a_whole_or_not_at_all() {
     // Eight cores in all.
     let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
-    let _fluxqueue = plane.fluxqueue(&[]);
+    let _fluxqueue = plane.fluxqueue(&["--queue-policy=fcfs"]);
     let ns = plane.namespace("gang");
     ns.apply(&job("first", 3, "2", "6"));
     ns.running(3);

@@ -218,7 +218,9 @@ impl Core {
         }
         if pod.node.is_some() {
             self.settle(&uid);
-            if old.started != pod.started || old.phase != pod.phase {
+            // While it did not run it was planned for so much longer.
+            let had_slack = old.phase != pod.phase && self.settings.start_slack_secs > 0;
+            if old.started != pod.started || had_slack {
                 self.plan_end_anew(&uid);
             }
             return;

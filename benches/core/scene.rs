@@ -337,30 +337,9 @@ pub(crate) fn owned(server: &mut Server, name: &str, owner: &Owner, shape: &Arc<
 }
 
 fn pod(server: &mut Server, name: &str, shape: &Arc<Shape>, lifetime: Lifetime) -> Pod {
-    Pod {
-        resource_version: None,
-        started: None,
-        ended: None,
-        id: ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: server.new_uid() },
-        scheduler: OURS.into(),
-        node: None,
-        nominated: None,
-        phase: Phase::Pending,
-        deleting: false,
-        gates: Vec::new(),
-        owner: None,
-        group: None,
-        completion_index: None,
-        priority: 0,
-        created: START,
-        labels: labels(name),
-        shape: Arc::clone(shape),
-        lifetime,
-        grace_secs: 30,
-        unsupported: Vec::new(),
-        soft_ignored: Vec::new(),
-        scheduled_condition: None,
-    }
+    let id = ObjectRef { key: ObjectKey::new(NAMESPACE, name), uid: server.new_uid() };
+    let waiting = Pod::waiting(id, OURS.into(), Arc::clone(shape));
+    Pod { created: START, labels: labels(name), lifetime, grace_secs: 30, ..waiting }
 }
 
 fn start(pod: &mut Pod, at: usize) {

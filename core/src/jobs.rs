@@ -226,21 +226,13 @@ impl Jobs {
     /// How long a pod of the job takes its resources from its start: its walltime, the time that it has to stop
     /// then, and what it takes until that is seen: a promise that comes due a moment before would have to be broken.
     pub(super) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {
-        match self.walltime(pod, job) {
-            Lifetime::Seconds(walltime) => {
-                Lifetime::Seconds(walltime.saturating_add(pod.grace_secs).saturating_add(self.end_slack_secs))
-            }
-            other => other,
-        }
+        self.walltime(pod, job).plus_secs(pod.grace_secs).plus_secs(self.end_slack_secs)
     }
 
     /// How long a pod of the job may take its resources from its Binding. It is counted so while the pod does not run: what is
     /// promised behind it would have to be broken if it began later than was planned.
     pub(super) fn occupies_from_binding(&self, pod: &Pod, job: &Job) -> Lifetime {
-        match self.occupies(pod, job) {
-            Lifetime::Seconds(seconds) => Lifetime::Seconds(seconds.saturating_add(self.start_slack_secs)),
-            other => other,
-        }
+        self.occupies(pod, job).plus_secs(self.start_slack_secs)
     }
 
     /// How long a pod of the job may run from its start: what a person wishes, what the workload says, the default of the

@@ -237,11 +237,8 @@ impl Core {
     /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
     /// while that is not known.
     pub(super) fn pod_end(&self, pod: &Pod) -> End {
-        let lifetime = match pod.lifetime {
-            Lifetime::Seconds(walltime) => Lifetime::Seconds(walltime.saturating_add(pod.grace_secs)),
-            other => other,
-        };
-        self.unless_past(End::of(lifetime, self.core_time(pod.started.unwrap_or(pod.created)).seconds()))
+        let from = self.core_time(pod.started.unwrap_or(pod.created)).seconds();
+        self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
     }
 
     // --- the end of a pod ---

@@ -13,7 +13,7 @@ use fluxqueue_core::forward::{Ask, Began, Forward};
 use fluxqueue_core::queue::JobId;
 use fluxqueue_core::{CoreError, CoreSettings};
 use fluxqueue_workload::constraints::Constraints;
-use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, Phase, Pod, Resources, Shape, Time, Uid};
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, Pod, Resources, Shape, Time, Uid};
 
 use super::progress::Progress;
 use super::swf::Trace;
@@ -150,28 +150,7 @@ fn node(number: u32) -> Node {
 /// What every pod of a trace is like.
 fn pod(settings: &CoreSettings) -> Pod {
     let requests: Resources = [(WHOLE, 1)].into_iter().collect();
-    Pod {
-        resource_version: None,
-        started: None,
-        ended: None,
-        id: ObjectRef { key: ObjectKey::new("simulation", "pod"), uid: Uid::from("pod") },
-        scheduler: settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue")),
-        node: None,
-        nominated: None,
-        phase: Phase::Pending,
-        deleting: false,
-        gates: Vec::new(),
-        owner: None,
-        group: None,
-        completion_index: None,
-        priority: 0,
-        created: Time(0),
-        labels: Arc::from([]),
-        shape: Arc::new(Shape { requests, constraints: Constraints::default() }),
-        lifetime: Lifetime::Eventually,
-        grace_secs: 0,
-        unsupported: Vec::new(),
-        soft_ignored: Vec::new(),
-        scheduled_condition: None,
-    }
+    let id = ObjectRef { key: ObjectKey::new("simulation", "pod"), uid: Uid::from("pod") };
+    let scheduler = settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
+    Pod::waiting(id, scheduler, Arc::new(Shape { requests, constraints: Constraints::default() }))
 }

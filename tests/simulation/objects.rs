@@ -8,7 +8,7 @@ use fluxqueue_workload::constraints::{
 };
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
-    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Phase, Pod, Resources, Shape, Time, Uid, Unsupported,
+    GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Pod, Resources, Shape, Time, Uid, Unsupported,
 };
 
 use crate::rng::Rng;
@@ -70,15 +70,6 @@ impl Template {
     /// A pod of this template.
     pub(crate) fn pod(&self, id: ObjectRef, created: Time, owner: Option<Owner>, completion_index: Option<u32>) -> Pod {
         Pod {
-            resource_version: None,
-            started: None,
-            ended: None,
-            id,
-            scheduler: Arc::clone(&self.scheduler),
-            node: None,
-            nominated: None,
-            phase: Phase::Pending,
-            deleting: false,
             gates: self.gates.clone(),
             owner,
             group: self.group.clone(),
@@ -86,12 +77,9 @@ impl Template {
             priority: self.priority,
             created,
             labels: Arc::clone(&self.labels),
-            shape: Arc::clone(&self.shape),
             lifetime: self.lifetime,
-            grace_secs: 0,
             unsupported: self.unsupported.clone(),
-            soft_ignored: Vec::new(),
-            scheduled_condition: None,
+            ..Pod::waiting(id, Arc::clone(&self.scheduler), Arc::clone(&self.shape))
         }
     }
 

@@ -100,6 +100,37 @@ pub struct Pod {
     pub scheduled_condition: Option<ScheduledCondition>,
 }
 
+impl Pod {
+    /// A pod that has no node yet, made at the beginning of time, and of which nothing else is to be said: no owner, group, gates,
+    /// labels or priority, an end that nobody knows, and no time to stop.
+    pub fn waiting(id: ObjectRef, scheduler: Arc<str>, shape: Arc<Shape>) -> Self {
+        Pod {
+            resource_version: None,
+            id,
+            scheduler,
+            node: None,
+            nominated: None,
+            phase: Phase::Pending,
+            deleting: false,
+            gates: Vec::new(),
+            owner: None,
+            group: None,
+            completion_index: None,
+            priority: 0,
+            created: Time(0),
+            started: None,
+            ended: None,
+            labels: Arc::from([]),
+            shape,
+            lifetime: Lifetime::Eventually,
+            grace_secs: 0,
+            unsupported: Vec::new(),
+            soft_ignored: Vec::new(),
+            scheduled_condition: None,
+        }
+    }
+}
+
 /// A phase of `status.phase`, with what tells a refused pod from a failed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
@@ -136,6 +167,17 @@ pub enum Lifetime {
     Eventually,
     /// A service: it has no end.
     Endless,
+}
+
+impl Lifetime {
+    /// As long and so many seconds more, where it is known how long.
+    #[must_use]
+    pub fn plus_secs(self, more: u64) -> Self {
+        match self {
+            Lifetime::Seconds(seconds) => Lifetime::Seconds(seconds.saturating_add(more)),
+            other => other,
+        }
+    }
 }
 
 /// A required constraint that is not supported.

@@ -82,30 +82,9 @@ fn node(name: &str, cores: u64) -> Arc<Node> {
 
 pub(crate) fn pod(name: &str, cores: u64) -> Pod {
     let requests: Resources = [("cpu", cores * 1000), ("pods", 1)].into_iter().collect();
-    Pod {
-        resource_version: None,
-        started: None,
-        ended: None,
-        id: ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-{name}")) },
-        scheduler: Arc::from("fluxqueue"),
-        node: None,
-        nominated: None,
-        phase: Phase::Pending,
-        deleting: false,
-        gates: Vec::new(),
-        owner: None,
-        group: None,
-        completion_index: None,
-        priority: 0,
-        created: Time::from_seconds(1000),
-        labels: Arc::from([]),
-        shape: Arc::new(Shape { requests, constraints: Constraints::default() }),
-        lifetime: Lifetime::Eventually,
-        grace_secs: 0,
-        unsupported: Vec::new(),
-        soft_ignored: Vec::new(),
-        scheduled_condition: None,
-    }
+    let id = ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-{name}")) };
+    let shape = Arc::new(Shape { requests, constraints: Constraints::default() });
+    Pod { created: Time::from_seconds(1000), ..Pod::waiting(id, Arc::from("fluxqueue"), shape) }
 }
 
 fn job(name: &str, parallelism: u32, completions: u32) -> Controller {

@@ -117,14 +117,7 @@ fn a_wish_for_another_priority_is_that_of_a_class() {
     let class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: wished}\nvalue: 77\n";
     ns.apply(&job("vast", 2, "300", "1"));
     let name = ns.state("vast", "Unsatisfiable")["metadata"]["name"].as_str().expect("a name").to_owned();
-    ns.kubectl(&[
-        "patch",
-        "fluxjob",
-        &name,
-        "--type=merge",
-        "-p",
-        r#"{"spec": {"overrides": {"priorityClassName": "wished"}}}"#,
-    ]);
+    ns.wish(&name, r#""priorityClassName": "wished""#);
     let warned = |job: &Value| job["status"]["conditions"].to_string().contains("UnknownPriorityClass");
     assert_eq!(ns.flux_job("vast", "says that there is no such class", warned)["status"]["priority"], 0);
     ns.apply(class);

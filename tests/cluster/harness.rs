@@ -226,6 +226,11 @@ impl Drop for Fluxqueue {
     }
 }
 
+/// A patch of a FluxJob's wishes.
+pub(crate) fn overrides(wishes: &str) -> String {
+    format!(r#"{{"spec": {{"overrides": {{{wishes}}}}}}}"#)
+}
+
 impl Namespace<'_> {
     /// kubectl in this namespace.
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
@@ -278,6 +283,11 @@ impl Namespace<'_> {
     /// The FluxJob of this workload is in this state.
     pub(crate) fn state(&self, workload: &str, state: &str) -> Value {
         self.flux_job(workload, &format!("is {state}"), |job| job["status"]["state"] == state)
+    }
+
+    /// The admin wishes something of a FluxJob: the fields of its overrides, as JSON.
+    pub(crate) fn wish(&self, flux_job: &str, wishes: &str) {
+        self.kubectl(&["patch", "fluxjob", flux_job, "--type=merge", "-p", &overrides(wishes)]);
     }
 }
 

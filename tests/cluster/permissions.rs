@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use crate::harness::{ControlPlane, Namespace, job, shared, until};
+use crate::harness::{ControlPlane, Namespace, job, overrides, shared, until};
 
 /// kubectl as this user: whether it succeeded, and what it said.
 fn as_user(ns: &Namespace<'_>, user: &str, args: &[&str]) -> (bool, String) {
@@ -21,8 +21,7 @@ fn give_role(ns: &Namespace<'_>, user: &str, role: &str) {
 
 /// Wishes this of a FluxJob.
 fn wish(ns: &Namespace<'_>, user: &str, job: &str, wish: &str) -> (bool, String) {
-    let patch = format!(r#"{{"spec": {{"overrides": {{{wish}}}}}}}"#);
-    as_user(ns, user, &["patch", "fluxjob", job, "--type=merge", "-p", &patch])
+    as_user(ns, user, &["patch", "fluxjob", job, "--type=merge", "-p", &overrides(wish)])
 }
 
 /// A namespace with a job that waits for ever, and the name of its FluxJob.
@@ -99,14 +98,7 @@ rules:
     let (ok, text) = wish(&ns, "paul", &name, &format!(r#""priorityClassName": "{urgent}""#));
     assert!(!ok && text.contains(&urgent), "{text}");
     // What an administrator wished, a user does not take back.
-    ns.kubectl(&[
-        "patch",
-        "fluxjob",
-        &name,
-        "--type=merge",
-        "-p",
-        &format!(r#"{{"spec": {{"overrides": {{"priorityClassName": "{urgent}"}}}}}}"#),
-    ]);
+    ns.wish(&name, &format!(r#""priorityClassName": "{urgent}""#));
     let (ok, text) = wish(&ns, "paul", &name, r#""priorityClassName": null"#);
     assert!(!ok && text.contains(&urgent), "{text}");
 }

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
+use fluxqueue_core::{CoreSettings, QueuePolicy};
 
-use crate::settings::{Overrides, Settings};
 use crate::simulate::machine;
 use crate::simulate::output::{self, Format};
 use crate::simulate::progress::Progress;
 use crate::simulate::swf::{Trace, TraceError};
-use crate::simulate::{Outcome, Skipped, policy_name, world};
+use crate::simulate::{self, Outcome, Skipped, policy_name, world};
 
 #[derive(Debug, Args)]
 pub(super) struct SimulateArgs {
@@ -72,24 +71,15 @@ impl SimulateArgs {
     }
 }
 
-/// What the core is told: it takes the lowest-numbered nodes that will do, and only the number of reservations is limited.
+/// What the core is told by the command line.
 fn settings(policy: QueuePolicy, reservation_depth: Option<u32>) -> anyhow::Result<CoreSettings> {
     if let Some(depth) = reservation_depth
         && policy != QueuePolicy::Hybrid
     {
         eprintln!("--reservation-depth {depth}: is for --policy hybrid; {} has its own", policy.as_str());
     }
-    let settings = Settings::resolve(None, Overrides::default())?.core;
-    let reservation_depth = reservation_depth.map_or(Ok(settings.reservation_depth), usize::try_from)?;
-    Ok(CoreSettings {
-        node_policy: NodePolicy::LoNode,
-        queue_policy: policy,
-        queue_depth: usize::MAX,
-        reservation_depth,
-        start_slack_secs: 0,
-        end_slack_secs: 0,
-        ..settings
-    })
+    let reservation_depth = reservation_depth.map(usize::try_from).transpose()?;
+    Ok(simulate::settings(policy, reservation_depth)?)
 }
 
 fn policy(name: &str) -> Result<QueuePolicy, String> {

@@ -24,8 +24,25 @@ pub mod world;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use fluxqueue_core::{CoreSettings, QueuePolicy};
+use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_workload::NodeName;
+
+use crate::settings::{Overrides, Settings, SettingsError};
+
+/// What the core is told: it takes the lowest-numbered nodes that will do, only the number of reservations is limited, and what is
+/// decided has its effect at once.
+pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> Result<CoreSettings, SettingsError> {
+    let settings = Settings::resolve(None, Overrides::default())?.core;
+    Ok(CoreSettings {
+        node_policy: NodePolicy::LoNode,
+        queue_policy: policy,
+        queue_depth: usize::MAX,
+        reservation_depth: reservation_depth.unwrap_or(settings.reservation_depth),
+        start_slack_secs: 0,
+        end_slack_secs: 0,
+        ..settings
+    })
+}
 
 /// What came of a simulation.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,25 +3,15 @@
 use std::ops::Range;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue::settings::{Overrides, Settings};
-use fluxqueue::simulate::machine;
 use fluxqueue::simulate::progress::Progress;
-use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
+use fluxqueue::simulate::{self, machine};
+use fluxqueue_core::{CoreSettings, QueuePolicy};
 
 use crate::plain::{self, Policy};
 use crate::random;
 
 pub(crate) fn settings(policy: QueuePolicy, reservation_depth: usize) -> CoreSettings {
-    let settings = Settings::resolve(None, Overrides::default()).unwrap().core;
-    CoreSettings {
-        node_policy: NodePolicy::LoNode,
-        queue_policy: policy,
-        queue_depth: usize::MAX,
-        reservation_depth,
-        start_slack_secs: 0,
-        end_slack_secs: 0,
-        ..settings
-    }
+    simulate::settings(policy, Some(reservation_depth)).unwrap()
 }
 
 fn compare(policy: Policy, settings: &CoreSettings, seeds: Range<u64>) {

@@ -18,7 +18,7 @@ use super::record::time_of;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_workload::{Time, Uid};
+use fluxqueue_workload::{ObjectKey, Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
 pub(super) const REPORT_MILLIS: i64 = 30_000;
@@ -45,6 +45,15 @@ pub(super) struct Reported {
     /// Whose ends nobody knows: for the FluxJob alone, since it changes often.
     unknown_ends: String,
     at: Time,
+}
+
+/// Who has something of a node.
+pub(super) struct Holder<'a> {
+    /// The job; of a pod of another scheduler there is none.
+    pub job: Option<JobId>,
+    /// The job's name, or the pod's.
+    pub key: &'a ObjectKey,
+    pub allocation: &'a Allocation,
 }
 
 /// What is to be told of a class, and how far that has come.
@@ -269,35 +278,38 @@ impl Core {
         }
     }
 
+    /// Whose ends nobody knows on these nodes, for people: a few of them.
     fn unknown_ends(&self, nodes: &RankSet) -> String {
-        match self.unknown_ends_on(nodes) {
-            (names, _) if names.is_empty() => String::new(),
-            (names, false) => format!(" Nobody knows when {} will end.", names.join(", ")),
-            (names, true) => format!(" Nobody knows when {} and others will end.", names.join(", ")),
+        let mut names: Vec<String> = Vec::new();
+        for holder in self.unknown_ends_on(nodes) {
+            let name = holder.key.to_string();
+            if names.contains(&name) {
+                continue;
+            }
+            if names.len() == NAMED_MAX {
+                return format!(" Nobody knows when {} and others will end.", names.join(", "));
+            }
+            names.push(name);
         }
+        if names.is_empty() { String::new() } else { format!(" Nobody knows when {} will end.", names.join(", ")) }
     }
 
-    /// Jobs, and pods of others, on these nodes of which nobody knows when they end: a few, and whether there are more.
-    fn unknown_ends_on(&self, nodes: &RankSet) -> (Vec<String>, bool) {
-        let is_unknown = |slot: &Option<Allocation>| slot.as_ref().is_some_and(|slot| slot.end == End::Eventually);
-        let mut names: Vec<String> = Vec::new();
-        for node in nodes.iter().filter_map(|rank| self.cluster.node(rank)) {
-            for uid in self.by_node.all(&node.name) {
-                let name = match (self.foreign.get(&uid), self.jobs.members.get(&uid)) {
-                    (Some(foreign), _) => Some(&foreign.pod.id.key).filter(|_| is_unknown(&foreign.allocation)),
-                    (None, Some(member)) if is_unknown(&member.allocation) => {
-                        self.jobs.all.get(&member.job).map(|job| &job.key)
-                    }
-                    _ => None,
-                };
-                let Some(name) = name.map(ToString::to_string).filter(|name| !names.contains(name)) else { continue };
-                if names.len() == NAMED_MAX {
-                    return (names, true);
-                }
-                names.push(name);
-            }
+    /// What is taken of these nodes until some second that nobody knows, and by whom.
+    pub(super) fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
+        let nodes = nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0);
+        let nodes = nodes.filter_map(|rank| self.cluster.node(rank));
+        let holders = nodes.flat_map(|node| self.by_node.all(&node.name)).filter_map(|uid| self.holder(&uid));
+        holders.filter(|holder| holder.allocation.end == End::Eventually)
+    }
+
+    /// What a pod takes of a node.
+    fn holder(&self, uid: &Uid) -> Option<Holder<'_>> {
+        if let Some(foreign) = self.foreign.get(uid) {
+            return Some(Holder { job: None, key: &foreign.pod.id.key, allocation: foreign.allocation.as_ref()? });
         }
-        (names, false)
+        let member = self.jobs.members.get(uid)?;
+        let job = self.jobs.all.get(&member.job)?;
+        Some(Holder { job: Some(job.id), key: &job.key, allocation: member.allocation.as_ref()? })
     }
 
     fn count_closed(&mut self, group: &Group, counts: &mut BTreeMap<String, usize>) {

@@ -26,7 +26,7 @@ impl Core {
         let before = self.ledger.changes.count();
         let suspects = self.suspects.ranks(&self.cluster);
         if std::mem::take(&mut self.has_promises_to_put_back) {
-            self.put_promises_back();
+            self.put_promises_back(&suspects);
         }
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
         let mut live = Live {
@@ -38,20 +38,13 @@ impl Core {
             now: self.now,
         };
         let last = &mut self.held_nodes;
-        let plan = match self.settings.depths() {
-            None => plan::plan(&self.queue, &asking, &mut live, news, last),
-            Some(depths) => plan::backfill(&self.queue, &asking, &mut live, depths, news, last),
-        };
+        let plan = plan::walk(self.settings.depths(), &self.queue, &asking, &mut live, news, last);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
         self.seen_changes = self.ledger.changes.count();
         // What a reservation has left behind may be of use to those before it: the next walk looks at them.
         self.is_unsettled = self.seen_changes != before && !self.promises.is_empty();
         self.promises.forget_who_came();
-        for (class, standing) in plan.confirmed {
-            if let Some(attempt) = self.queue.last_attempt_mut(class) {
-                attempt.confirm(standing);
-            }
-        }
+        plan::confirm(&mut self.queue, plan.confirmed);
         for decision in plan.decisions {
             self.follow(decision);
         }

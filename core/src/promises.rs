@@ -46,6 +46,13 @@ pub(super) struct Promise {
     pub told: i64,
 }
 
+impl Kept {
+    /// What stands now is something else.
+    fn is_not(&self, now: Option<&Promise>) -> bool {
+        now.is_none_or(|promise| promise.place.start != self.start || promise.place.nodes != self.nodes)
+    }
+}
+
 impl Promises {
     /// Those who have a reservation, or were the first to wait.
     pub(super) fn requests(&self) -> Vec<PendingRequest> {
@@ -167,16 +174,14 @@ impl Promises {
     pub(super) fn owing(&self) -> impl Iterator<Item = (JobId, &Kept)> {
         let now: BTreeMap<JobId, &Promise> =
             self.reserved.iter().map(|(pending, kept)| (pending.job(), kept)).collect();
-        self.on_record.iter().map(|(job, kept)| (*job, kept)).filter(move |(job, kept)| {
-            now.get(job).is_none_or(|promise| promise.place.start != kept.start || promise.place.nodes != kept.nodes)
-        })
+        let owing = self.on_record.iter().filter(move |(job, kept)| kept.is_not(now.get(job).copied()));
+        owing.map(|(job, kept)| (*job, kept))
     }
 
     /// The reservation on record of a job is another one than it has now, with this request.
     pub(super) fn is_owing(&self, job: JobId, pending: Option<&PendingRequest>) -> bool {
-        let Some(kept) = self.on_record.get(&job) else { return false };
         let promise = pending.and_then(|pending| self.reserved.get(pending));
-        promise.is_none_or(|promise| promise.place.start != kept.start || promise.place.nodes != kept.nodes)
+        self.on_record.get(&job).is_some_and(|kept| kept.is_not(promise))
     }
 
     /// A job takes what another one has left: its Bindings wait for the other one's record.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::job::{Job, Said, Style};
-use super::ledger::{Allocation, Allocations};
-use super::plan::{Asking, Booking, Capacity, Delay, Kept, Late, Live, Promising, Request, Requests};
+use super::ledger::Allocations;
+use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Promising, Request, Requests};
 use super::record::time_of;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
@@ -82,17 +82,9 @@ impl Core {
 
     /// A job on these nodes that has outlived its planned end.
     fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<String> {
-        let is_overdue = |allocation: &Option<Allocation>| allocation.as_ref().is_some_and(|slot| slot.is_overdue);
-        nodes.iter().filter_map(|rank| self.cluster.node(rank)).find_map(|node| {
-            self.by_node.all(&node.name).into_iter().find_map(|uid| {
-                if let Some(foreign) = self.foreign.get(&uid).filter(|foreign| is_overdue(&foreign.allocation)) {
-                    return Some(foreign.pod.id.key.to_string());
-                }
-                let member = self.jobs.members.get(&uid).filter(|member| is_overdue(&member.allocation))?;
-                let job = self.jobs.all.get(&member.job).filter(|job| job.id != but)?;
-                Some(job.key.to_string())
-            })
-        })
+        let mut holders = self.unknown_ends_on(nodes);
+        let overdue = holders.find(|holder| holder.allocation.is_overdue && holder.job != Some(but))?;
+        Some(overdue.key.to_string())
     }
 
     fn names_of(&self, nodes: &RankSet) -> String {
@@ -114,19 +106,18 @@ impl Core {
         };
         let Some(allocation) = allocation else { return };
         let End::At(end) = allocation.end else { return };
-        let due = Time::from_seconds(end).plus_secs(OVERDUE_SECONDS);
-        if due > self.now {
-            self.timers.wake(Timer::Overdue(uid.clone()), due);
-            return;
+        if overdue_from(end) <= self.now {
+            self.ledger.set_end(&self.cluster, allocation, End::Eventually);
+            allocation.is_overdue = true;
+        } else {
+            self.watch_end(uid, End::At(end));
         }
-        self.ledger.set_end(&self.cluster, allocation, End::Eventually);
-        allocation.is_overdue = true;
     }
 
     /// A pod is looked at when its planned end has passed.
     pub(super) fn watch_end(&mut self, uid: &Uid, end: End) {
         if let End::At(end) = end {
-            self.timers.wake(Timer::Overdue(uid.clone()), Time::from_seconds(end).plus_secs(OVERDUE_SECONDS));
+            self.timers.wake(Timer::Overdue(uid.clone()), overdue_from(end));
         }
     }
 
@@ -235,10 +226,7 @@ impl Core {
     pub(super) fn note_on_record(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let written = job.record.status.as_ref().and_then(|status| status.reservation.as_ref());
-        let kept = written.and_then(|reservation| {
-            let start = self.core_time(time_of(reservation.start.as_ref()?)).seconds();
-            Some(Kept { start, nodes: self.nodes_of(&reservation.nodes) })
-        });
+        let kept = written.and_then(|written| self.kept_of(written));
         let is_said = match (&job.said, written) {
             (Some(said), Some(written)) => is_as_written(said, said.start.map(|at| self.clock().wall(at)), written),
             (said, written) => said.is_none() && written.is_none(),
@@ -292,76 +280,72 @@ impl Core {
         names.iter().filter_map(|name| self.cluster.rank(&NodeName::from(name.as_str()))).collect()
     }
 
+    /// A reservation as a record has it, if it has a date.
+    fn kept_of(&self, written: &Reservation) -> Option<Kept> {
+        let start = self.core_time(time_of(written.start.as_ref()?)).seconds();
+        Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
+    }
+
     /// What an earlier process has promised by its records is promised again, in the order of the queue, before anything starts.
-    pub(super) fn put_promises_back(&mut self) {
+    pub(super) fn put_promises_back(&mut self, suspects: &RankSet) {
         let mut written = Vec::new();
         for (place, class) in self.queue.iter() {
-            let Some(job) = self.jobs.all.get(&place.request().job()) else { continue };
-            let Some(status) = job.record.status.as_ref().filter(|_| start_of(job) == Some(place.request())) else {
+            let pending = place.request();
+            let Some(job) = self.jobs.all.get(&pending.job()).filter(|job| start_of(job) == Some(pending)) else {
                 continue;
             };
-            let since = status.passed_by_since.as_ref().map(|at| self.core_time(time_of(at)));
-            let reservation = status.reservation.as_ref();
-            let start = reservation.and_then(|kept| kept.start.as_ref()).map(|at| self.core_time(time_of(at)));
-            let nodes = reservation.map(|kept| self.nodes_of(&kept.nodes));
-            if since.is_some() || nodes.is_some() {
-                written.push((place.request().clone(), class, since, start, nodes));
+            let Some(status) = &job.record.status else { continue };
+            if status.passed_by_since.is_some() || status.reservation.is_some() {
+                let since = status.passed_by_since.as_ref().map(|at| self.core_time(time_of(at)));
+                written.push((pending.clone(), class, since, status.reservation.clone()));
             }
         }
-        for (pending, class, since, start, nodes) in written {
+        for (pending, class, since, reservation) in written {
             if let Some(since) = since {
                 self.promises.pass_by(&pending, since);
             }
-            match (start, nodes.filter(|nodes| !nodes.is_empty())) {
-                (Some(start), Some(nodes)) => self.put_back(&pending, class, start, &nodes),
-                (None, Some(nodes)) => self.promises.lose_date(&pending, since.unwrap_or(self.now), nodes),
-                (Some(start), None) => {
-                    let was = Kept { start: start.seconds(), nodes: RankSet::new() };
-                    self.promises.is_to_be_made_anew(&pending, was);
+            let Some(reservation) = reservation else { continue };
+            if let Some(was) = self.kept_of(&reservation) {
+                self.put_back((&pending, class), was, suspects);
+            } else {
+                let nodes = self.nodes_of(&reservation.nodes);
+                if !nodes.is_empty() {
+                    self.promises.lose_date(&pending, since.unwrap_or(self.now), nodes);
                 }
-                (None, None) => {}
             }
         }
     }
 
-    fn put_back(&mut self, pending: &PendingRequest, class: ClassId, start: Time, written: &RankSet) {
-        let suspects = self.suspects.ranks(&self.cluster);
+    fn put_back(&mut self, (pending, class): (&PendingRequest, ClassId), was: Kept, suspects: &RankSet) {
         let asking = Asking { jobs: &self.jobs, clock: self.clock() };
         let Some(request) = asking.request(pending) else { return };
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             promises: &mut self.promises,
-            suspects: &suspects,
+            suspects,
             suspects_version: self.suspects.version(),
             now: self.now,
         };
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
-        let within = |open: RankSet| {
-            let mut within = open;
-            within.intersect_with(written);
-            within
-        };
-        let nodes: Vec<RankSet> = request.groups.iter().map(|group| within(live.open(group))).collect();
-        let booking = if nodes.iter().any(RankSet::is_empty) {
-            Booking::Never
-        } else {
-            live.reserve((pending, class), &request, &nodes, Some(start.seconds()))
-        };
-        match booking {
+        match live.reserve_again((pending, class), &request, &was) {
             Booking::Now(slots) => self.start(pending, &request, slots),
             // Planned ends are counted by another clock now, which may show the next second.
-            Booking::At(at) if at <= start.seconds() + slack => {}
+            Booking::At(at) if at <= was.start.saturating_add(slack) => {}
             // Made anew elsewhere in the walk that follows; what is written is broken by then, or better.
             Booking::At(_) | Booking::Never => {
                 if let Some(promise) = self.promises.take(pending) {
                     self.ledger.give_up(&promise.place);
                 }
-                let was = Kept { start: start.seconds(), nodes: written.clone() };
                 self.promises.is_to_be_made_anew(pending, was);
             }
         }
     }
+}
+
+/// From when on a pod is overdue that was to end at this second.
+fn overdue_from(end: i64) -> Time {
+    Time::from_seconds(end).plus_secs(OVERDUE_SECONDS)
 }
 
 /// The request with which a job starts, whose promise is on record. What a job that has begun waits for is not.

@@ -5,6 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::plan::Delay;
+
+/// The causes for which a promised start is put off, as the metrics have them.
+pub const DELAY_CAUSES: [&str; 4] = {
+    let [walltime, capacity, priority, edit] = Delay::ALL;
+    [walltime.as_str(), capacity.as_str(), priority.as_str(), edit.as_str()]
+};
+
 /// All numbers of the core at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Gauges {

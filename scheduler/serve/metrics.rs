@@ -19,7 +19,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::process::ProcessCollector;
-use fluxqueue_core::report::Gauges;
+use fluxqueue_core::report::{DELAY_CAUSES, Gauges};
 
 /// Labels of one counter: all values come from closed sets.
 pub type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -175,7 +175,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     gauge(encoder, "nodes_held_without_a_date", help, core.nodes_drained)?;
     let help = "Promised starts that were put off, by cause";
     let mut delayed = encoder.encode_descriptor("reservations_delayed", help, None, MetricType::Counter)?;
-    for cause in ["walltime", "capacity", "priority", "edit"] {
+    for cause in DELAY_CAUSES {
         let count = ConstCounter::new(core.reservations_delayed.get(cause).copied().unwrap_or(0));
         count.encode(delayed.encode_family(&[("cause", cause)])?)?;
     }

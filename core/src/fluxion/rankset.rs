@@ -92,6 +92,14 @@ impl RankSet {
         }
     }
 
+    /// What is in both.
+    #[must_use]
+    pub fn intersection(&self, other: &RankSet) -> RankSet {
+        let mut both = self.clone();
+        both.intersect_with(other);
+        both
+    }
+
     /// Keeps only what is in `other` too.
     pub fn intersect_with(&mut self, other: &RankSet) {
         self.words.truncate(other.words.len());

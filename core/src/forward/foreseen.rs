@@ -6,14 +6,12 @@ use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::ledger::{Allocations, Change};
 use crate::plan::{Booking, Capacity, Delay, Group, Kept, Live, Promising, Remade, Request, Reserved, Version};
 use crate::queue::{ClassId, PendingRequest};
-use fluxqueue_workload::{Lifetime, Shape, Time};
+use fluxqueue_workload::{Lifetime, Shape};
 
 /// The machine, for one sweep.
 pub(super) struct Foreseen<'a> {
     pub live: Live<'a>,
     pub failures: &'a mut Failures,
-    /// The present.
-    pub now: Time,
 }
 
 /// What could not start, since anything was given back: who asks for no less cannot start either. As time passes it can only
@@ -92,7 +90,7 @@ impl Capacity for Foreseen<'_> {
 
     /// Whatever does not fit now fits when some have ended. Nobody asks when: a reservation says it itself.
     fn forecast(&mut self, _: &Request, _: &[RankSet]) -> Forecast {
-        Forecast::At(self.now.seconds() + 1)
+        Forecast::At(self.live.now.seconds() + 1)
     }
 
     /// Every node that it may use is free one day.

@@ -136,19 +136,12 @@ impl Forward {
             suspects_version: 0,
             now: self.now,
         };
-        let mut machine = Foreseen { live, failures: &mut self.failures, now: self.now };
+        let mut machine = Foreseen { live, failures: &mut self.failures };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
-        let plan = match self.depths {
-            None => plan::plan(&self.queue, &asking, &mut machine, news, last),
-            Some(depths) => plan::backfill(&self.queue, &asking, &mut machine, depths, news, last),
-        };
+        let plan = plan::walk(self.depths, &self.queue, &asking, &mut machine, news, last);
         self.is_unsettled = self.ledger.changes.count() != before && !self.promises.is_empty();
         self.promises.forget_who_came();
-        for (class, standing) in plan.confirmed {
-            if let Some(attempt) = self.queue.last_attempt_mut(class) {
-                attempt.confirm(standing);
-            }
-        }
+        plan::confirm(&mut self.queue, plan.confirmed);
         if let Some(first) = plan.first_undated {
             self.promises.pass_by(&first, self.now);
         }

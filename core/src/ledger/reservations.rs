@@ -99,9 +99,5 @@ impl Ledger {
 }
 
 fn nodes_of(placement: &Placement) -> RankSet {
-    let mut nodes = RankSet::new();
-    for slots in &placement.slots {
-        nodes.insert(slots.rank);
-    }
-    nodes
+    placement.slots.iter().map(|slots| slots.rank).collect()
 }

@@ -91,9 +91,6 @@ pub(crate) fn backfill<C: Promising>(
         started: BTreeSet::new(),
         plan,
     };
-    if news == News::Anything {
-        walk.holds.reservations = 0;
-    }
     while let Some((place, class)) = heads.pop_first() {
         if walk.visit(&place, class) {
             heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
@@ -129,11 +126,14 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 // It asks for something else than when it was promised, or for another place in the queue.
                 before = self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
             } else if let Some(starts) = self.remake(pending) {
-                if !starts && self.queue.last_attempt(class).is_none() {
-                    // Put back after a restart: nobody has looked yet why it waits.
-                    self.attempt(pending, class);
+                if !starts {
+                    if self.queue.last_attempt(class).is_none() {
+                        // Put back after a restart: nobody has looked yet why it waits.
+                        self.attempt(pending, class);
+                    }
+                    self.waiting.insert(class, Waits::ForADate);
                 }
-                return starts || self.wait(class, Waits::ForADate);
+                return true;
             }
         }
         let waits = match self.waiting.get(&class) {
@@ -149,7 +149,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         {
             return true;
         }
-        self.wait(class, waits);
+        self.waiting.insert(class, waits);
         if waits == Waits::ForADate && self.may_reserve(place) {
             self.capacity.let_go(pending);
             return self.reserve(pending, class, before);
@@ -162,11 +162,6 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             Waits::ForADate | Waits::InVain => self.capacity.let_go(pending),
         }
         false
-    }
-
-    fn wait(&mut self, class: ClassId, waits: Waits) -> bool {
-        self.waiting.insert(class, waits);
-        true
     }
 
     fn may_reserve(&self, place: &Place) -> bool {
@@ -196,7 +191,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let Some(request) = self.requests.request(pending) else { return Some(Waits::InVain) };
         match super::attempt(request, self.capacity, &self.holds) {
             Ok((request, slots)) => {
-                self.starts(pending, request, slots);
+                self.start(pending, request, slots);
                 None
             }
             Err(attempt) => {
@@ -214,7 +209,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let holds = &self.holds;
         match self.capacity.remake(pending, &|open| holds.left_of(open)) {
             Remade::Starts(slots) => {
-                self.start(pending, slots);
+                // Slots that nobody asks for any more are given back by whoever follows the decision.
+                let request = self.requests.request(pending).unwrap_or(super::Request { groups: Vec::new() });
+                self.start(pending, request, slots);
                 Some(true)
             }
             Remade::Kept { start, later, moved } => {
@@ -232,13 +229,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
     }
 
-    fn start(&mut self, pending: &PendingRequest, slots: C::Slots) {
-        // Slots that nobody asks for any more are given back by whoever follows the decision.
-        let request = self.requests.request(pending).unwrap_or(super::Request { groups: Vec::new() });
-        self.starts(pending, request, slots);
-    }
-
-    fn starts(&mut self, pending: &PendingRequest, request: super::Request, slots: C::Slots) {
+    fn start(&mut self, pending: &PendingRequest, request: super::Request, slots: C::Slots) {
         self.started.insert(pending.clone());
         self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
     }
@@ -256,7 +247,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let nodes = self.free(&request);
         match self.capacity.reserve((pending, class), &request, &nodes, None) {
             Booking::Now(slots) => {
-                self.starts(pending, request, slots);
+                self.start(pending, request, slots);
                 true
             }
             Booking::At(start) => {
@@ -335,10 +326,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
         match booking {
             Booking::Now(slots) => {
-                self.starts(pending, request, slots);
+                self.start(pending, request, slots);
             }
             Booking::At(start) => {
-                self.wait(class, Waits::ForADate);
+                self.waiting.insert(class, Waits::ForADate);
                 self.note_reserved(pending, start, before);
             }
             Booking::Never => return false,
@@ -349,26 +340,14 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     /// Puts a reservation back where it was. False if its room there is taken.
     fn put_back(&mut self, pending: &PendingRequest, class: ClassId, kept: &Kept) -> bool {
         let Some(request) = self.requests.request(pending) else { return false };
-        let nodes: Vec<RankSet> = request
-            .groups
-            .iter()
-            .map(|group| {
-                let mut nodes = self.capacity.open(group);
-                nodes.intersect_with(&kept.nodes);
-                nodes
-            })
-            .collect();
-        if nodes.iter().any(RankSet::is_empty) {
-            return false;
-        }
-        match self.capacity.reserve((pending, class), &request, &nodes, Some(kept.start)) {
+        match self.capacity.reserve_again((pending, class), &request, kept) {
             Booking::At(start) if start == kept.start => true,
             Booking::At(_) => {
                 self.capacity.withdraw(pending);
                 false
             }
             Booking::Now(slots) => {
-                self.starts(pending, request, slots);
+                self.start(pending, request, slots);
                 true
             }
             Booking::Never => false,
@@ -380,7 +359,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let Some(request) = self.requests.request(pending) else { return };
         let nodes = self.free(&request);
         let decision = match self.capacity.reserve((pending, class), &request, &nodes, None) {
-            Booking::Now(slots) => return self.starts(pending, request, slots),
+            Booking::Now(slots) => return self.start(pending, request, slots),
             Booking::At(start) => {
                 let later = (start > late.was.start).then_some(late);
                 Decision::Reserved { pending: pending.clone(), start, later }

@@ -325,14 +325,7 @@ impl Live<'_> {
 
     /// The request could start on these nodes alone once everything with an end has ended.
     fn is_enough(&mut self, request: &Request, nodes: &[RankSet], held: &RankSet) -> bool {
-        let within: Vec<RankSet> = nodes
-            .iter()
-            .map(|nodes| {
-                let mut within = nodes.clone();
-                within.intersect_with(held);
-                within
-            })
-            .collect();
+        let within: Vec<RankSet> = nodes.iter().map(|nodes| nodes.intersection(held)).collect();
         let is_there = !within.iter().any(RankSet::is_empty);
         is_there && matches!(self.forecast(request, &within), Forecast::Now | Forecast::At(_) | Forecast::Eventually)
     }
@@ -343,10 +336,8 @@ const PUT_OFF_SECONDS: i64 = 1;
 
 /// What a reservation may use of the nodes that are open to it: those that are left to it, and those where it is.
 fn allowed(open: &RankSet, was: &RankSet, left_of: &dyn Fn(&RankSet) -> RankSet) -> RankSet {
-    let mut own = open.clone();
-    own.intersect_with(was);
     let mut allowed = left_of(open);
-    allowed.union_with(&own);
+    allowed.union_with(&open.intersection(was));
     allowed
 }
 

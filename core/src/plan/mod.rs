@@ -16,7 +16,8 @@ mod promising;
 #[cfg(test)]
 mod tests;
 
-pub(super) use backfill::{Depths, backfill};
+pub(super) use backfill::Depths;
+use backfill::backfill;
 pub(super) use live::{Asking, Live};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 
@@ -228,8 +229,32 @@ pub(super) struct Standing {
     free: Option<Vec<RankSet>>,
 }
 
+/// Walks the queue by its policy: with reservations up to these depths, or first come, first served.
+pub(super) fn walk<C: Promising>(
+    depths: Option<Depths>,
+    queue: &Pending,
+    requests: &impl Requests,
+    capacity: &mut C,
+    news: News,
+    last: &mut HeldNodes,
+) -> Plan<C::Slots> {
+    match depths {
+        None => plan(queue, requests, capacity, news, last),
+        Some(depths) => backfill(queue, requests, capacity, depths, news, last),
+    }
+}
+
+/// Remembers which attempts still stand.
+pub(super) fn confirm(queue: &mut Pending, confirmed: Vec<(ClassId, Standing)>) {
+    for (class, standing) in confirmed {
+        if let Some(attempt) = queue.last_attempt_mut(class) {
+            attempt.confirm(standing);
+        }
+    }
+}
+
 /// Walks the queue in order. What starts has its slots in `capacity` afterwards.
-pub(super) fn plan<C: Capacity>(
+fn plan<C: Capacity>(
     queue: &Pending,
     requests: &impl Requests,
     capacity: &mut C,
@@ -448,7 +473,7 @@ impl Attempt {
     }
 
     /// It still stands, as of now.
-    pub(super) fn confirm(&mut self, standing: Standing) {
+    fn confirm(&mut self, standing: Standing) {
         self.version = standing.version;
         self.free = standing.free.unwrap_or_else(|| std::mem::take(&mut self.free));
     }

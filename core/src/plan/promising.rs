@@ -24,6 +24,20 @@ pub(crate) trait Promising: Capacity {
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots>;
+    /// Makes a reservation where one was: on those of its nodes that are open still, and not before it was to start.
+    fn reserve_again(
+        &mut self,
+        pending: (&PendingRequest, ClassId),
+        request: &Request,
+        was: &Kept,
+    ) -> Booking<Self::Slots> {
+        let nodes: Vec<RankSet> =
+            request.groups.iter().map(|group| self.open(group).intersection(&was.nodes)).collect();
+        if nodes.iter().any(RankSet::is_empty) {
+            return Booking::Never;
+        }
+        self.reserve(pending, request, &nodes, Some(was.start))
+    }
     /// Withdraws a reservation and makes it anew at the earliest second around all others. `left_of` says what is left to it of
     /// the nodes that a group may use.
     fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots>;
@@ -61,8 +75,11 @@ pub(crate) struct Late {
 }
 
 impl Delay {
+    /// All of them.
+    pub(crate) const ALL: [Delay; 4] = [Delay::Walltime, Delay::Capacity, Delay::Priority, Delay::Edit];
+
     /// As metrics and people have it.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Delay::Walltime => "walltime",
             Delay::Capacity => "capacity",

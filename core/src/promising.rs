@@ -58,7 +58,10 @@ impl Core {
         let Some(job) = self.jobs.all.get(&pending.job()) else { return };
         let by = match cause {
             Delay::Walltime => format!("{} outlived its walltime", overdue.as_deref().unwrap_or("a job")),
-            Delay::Capacity => format!("there is less room on {}", self.names_of(&late.was.nodes)),
+            Delay::Capacity => match self.names_of(&late.was.nodes) {
+                names if names.is_empty() => "its nodes are gone".to_owned(),
+                names => format!("there is less room on {names}"),
+            },
             Delay::Priority | Delay::Edit => match late.by.and_then(|by| self.jobs.all.get(&by)) {
                 Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", by.key),
                 Some(by) => format!("{} was changed", by.key),
@@ -87,14 +90,10 @@ impl Core {
         Some(overdue.key.to_string())
     }
 
+    /// Those of these nodes that are still there, as a hostlist.
     fn names_of(&self, nodes: &RankSet) -> String {
-        let names = nodes.iter().filter_map(|rank| self.cluster.node(rank)).map(|node| node.name.to_string());
-        let names: Vec<String> = names.collect();
-        if names.is_empty() {
-            "nodes that are gone".to_owned()
-        } else {
-            fluxqueue_api::hostlist::encode(names.iter().map(String::as_str))
-        }
+        let nodes = nodes.iter().filter_map(|rank| self.cluster.node(rank));
+        fluxqueue_api::hostlist::encode(nodes.map(|node| &*node.name))
     }
 
     /// A pod has outlived its planned end: from now on nobody knows when it ends.
@@ -184,8 +183,8 @@ impl Core {
             let start = Some(Time::from_seconds(promise.place.start));
             return Some(Said { start, nodes: self.names_of(&promise.place.nodes) });
         }
-        let drained = self.promises.drained(pending).filter(|nodes| !nodes.is_empty())?;
-        Some(Said { start: None, nodes: self.names_of(drained) })
+        let nodes = self.names_of(self.promises.drained(pending)?);
+        (!nodes.is_empty()).then_some(Said { start: None, nodes })
     }
 
     /// What is said of a promise, by the API server's clock. That this clock has moved a little against ours is nothing to say.

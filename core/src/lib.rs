@@ -10,6 +10,7 @@
 //! - `slots`: slots from the decision until they are given back or retained
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`: what follows from the plan
+//! - `promises`, `promising`: what is promised to those who wait; on record, told, and put back after a restart
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `explain`: why something waits, for people
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go

@@ -1,10 +1,11 @@
 //! Who starts, who waits for what, who holds back whom: one walk over the queue.
 //!
-//! First come, first served within priority. A request that does not fit holds the nodes that it could use once everything
-//! with an end has ended, against all that come later, if it could start then at all; otherwise (services are in the way, or
-//! no node is large enough) it is passed over.
+//! [`walk`] goes by the queue policy. Those with reservations are in `backfill`, and ask for [`Promising`] besides. First come, first
+//! served is here: within priority, a request that does not fit holds the nodes that it could use once everything with an end has
+//! ended, against all that come later, if it could start then at all; otherwise (services are in the way, or no node is large
+//! enough) it is passed over.
 //!
-//! [`plan`] is a function: its only effect is on the [`Capacity`] that it is given, where what starts has its slots
+//! A walk is a function: its only effect is on the [`Capacity`] that it is given, where what starts has its slots
 //! afterwards. A request is looked at again only if something that its last answer rests on has changed; requests of one
 //! class get one answer. Explaining to people why something waits is not done here (see `explain`).
 

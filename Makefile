@@ -2,7 +2,7 @@
 TESTBED := tests/testbed/bin/testbed
 FLUXQUEUE := target/release/fluxqueue
 
-.PHONY: help build library testbed demo test panics bench bench-cluster fuzz miri lint docs crds
+.PHONY: help build library testbed demo test oracle panics bench bench-cluster fuzz miri lint docs crds
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ endif
 test: testbed ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
+
+oracle: testbed ## compare CASES (1,000,000) random pods and clusters with kube-scheduler's own plugins
+	FLUXQUEUE_ORACLE_CASES=$(or $(CASES),1000000) cargo test --locked -p fluxqueue-core --test oracle -- --nocapture
 
 panics: ## see that no panic leaves the shared library, built as it is shipped
 	cargo test --locked -p fluxion-sys --test panics -- --include-ignored

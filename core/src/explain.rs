@@ -313,12 +313,17 @@ impl Core {
     }
 
     fn count_closed(&mut self, group: &Group, counts: &mut BTreeMap<String, usize>) {
-        for (text, nodes) in self.cluster.class(&group.sample.shape.constraints).rejections() {
+        let class = self.cluster.class(&group.sample.shape.constraints);
+        for (text, nodes) in class.rejections() {
             *counts.entry(text).or_default() += nodes;
         }
+        // A node is closed for the first reason alone.
+        let mut open = class.now.clone();
         for (closed, rejection) in self.cluster.repelled(&group.sample) {
-            *counts.entry(rejection.reason().into_owned()).or_default() += closed.len();
+            *counts.entry(rejection.reason().into_owned()).or_default() += open.intersection(&closed).len();
+            open.subtract(&closed);
         }
+        counts.retain(|_, nodes| *nodes > 0);
     }
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.

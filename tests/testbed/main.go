@@ -14,6 +14,7 @@ import (
 	"fluxqueue/tests/testbed/bench"
 	"fluxqueue/tests/testbed/component"
 	"fluxqueue/tests/testbed/controlplane"
+	"fluxqueue/tests/testbed/oracle"
 	"fluxqueue/tests/testbed/simnode"
 )
 
@@ -25,6 +26,7 @@ const usage = `usage: testbed COMMAND [flags]
   refusals      print how many pods the simulated kubelets of a running testbed refused
   bench         measure how fast pods are bound, and print a table
   kubeconfig    write a kubeconfig for a service account
+  oracle        answer which nodes take a pod, by kube-scheduler's plugins: clusters as JSON on stdin, one a line
   nodes         the simulated nodes (started by up)
   etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
                 the program of that name, with its own flags
@@ -68,6 +70,8 @@ func command(name string, args []string) error {
 		return kubeconfig(flags, dir, args)
 	case "nodes":
 		return nodes(flags, dir, args)
+	case "oracle":
+		return oracle.Run(context.Background(), os.Stdin, os.Stdout)
 	default:
 		fmt.Fprint(os.Stderr, usage)
 		return fmt.Errorf("no command %q", name)

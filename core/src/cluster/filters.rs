@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use super::{Node, Taint};
 use fluxqueue_workload::ResourceName;
-use fluxqueue_workload::constraints::{Constraints, HostPort, NodeSelectorTerm, Operator, Requirement, Toleration};
+use fluxqueue_workload::constraints::{
+    Constraints, HostPort, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration,
+};
 
 /// Why a node does not take a pod. [`Rejection::reason`] is what kube-scheduler says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +28,10 @@ pub enum Rejection {
     NotReady,
     /// Neither `spec.nodeSelector` nor required node affinity lets the pod there.
     NodeAffinity,
+    /// Required node affinity names nodes, and not this one.
+    OtherNames,
+    /// Each term of required node affinity names nodes, in a way that leaves none.
+    ConflictingNames,
     /// A host port is taken.
     HostPorts,
     /// A pod on the node, or in its domain, keeps this one away.
@@ -60,6 +66,15 @@ const PASSING_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.ku
 /// What an untolerated PreferNoSchedule taint takes from a node's [`preference`]: one and a half of the heaviest terms, as
 /// kube-scheduler's weights of the two scores (3 and 2) have it.
 const PREFER_NO_SCHEDULE_COST: i64 = 150;
+
+/// What the names of nodes in required node affinity say: kube-scheduler looks at these before it looks at any node.
+pub fn named(node: &Node, constraints: &Constraints) -> Option<Rejection> {
+    match constraints.named_nodes() {
+        NamedNodes::None => Some(Rejection::ConflictingNames),
+        NamedNodes::Only(names) => (!names.contains(&*node.name)).then_some(Rejection::OtherNames),
+        NamedNodes::Any => None,
+    }
+}
 
 /// Whether pods with these constraints may use this node, were it empty.
 pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
@@ -123,12 +138,19 @@ fn matches_node_affinity(node: &Node, constraints: &Constraints) -> bool {
 }
 
 impl Rejection {
+    /// There is too little of this resource.
+    pub fn insufficient(resource: &ResourceName) -> Self {
+        if &**resource == "pods" { Rejection::TooManyPods } else { Rejection::Insufficient(Arc::clone(resource)) }
+    }
+
     /// kube-scheduler's text for one node, as it is counted in "0/5 nodes are available: 3 node(s) ...".
     pub fn reason(&self) -> Cow<'static, str> {
         let text = match self {
             Rejection::Unschedulable => "node(s) were unschedulable",
             Rejection::Taint { .. } | Rejection::NotReady => "node(s) had untolerated taint(s)",
             Rejection::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
+            Rejection::OtherNames => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            Rejection::ConflictingNames => "pod affinity terms conflict",
             Rejection::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Rejection::AntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Rejection::Features => "node(s) didn't match Pod's required features",

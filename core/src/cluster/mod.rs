@@ -3,6 +3,7 @@
 pub mod filters;
 #[cfg(test)]
 mod golden;
+mod judge;
 mod node;
 mod repellers;
 pub mod summary;

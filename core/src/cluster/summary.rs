@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::filters::Rejection;
+
 /// The text for a pod that fits no node: `0/5 nodes are available: 1 node(s) were unschedulable, 4 Insufficient cpu.`
 ///
 /// `reasons` counts nodes by reason; a node short of two resources counts for both.
@@ -9,7 +11,13 @@ pub fn unavailable<R: AsRef<str>>(nodes: usize, reasons: &BTreeMap<R, usize>) ->
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    let mut counted: Vec<_> = reasons.iter().map(|(reason, count)| format!("{count} {}", reason.as_ref())).collect();
+    // Of the pod itself, found before any node is looked at.
+    let conflict = Rejection::ConflictingNames.reason();
+    let counted = reasons.iter().map(|(reason, count)| match reason.as_ref() {
+        reason if reason == conflict => reason.to_owned(),
+        reason => format!("{count} {reason}"),
+    });
+    let mut counted: Vec<String> = counted.collect();
     // By text, not by number: so does kube-scheduler.
     counted.sort_unstable();
     let counted = if counted.is_empty() { String::new() } else { format!(" {}.", counted.join(", ")) };

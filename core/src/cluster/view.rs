@@ -331,12 +331,7 @@ impl Cluster {
         let mut all = Vec::new();
         let wanted = &pod.shape.constraints.host_ports;
         if !wanted.is_empty() {
-            let mut taken = RankSet::new();
-            for (rank, ports) in &self.ports {
-                if filters::ports_conflict(wanted, ports) {
-                    taken.insert(*rank);
-                }
-            }
+            let taken = self.ports.keys().filter(|rank| self.has_port_conflict(**rank, wanted)).copied().collect();
             all.push((taken, Rejection::HostPorts));
         }
         if self.is_repelled(pod) {
@@ -344,6 +339,11 @@ impl Cluster {
         }
         all.retain(|(ranks, _)| !ranks.is_empty());
         all
+    }
+
+    /// A host port of these is taken on the node.
+    pub(super) fn has_port_conflict(&self, rank: Rank, wanted: &[HostPort]) -> bool {
+        self.ports.get(&rank).is_some_and(|ports| filters::ports_conflict(wanted, ports))
     }
 
     fn repelled_by_affinity(&self, pod: &Pod) -> RankSet {
@@ -368,8 +368,9 @@ impl Class {
         set(&mut self.lasting, rank, verdict.as_ref().err().is_none_or(|rejected| !rejected.lasting));
         self.reopen(rank);
         if let Err(rejected) = verdict {
-            *self.closed.entry(rejected.first.clone()).or_default() += 1;
-            self.why.insert(rank, rejected.first);
+            let first = filters::named(node, constraints).unwrap_or(rejected.first);
+            *self.closed.entry(first.clone()).or_default() += 1;
+            self.why.insert(rank, first);
         }
         match filters::preference(node, constraints) {
             0 => drop(self.preference.remove(&rank)),

@@ -24,6 +24,7 @@ mod late;
 mod library;
 mod lone_pods;
 mod mishaps;
+mod neighbours;
 mod promises;
 mod restarts;
 mod scaling;

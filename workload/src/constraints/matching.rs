@@ -1,8 +1,37 @@
 //! What requirements match, by the rules of Kubernetes' selectors; and which ports and pods keep each other away.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{AntiAffinityTerm, HostPort, NamespaceScope, Operator, Requirement};
+use super::{
+    AntiAffinityTerm, Constraints, HostPort, NamedNodes, NamespaceScope, NodeSelectorTerm, Operator, Requirement,
+};
+
+impl Constraints {
+    /// The nodes that required node affinity names.
+    pub fn named_nodes(&self) -> NamedNodes<'_> {
+        let Some(terms) = self.required.as_ref().filter(|terms| !terms.is_empty()) else { return NamedNodes::Any };
+        let mut named = BTreeSet::new();
+        for term in terms {
+            let Some(of_term) = term.named_nodes() else { return NamedNodes::Any };
+            named.extend(of_term);
+        }
+        if named.is_empty() { NamedNodes::None } else { NamedNodes::Only(named) }
+    }
+}
+
+impl NodeSelectorTerm {
+    /// The nodes that the term names; `None` if it does not name any.
+    fn named_nodes(&self) -> Option<BTreeSet<&str>> {
+        let names = |field: &&Requirement| &*field.key == "metadata.name" && field.operator == Operator::In;
+        let mut named: Option<BTreeSet<&str>> = None;
+        for field in self.fields.iter().filter(names) {
+            let values: BTreeSet<&str> = field.values.iter().map(|value| &**value).collect();
+            named = Some(named.map_or_else(|| values.clone(), |named| &named & &values));
+        }
+        named
+    }
+}
 
 impl Requirement {
     /// Whether a label (or field) of this value, `None` if it is absent, meets it.

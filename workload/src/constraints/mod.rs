@@ -3,6 +3,7 @@
 mod matching;
 mod read;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use read::of_spec;
@@ -27,6 +28,18 @@ pub struct Constraints {
     /// Required anti-affinity terms of the pod itself. They make a waiting pod unsupported, but once such a pod is on a
     /// node (placed by another scheduler) they repel ours.
     pub repels: Vec<AntiAffinityTerm>,
+}
+
+/// The nodes that required node affinity names (`matchFields` with `metadata.name In [..]`), as kube-scheduler reads it before
+/// it looks at any node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedNodes<'a> {
+    /// It names none, or some term does not.
+    Any,
+    /// Only these.
+    Only(BTreeSet<&'a str>),
+    /// It names some in each term, but such that none is left.
+    None,
 }
 
 /// One term of node affinity: all of its requirements must hold.

@@ -1,0 +1,245 @@
+//! Clusters and pods, each made by a seed: small enough to be read, crowded enough that every filter has its say.
+
+use serde_json::{Value, json};
+
+use super::rng::Rng;
+
+/// What kept some pod off some node, in every run that is worth its name.
+pub(crate) const REASONS: &[&str] = &[
+    "Insufficient cpu",
+    "Insufficient memory",
+    "Insufficient example.com/gpu",
+    "Too many pods",
+    "node(s) didn't have free ports for the requested pod ports",
+    "node(s) didn't match Pod's node affinity/selector",
+    "node(s) didn't match Pod's required features",
+    "node(s) didn't satisfy existing pods anti-affinity rules",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+    "node(s) had untolerated taint(s)",
+    "node(s) were unschedulable",
+    "pod affinity terms conflict",
+];
+
+/// Pods that ask about one cluster.
+const QUESTIONS: usize = 20;
+
+const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+const ZONES: [&str; 3] = ["east", "west", "south"];
+const RACKS: [&str; 4] = ["r1", "r2", "r3", "r4"];
+const FEATURES: [&str; 2] = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
+pub(crate) const TOPOLOGY_KEYS: [&str; 4] = ["kubernetes.io/hostname", "zone", "rack", "nowhere"];
+/// Labels of pods, and what they may be.
+const POD_LABELS: [(&str, &[&str]); 3] =
+    [("app", &["web", "db", "mpi"]), ("tier", &["front", "back"]), ("version", &["1", "2"])];
+
+/// A cluster, and what is asked about it.
+pub(crate) struct Case {
+    pub seed: u64,
+    pub namespaces: Vec<Value>,
+    pub nodes: Vec<Value>,
+    pub pods: Vec<Value>,
+    pub questions: Vec<Question>,
+}
+
+/// Where may this pod go?
+pub(crate) struct Question {
+    pub pod: Value,
+}
+
+impl Case {
+    pub(crate) fn of(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let nodes = rng.between(2, 12);
+        Case {
+            seed,
+            namespaces: NAMESPACES.iter().map(|name| namespace(&mut rng, name)).collect(),
+            nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
+            pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
+            questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes) }).collect(),
+        }
+    }
+
+    /// As `testbed oracle` reads it.
+    pub(crate) fn line(&self) -> String {
+        let questions: Vec<Value> = self.questions.iter().map(|question| json!({"pod": question.pod})).collect();
+        let Case { namespaces, nodes, pods, .. } = self;
+        json!({"namespaces": namespaces, "nodes": nodes, "pods": pods, "questions": questions}).to_string()
+    }
+}
+
+fn namespace(rng: &mut Rng, name: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"team": rng.pick(&["x", "y"])}}})
+}
+
+fn node(rng: &mut Rng, at: usize) -> Value {
+    let name = format!("n{at}");
+    let mut labels = json!({"kubernetes.io/hostname": name, "cores": rng.between(1, 32).to_string()});
+    for (key, values, percent) in [("zone", &ZONES[..], 85), ("rack", &RACKS, 70), ("disk", &["ssd", "hdd"], 60)] {
+        if rng.chance(percent) {
+            labels[key] = json!(rng.pick(values));
+        }
+    }
+    let taint = |rng: &mut Rng| {
+        let effect = rng.pick(&["NoSchedule", "NoExecute", "PreferNoSchedule"]);
+        json!({"key": rng.pick(&["dedicated", "broken"]), "value": rng.pick(&["", "x", "y"]), "effect": effect})
+    };
+    let taints = if rng.chance(20) { rng.some(2, taint) } else { Vec::new() };
+    let mut allocatable = json!({
+        "cpu": format!("{}m", rng.between(4, 16) * 500),
+        "memory": format!("{}Mi", rng.between(4, 16) * 512),
+        "pods": rng.between(3, 9).to_string(),
+    });
+    if rng.chance(50) {
+        allocatable["example.com/gpu"] = json!(rng.between(0, 4).to_string());
+    }
+    let features: Vec<&str> = FEATURES.iter().copied().filter(|_| rng.chance(60)).collect();
+    json!({
+        "metadata": {"name": name, "uid": name, "labels": labels},
+        "spec": {"taints": taints, "unschedulable": rng.chance(8)},
+        "status": {"allocatable": allocatable, "declaredFeatures": features},
+    })
+}
+
+/// A pod on some node, whether or not it should be there.
+fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
+    let mut pod = pod(rng, &format!("placed-{at}"), 2);
+    pod["spec"]["nodeName"] = json!(format!("n{}", rng.between(0, nodes - 1)));
+    if rng.chance(8) {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    if rng.chance(25) {
+        pod["spec"]["affinity"] = json!({"podAntiAffinity": required_terms(rng)});
+    }
+    pod
+}
+
+fn required_terms(rng: &mut Rng) -> Value {
+    let terms: Vec<Value> = (0..rng.between(1, 2)).map(|_| pod_term(rng)).collect();
+    json!({"requiredDuringSchedulingIgnoredDuringExecution": terms})
+}
+
+/// A pod that asks where it may go.
+fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
+    let mut pod = pod(rng, &format!("asking-{at}"), 4);
+    let spec = &mut pod["spec"];
+    if rng.chance(10) {
+        spec["nodeSelector"] = json!({"disk": rng.pick(&["ssd", "hdd"])});
+    }
+    if rng.chance(30) {
+        let terms: Vec<Value> = (0..rng.between(1, 3)).map(|_| node_term(rng, nodes)).collect();
+        let required = json!({"nodeSelectorTerms": terms});
+        spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = required;
+    }
+    if rng.chance(40) {
+        spec["tolerations"] = json!((0..rng.between(1, 2)).map(|_| toleration(rng)).collect::<Vec<Value>>());
+    }
+    if rng.chance(5) {
+        spec["hostNetwork"] = json!(true);
+        spec["hostUsers"] = json!(false);
+    }
+    if rng.chance(5) {
+        let rule = json!({"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}});
+        spec["containers"][0]["restartPolicyRules"] = json!([rule]);
+    }
+    pod
+}
+
+/// A pod with labels, requests and perhaps a host port.
+fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
+    let mut labels = json!({});
+    for (key, values) in POD_LABELS {
+        if rng.chance(80) {
+            labels[key] = json!(rng.pick(values));
+        }
+    }
+    let mut requests = json!({});
+    for (resource, unit, percent) in [("cpu", "00m", 80), ("memory", "00Mi", 60), ("example.com/gpu", "", 10)] {
+        if rng.chance(percent) {
+            requests[resource] = json!(format!("{}{unit}", rng.between(1, size * if unit.is_empty() { 1 } else { 8 })));
+        }
+    }
+    let limits = json!({"example.com/gpu": requests.get("example.com/gpu").cloned().unwrap_or_else(|| json!("0"))});
+    let mut container = json!({"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}});
+    if rng.chance(15) {
+        let mut port =
+            json!({"hostPort": rng.between(80, 82), "containerPort": 80, "protocol": rng.pick(&["TCP", "UDP"])});
+        if rng.chance(30) {
+            port["hostIP"] = json!(rng.pick(&["10.0.0.1", "10.0.0.2"]));
+        }
+        container["ports"] = json!([port]);
+    }
+    json!({
+        "metadata": {"name": name, "namespace": rng.pick(&NAMESPACES), "uid": name, "labels": labels},
+        "spec": {"containers": [container], "restartPolicy": "Never"},
+    })
+}
+
+fn toleration(rng: &mut Rng) -> Value {
+    let mut toleration = json!({"operator": rng.pick(&["Equal", "Exists", "Exists"])});
+    let keys = ["dedicated", "broken", "node.kubernetes.io/unschedulable"];
+    if toleration["operator"] == "Equal" || rng.chance(85) {
+        toleration["key"] = json!(rng.pick(&keys));
+    }
+    if toleration["operator"] == "Equal" {
+        toleration["value"] = json!(rng.pick(&["", "x", "y"]));
+    }
+    if rng.chance(50) {
+        toleration["effect"] = json!(rng.pick(&["NoSchedule", "NoExecute", "PreferNoSchedule"]));
+    }
+    toleration
+}
+
+/// A term of node affinity; one in five names nodes.
+fn node_term(rng: &mut Rng, nodes: usize) -> Value {
+    if rng.chance(20) {
+        let name = |rng: &mut Rng| {
+            let operator = rng.pick(&["In", "In", "NotIn"]);
+            json!({"key": "metadata.name", "operator": operator, "values": [format!("n{}", rng.between(0, nodes))]})
+        };
+        return json!({"matchFields": (0..rng.between(1, 2)).map(|_| name(rng)).collect::<Vec<Value>>()});
+    }
+    json!({"matchExpressions": rng.some(2, node_requirement)})
+}
+
+fn node_requirement(rng: &mut Rng) -> Value {
+    match rng.between(0, 4) {
+        0 => {
+            let operator = rng.pick(&["Gt", "Lt"]);
+            json!({"key": "cores", "operator": operator, "values": [rng.between(1, 32).to_string()]})
+        }
+        1 => json!({"key": "disk", "operator": rng.pick(&["Exists", "DoesNotExist"])}),
+        2 => json!({"key": "rack", "operator": "NotIn", "values": [rng.pick(&RACKS), rng.pick(&RACKS)]}),
+        _ => json!({"key": "zone", "operator": "In", "values": [rng.pick(&ZONES), rng.pick(&ZONES)]}),
+    }
+}
+
+/// A term of affinity to pods, as the API server stores it: matchLabelKeys are in its selector.
+fn pod_term(rng: &mut Rng) -> Value {
+    let mut term = json!({"topologyKey": rng.pick(&TOPOLOGY_KEYS)});
+    if rng.chance(95) {
+        term["labelSelector"] = pod_selector(rng);
+    }
+    if rng.chance(30) {
+        term["namespaces"] = json!([rng.pick(&NAMESPACES)]);
+    }
+    term
+}
+
+fn pod_selector(rng: &mut Rng) -> Value {
+    let label = |rng: &mut Rng| {
+        let (key, values) = rng.pick(&POD_LABELS);
+        (*key, *rng.pick(values))
+    };
+    let mut selector = json!({});
+    if rng.chance(60) {
+        let (key, value) = label(rng);
+        selector["matchLabels"] = json!({key: value});
+    }
+    if rng.chance(40) {
+        let (key, value) = label(rng);
+        let operator = *rng.pick(&["In", "NotIn", "Exists", "DoesNotExist"]);
+        let values = if operator.ends_with("In") { json!([value]) } else { json!([]) };
+        selector["matchExpressions"] = json!([{"key": key, "operator": operator, "values": values}]);
+    }
+    selector
+}

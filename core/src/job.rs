@@ -308,9 +308,10 @@ impl Job {
     }
 
     /// The placement is written before the first Binding: several pods start together. A placement that is on record is
-    /// followed, or taken back first, even if only one pod is wanted by now.
+    /// followed, or taken back first, even if only one pod is wanted by now; and one that others have joined meanwhile is written
+    /// with them.
     pub(super) fn writes_ahead(&self) -> bool {
-        self.style == Style::Gang && (self.start_size > 1 || self.seats.is_on_record())
+        self.style == Style::Gang && (self.start_size > 1 || self.seats.is_on_record() || self.seats.len() > 1)
     }
 
     /// Seats whose slots are retained for pods that are to come.

@@ -47,6 +47,47 @@ fn a_gang_is_bound_after_its_placement_is_acknowledged() {
 }
 
 #[test]
+fn who_joins_one_that_waits_for_its_record_waits_for_the_record_too() {
+    let mut world = World::new(&[("n", 8)]);
+    let wants = |pods: u32| Controller { wants: pods, can_start_together: pods, ..job("j", 2, 2) };
+    let held_write = |world: &mut World| loop {
+        let mut held = None;
+        for action in world.step() {
+            match &action.kind {
+                ActionKind::WriteStatus { .. } => held = Some(action.id),
+                _ => world.carry_out(action),
+            }
+        }
+        if let Some(held) = held {
+            break held;
+        }
+        world.pass_seconds(1);
+    };
+    world.submit_gang(1);
+    let placement = held_write(&mut world);
+    world.delete("p1");
+    // Nobody knows whether the placement of two is on record: what follows it is.
+    world.tell(Event::Done(placement, Outcome::Write(WriteOutcome::Failed("timeout".to_owned()))));
+    let incomplete = held_write(&mut world);
+    world.tell(Event::Controller(Arc::new(wants(1))));
+    world.pass_seconds(2);
+    let actions = world.step();
+    world.carry_out_all(actions);
+    world.tell(Event::Controller(Arc::new(wants(2))));
+    world.submit(of_job(pod("p2", 1), "j"));
+    let actions = world.step();
+    world.carry_out_all(actions);
+    assert_eq!(world.bound(), 0);
+    // What was on its way says that there is no placement any more: neither of the two is in one.
+    world.tell(Event::Done(incomplete, Outcome::Write(WriteOutcome::Written(None))));
+    let actions = world.step();
+    assert_eq!(binds(&actions), 0, "two pods start by a placement that is on record");
+    world.carry_out_all(actions);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}
+
+#[test]
 fn a_gang_that_does_not_fit_holds_its_nodes_and_a_hopeless_one_holds_none() {
     let mut world = World::new(&[("a", 4)]);
     world.submit(pod("runs", 2));

@@ -85,7 +85,7 @@ impl Core {
         let rank = allocation.rank;
         super::ledger::valid(&self.cluster, allocation)
             && self.cluster.holds(rank, &pod.shape.requests)
-            && self.cluster.ports_are_its_own(rank, &pod.shape)
+            && self.cluster.has_its_own(rank, &pod.shape)
             && self.cluster.class(&pod.shape.constraints).now.contains(rank)
             && !self.cluster.repels(rank, &pod)
     }

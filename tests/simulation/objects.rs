@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::constraints::{
-    AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
+    AntiAffinityTerm, Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
 };
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
@@ -214,6 +214,10 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
     }
     if rng.chance(8) {
         constraints.host_ports.push(host_port(rng));
+    }
+    if rng.chance(6) {
+        let iqn = if rng.chance(50) { "iqn.2001-04.com.example:a" } else { "iqn.2001-04.com.example:b" };
+        constraints.disks.push(Disk::Iscsi { iqn: Arc::from(iqn), read_only: rng.chance(50) });
     }
     Shape { requests, constraints }
 }

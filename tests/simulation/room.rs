@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_core::cluster::{Node, Taint};
-use fluxqueue_workload::constraints::{AntiAffinityTerm, Operator, Requirement};
+use fluxqueue_workload::constraints::{AntiAffinityTerm, Disk, Operator, Requirement};
 use fluxqueue_workload::{NodeName, Pod};
 
 /// All nodes that somebody knows of.
@@ -33,7 +33,8 @@ pub(crate) fn refused(node: &Node, pod: &Pod) -> Option<String> {
     unselected(node, pod).map(|_| "NodeAffinity".into())
 }
 
-/// What is missing for the pod beside those that are there: `OutOf...` or `NodePorts`, as the kubelet says it.
+/// What is missing for the pod beside those that are there: `OutOf...` or `NodePorts`, as the kubelet says it. One that cannot
+/// have its disk would wait for it for ever: here it is refused, so that it shows.
 pub(crate) fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + Clone, pod: &Pod) -> Option<String> {
     for (name, amount) in pod.shape.requests.iter() {
         let used: u64 = there.clone().map(|other| other.shape.requests.get(name)).sum();
@@ -42,8 +43,22 @@ pub(crate) fn shortage<'a>(node: &Node, there: impl Iterator<Item = &'a Pod> + C
         }
     }
     let ports = &pod.shape.constraints.host_ports;
-    let taken = there.flat_map(|other| &other.shape.constraints.host_ports);
-    taken.into_iter().any(|port| ports.contains(port)).then(|| "NodePorts".to_string())
+    let mut taken = there.clone().flat_map(|other| &other.shape.constraints.host_ports);
+    if taken.any(|port| ports.contains(port)) {
+        return Some("NodePorts".to_string());
+    }
+    let wanted: Vec<(&str, bool)> = pod.shape.constraints.disks.iter().filter_map(target).collect();
+    let mut used = there.flat_map(|other| &other.shape.constraints.disks).filter_map(target);
+    let clash = used.any(|(used, reads)| wanted.iter().any(|(wanted, only)| *wanted == used && !(reads && *only)));
+    clash.then(|| "DiskInUse".to_string())
+}
+
+/// The disk, and whether it is only read. The simulation has no other kind.
+fn target(disk: &Disk) -> Option<(&str, bool)> {
+    match disk {
+        Disk::Iscsi { iqn, read_only } => Some((iqn, *read_only)),
+        _ => None,
+    }
 }
 
 /// The pod among those there, each with its node, whose anti-affinity keeps this pod away from the node.

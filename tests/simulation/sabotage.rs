@@ -119,7 +119,11 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 29] = [
     (Sabotage::WriteToOthers, None, &["what is another scheduler's is left alone"]),
     (Sabotage::LookAhead, None, &["no instant is written that lies ahead"]),
     (Sabotage::WriteBlindly, None, &["every write says on which version it was decided"]),
-    (Sabotage::StartLate, None, &[WHOLE_GANGS, "what is bound fits beside all that is known to be there"]),
+    (
+        Sabotage::StartLate,
+        None,
+        &[WHOLE_GANGS, "what is bound fits beside all that is known to be there", "pods go to nodes that are there"],
+    ),
     (Sabotage::StartBesideGates, None, &["no gang starts before its gates are off"]),
     (Sabotage::ClaimEpochs, None, &[EPOCHS]),
     (Sabotage::SayPending, Some(Feature::JointPlacement), &["Unsatisfiable is what does not fit the idle cluster"]),

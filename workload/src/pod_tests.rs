@@ -172,7 +172,7 @@ fn what_cannot_be_honoured_is_named() {
             {"name": "a", "emptyDir": {}},
             {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},
             {"name": "c", "ephemeral": {}},
-            {"name": "d", "rbd": {"image": "i", "monitors": []}},
+            {"name": "d", "cinder": {"volumeID": "i"}},
             {"name": "e", "csi": {"driver": "inline"}},
         ],
         "topologySpreadConstraints": [
@@ -188,7 +188,7 @@ fn what_cannot_be_honoured_is_named() {
         [
             "spec.volumes[1].persistentVolumeClaim",
             "spec.volumes[2].ephemeral",
-            "spec.volumes[3].rbd",
+            "spec.volumes[3].cinder",
             "spec.topologySpreadConstraints[1]",
             "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
             "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",

@@ -78,18 +78,16 @@ fn required_anti_affinity_terms(affinity: Option<&Affinity>) -> usize {
     terms.map_or(0, Vec::len)
 }
 
-/// The sources for which kube-scheduler restricts nodes: claims, disks that one pod at a time may use, and those whose
-/// number per node is limited.
+/// The sources for which kube-scheduler restricts nodes and Fluxqueue does not yet: claims, and disks whose number per node is
+/// limited.
 fn volume_source(volume: &Volume) -> Option<(&'static str, &'static str)> {
     const CLAIM: &str = "persistent volume claims are not supported yet";
-    const DISK: &str = "disks that may be in use by other pods, or limited per node, are not supported yet";
+    const DISK: &str = "disks whose number per node is limited are not supported yet";
     let sources = [
         ("persistentVolumeClaim", volume.persistent_volume_claim.is_some(), CLAIM),
         ("ephemeral", volume.ephemeral.is_some(), CLAIM),
         ("gcePersistentDisk", volume.gce_persistent_disk.is_some(), DISK),
         ("awsElasticBlockStore", volume.aws_elastic_block_store.is_some(), DISK),
-        ("iscsi", volume.iscsi.is_some(), DISK),
-        ("rbd", volume.rbd.is_some(), DISK),
         ("azureDisk", volume.azure_disk.is_some(), DISK),
         ("cinder", volume.cinder.is_some(), DISK),
         ("vsphereVolume", volume.vsphere_volume.is_some(), DISK),

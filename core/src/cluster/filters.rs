@@ -1,7 +1,8 @@
 //! Whether a pod may use a node, by the rules of kube-scheduler's filters, and how much it would like to.
 //!
 //! [`admit`] looks only at the node and the pod's constraints, so its answer holds for all pods of a class until the node
-//! changes. What depends on the pods that are there is asked apart: host ports ([`ports_conflict`]), anti-affinity
+//! changes. What depends on the pods that are there is asked apart: host ports and disks
+//! ([`exclude`](fluxqueue_workload::constraints::Constraints::exclude)), anti-affinity
 //! ([`AntiAffinityTerm::repels`](fluxqueue_workload::constraints::AntiAffinityTerm::repels)), and room, which the resource graph knows. A pod with `spec.nodeName` passes no filter:
 //! it has been placed.
 
@@ -10,9 +11,7 @@ use std::sync::Arc;
 
 use super::{Node, Taint};
 use fluxqueue_workload::ResourceName;
-use fluxqueue_workload::constraints::{
-    Constraints, HostPort, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration,
-};
+use fluxqueue_workload::constraints::{Constraints, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration};
 
 /// Why a node does not take a pod. [`Rejection::reason`] is what kube-scheduler says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +33,8 @@ pub enum Rejection {
     ConflictingNames,
     /// A host port is taken.
     HostPorts,
+    /// A disk that the pod names itself is in use.
+    DiskConflict,
     /// A pod on the node, or in its domain, keeps this one away.
     AntiAffinity,
     /// The node lacks a feature that the pod implies.
@@ -118,11 +119,6 @@ pub fn preference(node: &Node, constraints: &Constraints) -> i64 {
     disliked.fold(weight, |sum, _| sum - PREFER_NO_SCHEDULE_COST)
 }
 
-/// Whether pods that want these host ports cannot share a node.
-pub fn ports_conflict(wanted: &[HostPort], used: &[HostPort]) -> bool {
-    wanted.iter().any(|wanted| used.iter().any(|used| wanted.conflicts(used)))
-}
-
 fn tolerates_no_schedule(tolerations: &[Toleration], key: &str) -> bool {
     let of_key = |toleration: &Toleration| {
         let any_effect = toleration.effect.is_empty() || &*toleration.effect == "NoSchedule";
@@ -152,6 +148,7 @@ impl Rejection {
             Rejection::OtherNames => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
             Rejection::ConflictingNames => "pod affinity terms conflict",
             Rejection::HostPorts => "node(s) didn't have free ports for the requested pod ports",
+            Rejection::DiskConflict => "node(s) had no available disk",
             Rejection::AntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Rejection::Features => "node(s) didn't match Pod's required features",
             Rejection::TooManyPods => "Too many pods",

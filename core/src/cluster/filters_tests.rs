@@ -1,6 +1,6 @@
 //! Tests of the filters by hand; `golden.rs` has them against kube-scheduler's own.
 
-use fluxqueue_workload::constraints::{AntiAffinityTerm, NamespaceScope};
+use fluxqueue_workload::constraints::{AntiAffinityTerm, HostPort, NamespaceScope};
 
 use super::*;
 use fluxqueue_workload::Resources;
@@ -196,11 +196,12 @@ fn host_ports_conflict_on_one_address_or_all() {
         (port("0.0.0.0", "TCP", 80), port("0.0.0.0", "TCP", 81), false),
     ];
     for (a, b, conflict) in cases {
-        let (one, two) = ([port("0.0.0.0", "SCTP", 9), a], [b]);
-        assert_eq!(ports_conflict(&one, &two), conflict, "{one:?} {two:?}");
-        assert_eq!(ports_conflict(&two, &one), conflict, "{two:?} {one:?}");
+        let with = |host_ports: &[HostPort]| Constraints { host_ports: host_ports.to_vec(), ..Constraints::default() };
+        let (one, two) = (with(&[port("0.0.0.0", "SCTP", 9), a]), with(&[b]));
+        assert_eq!(one.exclude(&two), conflict, "{one:?} {two:?}");
+        assert_eq!(two.exclude(&one), conflict, "{two:?} {one:?}");
     }
-    assert!(!ports_conflict(&[], &[]));
+    assert!(!Constraints::default().exclude(&Constraints::default()));
 }
 
 #[test]

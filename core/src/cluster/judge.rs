@@ -32,6 +32,9 @@ impl Cluster {
         if !short.is_empty() {
             return short;
         }
+        if self.has_disk_conflict(rank, &constraints.disks) {
+            return vec![Rejection::DiskConflict];
+        }
         if self.repels(rank, pod) {
             return vec![Rejection::AntiAffinity];
         }

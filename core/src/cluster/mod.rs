@@ -1,5 +1,6 @@
 //! What there is: nodes, what is used of them, and who may go where.
 
+mod exclusive;
 pub mod filters;
 #[cfg(test)]
 mod golden;

@@ -9,10 +9,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Node;
+use super::exclusive::Taken;
 use super::filters::{self, Rejection};
 use super::repellers::Repellers;
 use crate::fluxion::{Rank, RankSet};
-use fluxqueue_workload::constraints::{Constraints, HostPort};
+use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
@@ -28,11 +29,10 @@ pub struct Cluster {
     next_generation: u64,
     nodes_version: u64,
     classes: HashMap<Constraints, Class>,
-    /// Ranks on which host ports are taken.
-    ports: BTreeMap<Rank, Vec<HostPort>>,
+    ports: Taken<HostPort>,
+    disks: Taken<Disk>,
     /// Anti-affinity terms of pods on nodes.
     repellers: Repellers,
-    ports_version: u64,
 }
 
 #[derive(Debug)]
@@ -185,8 +185,8 @@ impl Cluster {
         }
         self.free_ranks.insert(rank);
         self.present.remove(rank);
-        self.ports.remove(&rank);
-        self.ports_version += 1;
+        self.ports.forget(rank);
+        self.disks.forget(rank);
         for class in self.classes.values_mut() {
             class.now.remove(rank);
             class.lasting.remove(rank);
@@ -211,10 +211,8 @@ impl Cluster {
         entry.used.add(&shape.requests);
         let node = Arc::clone(&entry.node);
         self.repellers.add(rank, &node, &shape.constraints.repels);
-        if !shape.constraints.host_ports.is_empty() {
-            self.ports_version += 1;
-            self.ports.entry(rank).or_default().extend(shape.constraints.host_ports.iter().cloned());
-        }
+        self.ports.take(rank, &shape.constraints.host_ports);
+        self.disks.take(rank, &shape.constraints.disks);
     }
 
     /// Takes back an [`Cluster::occupy`].
@@ -223,17 +221,8 @@ impl Cluster {
         entry.used.subtract(&shape.requests);
         let node = Arc::clone(&entry.node);
         self.repellers.remove(rank, &node, &shape.constraints.repels);
-        self.ports_version += u64::from(!shape.constraints.host_ports.is_empty());
-        if let Some(ports) = self.ports.get_mut(&rank) {
-            for port in &shape.constraints.host_ports {
-                if let Some(at) = ports.iter().position(|taken| taken == port) {
-                    ports.swap_remove(at);
-                }
-            }
-            if ports.is_empty() {
-                self.ports.remove(&rank);
-            }
-        }
+        self.ports.give_back(rank, &shape.constraints.host_ports);
+        self.disks.give_back(rank, &shape.constraints.disks);
     }
 
     /// This is what is used of a node, whatever was counted so far.
@@ -253,9 +242,10 @@ impl Cluster {
         self.repellers.version()
     }
 
-    /// Changes when a host port is taken or given back.
-    pub fn ports_version(&self) -> u64 {
-        self.ports_version
+    /// Changes when one of what pods of these constraints want for themselves may be had again, or not any more.
+    pub fn exclusive_version(&self, constraints: &Constraints) -> u64 {
+        let ports = if constraints.host_ports.is_empty() { 0 } else { self.ports.version() };
+        ports + if constraints.disks.is_empty() { 0 } else { self.disks.version() }
     }
 
     /// The terms that repel a pod.
@@ -285,17 +275,10 @@ impl Cluster {
         })
     }
 
-    /// The pod's host ports are taken on the node exactly once (by itself, as it is counted already).
-    pub fn ports_are_its_own(&self, rank: Rank, shape: &Shape) -> bool {
-        let Some(taken) = self.ports.get(&rank) else { return shape.constraints.host_ports.is_empty() };
-        let mut others = taken.clone();
-        for port in &shape.constraints.host_ports {
-            match others.iter().position(|other| other == port) {
-                Some(at) => drop(others.swap_remove(at)),
-                None => return false,
-            }
-        }
-        !filters::ports_conflict(&shape.constraints.host_ports, &others)
+    /// The pod shares none of its host ports and disks with another on the node (where it is counted already).
+    pub fn has_its_own(&self, rank: Rank, shape: &Shape) -> bool {
+        self.ports.are_its_own(rank, &shape.constraints.host_ports)
+            && self.disks.are_its_own(rank, &shape.constraints.disks)
     }
 
     // --- classes ---
@@ -325,15 +308,14 @@ impl Cluster {
         &self.present
     }
 
-    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken host ports, and
-    /// anti-affinity of pods already there.
+    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken host ports
+    /// and disks, and anti-affinity of pods already there.
     pub fn repelled(&self, pod: &Pod) -> Vec<(RankSet, Rejection)> {
-        let mut all = Vec::new();
-        let wanted = &pod.shape.constraints.host_ports;
-        if !wanted.is_empty() {
-            let taken = self.ports.keys().filter(|rank| self.has_port_conflict(**rank, wanted)).copied().collect();
-            all.push((taken, Rejection::HostPorts));
-        }
+        let constraints = &pod.shape.constraints;
+        let mut all = vec![
+            (self.ports.closed_to(&constraints.host_ports), Rejection::HostPorts),
+            (self.disks.closed_to(&constraints.disks), Rejection::DiskConflict),
+        ];
         if self.is_repelled(pod) {
             all.push((self.repelled_by_affinity(pod), Rejection::AntiAffinity));
         }
@@ -343,7 +325,12 @@ impl Cluster {
 
     /// A host port of these is taken on the node.
     pub(super) fn has_port_conflict(&self, rank: Rank, wanted: &[HostPort]) -> bool {
-        self.ports.get(&rank).is_some_and(|ports| filters::ports_conflict(wanted, ports))
+        self.ports.is_closed_to(rank, wanted)
+    }
+
+    /// A disk of these is in use on the node.
+    pub(super) fn has_disk_conflict(&self, rank: Rank, wanted: &[Disk]) -> bool {
+        self.disks.is_closed_to(rank, wanted)
     }
 
     fn repelled_by_affinity(&self, pod: &Pod) -> RankSet {

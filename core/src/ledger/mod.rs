@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, Node, NodeChange};
 use crate::fluxion::{
     End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape,
 };
-use fluxqueue_workload::constraints::HostPort;
+use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 
 pub(super) use reservations::{Remade, Reservation};
@@ -392,7 +392,7 @@ impl Ledger {
                 prefer: &group.prefer,
             });
         }
-        let max_per_node = port_limits(&wants, &labels);
+        let max_per_node = exclusive_limits(&wants, &labels);
         let request = Request { shapes: &shapes, max_per_node: &max_per_node, policy: None, not_before };
         let answer = call(&mut self.graph, &request);
         self.check("matching a request", answer)
@@ -470,23 +470,27 @@ fn label_of(at: usize) -> String {
     at.to_string()
 }
 
-/// Wants whose host ports collide, themselves included, share a node at most once. Wants with the same ports are one limit: a
-/// search over few limits is a short one.
-fn port_limits(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
-    let mut groups: Vec<(&[HostPort], Vec<String>)> = Vec::new();
+/// Wants that exclude each other, themselves included, share a node at most once: their host ports collide, or their disks. Wants
+/// with the same are one limit: a search over few limits is a short one.
+fn exclusive_limits(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
+    let mut groups: Vec<(&Constraints, Vec<String>)> = Vec::new();
     for ((_, want), label) in wants.iter().zip(labels) {
-        let ports = &want.shape.constraints.host_ports[..];
-        match groups.iter_mut().find(|(known, _)| *known == ports) {
-            _ if ports.is_empty() => {}
+        let own = &want.shape.constraints;
+        let is_same = |other: &Constraints| other.host_ports == own.host_ports && other.disks == own.disks;
+        match groups.iter_mut().find(|(known, _)| is_same(known)) {
+            _ if own.host_ports.is_empty() && own.disks.is_empty() => {}
             Some((_, labels)) => labels.push(label.clone()),
-            None => groups.push((ports, vec![label.clone()])),
+            None => groups.push((own, vec![label.clone()])),
         }
     }
     let mut limits = Vec::new();
-    for (at, (ports, labels)) in groups.iter().enumerate() {
-        limits.push((labels.clone(), 1));
+    for (at, (own, labels)) in groups.iter().enumerate() {
+        // A disk that is only read is shared.
+        if own.exclude(own) {
+            limits.push((labels.clone(), 1));
+        }
         for (others, more) in &groups[at + 1..] {
-            if crate::cluster::filters::ports_conflict(ports, others) {
+            if own.exclude(others) {
                 limits.push(([&labels[..], more].concat(), 1));
             }
         }

@@ -154,9 +154,7 @@ impl Capacity for Live<'_> {
     fn version(&self, request: &Request) -> Version {
         let mut nodes = self.cluster.nodes_version() + self.suspects_version;
         for group in &request.groups {
-            if group.wants.iter().any(|want| !want.shape.constraints.host_ports.is_empty()) {
-                nodes += self.cluster.ports_version();
-            }
+            nodes += self.cluster.exclusive_version(&group.sample.shape.constraints);
             if !group.repelled_by.is_empty() {
                 nodes += self.cluster.repellers_version();
             }

@@ -1,7 +1,7 @@
 //! Gangs of several kinds of pods, each with its own nodes and ports: one question to the graph.
 
 use fluxqueue_workload::constraints::{
-    AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement,
+    AntiAffinityTerm, Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement,
 };
 
 use super::*;
@@ -29,6 +29,10 @@ fn with_port(pod: Pod, port: u16) -> Pod {
     constrained(pod, |constraints| constraints.host_ports = vec![port])
 }
 
+fn with_disk(pod: Pod, name: &str, read_only: bool) -> Pod {
+    constrained(pod, |constraints| constraints.disks = vec![Disk::Gce { name: Arc::from(name), read_only }])
+}
+
 fn gang(world: &mut World, pods: Vec<Pod>) {
     let size = u32::try_from(pods.len()).expect("a few");
     for pod in pods {
@@ -53,6 +57,30 @@ fn roles_with_the_same_host_port_get_nodes_of_their_own() {
     gang(&mut world, pods);
     assert_eq!(world.bound(), 2, "{:?}", world.bindings);
     assert_ne!(world.node_of("a"), world.node_of("b"));
+}
+
+#[test]
+fn pods_that_write_one_disk_get_nodes_of_their_own() {
+    let mut world = World::new(&[("n0", 8), ("n1", 8)]);
+    gang(&mut world, ["a", "b"].map(|name| with_disk(pod(name, 1), "data", false)).into());
+    assert_eq!(world.bound(), 2, "{:?}", world.bindings);
+    assert_ne!(world.node_of("a"), world.node_of("b"));
+    // Both nodes have the disk in use, and who only reads would meet those who write.
+    world.submit(with_disk(pod("late", 1), "data", true));
+    world.submit(with_disk(pod("other", 1), "other", false));
+    world.settle();
+    assert_eq!((world.node_of("late"), world.node_of("other").is_some()), (None, true));
+    assert!(world.blocked("late").1.contains("2 node(s) had no available disk"), "{:?}", world.blocked("late"));
+    world.delete("b");
+    world.settle();
+    assert!(world.node_of("late").is_some(), "its end is an event for who waits for the disk");
+}
+
+#[test]
+fn pods_that_only_read_a_disk_share_a_node() {
+    let mut world = World::new(&[("n0", 8)]);
+    gang(&mut world, ["a", "b"].map(|name| with_disk(pod(name, 1), "data", true)).into());
+    assert_eq!(world.bound(), 2, "{:?}", world.bindings);
 }
 
 #[test]

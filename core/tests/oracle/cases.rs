@@ -15,6 +15,7 @@ pub(crate) const REASONS: &[&str] = &[
     "node(s) didn't match Pod's required features",
     "node(s) didn't satisfy existing pods anti-affinity rules",
     "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+    "node(s) had no available disk",
     "node(s) had untolerated taint(s)",
     "node(s) were unschedulable",
     "pod affinity terms conflict",
@@ -168,10 +169,27 @@ fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
         }
         container["ports"] = json!([port]);
     }
+    let volumes = if rng.chance(15) { rng.some(2, disk) } else { Vec::new() };
     json!({
         "metadata": {"name": name, "namespace": rng.pick(&NAMESPACES), "uid": name, "labels": labels},
-        "spec": {"containers": [container], "restartPolicy": "Never"},
+        "spec": {"containers": [container], "restartPolicy": "Never", "volumes": volumes},
     })
+}
+
+/// A volume that is a disk which the pod names itself.
+fn disk(rng: &mut Rng) -> Value {
+    let (one, only_read) = (*rng.pick(&["a", "b"]), rng.chance(50));
+    let mut volume = json!({"name": "v"});
+    match rng.between(0, 3) {
+        0 => volume["gcePersistentDisk"] = json!({"pdName": one, "readOnly": only_read}),
+        1 => volume["awsElasticBlockStore"] = json!({"volumeID": one, "readOnly": only_read}),
+        2 => volume["iscsi"] = json!({"targetPortal": "t", "iqn": one, "lun": 0, "readOnly": only_read}),
+        _ => {
+            let monitors = *rng.pick(&[&["m1"][..], &["m1", "m2"], &["m3"]]);
+            volume["rbd"] = json!({"monitors": monitors, "pool": "p", "image": one, "readOnly": only_read});
+        }
+    }
+    volume
 }
 
 fn toleration(rng: &mut Rng) -> Value {

@@ -312,19 +312,19 @@ pub(crate) struct Volume {
     pub(crate) source: Option<VolumeSource>,
 }
 
-/// `core.v1.VolumeSource`: those that are refused.
-#[derive(Clone, Copy, PartialEq, Message)]
+/// `core.v1.VolumeSource`: those that matter for where a pod may go.
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct VolumeSource {
     #[prost(message, optional, tag = "3")]
-    pub(crate) gce_persistent_disk: Option<Presence>,
+    pub(crate) gce_persistent_disk: Option<GcePersistentDisk>,
     #[prost(message, optional, tag = "4")]
-    pub(crate) aws_elastic_block_store: Option<Presence>,
+    pub(crate) aws_elastic_block_store: Option<AwsElasticBlockStore>,
     #[prost(message, optional, tag = "8")]
-    pub(crate) iscsi: Option<Presence>,
+    pub(crate) iscsi: Option<Iscsi>,
     #[prost(message, optional, tag = "10")]
     pub(crate) persistent_volume_claim: Option<Presence>,
     #[prost(message, optional, tag = "11")]
-    pub(crate) rbd: Option<Presence>,
+    pub(crate) rbd: Option<Rbd>,
     #[prost(message, optional, tag = "13")]
     pub(crate) cinder: Option<Presence>,
     #[prost(message, optional, tag = "20")]
@@ -335,6 +335,44 @@ pub(crate) struct VolumeSource {
     pub(crate) portworx_volume: Option<Presence>,
     #[prost(message, optional, tag = "29")]
     pub(crate) ephemeral: Option<Presence>,
+}
+
+/// `core.v1.GCEPersistentDiskVolumeSource`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GcePersistentDisk {
+    #[prost(string, tag = "1")]
+    pub(crate) pd_name: String,
+    #[prost(bool, tag = "4")]
+    pub(crate) read_only: bool,
+}
+
+/// `core.v1.AWSElasticBlockStoreVolumeSource`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AwsElasticBlockStore {
+    #[prost(string, tag = "1")]
+    pub(crate) volume_id: String,
+}
+
+/// `core.v1.ISCSIVolumeSource`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Iscsi {
+    #[prost(string, tag = "2")]
+    pub(crate) iqn: String,
+    #[prost(bool, tag = "6")]
+    pub(crate) read_only: bool,
+}
+
+/// `core.v1.RBDVolumeSource`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Rbd {
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) monitors: Vec<String>,
+    #[prost(string, tag = "2")]
+    pub(crate) image: String,
+    #[prost(string, tag = "4")]
+    pub(crate) pool: String,
+    #[prost(bool, tag = "8")]
+    pub(crate) read_only: bool,
 }
 
 /// `core.v1.TopologySpreadConstraint`

@@ -228,7 +228,7 @@ fn toleration(toleration: wire::Toleration) -> core_v1::Toleration {
     }
 }
 
-/// Which source a volume has matters if it is one that is refused.
+/// Of a volume matters what kube-scheduler looks at: disks that pods keep from each other, and what is refused.
 fn volume(volume: wire::Volume) -> core_v1::Volume {
     let wire::VolumeSource {
         gce_persistent_disk,
@@ -243,15 +243,32 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
         ephemeral,
     } = volume.source.unwrap_or_default();
     core_v1::Volume {
-        aws_elastic_block_store: there(aws_elastic_block_store),
+        aws_elastic_block_store: aws_elastic_block_store.map(|disk| core_v1::AWSElasticBlockStoreVolumeSource {
+            volume_id: disk.volume_id,
+            ..core_v1::AWSElasticBlockStoreVolumeSource::default()
+        }),
         azure_disk: there(azure_disk),
         cinder: there(cinder),
         ephemeral: there(ephemeral),
-        gce_persistent_disk: there(gce_persistent_disk),
-        iscsi: there(iscsi),
+        gce_persistent_disk: gce_persistent_disk.map(|disk| core_v1::GCEPersistentDiskVolumeSource {
+            pd_name: disk.pd_name,
+            read_only: Some(disk.read_only),
+            ..core_v1::GCEPersistentDiskVolumeSource::default()
+        }),
+        iscsi: iscsi.map(|disk| core_v1::ISCSIVolumeSource {
+            iqn: disk.iqn,
+            read_only: Some(disk.read_only),
+            ..core_v1::ISCSIVolumeSource::default()
+        }),
         persistent_volume_claim: there(persistent_volume_claim),
         portworx_volume: there(portworx_volume),
-        rbd: there(rbd),
+        rbd: rbd.map(|disk| core_v1::RBDVolumeSource {
+            image: disk.image,
+            monitors: disk.monitors,
+            pool: text(disk.pool),
+            read_only: Some(disk.read_only),
+            ..core_v1::RBDVolumeSource::default()
+        }),
         vsphere_volume: there(vsphere_volume),
         ..core_v1::Volume::default()
     }

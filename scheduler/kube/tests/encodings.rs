@@ -48,9 +48,10 @@ fn pods_read_the_same_from_both() {
     // The answer has in it what could be read wrongly.
     let rich = binary.iter().find(|pod| &*pod.id.key.name == "rich").unwrap();
     let constraints = &rich.shape.constraints;
-    assert!(rich.unsupported.len() >= 13, "{:?}", rich.unsupported);
+    assert!(rich.unsupported.len() >= 11, "{:?}", rich.unsupported);
     assert_eq!(rich.soft_ignored.len(), 3);
     assert_eq!((constraints.repels.len(), constraints.tolerations.len(), constraints.host_ports.len()), (3, 3, 2));
+    assert_eq!(constraints.disks.len(), 4);
     assert_eq!(constraints.required.as_ref().map(Vec::len), Some(2));
     assert!(rich.owner.is_some() && rich.group.is_some() && rich.started.is_some() && rich.ended.is_some());
     assert!(binary.iter().any(|pod| pod.deleting));

@@ -18,6 +18,12 @@ impl Constraints {
         }
         if named.is_empty() { NamedNodes::None } else { NamedNodes::Only(named) }
     }
+
+    /// Pods of these two constraints cannot be on one node: they want the same host port, or the same disk.
+    pub fn exclude(&self, other: &Constraints) -> bool {
+        let ports = self.host_ports.iter().any(|port| other.host_ports.iter().any(|taken| port.conflicts(taken)));
+        ports || self.disks.iter().any(|disk| other.disks.iter().any(|taken| disk.conflicts(taken)))
+    }
 }
 
 impl NodeSelectorTerm {

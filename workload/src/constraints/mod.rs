@@ -1,11 +1,13 @@
 //! Which nodes a pod may use, and which it prefers: the parts of a pod's spec that kube-scheduler's filters read.
 
+mod disk;
 mod matching;
 mod read;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+pub use disk::Disk;
 pub use read::of_spec;
 
 /// Everything in a pod that restricts or ranks nodes, apart from its requests.
@@ -23,6 +25,8 @@ pub struct Constraints {
     pub tolerations: Vec<Toleration>,
     /// Host ports of all containers, restartable init containers included.
     pub host_ports: Vec<HostPort>,
+    /// Disks that the pod names itself, without a claim, and that pods on one node may have to keep from each other.
+    pub disks: Vec<Disk>,
     /// Node features that the pod's spec implies (KEP-5328); the node must declare all of them.
     pub features: Vec<Arc<str>>,
     /// Required anti-affinity terms of the pod itself. They make a waiting pod unsupported, but once such a pod is on a

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{
-    AntiAffinityTerm, Constraints, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
+    AntiAffinityTerm, Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
 };
 use crate::metadata::sorted;
 
@@ -24,6 +24,7 @@ pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>) -> Constraints {
         preferred: preferred.unwrap_or_default().iter().map(|p| (p.weight, node_term(&p.preference))).collect(),
         tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
         host_ports: host_ports(spec),
+        disks: spec.volumes.iter().flatten().filter_map(Disk::of_volume).collect(),
         features: features(spec),
         repels: repels(spec.affinity.as_ref(), namespace),
     }

@@ -155,6 +155,9 @@ impl Core {
     /// Pods of a gang that runs: they take retained slots at once, or queue at the job's place.
     fn wanted_joiners(&mut self, id: JobId, ready: Vec<Uid>) -> Vec<(PendingRequest, Time, u32)> {
         let (mut pending, now) = (Vec::new(), self.wall_now());
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.may_queue();
+        }
         for (index, uid) in ready.into_iter().enumerate() {
             if self.take_retained(id, &uid) {
                 continue;
@@ -189,25 +192,23 @@ impl Core {
             if lone {
                 job.start_size = 1;
             }
-            if !ready.is_empty() {
-                job.may_queue();
-            }
         }
-        if ready.is_empty() {
-            self.block_if_gated(id);
+        let gate = if ready.is_empty() { self.gate_of_another(id) } else { None };
+        match (gate, self.jobs.all.get_mut(&id)) {
+            (Some(text), _) => self.block(id, BlockedReason::Gated, text),
+            (None, Some(job)) => job.may_queue(),
+            (None, None) => {}
         }
         pending
     }
 
-    fn block_if_gated(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let gate = self.jobs.live_members(job).into_iter().find_map(|member| {
+    /// A gate that is not ours, and keeps a pod of the job from being placed.
+    fn gate_of_another(&self, id: JobId) -> Option<String> {
+        let job = self.jobs.all.get(&id)?;
+        self.jobs.live_members(job).into_iter().find_map(|member| {
             let gate = member.pod.gates.iter().find(|gate| ***gate != *names::GATE)?;
             Some(format!("pod {} carries scheduling gate {gate:?}", member.pod.id))
-        });
-        if let Some(text) = gate {
-            self.block(id, BlockedReason::Gated, text);
-        }
+        })
     }
 
     fn set_requests(&mut self, id: JobId, wanted: Vec<(PendingRequest, Time, u32)>) {

@@ -103,6 +103,26 @@ fn to_hold_a_job_freezes_nothing() {
 }
 
 #[test]
+fn what_is_held_no_more_does_not_say_so_also_where_nothing_waits() {
+    let mut world = World::new(&[("a", 4)]);
+    world.tell(Event::Controller(Arc::new(job("j", 1, 1))));
+    world.submit(of_job(pod("p", 1), "j"));
+    world.settle();
+    scale(&mut world, 1);
+    world.submit(of_deployment(pod("w", 8)));
+    world.settle();
+    world.delete("w");
+    scale(&mut world, 0);
+    for workload in ["j", "web"] {
+        for hold in [true, false] {
+            world.edit(workload, |spec| spec.overrides.hold = hold);
+            world.settle();
+        }
+        assert_eq!(status(&world, workload).blocked_by, None, "{workload}");
+    }
+}
+
+#[test]
 fn half_a_pair_of_group_labels_is_no_group_and_that_is_said() {
     let labels = [("scheduling.x-k8s.io/pod-group", "gang"), ("fluxqueue.group-size", "2")];
     let expected = ["label fluence.group-size is missing", "label fluxqueue.pod-group is missing"];

@@ -6,8 +6,8 @@ use fluxqueue_api::{
     ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobStatus, conditions, names, placement,
 };
 
-use super::grouping::Belonging;
-use super::job::{Identity, Lifecycle, Seating, Stalled, Style};
+use super::grouping::{self, Belonging, StartSize};
+use super::job::{Identity, Job, Lifecycle, Seating, Stalled, Style};
 use super::record::{pod_set_at, time_of};
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
@@ -146,6 +146,8 @@ impl Core {
         let (now, wanted) = (self.now, self.jobs.wanted(job));
         let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
         let stalled = job.record.status.as_ref().and_then(stall_on_record);
+        // A group that somebody else began has seats only for those who were there: it is not whole with these.
+        let stalled_size = stalled.as_ref().map_or(0, |_| self.group_start_size(job));
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
@@ -163,10 +165,10 @@ impl Core {
         // Of what has ended the record is all there is to keep.
         let has_ended = job.is_finished() || (job.ended_as.is_some() && job.live.is_empty());
         if !has_ended {
-            job.start_size = seats.len().max(2);
+            job.start_size = seats.len().max(stalled_size).max(2);
             // One that never became whole and lost what was missing has not become whole by that.
             let all_left_are_bound = i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
-            let whole = bound.len() >= seats.len() || (all_left_are_bound && stalled.is_none());
+            let whole = bound.len() >= seats.len().max(stalled_size) || (all_left_are_bound && stalled.is_none());
             job.life = match bound.len() {
                 _ if whole => Lifecycle::Whole,
                 0 => Lifecycle::Placed,
@@ -188,6 +190,19 @@ impl Core {
         if empty > 0 && !job.live.is_empty() {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
             self.withdraw_if_unsent(id, &why);
+        }
+    }
+
+    /// How many pods of a group start together, by their labels; 0 if it is no group, or has to wait for that.
+    fn group_start_size(&self, job: &Job) -> usize {
+        if !matches!(job.identity, Identity::Group(_)) {
+            return 0;
+        }
+        let live = self.jobs.live_members(job);
+        let grace_secs = self.settings.group_grace_secs;
+        match grouping::start_size(job, &live, &self.jobs.controllers, grace_secs, self.now) {
+            StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => size,
+            StartSize::Until(_) | StartSize::None => 0,
         }
     }
 

@@ -343,6 +343,25 @@ fn a_gang_that_never_became_whole_has_not_become_whole_by_a_restart() {
 }
 
 #[test]
+fn a_group_that_somebody_else_began_is_no_more_whole_after_a_restart() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = World::new(&nodes);
+    for name in ["g0", "g1", "g2"] {
+        world.submit(of_group(pod(name, 1), "g", Ok(4)));
+    }
+    world.settle();
+    let started = Some(world.now);
+    world.change("g0", |pod| (pod.node, pod.started) = (Some("a".into()), started));
+    for _ in 0..70 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!((world.bound(), world.state("g")), (3, Some(JobState::Starting)), "the fourth was never made");
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
 fn a_condition_that_could_not_be_written_is_written_later() {
     let mut world = World::new(&[("a", 1)]);
     world.submit(pod("waits", 4));

@@ -149,6 +149,7 @@ impl Core {
                 (None, None)
             }
         };
+        let has_begun = old.as_ref().is_some_and(|old| old.started != pod.started);
         if let Some(old) = old {
             self.by_node.unlist(&old);
         }
@@ -159,6 +160,9 @@ impl Core {
         if let Some(foreign) = self.foreign.get_mut(&uid) {
             foreign.allocation = allocation;
             foreign.reported |= gated;
+        }
+        if has_begun {
+            self.plan_foreign_end_anew(&uid);
         }
         if gated && !reported {
             let text = format!(

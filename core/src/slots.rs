@@ -235,8 +235,11 @@ impl Core {
     }
 
     /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
-    /// while that is not known.
+    /// if that is not known. When one begins that is only nominated, nobody knows.
     pub(super) fn pod_end(&self, pod: &Pod) -> End {
+        if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
+            return End::Eventually;
+        }
         let from = self.core_time(pod.started.unwrap_or(pod.created)).seconds();
         self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
     }

@@ -251,3 +251,17 @@ fn who_takes_what_a_promise_has_left_waits_for_its_record() {
     world.settle();
     assert_eq!(world.node_of("next"), Some("n2"));
 }
+
+#[test]
+fn nobody_knows_when_a_pod_ends_that_is_only_nominated() {
+    let mut world = world(QueuePolicy::Easy);
+    let nominated = Some("n1".into());
+    world.submit(Pod { scheduler: "default-scheduler".into(), nominated, ..lasting("theirs", 4, 100) });
+    submit_gang(&mut world);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), None, "its walltime has not begun");
+    let started = Some(world.now);
+    world.change("theirs", |pod| (pod.node, pod.started) = (pod.nominated.take(), started));
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())));
+}

@@ -335,9 +335,9 @@ fn judge_times(view: &View, server: &Server, now: Time, write: &ActionKind) -> R
     let known = stored.status.as_ref().map(times).unwrap_or_default();
     let latest = now.0 + view.offset_max.unwrap_or(0);
     let ahead = times(status).into_iter().zip(known).any(|(at, known)| at != known && at.is_some_and(|at| at > latest));
-    // Of a pod that was made before a jump back it may be true.
-    let oldest = view.pods.values().map(|pod| pod.created.0).max().unwrap_or(0);
-    if ahead && oldest <= latest {
+    // Of a pod that was made, or started, before a jump back it may be true.
+    let newest = view.pods.values().map(|pod| pod.created.max(pod.started.unwrap_or(pod.created)).0).max().unwrap_or(0);
+    if ahead && newest <= latest {
         return broken("no instant is written that lies ahead", format!("{} at {latest}", trace::kind(write)));
     }
     Ok(())

@@ -58,7 +58,13 @@ impl Foreign {
     }
 
     /// It binds one of its pods where it last saw room. Returns the node.
-    pub(crate) fn bind(&mut self, server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+    pub(crate) fn bind(
+        &mut self,
+        server: &mut Server,
+        wall: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) -> Option<NodeName> {
         let waiting: Vec<&Arc<Pod>> = server
             .pods
             .values()
@@ -70,6 +76,7 @@ impl Foreign {
         let node = NodeName::clone(rng.pick(&fitting)?);
         let mut pod = Pod::clone(pod);
         pod.node = Some(node.clone());
+        pod.started = Some(wall);
         pod.nominated = None;
         self.seen.entry(node.clone()).or_default().push(Arc::new(pod.clone()));
         server.put_pod(pod);
@@ -110,7 +117,7 @@ pub(crate) fn nominate(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
 }
 
 /// Somebody binds one of our pods by hand. Returns the node.
-pub(crate) fn meddle(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
+pub(crate) fn meddle(server: &mut Server, wall: Time, rng: &mut Rng, stats: &mut Stats) -> Option<NodeName> {
     let ours = |pod: &&Arc<Pod>| is_ours(pod) && pod.node.is_none() && pod.gates.is_empty();
     let waiting: Vec<&Arc<Pod>> =
         server.pods.values().filter(ours).filter(|pod| !pod.deleting && !pod.phase.is_terminal()).collect();
@@ -119,6 +126,7 @@ pub(crate) fn meddle(server: &mut Server, rng: &mut Rng, stats: &mut Stats) -> O
     let node = NodeName::clone(rng.pick(&names)?);
     let mut pod = Pod::clone(pod);
     pod.node = Some(node.clone());
+    pod.started = Some(wall);
     server.bound_by_others.insert(pod.id.uid.clone());
     server.put_pod(pod);
     stats.count("our pod bound by somebody else");

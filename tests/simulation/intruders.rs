@@ -108,6 +108,7 @@ impl Intruders {
             return None;
         }
         pod.node = Some(name.clone());
+        pod.started = Some(now);
         server.put_pod(pod);
         stats.count("room of a gang that starts taken");
         Some(Intrusion { node: Some(name.clone()), made: Some((id.uid, template.run)) })

@@ -38,6 +38,7 @@ impl Kubelets {
         &mut self,
         server: &mut Server,
         now: Time,
+        wall: Time,
         run_of: impl Fn(&Uid) -> Run,
         rng: &mut Rng,
         stats: &mut Stats,
@@ -58,6 +59,7 @@ impl Kubelets {
             let ours = objects::is_ours(&pod);
             stats.count(if ours { "our pod refused by its kubelet" } else { "foreign pod refused by its kubelet" });
             changed.phase = Phase::Refused { reason: Arc::from(reason.as_str()) };
+            changed.ended = Some(wall);
             server.put_pod(changed);
             return ours.then(|| Refusal { pod: pod.id.uid.clone(), node: node.name.clone(), reason });
         }
@@ -65,6 +67,7 @@ impl Kubelets {
         let end = run.seconds.map(|seconds| now.plus_millis(i64::try_from(seconds * 1000).expect("minutes")));
         self.admitted.insert(pod.id.uid.clone(), end);
         changed.phase = Phase::Running;
+        changed.started = Some(wall);
         server.put_pod(changed);
         None
     }
@@ -78,6 +81,7 @@ impl Kubelets {
         &mut self,
         server: &mut Server,
         now: Time,
+        wall: Time,
         run_of: impl Fn(&Uid) -> Run,
         rng: &mut Rng,
         stats: &mut Stats,
@@ -94,6 +98,7 @@ impl Kubelets {
             stats.count(if failed { "pod failed" } else { "pod succeeded" });
             let mut pod = Pod::clone(&pod);
             pod.phase = if failed { Phase::Failed } else { Phase::Succeeded };
+            pod.ended = Some(wall);
             server.put_pod(pod);
         }
     }
@@ -152,11 +157,12 @@ impl Kubelets {
 }
 
 /// A pod is evicted by its kubelet.
-pub(crate) fn evict(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+pub(crate) fn evict(server: &mut Server, wall: Time, rng: &mut Rng, stats: &mut Stats) {
     let running: Vec<&Arc<Pod>> = server.pods.values().filter(|pod| pod.phase == Phase::Running).collect();
     if let Some(pod) = rng.pick(&running) {
         let mut pod = Pod::clone(pod);
         pod.phase = Phase::Refused { reason: Arc::from("Evicted") };
+        pod.ended = Some(wall);
         stats.count("pod evicted");
         server.put_pod(pod);
     }

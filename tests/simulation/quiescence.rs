@@ -64,11 +64,7 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
 /// New processes take over while all is quiet: there is nothing for them to write.
 fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
-    let judged = if sim.server.pods.values().any(waits) {
-        Feature::QuietRestartBesideQueue.is_on()
-    } else {
-        Feature::QuietRestart.is_on()
-    };
+    let judged = Feature::QuietRestartBesideQueue.is_on() || !sim.server.pods.values().any(waits);
     for who in sim.everyone() {
         sim.restart(who);
         sim.quiet_by = judged.then_some("a new process writes nothing where nothing has changed");

@@ -128,11 +128,7 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 29] = [
     (Sabotage::ClaimEpochs, None, &[EPOCHS]),
     (Sabotage::SayPending, Some(Feature::JointPlacement), &["Unsatisfiable is what does not fit the idle cluster"]),
     (Sabotage::PlaceNoGroups, Some(Feature::JointPlacement), &["a gang of several shapes starts if it fits"]),
-    (
-        Sabotage::GreetOnRestart,
-        Some(Feature::QuietRestart),
-        &["a new process writes nothing where nothing has changed"],
-    ),
+    (Sabotage::GreetOnRestart, None, &["a new process writes nothing where nothing has changed"]),
     (Sabotage::ForgetTheClock, None, &["no instant is written that lies ahead"]),
     (Sabotage::RecordEverything, None, &["a lone pod that has its node is given no FluxJob"]),
     (Sabotage::LeakSlots, None, &["what is counted as taken is what pods take"]),

@@ -301,9 +301,9 @@ impl<'a> Simulation<'a> {
     /// A kubelet looks at a pod; if it refuses one of ours, that must be somebody else's doing. Whether it looked.
     pub(crate) fn admit(&mut self) -> Result<bool, Violation> {
         let before = self.server.pods.values().filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending).count();
-        let runs = &self.world.runs;
+        let (runs, wall) = (&self.world.runs, self.wall());
         let run_of = |uid: &Uid| World::run_of(runs, uid);
-        let refusal = self.kubelets.admit(&mut self.server, self.now, run_of, &mut self.rng, &mut self.stats);
+        let refusal = self.kubelets.admit(&mut self.server, self.now, wall, run_of, &mut self.rng, &mut self.stats);
         let after = self.server.pods.values().filter(|pod| pod.phase == fluxqueue_workload::Phase::Pending).count();
         let Some(Refusal { pod, node, reason }) = refusal else { return Ok(before != after) };
         // Without a decision of ours its author chose the node.
@@ -352,12 +352,12 @@ impl<'a> Simulation<'a> {
             1 => self.foreign.look(&self.server),
             4 => foreign::nominate(&mut self.server, &mut self.rng, &mut self.stats),
             3 => {
-                if let Some(node) = foreign::meddle(&mut self.server, &mut self.rng, &mut self.stats) {
+                if let Some(node) = foreign::meddle(&mut self.server, wall, &mut self.rng, &mut self.stats) {
                     self.disturb(node, SOMEBODY_ELSE);
                 }
             }
             _ => {
-                if let Some(node) = self.foreign.bind(&mut self.server, &mut self.rng, &mut self.stats) {
+                if let Some(node) = self.foreign.bind(&mut self.server, wall, &mut self.rng, &mut self.stats) {
                     self.disturb(node, SOMEBODY_ELSE);
                 }
             }
@@ -390,12 +390,13 @@ impl<'a> Simulation<'a> {
 
     /// Pods whose time is over end.
     pub(crate) fn end_pods(&mut self) {
-        let runs = &self.world.runs;
+        let (runs, wall) = (&self.world.runs, self.wall());
         let run_of = |uid: &Uid| World::run_of(runs, uid);
-        self.kubelets.end(&mut self.server, self.now, run_of, &mut self.rng, &mut self.stats);
+        self.kubelets.end(&mut self.server, self.now, wall, run_of, &mut self.rng, &mut self.stats);
     }
 
     fn trouble(&mut self) {
+        let wall = self.wall();
         match self.rng.weighted(&[6, 3, 2]) {
             0 => {
                 if let Some(node) = kubelet::trouble(&mut self.server, &mut self.rng, &mut self.stats) {
@@ -403,7 +404,7 @@ impl<'a> Simulation<'a> {
                 }
             }
             1 => self.kubelets.join(&mut self.server, &mut self.rng, &mut self.stats),
-            _ => kubelet::evict(&mut self.server, &mut self.rng, &mut self.stats),
+            _ => kubelet::evict(&mut self.server, wall, &mut self.rng, &mut self.stats),
         }
     }
 

@@ -10,13 +10,11 @@ use std::sync::OnceLock;
 pub(crate) enum Feature {
     /// Rule: at the head of the queue a gang of several shapes starts if it fits, and is Unsatisfiable if it never can.
     JointPlacement,
-    /// Rule: a new process writes nothing on a cluster at rest on which nobody waits.
-    QuietRestart,
-    /// Rule: nor where jobs wait.
+    /// Rule: a new process writes nothing on a cluster at rest, also where jobs wait.
     QuietRestartBesideQueue,
 }
 
-const FEATURES: [Feature; 3] = [Feature::JointPlacement, Feature::QuietRestart, Feature::QuietRestartBesideQueue];
+const FEATURES: [Feature; 2] = [Feature::JointPlacement, Feature::QuietRestartBesideQueue];
 
 /// Switches everything on.
 const ALL: &str = "FLUXQUEUE_SIM_ALL";

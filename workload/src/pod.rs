@@ -117,9 +117,10 @@ fn ended(status: &PodStatus) -> Option<Time> {
     if !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return None;
     }
+    // One that its kubelet refused has no containers: it ended when it was taken up.
     let containers = [&status.container_statuses, &status.init_container_statuses].into_iter().flatten().flatten();
     let at = |status: &ContainerStatus| status.state.as_ref()?.terminated.as_ref()?.finished_at.clone();
-    containers.filter_map(at).map(|at| metadata::time(Some(&at))).max()
+    containers.filter_map(at).map(|at| metadata::time(Some(&at))).max().or_else(|| started(status))
 }
 
 /// Why a failed pod was refused or evicted. A disruption counts whatever reason the kubelet found last (KEP-3329).

@@ -132,6 +132,19 @@ fn phases_tell_refused_from_failed() {
 }
 
 #[test]
+fn a_pod_ended_with_its_last_container_or_when_it_was_refused() {
+    let ended = |status: Value| pod(&json!({"status": status})).ended;
+    let at = |text: &str| Some(metadata::time(Some(&serde_json::from_value(json!(text)).expect("a time"))));
+    let exited = |at: &str| json!({"name": "c", "state": {"terminated": {"exitCode": 0, "finishedAt": at}}});
+    let (start, first, last) = ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z");
+    let containers = json!([exited(first), exited(last)]);
+    let whole = json!({"phase": "Succeeded", "startTime": start, "containerStatuses": containers});
+    assert_eq!(ended(whole), at(last));
+    assert_eq!(ended(json!({"phase": "Failed", "reason": "OutOfcpu", "startTime": start})), at(start));
+    assert_eq!(ended(json!({"phase": "Running", "startTime": start})), None);
+}
+
+#[test]
 fn lifetimes_come_from_annotation_deadline_and_restart_policy_in_this_order() {
     let lifetime = |walltime: Option<&str>, deadline: Option<u64>, policy: &str| {
         let annotations = walltime.map_or(json!({}), |text| json!({"fluxqueue/walltime": text}));

@@ -56,6 +56,17 @@ pub fn encode<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     text
 }
 
+/// Writes a set of names: by the numbers in them, each once, so that equal sets are equal texts.
+pub fn encode_set<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_by_cached_key(|name| match Numbered::find(name) {
+        Some(numbered) => (numbered.prefix, numbered.suffix, numbered.id, numbered.digits),
+        None => (*name, "", 0, ""),
+    });
+    names.dedup();
+    encode(names)
+}
+
 /// Reads a hostlist.
 pub fn decode(text: &str) -> Result<Vec<String>, HostlistError> {
     let mut names = Names::default();
@@ -247,6 +258,13 @@ mod tests {
         let text = encode(names.iter().copied());
         assert_eq!(decode(&text).unwrap(), names, "{text}");
         text
+    }
+
+    #[test]
+    fn equal_sets_are_equal_texts() {
+        let text = encode_set(["node-10", "node-2", "login", "node-3", "node-2"]);
+        assert_eq!(text, "login,node-[2-3,10]");
+        assert_eq!(encode_set(["node-3", "login", "node-2", "node-10"]), text);
     }
 
     #[test]

@@ -90,10 +90,10 @@ impl Core {
         Some(overdue.key.to_string())
     }
 
-    /// Those of these nodes that are still there, as a hostlist.
+    /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own, so it is by name.
     fn names_of(&self, nodes: &RankSet) -> String {
         let nodes = nodes.iter().filter_map(|rank| self.cluster.node(rank));
-        fluxqueue_api::hostlist::encode(nodes.map(|node| &*node.name))
+        fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
     }
 
     /// A pod has outlived its planned end: from now on nobody knows when it ends.

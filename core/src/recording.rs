@@ -122,12 +122,12 @@ impl Core {
         }
     }
 
-    /// A lone pod that was just given a node is bound first and recorded after, or not at all; of one that is gone there is
-    /// nothing to record.
+    /// A lone pod that was just given a node is bound first and recorded after, or not at all; of one that is gone, or about to
+    /// go, there is nothing to record.
     fn lone_pod_recorded_from(&self, job: &Job) -> Option<Time> {
         let member = job.members.first().and_then(|uid| self.jobs.members.get(uid))?;
         let has_waited = !member.stage.is_on_the_way() || member.attempts > 0;
-        if !has_waited || !self.was_tried(job) {
+        if !has_waited || member.pod.deleting || !self.was_tried(job) {
             return None;
         }
         match member.stage {

@@ -41,7 +41,7 @@ bench: ## measure the resource graph and the core
 bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(TESTBED) bench --dir "$$dir" --nodes tests/testbed/nodes/bench.yaml \
 		--fluxqueue $(FLUXQUEUE) --namespace fluxqueue-system --serviceaccount fluxqueue \
-		$(foreach file,crds/fluxjobs base/namespace base/rbac,--install manifests/$(file).yaml)
+		$(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac,--install manifests/$(file).yaml)
 
 fuzz: ## run each fuzz target for SECONDS (60); needs cargo-fuzz and a nightly compiler
 	for target in fuzz/fuzz_targets/*.rs; do target=$$(basename $$target .rs); mkdir -p fuzz/corpus/$$target; \

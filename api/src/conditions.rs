@@ -249,7 +249,7 @@ pub fn of_type(conditions: &[Condition], type_: ConditionType) -> Option<&Condit
 
 /// The schema of `status.conditions`: what the API says of every `metav1.Condition`, and for ours which reasons there are.
 ///
-/// A reason that is to be added later is refused by an older CRD: [`crate::missing_from`] is how a process notices before it writes.
+/// A reason that is to be added later is refused by an older CRD: [`crate::Definition::missing_from`] is how a process notices before it writes.
 pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
     const CAMEL_CASE: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
     const TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";

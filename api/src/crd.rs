@@ -1,48 +1,85 @@
-//! The CustomResourceDefinition, generated from the Rust types.
+//! The CustomResourceDefinitions, generated from the Rust types.
 //!
-//! `manifests/crds/fluxjobs.yaml` is its output, checked in so that it can be applied and read without a build.
+//! The files in `manifests/crds/` are its output, checked in so that they can be applied and read without a build.
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::CustomResourceExt;
 use serde_json::Value;
 
-use crate::FluxJob;
+use crate::{FluxJob, FluxQueue};
 
-const HEADER: &str = "\
-# Generated from api/src/fluxjob.rs by `fluxqueue crds` (`make crds`). Do not edit.
-";
+/// A CustomResourceDefinition of Fluxqueue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Definition {
+    /// Of FluxJobs.
+    FluxJob,
+    /// Of FluxQueues.
+    FluxQueue,
+}
 
 /// Every CustomResourceDefinition of Fluxqueue, as YAML that `kubectl apply` takes.
 pub fn crd_yaml() -> String {
-    let yaml = serde_saphyr::to_string(&FluxJob::crd()).expect("the schema is a tree of strings, numbers and lists");
-    format!("{HEADER}{yaml}")
+    Definition::ALL.map(Definition::yaml).join("---\n")
 }
 
-/// What this version writes or reads of a FluxJob and this CustomResourceDefinition does not have: paths of fields, and
-/// words of closed sets as `path=word`. Of fields that lie in each other the outermost. Empty if it will do.
-///
-/// An API server drops fields that its definition does not know, without a word, and refuses words that it does not know: a
-/// process that finds an older definition than its own must not begin.
-pub fn missing_from(served: &Value) -> Vec<String> {
-    let versions = served["spec"]["versions"].as_array().into_iter().flatten();
-    let ours = serde_json::to_value(FluxJob::crd()).expect("the schema is a tree of strings, numbers and lists");
-    let ours = &ours["spec"]["versions"][0];
-    let Some(theirs) = versions.into_iter().find(|it| it["name"] == ours["name"] && it["served"] == true) else {
-        return vec![format!("version {}", ours["name"].as_str().unwrap_or_default())];
-    };
-    let words = |version: &Value| {
-        let mut words = BTreeSet::new();
-        collect_words(&version["schema"]["openAPIV3Schema"], "", &mut words);
-        words
-    };
-    let mut missing: Vec<String> = words(ours).difference(&words(theirs)).cloned().collect();
-    if !theirs["subresources"]["status"].is_object() {
-        missing.push("subresource status".to_owned());
+impl Definition {
+    /// All of them.
+    pub const ALL: [Definition; 2] = [Definition::FluxJob, Definition::FluxQueue];
+
+    /// Plural and group: the name of the object.
+    pub fn name(self) -> &'static str {
+        match self {
+            Definition::FluxJob => "fluxjobs.jobs.converged-computing.org",
+            Definition::FluxQueue => "fluxqueues.jobs.converged-computing.org",
+        }
     }
-    let inside = |path: &str, outer: &str| path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '=']));
-    let outermost = |path: &String| !missing.iter().any(|outer| inside(path, outer));
-    missing.iter().filter(|path| outermost(path)).cloned().collect()
+
+    fn definition(self) -> CustomResourceDefinition {
+        match self {
+            Definition::FluxJob => FluxJob::crd(),
+            Definition::FluxQueue => FluxQueue::crd(),
+        }
+    }
+
+    /// As YAML, with where it comes from.
+    fn yaml(self) -> String {
+        let source = match self {
+            Definition::FluxJob => "fluxjob",
+            Definition::FluxQueue => "fluxqueue",
+        };
+        let yaml =
+            serde_saphyr::to_string(&self.definition()).expect("the schema is a tree of strings, numbers and lists");
+        format!("# Generated from api/src/{source}.rs by `fluxqueue crds` (`make crds`). Do not edit.\n{yaml}")
+    }
+
+    /// What this version writes or reads of the kind and this CustomResourceDefinition does not have: paths of fields, and
+    /// words of closed sets as `path=word`. Of fields that lie in each other the outermost. Empty if it will do.
+    ///
+    /// An API server drops fields that its definition does not know, without a word, and refuses words that it does not know: a
+    /// process that finds an older definition than its own must not begin.
+    pub fn missing_from(self, served: &Value) -> Vec<String> {
+        let versions = served["spec"]["versions"].as_array().into_iter().flatten();
+        let ours = serde_json::to_value(self.definition()).expect("the schema is a tree of strings, numbers and lists");
+        let ours = &ours["spec"]["versions"][0];
+        let Some(theirs) = versions.into_iter().find(|it| it["name"] == ours["name"] && it["served"] == true) else {
+            return vec![format!("version {}", ours["name"].as_str().unwrap_or_default())];
+        };
+        let words = |version: &Value| {
+            let mut words = BTreeSet::new();
+            collect_words(&version["schema"]["openAPIV3Schema"], "", &mut words);
+            words
+        };
+        let mut missing: Vec<String> = words(ours).difference(&words(theirs)).cloned().collect();
+        if !theirs["subresources"]["status"].is_object() {
+            missing.push("subresource status".to_owned());
+        }
+        let inside =
+            |path: &str, outer: &str| path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '=']));
+        let outermost = |path: &String| !missing.iter().any(|outer| inside(path, outer));
+        missing.iter().filter(|path| outermost(path)).cloned().collect()
+    }
 }
 
 /// The paths of all fields of a schema, and the words of its closed sets: enums, and what rules compare with.
@@ -66,28 +103,34 @@ fn collect_words(schema: &Value, path: &str, words: &mut BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use std::path::Path;
 
-    /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the file anew; `make crds` does the same.
+    /// `UPDATE_GOLDEN=1 cargo test -p fluxqueue-api` writes the files anew; `make crds` does the same.
     #[test]
-    fn checked_in_crd_is_what_the_types_say() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/crds/fluxjobs.yaml");
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, crd_yaml()).unwrap();
+    fn checked_in_crds_are_what_the_types_say() {
+        for definition in Definition::ALL {
+            let file = definition.name().split('.').next().unwrap();
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../manifests/crds/{file}.yaml"));
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                std::fs::write(&path, definition.yaml()).unwrap();
+            }
+            let golden = std::fs::read_to_string(&path).unwrap();
+            assert!(
+                golden == definition.yaml(),
+                "{} is not what the types say: run UPDATE_GOLDEN=1 cargo test -p fluxqueue-api",
+                path.display()
+            );
         }
-        let golden = std::fs::read_to_string(&path).unwrap();
-        assert!(
-            golden == crd_yaml(),
-            "{} is not what the types say: run UPDATE_GOLDEN=1 cargo test -p fluxqueue-api",
-            path.display()
-        );
     }
 
     #[test]
-    fn yaml_reads_back_as_the_same_definition() {
-        let read: CustomResourceDefinition = serde_saphyr::from_str(&crd_yaml()).unwrap();
-        assert_eq!(read, FluxJob::crd());
+    fn yaml_reads_back_as_the_same_definitions() {
+        let read: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&crd_yaml()).unwrap();
+        assert_eq!(read, [FluxJob::crd(), FluxQueue::crd()]);
+        assert_eq!(
+            read.iter().map(|it| it.metadata.name.as_deref().unwrap()).collect::<Vec<_>>(),
+            Definition::ALL.map(Definition::name)
+        );
     }
 
     #[test]
@@ -117,10 +160,10 @@ mod tests {
         let lacking = |change: fn(&mut Value)| {
             let mut older = crd.clone();
             change(&mut older["spec"]["versions"][0]);
-            missing_from(&older)
+            Definition::FluxJob.missing_from(&older)
         };
         assert_eq!(lacking(|_| ()), [""; 0]);
-        assert_eq!(missing_from(&serde_json::json!({})), ["version v1alpha1"]);
+        assert_eq!(Definition::FluxJob.missing_from(&serde_json::json!({})), ["version v1alpha1"]);
         assert_eq!(lacking(|version| version["served"] = false.into()), ["version v1alpha1"]);
         assert_eq!(
             lacking(|version| {

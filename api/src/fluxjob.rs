@@ -187,10 +187,11 @@ pub struct FluxJobStatus {
     /// The priority that counts: of the wish, else of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// The queue that counts: of the wish, else of the workload.
+    /// The queue that counts: of the wish, else of the workload, else of its namespace, else `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_name: Option<String>,
-    /// The walltime that counts: of the wish, else of the workload, else the default of the settings. Absent if it has none.
+    /// The walltime that counts: of the wish, else of the workload, else the default of its queue; no more
+    /// than that has, if it clamps. Absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_seconds: Option<i64>,
     /// When it took its place in the queue: the moment at which it could first have been placed.
@@ -312,8 +313,12 @@ pub enum BlockedReason {
     Incomplete,
     /// A scheduling gate of somebody else is on one of its pods.
     Gated,
-    /// A person holds it.
+    /// A person holds it, or its queue, or has deleted that.
     Held,
+    /// The queue that it names is not there, or not for its namespace.
+    QueueNotUsable,
+    /// It asks for a longer walltime than its queue has.
+    WalltimeTooLong,
     /// It asks for something that is not supported.
     UnsupportedConstraint,
     /// It contradicts itself, or cannot be read.
@@ -362,10 +367,12 @@ pub struct BlockedBy {
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 11] = [
+    pub const ALL: [BlockedReason; 13] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
+        BlockedReason::QueueNotUsable,
+        BlockedReason::WalltimeTooLong,
         BlockedReason::UnsupportedConstraint,
         BlockedReason::InvalidRequest,
         BlockedReason::QueuedBehind,
@@ -382,6 +389,8 @@ impl BlockedReason {
             BlockedReason::Incomplete => "Incomplete",
             BlockedReason::Gated => "Gated",
             BlockedReason::Held => "Held",
+            BlockedReason::QueueNotUsable => "QueueNotUsable",
+            BlockedReason::WalltimeTooLong => "WalltimeTooLong",
             BlockedReason::UnsupportedConstraint => "UnsupportedConstraint",
             BlockedReason::InvalidRequest => "InvalidRequest",
             BlockedReason::QueuedBehind => "QueuedBehind",
@@ -399,7 +408,10 @@ impl BlockedReason {
         match self {
             BlockedReason::Incomplete | BlockedReason::Gated => JobState::Incomplete,
             BlockedReason::Held => JobState::Held,
-            BlockedReason::UnsupportedConstraint | BlockedReason::InvalidRequest => JobState::Refused,
+            BlockedReason::QueueNotUsable
+            | BlockedReason::WalltimeTooLong
+            | BlockedReason::UnsupportedConstraint
+            | BlockedReason::InvalidRequest => JobState::Refused,
             BlockedReason::Unsatisfiable => JobState::Unsatisfiable,
             BlockedReason::QueuedBehind
             | BlockedReason::InsufficientResources

@@ -39,8 +39,14 @@ pub const GROUP_LABELS: [(&str, &str); 5] = [
 /// Kubernetes duration, or a bare number of seconds; `unlimited` for a service.
 pub const WALLTIME: &str = "fluxqueue/walltime";
 
-/// Label of a pod: the queue that it is to wait in.
+/// Label of a pod or of the object that makes it: the queue that it is to wait in.
 pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
+
+/// Annotation of a namespace: the queue of those of its jobs that name none.
+pub const DEFAULT_QUEUE: &str = "fluxqueue/default-queue";
+
+/// The queue of jobs for which nobody names one. It is there without an object, too.
+pub const QUEUE_DEFAULT: &str = "default";
 
 /// Label of a FluxJob: the uid of the object it stands for (of the first pod, for a group).
 pub const WORKLOAD_UID: &str = "fluxqueue/workload-uid";

@@ -1,4 +1,4 @@
-//! Rules of the FluxJob schema that need more than a type: written in CEL, carried out by the API server.
+//! Rules of the schemas that need more than a type: written in CEL, carried out by the API server.
 
 use serde_json::{Value, json};
 
@@ -19,4 +19,13 @@ pub(crate) fn only_overrides_change() -> Value {
             })
         })
         .into()
+}
+
+/// A rule on a queue: what a job has that says nothing is no more than any job may have.
+pub(crate) fn default_within_maximum() -> Value {
+    json!([{
+        "rule": "!has(self.defaultWalltimeSeconds) || !has(self.maxWalltimeSeconds) || self.defaultWalltimeSeconds <= self.maxWalltimeSeconds",
+        "message": "defaultWalltimeSeconds is more than maxWalltimeSeconds",
+        "fieldPath": ".defaultWalltimeSeconds",
+    }])
 }

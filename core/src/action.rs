@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobStatus};
+use fluxqueue_api::{FluxJob, FluxJobStatus, FluxQueueStatus};
 
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 
@@ -81,6 +81,15 @@ pub enum ActionKind {
         job: ObjectRef,
         /// The version of the object that this was decided on, if that is known.
         resource_version: Option<Arc<str>>,
+    },
+    /// Apply the status of a FluxQueue, if the uid still is the object's.
+    WriteQueueStatus {
+        /// Its name.
+        queue: Arc<str>,
+        /// Its uid.
+        uid: Uid,
+        /// The whole status.
+        status: Box<FluxQueueStatus>,
     },
     /// Publish an Event. No outcome: it may be dropped, which is counted.
     Note(Note),

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaiting_owner::AwaitingPod;
 use super::grouping::{self, Belonging};
-use super::job::{Job, Lifecycle, Member, PodOrder, Stage, Style};
+use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style};
 use super::record::time_of;
 use super::recovery::ended_as;
 use super::seats::Seats;
@@ -233,6 +233,7 @@ impl Core {
             warnings: std::collections::BTreeMap::new(),
             estimate: None,
             position: None,
+            queue: InQueue::default(),
             record: Record::default(),
         };
         self.jobs.by_identity.insert(belonging.identity.clone(), id);

@@ -6,6 +6,7 @@ use fluxqueue_api::FluxJob;
 
 use super::ActionId;
 use crate::cluster::Node;
+use crate::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Uid};
 
 /// Something happened. Per object, events arrive in the order of its changes, but may be repeated, skipped (only the
@@ -32,6 +33,14 @@ pub enum Event {
     PriorityClass(Arc<PriorityClass>),
     /// The PriorityClass of this name is gone.
     PriorityClassGone(Arc<str>),
+    /// A FluxQueue is there, or has changed.
+    Queue(Arc<QueueObject>),
+    /// The FluxQueue of this name is gone.
+    QueueGone(Arc<str>),
+    /// A namespace is there, or has changed.
+    Namespace(Arc<Namespace>),
+    /// The namespace of this name is gone.
+    NamespaceGone(Arc<str>),
     /// The API server's clock was compared with the core's: so many microseconds are to be added to the core's time. The
     /// core's own time grows evenly from where the process started, whatever happens to clocks.
     ClockOffset(i64),

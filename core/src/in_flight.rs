@@ -1,6 +1,9 @@
 //! What the core has asked for and not been answered yet.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::FluxQueueStatus;
 
 use super::{Action, ActionId, ActionKind};
 use crate::queue::JobId;
@@ -19,6 +22,8 @@ pub(super) enum InFlight {
     Record(JobId),
     /// Removal of a FluxJob that belongs to no job.
     Stray(ObjectKey),
+    /// The status of a FluxQueue.
+    Queue(Arc<str>, Box<FluxQueueStatus>),
 }
 
 /// The actions of this step, and what outcomes are awaited.
@@ -52,6 +57,11 @@ impl Actions {
         let about = self.in_flight.remove(&id)?;
         self.bindings -= usize::from(matches!(about, InFlight::Bind(_)));
         Some(about)
+    }
+
+    /// The status of this queue is on its way.
+    pub(super) fn is_writing_queue(&self, name: &str) -> bool {
+        self.in_flight.values().any(|about| matches!(about, InFlight::Queue(queue, _) if **queue == *name))
     }
 
     /// Bindings that have no outcome yet.

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::ActionId;
 use super::ledger::Allocation;
 use super::plan::Kept;
+use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
 use super::stored::Record;
 use crate::queue::{JobId, PendingRequest};
@@ -104,7 +105,22 @@ pub(super) struct Job {
     pub must_say: bool,
     /// What it was promised, until its first Binding leaves: if its placement is withdrawn that was in vain.
     pub promised_before: Option<Kept>,
+    pub queue: InQueue,
     pub record: Record,
+}
+
+/// A job in its queue, as of when it was last looked at.
+#[derive(Debug, Clone, Default)]
+pub(super) struct InQueue {
+    /// The queue; none before it was looked at.
+    pub name: Arc<str>,
+    /// The one that the workload names.
+    pub said: Option<Arc<str>>,
+    /// What it says to the job.
+    pub standing: Standing,
+    pub walltimes: Walltimes,
+    /// It was there, and for the job, at some time.
+    pub had_place: bool,
 }
 
 /// What a job is promised, as its record has it.
@@ -273,6 +289,18 @@ impl Lifecycle {
             Lifecycle::Finished(end) => Some(end),
             _ => None,
         }
+    }
+}
+
+impl InQueue {
+    /// The job is in this queue.
+    pub(super) fn is(&self, name: &str) -> bool {
+        *self.name == *name
+    }
+
+    /// Nobody starts from it.
+    pub(super) fn is_held(&self) -> bool {
+        self.standing == Standing::Stopped || (self.standing == Standing::Missing && self.had_place)
     }
 }
 

@@ -236,16 +236,13 @@ impl Jobs {
     }
 
     /// How long a pod of the job may run from its start: what a person wishes, what the workload says, the default of the
-    /// queue.
+    /// queue; and no more than that has, if it clamps.
     pub(super) fn walltime(&self, pod: &Pod, job: &Job) -> Lifetime {
         let wished = job.record.overrides.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         if let Some(seconds) = wished.filter(|seconds| *seconds > 0) {
-            return Lifetime::Seconds(seconds);
+            return job.queue.walltimes.of(Lifetime::Seconds(seconds), None);
         }
-        match self.said_walltime(pod) {
-            Lifetime::Eventually => self.default_walltime_secs.map_or(Lifetime::Eventually, Lifetime::Seconds),
-            said => said,
-        }
+        job.queue.walltimes.of(self.said_walltime(pod), self.default_walltime_secs)
     }
 
     /// What the workload says about that: the object that made the pod, else the pod itself.

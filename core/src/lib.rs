@@ -17,6 +17,7 @@
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `wishes`: what people wish of a job
+//! - `queues`, `queueing`: which queue is whose, what that says, and what is on record of it
 //! - `notices`: Events about a job
 //! - `recovery`: the same jobs again after a restart
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
@@ -53,6 +54,8 @@ mod plan;
 mod promises;
 mod promising;
 pub mod queue;
+mod queueing;
+pub mod queues;
 mod record;
 mod recording;
 mod records;
@@ -95,6 +98,7 @@ use jobs::{Clock, Jobs};
 use ledger::{Allocation, Ledger};
 use plan::{HeldNodes, Pending};
 use promises::Promises;
+use queues::Queues;
 use records::Records;
 use suspects::Suspects;
 use timers::{Timer, Timers};
@@ -140,6 +144,7 @@ pub struct Core {
     /// FluxJobs as last seen: those of our jobs, and those whose job is not known (any more).
     records: Records,
     priority_classes: PriorityClasses,
+    queues: Queues,
     queue: Pending,
     promises: Promises,
     /// What the last walk over the queue came to hold.
@@ -218,6 +223,7 @@ impl Core {
             retaining: BTreeSet::new(),
             records: Records::default(),
             priority_classes: PriorityClasses::default(),
+            queues: Queues::default(),
             queue: Pending::default(),
             promises: Promises::default(),
             held_nodes: HeldNodes::default(),
@@ -252,6 +258,10 @@ impl Core {
             Event::FluxJobGone(object) => self.flux_job_gone(&object),
             Event::PriorityClass(class) => self.priority_class(&class),
             Event::PriorityClassGone(name) => self.priority_class_gone(&name),
+            Event::Queue(queue) => self.queue_object(&queue),
+            Event::QueueGone(name) => self.queue_object_gone(&name),
+            Event::Namespace(namespace) => self.namespace(&namespace),
+            Event::NamespaceGone(name) => self.queues.remove_namespace(&name),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
             Event::Synced => self.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome),
@@ -416,6 +426,7 @@ impl Core {
                 },
                 Timer::Backoff(_) => self.queue_changed = true,
                 Timer::Positions => self.note_positions(),
+                Timer::Queues => self.note_queues(),
                 Timer::Overdue(uid) => self.note_overdue(&uid),
                 Timer::Promises => self.keep_promises(),
                 Timer::Stray(key) => self.remove_stray(&key),

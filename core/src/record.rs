@@ -94,13 +94,12 @@ impl Snapshot<'_> {
         let conditions = self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
         let state = JobState::from_conditions(&conditions);
         let workload = self.workload();
-        let wishes = &job.record.overrides;
         FluxJobStatus {
             conditions,
             state: Some(state),
             observed_generation: job.record.generation,
             priority: Some(job.priority()),
-            queue_name: wishes.queue_name.clone().or_else(|| workload.queue_name.clone()),
+            queue_name: self.queue_name(),
             walltime_seconds: self.walltime_that_counts(),
             workload: Some(workload),
             queued_at: job.queued_at.map(micro_time),
@@ -129,7 +128,7 @@ impl Snapshot<'_> {
         let written = self.job.record.status.as_ref().and_then(|status| status.workload.as_ref());
         let kept = || written.cloned().unwrap_or_default();
         let queue_name = match self.live.first() {
-            Some(member) => member.pod.label(names::QUEUE_NAME).map(str::to_owned),
+            Some(_) => self.job.queue.said.as_deref().map(str::to_owned),
             None => kept().queue_name,
         };
         ObservedWorkload {
@@ -141,6 +140,12 @@ impl Snapshot<'_> {
                 None => kept().walltime_seconds,
             },
         }
+    }
+
+    /// Of what has ended what is on record stays.
+    fn queue_name(&self) -> Option<String> {
+        let known = Some(self.job.queue.name.to_string()).filter(|name| !name.is_empty());
+        known.or_else(|| self.job.record.status.as_ref()?.queue_name.clone())
     }
 
     fn walltime_that_counts(&self) -> Option<i64> {

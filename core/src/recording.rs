@@ -443,6 +443,7 @@ impl Core {
     pub(super) fn forget(&mut self, id: JobId) {
         self.owe_nothing(id);
         self.jobs.forget(id);
+        self.queues.tally.note(id, None);
         self.dirty.remove(&id);
     }
 }

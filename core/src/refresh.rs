@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, names};
+use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, JobState, names};
 
 use super::grouping::{self, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
@@ -27,6 +27,7 @@ impl Core {
             self.finalize(id);
             return;
         }
+        self.look_at_queue(id);
         self.warn_of_bad_walltime(id);
         self.warn_of_unknown_class(id);
         self.trim_retained(id);
@@ -41,6 +42,7 @@ impl Core {
         self.notice_stall(id);
         self.notice_end(id);
         self.report_refused(id);
+        self.count_in_queue(id);
         self.dirty.insert(id);
     }
 
@@ -62,12 +64,19 @@ impl Core {
     /// Pods that cannot be placed as they are are told so: more nodes would not help them.
     fn report_refused(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
+        let by_queue = self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
+        let by_queue = by_queue.map(|(_, text)| text);
         let refused: Vec<(Uid, String)> = self
             .jobs
             .live_members(job)
             .into_iter()
             .filter(|member| member.stage == Stage::Waiting)
-            .filter_map(|member| Some((member.pod.id.uid.clone(), refusal(&[member])?.1)))
+            .filter_map(|member| {
+                Some((
+                    member.pod.id.uid.clone(),
+                    refusal(&[member]).map(|(_, text)| text).or_else(|| by_queue.clone())?,
+                ))
+            })
             .collect();
         for (uid, text) in refused {
             self.report_unscheduled(&uid, "SchedulerError", &text);
@@ -89,6 +98,12 @@ impl Core {
         if let Some((reason, message)) = refusal(&live)
             && (job.style != Style::Elastic || ready.is_empty())
             && !job.life.is_placed()
+        {
+            self.block(id, reason, message);
+            return Vec::new();
+        }
+        if !job.life.is_placed()
+            && let Some((reason, message)) = self.kept_out_by_queue(job)
         {
             self.block(id, reason, message);
             return Vec::new();
@@ -259,9 +274,11 @@ impl Core {
 
     // --- holds ---
 
-    /// A held job gives back slots of which nobody has been sent to his yet. A gang of which one has is finished.
+    /// A job that is held, or whose queue is, gives back slots of which nobody has been sent to his yet. A gang of which one has is
+    /// finished.
     fn obey_hold(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.overrides.hold) else { return };
+        let is_held = |job: &&Job| job.record.overrides.hold || job.queue.is_held();
+        let Some(job) = self.jobs.all.get(&id).filter(is_held) else { return };
         let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
         if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
             return;

@@ -23,6 +23,8 @@ pub(super) enum Timer {
     Promises,
     /// Places in the queue are noted.
     Positions,
+    /// What is on record of queues is brought up to date.
+    Queues,
     /// The pause after a withdrawn placement is over.
     Backoff(JobId),
     /// A FluxJob that belongs to no job is removed.

@@ -2,17 +2,19 @@
 //!
 //! Conversion itself is pure and lives with the types it makes (`workload/`, `cluster/`).
 
-use fluxqueue_api::FluxJob;
+use fluxqueue_api::{FluxJob, FluxQueue};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::api::scheduling::v1 as scheduling_v1;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 
-use super::lean::{Lean, LooseFluxJob};
+use super::lean::{Lean, Loose, LooseFluxJob, LooseFluxQueue};
 use super::protobuf::{self, Decode};
 use super::seen::Known;
 use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, Pod, PriorityClass, ShapeInterner, metadata};
 
 /// A watched kind: how its objects become what the core knows.
@@ -96,11 +98,38 @@ impl Watched for LooseFluxJob {
     const KIND: &'static str = "FluxJob";
 
     fn convert(self, (): &mut ()) -> Result<FluxJob, String> {
-        let spec = serde_json::from_value(self.spec).map_err(|error| format!("spec: {error}"))?;
-        let status = match self.status {
-            serde_json::Value::Null => None,
-            status => Some(serde_json::from_value(status).map_err(|error| format!("status: {error}"))?),
-        };
-        Ok(FluxJob { metadata: self.metadata, spec, status })
+        let (metadata, spec, status) = read(self)?;
+        Ok(FluxJob { metadata, spec, status })
     }
+}
+
+impl Watched for LooseFluxQueue {
+    type Value = QueueObject;
+    type Memory = ();
+    const KIND: &'static str = "FluxQueue";
+
+    fn convert(self, (): &mut ()) -> Result<QueueObject, String> {
+        let (metadata, spec, status) = read(self)?;
+        QueueObject::from_api(&FluxQueue { metadata, spec, status })
+    }
+}
+
+impl Watched for Lean<core_v1::Namespace> {
+    type Value = Namespace;
+    type Memory = ();
+    const KIND: &'static str = "Namespace";
+
+    fn convert(self, (): &mut ()) -> Result<Namespace, String> {
+        Namespace::from_kubernetes(&self.0)
+    }
+}
+
+/// Reads what was left open of an object of ours.
+fn read<K, S: DeserializeOwned, T: DeserializeOwned>(object: Loose<K>) -> Result<(ObjectMeta, S, Option<T>), String> {
+    let spec = serde_json::from_value(object.spec).map_err(|error| format!("spec: {error}"))?;
+    let status = match object.status {
+        serde_json::Value::Null => None,
+        status => Some(serde_json::from_value(status).map_err(|error| format!("status: {error}"))?),
+    };
+    Ok((object.metadata, spec, status))
 }

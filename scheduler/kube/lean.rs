@@ -5,14 +5,17 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
-use fluxqueue_api::FluxJob;
+use fluxqueue_api::{FluxJob, FluxQueue};
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, StatefulSet,
     StatefulSetSpec, StatefulSetStatus,
 };
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
-use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{
+    Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -22,17 +25,24 @@ use serde::{Deserialize, Deserializer};
 #[derive(Debug, Clone)]
 pub struct Lean<K>(pub K);
 
-/// A FluxJob whose metadata could be read, and the rest perhaps not: people can write to FluxJobs, and a CRD of another
+/// An object of ours whose metadata could be read, and the rest perhaps not: people can write to FluxJobs, and a CRD of another
 /// version may be installed.
 #[derive(Debug, Clone)]
-pub struct LooseFluxJob {
+pub struct Loose<K> {
     /// Its metadata.
     pub metadata: ObjectMeta,
     /// `spec` as it is.
     pub spec: serde_json::Value,
     /// `status` as it is.
     pub status: serde_json::Value,
+    kind: PhantomData<fn() -> K>,
 }
+
+/// A FluxJob, as far as it could be read.
+pub type LooseFluxJob = Loose<FluxJob>;
+
+/// A FluxQueue, as far as it could be read.
+pub type LooseFluxQueue = Loose<FluxQueue>;
 
 /// An object made of metadata, spec and status.
 pub trait Parts: Resource {
@@ -98,13 +108,14 @@ impl<'de, K: Parts> Deserialize<'de> for Lean<K> {
     }
 }
 
-impl<'de> Deserialize<'de> for LooseFluxJob {
+impl<'de, K> Deserialize<'de> for Loose<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Raw::<serde_json::Value, serde_json::Value>::deserialize(deserializer)?;
-        Ok(LooseFluxJob {
+        Ok(Loose {
             metadata: raw.metadata.into(),
             spec: raw.spec.unwrap_or_default(),
             status: raw.status.unwrap_or_default(),
+            kind: PhantomData,
         })
     }
 }
@@ -133,23 +144,23 @@ impl<K: Resource> Resource for Lean<K> {
     }
 }
 
-// === impl LooseFluxJob ===
+// === impl Loose ===
 
-impl Resource for LooseFluxJob {
-    type DynamicType = ();
-    type Scope = <FluxJob as Resource>::Scope;
+impl<K: Resource> Resource for Loose<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
 
-    fn kind((): &()) -> Cow<'_, str> {
-        FluxJob::kind(&())
+    fn kind(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dt)
     }
-    fn group((): &()) -> Cow<'_, str> {
-        FluxJob::group(&())
+    fn group(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dt)
     }
-    fn version((): &()) -> Cow<'_, str> {
-        FluxJob::version(&())
+    fn version(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dt)
     }
-    fn plural((): &()) -> Cow<'_, str> {
-        FluxJob::plural(&())
+    fn plural(dt: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dt)
     }
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
@@ -175,6 +186,7 @@ macro_rules! parts {
 }
 
 parts! {
+    Namespace of NamespaceSpec, NamespaceStatus;
     Node of NodeSpec, NodeStatus;
     Pod of PodSpec, PodStatus;
     Job of JobSpec, JobStatus;

@@ -10,6 +10,7 @@ use fluxqueue_api::FluxJob;
 
 use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, ObjectKey, ObjectRef, Pod, PriorityClass};
 
 /// A value of the core that stands for a Kubernetes object.
@@ -156,6 +157,36 @@ impl Known for FluxJob {
     }
     fn gone(&self) -> Event {
         Event::FluxJobGone(ObjectRef { key: self.key(), uid: self.uid().into() })
+    }
+}
+
+impl Known for QueueObject {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new("", &*self.name)
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn there(self: Arc<Self>) -> Event {
+        Event::Queue(self)
+    }
+    fn gone(&self) -> Event {
+        Event::QueueGone(Arc::clone(&self.name))
+    }
+}
+
+impl Known for Namespace {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new("", &*self.name)
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn there(self: Arc<Self>) -> Event {
+        Event::Namespace(self)
+    }
+    fn gone(&self) -> Event {
+        Event::NamespaceGone(Arc::clone(&self.name))
     }
 }
 

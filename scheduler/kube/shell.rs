@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use super::convert::Watched;
 use super::driver::{Driver, Ending, Inbox, Machine};
 use super::executors::{ExecutorSettings, Executors, OUTCOMES};
 use super::fence::Fence;
-use super::lean::{Lean, LooseFluxJob};
+use super::lean::{Lean, LooseFluxJob, LooseFluxQueue};
 use super::lease::{Candidate, LeaseLost, LeaseSettings};
 use super::reviews::Reviews;
 use super::served_crd;
@@ -32,7 +32,7 @@ use crate::serve::{
 use fluxqueue_core::Event;
 
 /// Kinds that are watched.
-const KINDS: usize = 8;
+const KINDS: usize = 10;
 
 /// Questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
@@ -130,7 +130,7 @@ pub(super) async fn run_until<M: Machine>(
     tracing::info!(server = %config.cluster_url, serving = %serving, "fluxqueue starts");
 
     tokio::select! {
-        () = served_crd::wait_until_it_will_do(&clients.write, &facts.health) => {}
+        () = served_crd::wait_until_they_will_do(&clients.write, &facts.health) => {}
         ended = tasks.ended() => return Err(ended.into()),
         () = end.cancelled() => return Ok(()),
     }
@@ -296,6 +296,8 @@ impl Run {
         self.start_watch::<Lean<Deployment>>(&watches);
         self.start_watch::<Lean<StatefulSet>>(&watches);
         self.start_watch::<LooseFluxJob>(&watches);
+        self.start_watch::<LooseFluxQueue>(&watches);
+        self.start_watch::<Lean<Namespace>>(&watches);
         self.start_watch::<PriorityClass>(&watches);
     }
 

@@ -39,6 +39,8 @@ pub enum Write {
     Status(ObjectRef, Option<Arc<str>>, Box<fluxqueue_api::FluxJobStatus>),
     /// Delete a FluxJob of this version.
     Delete(ObjectRef, Option<Arc<str>>),
+    /// Apply the status of the FluxQueue of this name and uid.
+    QueueStatus(Arc<str>, Uid, Box<fluxqueue_api::FluxQueueStatus>),
     /// Remove the gate of this name from a pod of this version.
     Ungate(ObjectRef, Option<Arc<str>>, Arc<str>),
     /// Set a pod's condition PodScheduled to False with reason and message.
@@ -111,6 +113,9 @@ impl Write {
             ActionKind::DeleteFluxJob { job, resource_version } => {
                 (Write::Delete(job, resource_version), Urgency::Trailing)
             }
+            ActionKind::WriteQueueStatus { queue, uid, status } => {
+                (Write::QueueStatus(queue, uid, status), Urgency::Trailing)
+            }
             ActionKind::Ungate { pod, resource_version, gate } => {
                 (Write::Ungate(pod, resource_version, gate), Urgency::Urgent)
             }
@@ -126,6 +131,7 @@ impl Write {
             Write::Create(_) => "create_fluxjob",
             Write::Status(..) => "write_status",
             Write::Delete(..) => "delete_fluxjob",
+            Write::QueueStatus(..) => "write_queue_status",
             Write::Ungate(..) => "ungate_pod",
             Write::Unscheduled { .. } => "set_pod_condition",
         }
@@ -157,6 +163,10 @@ impl Writer {
             Write::Create(job) => self.create(job).await,
             Write::Status(id, version, status) => self.status(id, version.as_deref(), status).await,
             Write::Delete(id, version) => self.delete(id, version.as_deref()).await,
+            Write::QueueStatus(name, uid, status) => {
+                let id = ObjectRef { key: ObjectKey::new("", Arc::clone(name)), uid: uid.clone() };
+                self.queue_status(&id, status).await
+            }
             Write::Ungate(pod, version, gate) => {
                 // Deleting by the merge key touches no other gate, wherever it stands in the list, and is no error if it
                 // has gone already.
@@ -213,17 +223,17 @@ impl Writer {
         // the object's, or the server answers 409; an object that is gone is not made by a write of its status.
         let mut metadata = identity(id, version);
         metadata["namespace"] = (*id.key.namespace).into();
-        metadata["name"] = (*id.key.name).into();
-        let body = json!({
-            "apiVersion": format!("{}/v1alpha1", fluxqueue_api::names::GROUP),
-            "kind": "FluxJob",
-            "metadata": metadata,
-            "status": status,
-        });
+        let body = applied("FluxJob", metadata, id, &json!(status));
         match self.patch(&job_path(&id.key), STATUS_BY_APPLY, Content::Apply, &body, id).await {
             Ok(reply) => WriteOutcome::Written(reply.parse::<FluxJob>().ok().map(stored)),
             Err(refused) => refused,
         }
+    }
+
+    async fn queue_status(&self, id: &ObjectRef, status: &fluxqueue_api::FluxQueueStatus) -> WriteOutcome {
+        let body = applied("FluxQueue", identity(id, None), id, &json!(status));
+        let path = format!("/apis/{}/v1alpha1/fluxqueues/{}", fluxqueue_api::names::GROUP, id.key.name);
+        done(self.patch(&path, STATUS_BY_APPLY, Content::Apply, &body, id).await)
     }
 
     async fn delete(&self, id: &ObjectRef, version: Option<&str>) -> WriteOutcome {
@@ -274,6 +284,18 @@ impl Writer {
             _ => refused(reply),
         }
     }
+}
+
+/// The status of an object of ours, as it is applied.
+fn applied(
+    kind: &'static str,
+    mut metadata: serde_json::Value,
+    id: &ObjectRef,
+    status: &serde_json::Value,
+) -> serde_json::Value {
+    metadata["name"] = (*id.key.name).into();
+    let version = format!("{}/v1alpha1", fluxqueue_api::names::GROUP);
+    json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "status": status })
 }
 
 /// Uid and version of what is written: the server refuses to change another object, or another version of it.

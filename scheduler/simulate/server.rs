@@ -134,6 +134,8 @@ impl Server {
                     }
                     None => WriteOutcome::Gone,
                 }),
+                // The simulated cluster has no queues but the one of the settings.
+                ActionKind::WriteQueueStatus { .. } => Outcome::Write(WriteOutcome::Gone),
                 ActionKind::Note(_) => continue,
             };
             events.push(Event::Done(id, outcome));

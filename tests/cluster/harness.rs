@@ -93,11 +93,14 @@ impl ControlPlane {
         std::thread::spawn(move || lines.for_each(drop));
         let plane = ControlPlane { dir, up };
         let base = ["namespace", "rbac", "roles", "admission-policy"].map(|name| format!("base/{name}.yaml"));
-        for manifest in ["crds/fluxjobs.yaml".to_owned()].into_iter().chain(base) {
+        for manifest in ["crds/fluxjobs.yaml", "crds/fluxqueues.yaml"].map(str::to_owned).into_iter().chain(base) {
             let path = root().join("manifests").join(manifest);
             plane.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
         }
-        plane.kubectl(&["wait", "--for=condition=Established", "crd/fluxjobs.jobs.converged-computing.org"]);
+        for definition in ["fluxjobs", "fluxqueues"] {
+            let definition = format!("crd/{definition}.jobs.converged-computing.org");
+            plane.kubectl(&["wait", "--for=condition=Established", &definition]);
+        }
         plane
     }
 

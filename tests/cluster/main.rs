@@ -26,6 +26,9 @@ mod neighbours;
 /// Input that is wrong.
 mod bad_input;
 
+/// Queues.
+mod queues;
+
 /// What ordinary users may do.
 mod permissions;
 

@@ -18,6 +18,8 @@ enum Stream {
     Controller(Uid),
     FluxJob(ObjectKey),
     PriorityClass(Arc<str>),
+    Queue(Arc<str>),
+    Namespace(Arc<str>),
 }
 
 /// News on its way to the core.
@@ -50,6 +52,7 @@ impl Channel {
         server.pods.values().for_each(|pod| self.push(Event::Pod(Arc::clone(pod))));
         server.controllers.values().for_each(|it| self.push(Event::Controller(Arc::clone(it))));
         server.flux_jobs.values().for_each(|job| self.push(Event::FluxJob(Arc::clone(job))));
+        server.queues.values().for_each(|queue| self.push(Event::Queue(Arc::clone(queue))));
         for (name, value) in PRIORITY_CLASSES {
             let class = PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value };
             self.push(Event::PriorityClass(Arc::new(class)));
@@ -100,6 +103,7 @@ fn skippable(first: &Event, second: &Event) -> bool {
         (Event::Pod(a), Event::Pod(b)) => a.id.uid == b.id.uid,
         (Event::Controller(a), Event::Controller(b)) => a.id.uid == b.id.uid,
         (Event::FluxJob(a), Event::FluxJob(b)) => a.metadata.uid == b.metadata.uid,
+        (Event::Queue(a), Event::Queue(b)) => a.uid == b.uid,
         _ => false,
     }
 }
@@ -116,6 +120,10 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::FluxJobGone(id) => Stream::FluxJob(id.key.clone()),
         Event::PriorityClass(class) => Stream::PriorityClass(Arc::clone(&class.name)),
         Event::PriorityClassGone(name) => Stream::PriorityClass(Arc::clone(name)),
+        Event::Queue(queue) => Stream::Queue(Arc::clone(&queue.name)),
+        Event::QueueGone(name) => Stream::Queue(Arc::clone(name)),
+        Event::Namespace(namespace) => Stream::Namespace(Arc::clone(&namespace.name)),
+        Event::NamespaceGone(name) => Stream::Namespace(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
         Event::Synced | Event::Done(..) => return None,
     })

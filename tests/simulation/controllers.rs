@@ -145,6 +145,7 @@ impl Controllers {
             failed: job.is_some_and(|job| job.end == Some(JobEnd::Failed)),
             deadline: job.and_then(|job| job.deadline),
             deadline_secs: None,
+            queue: None,
             deleting: false,
             walltime: None,
         }

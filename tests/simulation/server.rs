@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus};
+use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, FluxQueueStatus};
 use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, Time, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -24,6 +25,7 @@ pub(crate) struct Server {
     pub(crate) pods: BTreeMap<ObjectKey, Arc<Pod>>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    pub(crate) queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
     /// Pods of ours that somebody else bound.
     pub(crate) bound_by_others: BTreeSet<Uid>,
     /// Versions of `FluxJob`s that a leader wrote after its successor had taken over, by their uids.
@@ -136,6 +138,16 @@ impl Server {
         }
     }
 
+    /// Stores a queue; an unchanged one is no change.
+    pub(crate) fn put_queue(&mut self, queue: QueueObject) {
+        if self.queues.get(&queue.name).is_some_and(|old| **old == queue) {
+            return;
+        }
+        let queue = Arc::new(queue);
+        self.queues.insert(Arc::clone(&queue.name), Arc::clone(&queue));
+        self.changes.push(Event::Queue(queue));
+    }
+
     pub(crate) fn put_flux_job(&mut self, mut job: FluxJob) {
         self.revision += 1;
         job.metadata.resource_version = Some(self.revision.to_string());
@@ -184,6 +196,14 @@ impl Server {
                     WriteOutcome::Written(None)
                 }
                 None => WriteOutcome::Gone,
+            }),
+            ActionKind::WriteQueueStatus { queue, uid, status } => Outcome::Write(match self.queues.get(queue) {
+                Some(stored) if stored.uid == *uid => {
+                    let status = FluxQueueStatus::clone(status);
+                    self.put_queue(QueueObject { status, ..QueueObject::clone(stored) });
+                    WriteOutcome::Written(None)
+                }
+                _ => WriteOutcome::Gone,
             }),
             ActionKind::Note(_) => Outcome::Write(WriteOutcome::Written(None)),
         }

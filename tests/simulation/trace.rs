@@ -65,6 +65,10 @@ pub(crate) fn event(event: &Event) -> String {
         Event::ControllerGone(uid) => format!("controller ({uid}) gone"),
         Event::FluxJob(job) => flux_job(job),
         Event::FluxJobGone(id) => format!("FluxJob {id} ({}) gone", id.uid),
+        Event::Queue(queue) => format!("FluxQueue {} {:?}", queue.name, queue.rules),
+        Event::QueueGone(name) => format!("FluxQueue {name} gone"),
+        Event::Namespace(namespace) => format!("Namespace {} {:?}", namespace.name, namespace.queue),
+        Event::NamespaceGone(name) => format!("Namespace {name} gone"),
         Event::PriorityClass(class) => format!("PriorityClass {} {}", class.name, class.value),
         Event::PriorityClassGone(name) => format!("PriorityClass {name} gone"),
         Event::Synced => "synced".to_string(),
@@ -95,6 +99,7 @@ pub(crate) fn kind(kind: &ActionKind) -> String {
             format!("write {urgency:?} FluxJob {job} ({}) {}", job.uid, self::status(status))
         }
         ActionKind::DeleteFluxJob { job, .. } => format!("delete FluxJob {job} ({})", job.uid),
+        ActionKind::WriteQueueStatus { queue, status, .. } => format!("write FluxQueue {queue} {status:?}"),
         ActionKind::Note(note) => format!("note {} {}: {}", note.subject.key(), note.reason, note.note),
     }
 }

@@ -115,7 +115,12 @@ impl View {
                     self.flux_jobs.remove(&id.key);
                 }
             }
-            Event::PriorityClass(_) | Event::PriorityClassGone(_) => {}
+            Event::Queue(_)
+            | Event::QueueGone(_)
+            | Event::Namespace(_)
+            | Event::NamespaceGone(_)
+            | Event::PriorityClass(_)
+            | Event::PriorityClassGone(_) => {}
             Event::Synced => self.synced = true,
             Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),

@@ -1,5 +1,8 @@
 //! Reads the objects that make pods: Jobs, ReplicaSets, Deployments, StatefulSets.
 
+use std::sync::Arc;
+
+use fluxqueue_api::names;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -98,6 +101,7 @@ fn elastic(
         deadline: None,
         deadline_secs: None,
         deleting: metadata.deletion_timestamp.is_some(),
+        queue: metadata::label(metadata, names::QUEUE_NAME).map(Arc::from),
         walltime: walltime::of_object(metadata),
     })
 }

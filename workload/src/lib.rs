@@ -268,6 +268,8 @@ pub struct Controller {
     pub deadline_secs: Option<u64>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The queue that the object's label names.
+    pub queue: Option<Arc<str>>,
     /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for `unlimited`), or why
     /// its value is no duration (names the annotation).
     pub walltime: Option<Result<Lifetime, String>>,

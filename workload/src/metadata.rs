@@ -55,6 +55,11 @@ pub fn sorted(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (A
     map.into_iter().flatten().map(|(key, value)| (key.as_str().into(), value.as_str().into()))
 }
 
+/// The value of a label.
+pub fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
 /// The value of an annotation.
 pub fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)

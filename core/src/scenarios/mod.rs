@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobSpec, JobState, PlacementRange, placement};
+use fluxqueue_api::{FluxJob, FluxJobSpec, FluxQueueStatus, JobState, PlacementRange, placement};
 
 use fluxion_sys::FunctionTable;
 
@@ -26,6 +26,7 @@ mod lone_pods;
 mod mishaps;
 mod neighbours;
 mod promises;
+mod queues;
 mod restarts;
 mod scaling;
 mod starting;
@@ -44,6 +45,8 @@ struct World {
     bindings: Vec<(String, String)>,
     /// Every reason of an Event.
     notes: Vec<String>,
+    /// The status of queues that was last written, by name.
+    queues: BTreeMap<String, FluxQueueStatus>,
     /// The condition PodScheduled that was last written, by pod.
     conditions: BTreeMap<String, ScheduledCondition>,
 }
@@ -102,6 +105,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         failed: false,
         deadline: None,
         deadline_secs: None,
+        queue: None,
         deleting: false,
         walltime: None,
     }
@@ -144,6 +148,7 @@ impl World {
             uids: 0,
             bindings: Vec::new(),
             notes: Vec::new(),
+            queues: BTreeMap::new(),
             conditions: BTreeMap::new(),
         };
         world.list(nodes, &[]);
@@ -282,6 +287,10 @@ impl World {
             ActionKind::SetPodScheduled { pod, reason, message, .. } => {
                 let said = ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
                 self.conditions.insert(pod.key.name.to_string(), said);
+                Outcome::Write(WriteOutcome::Written(None))
+            }
+            ActionKind::WriteQueueStatus { queue, status, .. } => {
+                self.queues.insert(queue.to_string(), *status);
                 Outcome::Write(WriteOutcome::Written(None))
             }
             ActionKind::Note(note) => {

@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fluxqueue_api::FluxJob;
+use fluxqueue_api::{FluxJob, FluxQueue};
 use kube::core::CustomResourceExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -26,6 +26,10 @@ use crate::kube::protobuf::watch::CONTENT_TYPE as PROTOBUF;
 /// The CustomResourceDefinition of FluxJobs.
 pub(super) const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxjobs.jobs.converged-computing.org";
+
+/// The CustomResourceDefinition of FluxQueues.
+pub(super) const QUEUE_DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fluxqueues.jobs.converged-computing.org";
 
 /// What the server does with a request instead of serving it.
 #[derive(Debug, Clone)]
@@ -79,8 +83,9 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) async fn start() -> Self {
-        let definition = serde_json::to_value(FluxJob::crd()).unwrap();
-        let objects = BTreeMap::from([(DEFINITION.to_owned(), definition)]);
+        let definitions = [(DEFINITION, FluxJob::crd()), (QUEUE_DEFINITION, FluxQueue::crd())];
+        let definitions = definitions.map(|(path, crd)| (path.to_owned(), serde_json::to_value(crd).unwrap()));
+        let objects = BTreeMap::from(definitions);
         let store = Arc::new(Mutex::new(Store { objects, ..Store::default() }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

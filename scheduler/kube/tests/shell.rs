@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::server::{DEFINITION, Script, Server, eventually};
+use super::server::{DEFINITION, QUEUE_DEFINITION, Script, Server, eventually};
 use crate::kube::driver::Machine;
 use crate::kube::executors::ExecutorSettings;
 use crate::kube::lease::LeaseSettings;
@@ -203,28 +203,35 @@ async fn the_core_knows_the_servers_clock_before_it_decides() {
 }
 
 #[tokio::test]
-async fn nobody_leads_while_flux_jobs_are_defined_by_an_older_release_or_not_at_all() {
-    let server = Server::start().await;
-    let current = server.object(DEFINITION).unwrap();
-    server.silently(|objects| drop(objects.remove(DEFINITION)));
-    let process = Process::start(&server, "older");
-    eventually("a look", || !server.seen(DEFINITION).is_empty()).await;
-    let mut older = current.clone();
-    let fields = older.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/status/properties").unwrap();
-    fields.as_object_mut().unwrap().remove("placement");
-    server.put(DEFINITION, older);
-    let looks = server.seen(DEFINITION).len();
-    eventually("another look", || server.seen(DEFINITION).len() > looks).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(!process.leads() && server.object(LEASE).is_none());
-    server.put(DEFINITION, current);
-    eventually("the lead", || process.leads()).await;
+async fn nobody_leads_while_a_kind_is_defined_by_an_older_release_or_not_at_all() {
+    for (definition, field) in
+        [(DEFINITION, "/status/properties/placement"), (QUEUE_DEFINITION, "/spec/properties/stopPolicy")]
+    {
+        let server = Server::start().await;
+        let current = server.object(definition).unwrap();
+        server.silently(|objects| drop(objects.remove(definition)));
+        let process = Process::start(&server, "older");
+        eventually("a look", || !server.seen(definition).is_empty()).await;
+        let mut older = current.clone();
+        let (parent, name) = field.rsplit_once('/').unwrap();
+        let fields = older.pointer_mut(&format!("/spec/versions/0/schema/openAPIV3Schema/properties{parent}")).unwrap();
+        assert!(fields.as_object_mut().unwrap().remove(name).is_some(), "{field}");
+        server.put(definition, older);
+        let looks = server.seen(definition).len();
+        eventually("another look", || server.seen(definition).len() > looks).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!process.leads() && server.object(LEASE).is_none());
+        server.put(definition, current);
+        eventually("the lead", || process.leads()).await;
+    }
 }
 
 #[tokio::test]
-async fn who_may_not_see_the_definition_of_flux_jobs_goes_on() {
+async fn who_may_not_see_the_definitions_goes_on() {
     let server = Server::start().await;
-    server.script(DEFINITION, Script::Refuse(403, "Forbidden"));
+    for definition in [DEFINITION, QUEUE_DEFINITION] {
+        server.script(definition, Script::Refuse(403, "Forbidden"));
+    }
     let process = Process::start(&server, "forbidden");
     eventually("the lead", || process.leads()).await;
 }

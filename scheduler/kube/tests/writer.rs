@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, WorkloadRef};
+use fluxqueue_api::{FluxJob, FluxJobSpec, FluxJobStatus, FluxQueueStatus, WorkloadRef};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -72,6 +72,24 @@ async fn a_status_is_applied_only_to_the_object_that_was_meant() {
     assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
     server.remove(JOB);
     assert!(matches!(writer(&server).write(&Write::Status(id("u1"), None, status)).await, WriteOutcome::Gone));
+}
+
+#[tokio::test]
+async fn the_status_of_a_queue_is_applied_to_the_queue_that_was_meant() {
+    const QUEUE: &str = "/apis/jobs.converged-computing.org/v1alpha1/fluxqueues/gpu";
+    let server = Server::start().await;
+    server.put(QUEUE, json!({ "metadata": { "name": "gpu", "uid": "u1" } }));
+    let status = Box::new(FluxQueueStatus { waiting: 3, ..FluxQueueStatus::default() });
+    let write = |uid: &str| Write::QueueStatus("gpu".into(), uid.into(), status.clone());
+    assert!(matches!(writer(&server).write(&write("u1")).await, WriteOutcome::Written(None)));
+    let sent = server.seen("PATCH").pop().unwrap();
+    assert_eq!((sent.path, &*sent.query), (format!("{QUEUE}/status"), "fieldManager=fluxqueue&force=true"));
+    assert_eq!(
+        (&sent.body["kind"], &sent.body["metadata"]),
+        (&json!("FluxQueue"), &json!({ "name": "gpu", "uid": "u1" }))
+    );
+    assert_eq!(sent.body["status"], json!({ "waiting": 3, "running": 0 }));
+    assert!(matches!(writer(&server).write(&write("u0")).await, WriteOutcome::Gone));
 }
 
 #[tokio::test]

@@ -80,11 +80,15 @@ impl AntiAffinityTerm {
             NamespaceScope::All => true,
             NamespaceScope::Named(names) => names.iter().any(|name| &**name == namespace),
         };
-        let label = |key: &str| {
-            let at = labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
-            Some(&*labels[at].1)
-        };
-        let selected = |requirements: &Vec<Requirement>| requirements.iter().all(|r| r.matches(label(&r.key)));
-        in_scope && self.selector.as_ref().is_some_and(selected)
+        in_scope && self.selector.as_ref().is_some_and(|selector| all_match(selector, labels))
     }
+}
+
+/// Whether labels (sorted by key) meet all requirements of a selector.
+pub fn all_match(selector: &[Requirement], labels: &[(Arc<str>, Arc<str>)]) -> bool {
+    let label = |key: &str| {
+        let at = labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+        Some(&*labels[at].1)
+    };
+    selector.iter().all(|requirement| requirement.matches(label(&requirement.key)))
 }

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use disk::Disk;
-pub use read::of_spec;
+pub use matching::all_match;
+pub use read::{of_spec, selector};
 
 /// Everything in a pod that restricts or ranks nodes, apart from its requests.
 ///

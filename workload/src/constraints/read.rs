@@ -152,7 +152,7 @@ fn anti_affinity_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> AntiAffin
 }
 
 /// A label selector as requirements that must all hold; an empty one matches everything.
-fn selector(selector: &LabelSelector) -> Vec<Requirement> {
+pub fn selector(selector: &LabelSelector) -> Vec<Requirement> {
     let equal = sorted(selector.match_labels.as_ref()).map(|(key, value)| Requirement {
         key,
         operator: Operator::In,

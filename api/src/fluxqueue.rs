@@ -1,0 +1,107 @@
+//! `FluxQueue`: a queue, as its administrator wants it. `spec` is people's, `status` the scheduler's.
+//!
+//! Cluster-scoped: all queues share one machine. What a field means to jobs is in docs/queues.md.
+#![expect(clippy::duplicated_attributes, reason = "every printer column has a type of its own")]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::validation;
+
+/// The rules of a queue. What is absent is as the settings of the process say.
+#[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "jobs.converged-computing.org",
+    version = "v1alpha1",
+    kind = "FluxQueue",
+    plural = "fluxqueues",
+    singular = "fluxqueue",
+    shortname = "fq",
+    status = "FluxQueueStatus",
+    doc = "A queue of Fluxqueue: who may wait in it, and what goes for those who do.",
+    printcolumn(
+        name = "Stop",
+        type_ = "string",
+        json_path = ".spec.stopPolicy",
+        description = "Whether those who wait are held"
+    ),
+    printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting", description = "Jobs that wait"),
+    printcolumn(
+        name = "Running",
+        type_ = "integer",
+        json_path = ".status.running",
+        description = "Jobs that have nodes"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    derive = "PartialEq",
+    derive = "Default"
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = validation::default_within_maximum()))]
+pub struct FluxQueueSpec {
+    /// Namespaces whose jobs may use it, by their labels. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// Whether those who wait may start. What runs goes on.
+    #[serde(default)]
+    pub stop_policy: StopPolicy,
+    /// The walltime of a job that says none and would end some day, in seconds. Absent: the maximum, if there is one, else that of
+    /// the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub default_walltime_seconds: Option<i64>,
+    /// The longest walltime of a job, in seconds. Services have no walltime, and are refused by a queue with a maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_walltime_seconds: Option<i64>,
+    /// What becomes of a job that asks for more than the maximum.
+    #[serde(default)]
+    pub max_walltime_action: MaxWalltimeAction,
+}
+
+/// Whether those who wait in a queue may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum StopPolicy {
+    /// They may.
+    #[default]
+    None,
+    /// They are held.
+    Hold,
+}
+
+/// What becomes of a job that asks for more than the longest walltime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum MaxWalltimeAction {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It is planned with the maximum. Nobody ends it then: its manifest has to.
+    Clamp,
+}
+
+/// What is in the queue. Written by the scheduler, some seconds after it has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FluxQueueStatus {
+    /// Jobs that wait.
+    #[serde(default)]
+    pub waiting: i32,
+    /// Jobs that have nodes.
+    #[serde(default)]
+    pub running: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_empty_spec_is_a_queue_for_all() {
+        let read: FluxQueueSpec = serde_json::from_value(json!({})).unwrap();
+        assert_eq!(read, FluxQueueSpec::default());
+        assert_eq!((read.stop_policy, read.max_walltime_action), (StopPolicy::None, MaxWalltimeAction::Refuse));
+    }
+}

@@ -26,9 +26,11 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use access::{Gatekeeper, Verdict};
 pub use address::{ListenAddress, ListenError, listen};
+pub use fluxqueue_tls::TlsListener;
+pub use fluxqueue_tls::files::CertificateFiles;
 pub use health::{Health, Probe};
 pub use metrics::{Labels, Metrics};
-pub use tls::{CertificateFiles, TlsError, TlsListener, configuration as tls_configuration};
+pub use tls::{TlsError, configuration as tls_configuration};
 
 use fluxqueue_core::report::Gauges;
 

@@ -11,7 +11,7 @@ use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::plan::Delay;
 use super::{Core, Timer};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_workload::{Time, Uid};
+use fluxqueue_workload::{Refusal, Time, Uid, Unsupported};
 
 impl Core {
     pub(super) fn refresh_touched(&mut self) {
@@ -352,10 +352,11 @@ impl Core {
 fn refusal(live: &[&Member]) -> Option<(BlockedReason, String)> {
     live.iter().find_map(|member| {
         let pod = &member.pod;
-        if let Some(Err(error)) = pod.group.as_ref().map(|group| group.size.as_ref()) {
-            return Some((BlockedReason::InvalidRequest, format!("pod {}: {error}", pod.id)));
-        }
-        let first = pod.unsupported.first()?;
-        Some((BlockedReason::UnsupportedConstraint, format!("pod {}: {}: {}", pod.id, first.field, first.message)))
+        Some(match pod.refusals().next()? {
+            Refusal::GroupSize(error) => (BlockedReason::InvalidRequest, format!("pod {}: {error}", pod.id)),
+            Refusal::Unsupported(Unsupported { field, message }) => {
+                (BlockedReason::UnsupportedConstraint, format!("pod {}: {field}: {message}", pod.id))
+            }
+        })
     })
 }

@@ -10,6 +10,7 @@ mod ids;
 pub mod metadata;
 mod pod;
 pub mod quantity;
+mod refusal;
 pub mod requests;
 mod resources;
 mod shape;
@@ -19,6 +20,7 @@ pub mod walltime;
 pub use group::GROUP_SIZE_MAX;
 pub use ids::{NodeName, Uid};
 pub use metadata::InvalidObject;
+pub use refusal::Refusal;
 pub use resources::{ResourceName, Resources};
 pub use shape::{SHAPES_MAX, ShapeInterner};
 

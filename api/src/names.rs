@@ -48,6 +48,22 @@ pub const DEFAULT_QUEUE: &str = "fluxqueue/default-queue";
 /// The queue of jobs for which nobody names one. It is there without an object, too.
 pub const QUEUE_DEFAULT: &str = "default";
 
+/// Label of a namespace or of an object: [`ENABLED`] gives pods that name no scheduler to Fluxqueue; [`DISABLED`] leaves an object of
+/// such a namespace alone.
+pub const ADMISSION: &str = "fluxqueue/admission";
+
+/// Label of a namespace: [`ENABLED`] gives our pods there the scheduling gate when they are created.
+pub const ADMISSION_GATE: &str = "fluxqueue/gate";
+
+/// Label of a namespace: [`ENABLED`] refuses there at once what Fluxqueue would refuse later.
+pub const ADMISSION_STRICT: &str = "fluxqueue/strict";
+
+/// The value that turns one of the labels for admission on.
+pub const ENABLED: &str = "enabled";
+
+/// The value of [`ADMISSION`] that leaves an object alone.
+pub const DISABLED: &str = "disabled";
+
 /// Label of a FluxJob: the uid of the object it stands for (of the first pod, for a group).
 pub const WORKLOAD_UID: &str = "fluxqueue/workload-uid";
 

@@ -3,6 +3,7 @@
 mod logs;
 mod run;
 mod simulate;
+mod webhook;
 
 use std::io::Write;
 
@@ -25,6 +26,8 @@ enum Command {
     Run(Box<run::RunArgs>),
     /// Runs a trace of jobs in virtual time, with the same core, and reports what came of it.
     Simulate(simulate::SimulateArgs),
+    /// Gives pods to Fluxqueue, and refuses early what it would refuse, when the API server asks.
+    Webhook(webhook::WebhookArgs),
     /// Prints the custom resource definitions, for `kubectl apply -f -`.
     Crds,
 }
@@ -37,6 +40,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => args.run(),
             Command::Simulate(args) => args.run(),
+            Command::Webhook(args) => args.run(),
             Command::Crds => Ok(std::io::stdout().write_all(fluxqueue_api::crd_yaml().as_bytes())?),
         }
     }

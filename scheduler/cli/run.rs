@@ -219,7 +219,7 @@ fn write_timeout(text: &str) -> Result<Duration, String> {
     Ok(timeout)
 }
 
-fn positive_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         Duration::ZERO => Err("must be more than 0".to_owned()),
         duration => Ok(duration),

@@ -10,7 +10,7 @@ pub struct SignalError(#[from] std::io::Error);
 
 /// The signals of this process.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -19,12 +19,12 @@ pub(super) struct Signals {
 
 impl Signals {
     /// From now on signals no longer end the process by themselves.
-    pub(super) fn listen() -> Result<Self, SignalError> {
+    pub(crate) fn listen() -> Result<Self, SignalError> {
         Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// Cancels `end` at the first signal, and exits with status 1 at the second.
-    pub(super) async fn obey(mut self, end: CancellationToken) {
+    pub(crate) async fn obey(mut self, end: CancellationToken) {
         self.next().await;
         tracing::info!("ending; a second signal ends at once");
         end.cancel();

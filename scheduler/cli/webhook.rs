@@ -1,0 +1,160 @@
+//! `fluxqueue webhook`: answers the API server's questions before objects are stored. A process of its own, beside the scheduler: it
+//! keeps nothing, so any number of replicas may run.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use fluxqueue_api::names;
+use fluxqueue_tls::{Serving, TlsListener, files};
+use fluxqueue_webhook::certificates::authority::Lifetimes;
+use fluxqueue_webhook::certificates::keeper::{Keeper, KeeperSettings};
+use fluxqueue_webhook::{Admission, router};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::logs;
+use super::run::positive_duration;
+use crate::kube::client::configuration;
+use crate::kube::signals::Signals;
+use crate::kube::tasks::Tasks;
+use crate::serve::{CertificateFiles, ListenAddress, listen};
+
+/// How long questions are answered after a signal: until then nobody has been told everywhere that this process is going away.
+const DRAIN_FOR: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(super) struct WebhookArgs {
+    /// A spec.schedulerName that Fluxqueue serves; may be repeated. Pods that name no scheduler get the first
+    #[arg(long = "scheduler-name", value_name = "NAME", default_value = names::SCHEDULER_NAME)]
+    scheduler_names: Vec<String>,
+
+    /// Where Fluxqueue itself runs: nothing in that namespace is ever changed or refused
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "fluxqueue-system")]
+    namespace: String,
+
+    /// Where the API server's questions, /livez and /readyz are answered, over TLS; :PORT is all addresses, of IPv4 and IPv6
+    #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
+    bind_address: ListenAddress,
+
+    /// Certificate for TLS, as PEM, read again when it changes. Without one the replicas make their own, and keep it in a Secret
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+
+    /// Private key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+
+    /// The kubeconfig to use, for certificates of its own. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The Secret in that namespace that certificates of its own are kept in
+    #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
+    secret_name: String,
+
+    /// The Service by which the API server reaches this process: its certificates are for that name
+    #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
+    service_name: String,
+
+    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that are told which certificates to trust
+    #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
+    configuration_name: String,
+
+    /// How long certificates of its own are made for. They are replaced when a third of that is left
+    #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = positive_duration)]
+    certificate_lifetime: Duration,
+
+    /// The same of the authority that signs them
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = positive_duration)]
+    authority_lifetime: Duration,
+
+    /// How a log line looks
+    #[arg(long, value_enum, default_value_t = logs::Format::Text)]
+    log_format: logs::Format,
+
+    /// What is logged: error, warn, info, debug, trace, or a filter per module
+    #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
+    log_level: String,
+}
+
+// === impl WebhookArgs ===
+
+impl WebhookArgs {
+    /// Runs until a signal ends the process.
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let WebhookArgs {
+            scheduler_names,
+            namespace,
+            bind_address,
+            tls_cert_file,
+            tls_private_key_file,
+            kubeconfig,
+            secret_name,
+            service_name,
+            configuration_name,
+            certificate_lifetime,
+            authority_lifetime,
+            log_format,
+            log_level,
+        } = self;
+        logs::start(log_format, &log_level)?;
+        let admission = Admission::new(scheduler_names, namespace.clone())?;
+        let certificates = match tls_cert_file.zip(tls_private_key_file) {
+            Some((certificate, key)) => Certificates::Files(CertificateFiles { certificate, key }),
+            None => Certificates::Own {
+                kubeconfig,
+                settings: KeeperSettings {
+                    namespace,
+                    secret: secret_name,
+                    service: service_name,
+                    configuration: configuration_name,
+                    lifetimes: Lifetimes {
+                        authority_secs: i64::try_from(authority_lifetime.as_secs())?,
+                        serving_secs: i64::try_from(certificate_lifetime.as_secs())?,
+                    },
+                },
+            },
+        };
+        let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+        runtime.block_on(serve(bind_address, admission, certificates))
+    }
+}
+
+/// Where the certificate comes from.
+enum Certificates {
+    /// From somebody else, who also tells the API server.
+    Files(CertificateFiles),
+    /// From the replicas themselves.
+    Own { kubeconfig: Option<PathBuf>, settings: KeeperSettings },
+}
+
+async fn serve(address: ListenAddress, admission: Admission, certificates: Certificates) -> anyhow::Result<()> {
+    let (signals, end) = (Signals::listen()?, CancellationToken::new());
+    let mut tasks = Tasks::default();
+    tasks.spawn("signals", signals.obey(end.clone()));
+    let (listener, address) = listen(address).await?;
+    let serving = Arc::new(Serving::default());
+    match certificates {
+        Certificates::Files(files) => tasks.spawn("certificate", files::open(files, Arc::clone(&serving))?.follow()),
+        Certificates::Own { kubeconfig, settings } => {
+            let client = Client::try_from(configuration(kubeconfig.as_deref()).await?)?;
+            tasks.spawn("certificates", Keeper::new(client, settings, Arc::clone(&serving)).keep());
+        }
+    }
+    let stopping = Arc::new(AtomicBool::new(false));
+    let listener = TlsListener::new(listener, address, serving.configuration()?);
+    let routes = router(admission, Arc::clone(&stopping));
+    tasks.spawn_telling("http server", async { format!("{:?}", axum::serve(listener, routes).await) });
+    tracing::info!(serving = %address, "answering the API server");
+    tokio::select! {
+        () = end.cancelled() => {}
+        ended = tasks.ended() => return Err(ended.into()),
+    }
+    stopping.store(true, Ordering::Relaxed);
+    tokio::time::sleep(DRAIN_FOR).await;
+    Ok(())
+}

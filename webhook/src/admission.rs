@@ -1,0 +1,68 @@
+//! What is decided by: which schedulers are ours, and where nothing is ever changed.
+
+use kube::core::DynamicObject;
+use kube::core::admission::AdmissionRequest;
+
+use crate::objects::Kind;
+
+/// The scheduler that the API server names where nobody else does.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Where Kubernetes keeps what it needs itself.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+
+/// Decides on what is about to be stored. Has no state: equal requests get equal answers.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    /// Names that Fluxqueue serves, never empty; pods that name no scheduler get the first.
+    scheduler_names: Vec<String>,
+    /// Where Fluxqueue itself runs. Nothing there may wait for it.
+    own_namespace: String,
+}
+
+/// Whether our pods get the scheduling gate when they are created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gating {
+    /// They do.
+    Gated,
+    /// They do not.
+    Ungated,
+}
+
+/// No name of a scheduler was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("at least one scheduler name is needed, and default-scheduler is kube-scheduler's")]
+pub struct NoSchedulerName;
+
+impl Admission {
+    /// Gives pods to the first of these schedulers, and never touches what is in this namespace.
+    pub fn new(scheduler_names: Vec<String>, own_namespace: String) -> Result<Self, NoSchedulerName> {
+        if scheduler_names.is_empty() || scheduler_names.iter().any(|name| is_nobodys(name)) {
+            return Err(NoSchedulerName);
+        }
+        Ok(Admission { scheduler_names, own_namespace })
+    }
+
+    /// The name for pods that name no scheduler.
+    pub(crate) fn scheduler_name(&self) -> &str {
+        &self.scheduler_names[0]
+    }
+
+    pub(crate) fn is_ours(&self, scheduler: &str) -> bool {
+        self.scheduler_names.iter().any(|name| name == scheduler)
+    }
+
+    /// The kind of a request's object, if it is one that may be looked at. The configurations leave the others out already; whoever
+    /// writes one of his own must not be able to lock the cluster out of its own namespaces.
+    pub(crate) fn kind_of(&self, request: &AdmissionRequest<DynamicObject>) -> Option<Kind> {
+        let namespace = request.namespace.as_deref().unwrap_or_default();
+        let is_protected = namespace == SYSTEM_NAMESPACE || namespace == self.own_namespace;
+        let is_subresource = request.sub_resource.as_deref().is_some_and(|part| !part.is_empty());
+        if is_protected || is_subresource { None } else { Kind::of(&request.kind) }
+    }
+}
+
+/// Whether this names no scheduler on purpose: the API server fills the default in before anybody is asked.
+pub(crate) fn is_nobodys(scheduler: &str) -> bool {
+    scheduler.is_empty() || scheduler == DEFAULT_SCHEDULER
+}

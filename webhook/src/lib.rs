@@ -1,0 +1,16 @@
+//! Admission: what happens to pods, and to what makes pods, before the API server stores them.
+//!
+//! [`Admission`] decides and [`router`] answers the API server. Who is asked about at all is decided by the API server, from
+//! the selectors and conditions in `manifests/webhook`: nothing here reads namespaces, or remembers anything.
+//! [`certificates`] are those that the API server knows this server by, where nobody else makes them.
+//! Sockets and signals are whoever's that calls this.
+
+mod admission;
+pub mod certificates;
+mod mutate;
+mod objects;
+mod server;
+mod validate;
+
+pub use admission::{Admission, Gating, NoSchedulerName};
+pub use server::{Paths, router};

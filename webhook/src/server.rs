@@ -1,0 +1,121 @@
+//! The API server's questions, and their answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, SerializePatchError};
+use kube::core::response::{Status, StatusCause, StatusDetails};
+
+use crate::admission::{Admission, Gating};
+use crate::validate::{Findings, Problem};
+
+/// The largest question: an object and what it was before, each as large as etcd takes at most, and what is around them.
+const REVIEW_BYTES_MAX: usize = 8 << 20;
+
+/// How many problems are named: a message has to be read.
+const PROBLEMS_SAID_MAX: usize = 10;
+
+/// Where the API server asks. The configurations in `manifests/webhook` name the same.
+#[derive(Debug)]
+pub struct Paths;
+
+impl Paths {
+    /// Gives pods that name no scheduler to Fluxqueue.
+    pub const MUTATE: &str = "/mutate";
+    /// The same, and gives our pods the scheduling gate.
+    pub const MUTATE_GATED: &str = "/mutate/gated";
+    /// Refuses what Fluxqueue would refuse.
+    pub const VALIDATE: &str = "/validate";
+}
+
+struct Shared {
+    admission: Admission,
+    stopping: Arc<AtomicBool>,
+}
+
+/// The routes, apart from the socket. `/readyz` fails once `stopping` is set, so that nobody is sent here any more; questions are
+/// answered until the end.
+pub fn router(admission: Admission, stopping: Arc<AtomicBool>) -> Router {
+    let shared = Arc::new(Shared { admission, stopping });
+    Router::new()
+        .route(Paths::MUTATE, post(async |shared, review| mutate(shared, review, Gating::Ungated)))
+        .route(Paths::MUTATE_GATED, post(async |shared, review| mutate(shared, review, Gating::Gated)))
+        .route(Paths::VALIDATE, post(validate))
+        .route("/livez", get(async || "ok"))
+        .route("/readyz", get(ready))
+        .layer(DefaultBodyLimit::max(REVIEW_BYTES_MAX))
+        .with_state(shared)
+}
+
+type Review = AdmissionReview<DynamicObject>;
+
+async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
+    if shared.stopping.load(Ordering::Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down");
+    }
+    (StatusCode::OK, "ok")
+}
+
+fn mutate(State(shared): State<Arc<Shared>>, Json(review): Json<Review>, gating: Gating) -> Json<Review> {
+    answer(review, |request| {
+        let patch = shared.admission.patch(request, gating);
+        let response = AdmissionResponse::from(request);
+        if patch.is_empty() { Ok(response) } else { response.with_patch(patch) }
+    })
+}
+
+async fn validate(State(shared): State<Arc<Shared>>, Json(review): Json<Review>) -> Json<Review> {
+    answer(review, |request| {
+        let Findings { problems, warnings } = shared.admission.judge(request);
+        let mut response = AdmissionResponse::from(request);
+        response.warnings = (!warnings.is_empty()).then_some(warnings);
+        Ok(if problems.is_empty() { response } else { refuse(response, request, &problems) })
+    })
+}
+
+fn answer(
+    review: Review,
+    respond: impl FnOnce(&AdmissionRequest<DynamicObject>) -> Result<AdmissionResponse, SerializePatchError>,
+) -> Json<Review> {
+    let response = match review.try_into() {
+        Ok(request) => respond(&request).unwrap_or_else(AdmissionResponse::invalid),
+        Err(error) => AdmissionResponse::invalid(error),
+    };
+    Json(response.into_review())
+}
+
+/// In the API server's own words for an object that is invalid: kubectl prints each field with what is wrong there.
+fn refuse(
+    mut response: AdmissionResponse,
+    request: &AdmissionRequest<DynamicObject>,
+    problems: &[Problem],
+) -> AdmissionResponse {
+    let said = &problems[..problems.len().min(PROBLEMS_SAID_MAX)];
+    let texts: Vec<String> = said.iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect();
+    let causes = said.iter().map(|problem| StatusCause {
+        reason: "FieldValueNotSupported".to_owned(),
+        message: problem.message.clone(),
+        field: problem.field.clone(),
+    });
+    let message = format!("Fluxqueue would refuse this: {}", texts.join("; "));
+    let mut result = Status::failure(&message, "Invalid").with_code(StatusCode::UNPROCESSABLE_ENTITY.as_u16());
+    result.details = Some(StatusDetails {
+        name: request.name.clone(),
+        group: request.kind.group.clone(),
+        kind: request.kind.kind.clone(),
+        uid: String::new(),
+        causes: causes.collect(),
+        retry_after_seconds: 0,
+    });
+    (response.allowed, response.result) = (false, result);
+    response
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

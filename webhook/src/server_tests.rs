@@ -1,0 +1,92 @@
+use axum::body::Body;
+use axum::http::{Request, header};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::*;
+
+fn routes() -> (Router, Arc<AtomicBool>) {
+    let admission = Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
+    let stopping = Arc::new(AtomicBool::new(false));
+    (router(admission, Arc::clone(&stopping)), stopping)
+}
+
+async fn post(path: &str, body: String) -> (StatusCode, Value) {
+    let request = Request::post(path).header(header::CONTENT_TYPE, "application/json").body(Body::from(body)).unwrap();
+    let answer = routes().0.oneshot(request).await.unwrap();
+    let status = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+/// A question about a new pod.
+fn review(spec: Value) -> String {
+    let request = json!({
+        "uid": "705ab4f5", "namespace": "team", "operation": "CREATE", "name": "p",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "userInfo": {"username": "u"}, "oldObject": null, "dryRun": true,
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec},
+    });
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).to_string()
+}
+
+#[tokio::test]
+async fn an_answer_is_of_the_version_and_uid_of_its_question() {
+    let (status, answer) = post(Paths::MUTATE, review(json!({}))).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!((&answer["apiVersion"], &answer["kind"]), (&json!("admission.k8s.io/v1"), &json!("AdmissionReview")));
+    let response = &answer["response"];
+    assert_eq!((&response["uid"], &response["allowed"]), (&json!("705ab4f5"), &json!(true)));
+    assert_eq!(response["patchType"], "JSONPatch");
+    let (_, answer) = post(Paths::MUTATE, review(json!({"schedulerName": "volcano"}))).await;
+    assert_eq!((&answer["response"]["allowed"], &answer["response"]["patch"]), (&json!(true), &Value::Null));
+}
+
+#[tokio::test]
+async fn the_gate_is_on_a_path_of_its_own() {
+    let length = async |path| {
+        let (_, answer) = post(path, review(json!({}))).await;
+        answer["response"]["patch"].as_str().map(str::len).or(answer["response"]["patch"].as_array().map(Vec::len))
+    };
+    assert!(length(Paths::MUTATE_GATED).await > length(Paths::MUTATE).await);
+}
+
+#[tokio::test]
+async fn a_refusal_names_each_field() {
+    let spec = json!({
+        "schedulerName": "fluxqueue", "containers": [],
+        "volumes": [{"name": "d", "ephemeral": {}}], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
+    });
+    let (_, answer) = post(Paths::VALIDATE, review(spec)).await;
+    let response = &answer["response"];
+    assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(422)));
+    let causes = response["status"]["details"]["causes"].as_array().unwrap();
+    let fields: Vec<_> = causes.iter().map(|cause| cause["field"].as_str().unwrap()).collect();
+    assert_eq!(fields, ["spec.volumes[0].ephemeral", "spec.resourceClaims"]);
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(fields.iter().all(|field| message.contains(field)), "{message}");
+}
+
+#[tokio::test]
+async fn what_is_no_question_is_no_answer() {
+    for body in ["", "{}", "null", r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#] {
+        let (status, answer) = post(Paths::MUTATE, body.to_owned()).await;
+        assert!(status != StatusCode::OK || answer["response"]["allowed"] == false, "{body:?}: {status} {answer}");
+    }
+    let (status, _) = post(Paths::VALIDATE, "x".repeat(REVIEW_BYTES_MAX + 1)).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn who_is_about_to_end_is_not_ready_and_still_answers() {
+    let (routes, stopping) = routes();
+    let get = async |path| {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        routes.clone().oneshot(request).await.unwrap().status()
+    };
+    assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::OK, StatusCode::OK));
+    stopping.store(true, Ordering::Relaxed);
+    assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK));
+}

@@ -1,0 +1,112 @@
+//! What is refused: what Fluxqueue would refuse, by the code that Fluxqueue reads pods with.
+//!
+//! Only of what names one of our schedulers, and of an update only what it makes wrong: what is stored already must remain usable.
+
+use fluxqueue_api::names;
+use fluxqueue_workload::{Pod, Refusal, ShapeInterner, walltime};
+use k8s_openapi::api::core::v1::{Pod as KubePod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DynamicObject;
+use kube::core::admission::AdmissionRequest;
+use serde::Deserialize;
+
+use crate::admission::Admission;
+use crate::objects::{self, Kind, PodPart};
+
+/// What is wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// JSON path in the object.
+    pub field: String,
+    pub message: String,
+}
+
+/// What there is to say of an object. Nothing is the rule.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// What it is refused for.
+    pub problems: Vec<Problem>,
+    /// What is accepted and not honoured: its author is told.
+    pub warnings: Vec<String>,
+}
+
+impl Admission {
+    /// What is wrong with the object of a request, and was not wrong before.
+    pub(crate) fn judge(&self, request: &AdmissionRequest<DynamicObject>) -> Findings {
+        let Some((kind, object)) = self.kind_of(request).zip(request.object.as_ref()) else {
+            return Findings::default();
+        };
+        // What is being deleted only has to get rid of its finalizers.
+        if object.metadata.deletion_timestamp.is_some() {
+            return Findings::default();
+        }
+        let mut findings = self.findings(kind, object);
+        if let Some(old) = &request.old_object {
+            let before = self.findings(kind, old);
+            findings.problems.retain(|problem| !before.problems.contains(problem));
+            findings.warnings.retain(|warning| !before.warnings.contains(warning));
+        }
+        findings
+    }
+
+    fn findings(&self, kind: Kind, object: &DynamicObject) -> Findings {
+        let mut findings = Findings::default();
+        let Some(part) = kind.pod_part(object).filter(|part| self.is_ours(part.scheduler()) && !part.has_node()) else {
+            return findings;
+        };
+        // Who made an object from a template that was accepted is not to blame for it; its pods are looked at again.
+        if kind != Kind::Pod && objects::controller(&object.metadata).is_some() {
+            return findings;
+        }
+        if let Some(pod) = pod_of(kind, object, part) {
+            findings.add_pod(&kind.prefix(), &pod);
+        }
+        findings.add_walltime("metadata", Some(&object.metadata).filter(|_| kind != Kind::Pod));
+        let of_jobs = object.data.pointer("/spec/jobTemplate/metadata").filter(|_| kind == Kind::CronJob);
+        let of_jobs: Option<ObjectMeta> = of_jobs.and_then(|metadata| ObjectMeta::deserialize(metadata).ok());
+        findings.add_walltime("spec.jobTemplate.metadata", of_jobs.as_ref());
+        findings
+    }
+}
+
+impl Findings {
+    fn add_pod(&mut self, prefix: &str, pod: &Pod) {
+        for refusal in pod.refusals() {
+            let (field, message) = match refusal {
+                Refusal::GroupSize(message) => ("metadata.labels", message),
+                Refusal::Unsupported(refused) => (refused.field.as_str(), refused.message.as_str()),
+            };
+            self.problems.push(Problem { field: format!("{prefix}{field}"), message: message.to_owned() });
+        }
+        // The scheduler starts such pods one by one, and says so; an author who is there to be told can mend it.
+        if let Some(message) = pod.half_group_label() {
+            self.problems.push(Problem { field: format!("{prefix}metadata.labels"), message });
+        }
+        let ignored = pod.soft_ignored.iter().map(|field| format!("{prefix}{field}: accepted, but not honoured yet"));
+        self.warnings.extend(ignored);
+    }
+
+    /// What controllers say of their pods' walltime. The scheduler takes one that it cannot read for none, and says so.
+    fn add_walltime(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
+        if let Some(Err(message)) = metadata.and_then(walltime::of_object) {
+            let field = format!("{path}.annotations[{}]", names::WALLTIME);
+            self.problems.push(Problem { field, message });
+        }
+    }
+}
+
+/// The pod, or one of those that the template makes, as the scheduler reads it. `None` if it is none that the API server would take.
+fn pod_of(kind: Kind, object: &DynamicObject, part: PodPart<'_>) -> Option<Pod> {
+    let mut metadata = if kind == Kind::Pod { object.metadata.clone() } else { part.template_metadata() };
+    // What the API server gives a pod last. None of it decides whether the pod is refused.
+    for identity in [&mut metadata.name, &mut metadata.namespace, &mut metadata.uid] {
+        identity.get_or_insert_with(|| "to-be-given".to_owned());
+    }
+    let spec = PodSpec::deserialize(part.spec).ok()?;
+    let pod = KubePod { metadata, spec: Some(spec), status: None };
+    Pod::from_kubernetes(&pod, &mut ShapeInterner::with_capacity(1)).ok()
+}
+
+#[cfg(test)]
+#[path = "validate_tests.rs"]
+mod tests;

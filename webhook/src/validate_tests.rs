@@ -1,0 +1,120 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::mutate::tests::request;
+
+fn judged(kind: &str, object: Value, old: Option<Value>) -> (Vec<String>, Vec<String>) {
+    let admission = Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
+    let findings = admission.judge(&request(kind, object, old));
+    let problems = findings.problems.into_iter().map(|problem| format!("{}: {}", problem.field, problem.message));
+    (problems.collect(), findings.warnings)
+}
+
+fn problems(kind: &str, object: Value) -> Vec<String> {
+    judged(kind, object, None).0
+}
+
+/// A pod, or a template of one, for our scheduler. `spec` is more of its spec.
+fn pod(labels: Value, annotations: Value, spec: Value) -> Value {
+    let mut pod = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
+    pod["spec"]["schedulerName"] = json!("fluxqueue");
+    if pod["spec"]["containers"].is_null() {
+        pod["spec"]["containers"] = json!([{"name": "main"}]);
+    }
+    pod
+}
+
+fn claim() -> Value {
+    json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}]})
+}
+
+#[test]
+fn what_the_scheduler_would_refuse_is_refused_with_its_field() {
+    let none = json!({});
+    let container = |requests: Value| json!({"containers": [{"name": "main", "resources": {"requests": requests}}]});
+    let cases = [
+        (
+            pod(none.clone(), none.clone(), claim()),
+            "spec.resourceClaims: dynamic resource allocation is not supported yet",
+        ),
+        (
+            pod(none.clone(), none.clone(), container(json!({"cpu": "9223372036854775808"}))),
+            "spec.containers[0].resources.requests.cpu: \"9223372036854775808\" is larger than 2^63 - 1",
+        ),
+        (
+            pod(none.clone(), json!({"fluxqueue/walltime": "soon"}), none.clone()),
+            "metadata.annotations[fluxqueue/walltime]: annotation fluxqueue/walltime: \"soon\" is not a duration",
+        ),
+        (
+            pod(json!({"fluxqueue/pod-group": "g", "fluxqueue/group-size": "0"}), none.clone(), none.clone()),
+            "metadata.labels: label fluxqueue/group-size: \"0\" is not a size",
+        ),
+        (
+            pod(json!({"fluxqueue/pod-group": "g"}), none.clone(), none.clone()),
+            "metadata.labels: label fluxqueue/pod-group names a group, but label fluxqueue/group-size is missing",
+        ),
+    ];
+    for (object, expected) in cases {
+        let found = problems("Pod", object.clone());
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?} instead of {expected}");
+        let found = problems("Job", json!({"metadata": {}, "spec": {"template": object}}));
+        assert!(found.len() == 1 && found[0].starts_with(&format!("spec.template.{expected}")), "{found:?}");
+    }
+    assert_eq!(problems("Pod", pod(none.clone(), none.clone(), none)), [""; 0]);
+}
+
+#[test]
+fn walltimes_of_what_makes_pods_are_read_too() {
+    let walltime = json!({"annotations": {"fluxqueue/walltime": "2 days"}});
+    let fine = pod(json!({}), json!({}), json!({}));
+    let found = problems("Job", json!({"metadata": walltime, "spec": {"template": fine}}));
+    assert!(found.len() == 1 && found[0].starts_with("metadata.annotations[fluxqueue/walltime]: "), "{found:?}");
+    let job = json!({"metadata": walltime, "spec": {"template": fine}});
+    let found = problems("CronJob", json!({"metadata": {}, "spec": {"jobTemplate": job}}));
+    let path = "spec.jobTemplate.metadata.annotations[fluxqueue/walltime]: ";
+    assert!(found.len() == 1 && found[0].starts_with(path), "{found:?}");
+}
+
+#[test]
+fn who_goes_to_another_scheduler_is_not_ours_to_judge() {
+    let mut other = pod(json!({}), json!({}), claim());
+    other["spec"]["schedulerName"] = json!("default-scheduler");
+    assert_eq!(problems("Pod", other), [""; 0]);
+    let mut bound = pod(json!({}), json!({}), claim());
+    bound["spec"]["nodeName"] = json!("n");
+    assert_eq!(problems("Pod", bound), [""; 0]);
+}
+
+#[test]
+fn an_update_answers_only_for_what_it_makes_wrong() {
+    let stored = pod(json!({}), json!({}), claim());
+    let mut changed = stored.clone();
+    changed["metadata"]["labels"]["app"] = json!("x");
+    assert_eq!(judged("Pod", changed.clone(), Some(stored.clone())).0, [""; 0]);
+    changed["metadata"]["annotations"]["fluxqueue/walltime"] = json!("soon");
+    assert_eq!(judged("Pod", changed.clone(), Some(stored.clone())).0.len(), 1);
+    changed["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(judged("Pod", changed, Some(stored)).0, [""; 0], "it only has to get rid of its finalizers");
+}
+
+#[test]
+fn templates_of_what_a_controller_made_are_its_makers() {
+    let owner = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "o", "uid": "u", "controller": true});
+    let template = pod(json!({}), json!({}), claim());
+    let job = json!({"metadata": {"ownerReferences": [owner]}, "spec": {"template": template}});
+    assert_eq!(problems("Job", job), [""; 0]);
+    let mut pod = template;
+    pod["metadata"]["ownerReferences"] = json!([owner]);
+    assert_eq!(problems("Pod", pod).len(), 1);
+}
+
+#[test]
+fn soft_wishes_are_accepted_with_a_warning() {
+    let spread = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"});
+    let template = pod(json!({}), json!({}), json!({"topologySpreadConstraints": [spread]}));
+    let deployment = json!({"metadata": {}, "spec": {"template": template}});
+    let (problems, warnings) = judged("Deployment", deployment.clone(), None);
+    assert_eq!(problems, [""; 0]);
+    assert_eq!(warnings, ["spec.template.spec.topologySpreadConstraints: accepted, but not honoured yet"]);
+    assert_eq!(judged("Deployment", deployment.clone(), Some(deployment)).1, [""; 0], "once is enough");
+}

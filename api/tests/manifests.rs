@@ -82,8 +82,8 @@ fn every_example_names_a_scheduler_that_exists() {
 
 #[test]
 fn permissions_have_reasons_and_no_wildcards() {
-    for file in ["rbac.yaml", "roles.yaml"] {
-        let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with(file)).unwrap();
+    for (folder, file) in [("base", "rbac.yaml"), ("base", "roles.yaml"), ("webhook", "rbac.yaml")] {
+        let (_, text) = manifests(folder).into_iter().find(|(path, _)| path.ends_with(file)).unwrap();
         let mut rules = 0;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("  - apiGroups: [")) {
             let before = text.lines().nth(at - 1).unwrap();
@@ -98,30 +98,70 @@ fn permissions_have_reasons_and_no_wildcards() {
             for list in ["apiGroups", "resources", "verbs"] {
                 assert!(!rule[list].as_array().unwrap().contains(&"*".into()), "{rule}");
             }
-            assert!(!rule["resources"].as_array().unwrap().contains(&"secrets".into()), "{rule}");
+            // The webhook keeps its certificates in one that is named.
+            let is_secrets = rule["resources"].as_array().unwrap().contains(&"secrets".into());
+            let is_one = folder == "webhook" && rule["resourceNames"] == serde_json::json!(["fluxqueue-webhook"]);
+            assert!(!is_secrets || is_one, "{rule}");
         }
     }
 }
 
 #[test]
-fn every_manifest_of_the_base_is_installed() {
-    let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with("kustomization.yaml")).unwrap();
-    let kustomization = &objects(&text)[0];
-    for (path, _) in manifests("base").into_iter().filter(|(path, _)| !path.ends_with("kustomization.yaml")) {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(kustomization["resources"].as_array().unwrap().contains(&name.into()), "{name}");
+fn every_manifest_is_installed() {
+    for folder in ["base", "webhook"] {
+        let (kustomizations, others): (Vec<_>, Vec<_>) =
+            manifests(folder).into_iter().partition(|(path, _)| path.ends_with("kustomization.yaml"));
+        let kustomization = &objects(&kustomizations[0].1)[0];
+        for (path, _) in others {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            assert!(kustomization["resources"].as_array().unwrap().contains(&name.into()), "{folder}/{name}");
+        }
     }
 }
 
 #[test]
-fn the_deployment_needs_no_privilege() {
-    let (_, text) = manifests("base").into_iter().find(|(path, _)| path.ends_with("deployment.yaml")).unwrap();
-    let deployment = &objects(&text)[0];
-    let pod = pod_spec(deployment);
-    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
-    let container = &pod["containers"][0]["securityContext"];
-    assert_eq!(container["readOnlyRootFilesystem"], true);
-    assert_eq!(container["allowPrivilegeEscalation"], false);
-    assert_eq!(container["capabilities"]["drop"], serde_json::json!(["ALL"]));
+fn the_deployments_need_no_privilege() {
+    for folder in ["base", "webhook"] {
+        let (_, text) = manifests(folder).into_iter().find(|(path, _)| path.ends_with("deployment.yaml")).unwrap();
+        let deployment = &objects(&text)[0];
+        let pod = pod_spec(deployment);
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let container = &pod["containers"][0]["securityContext"];
+        assert_eq!(container["readOnlyRootFilesystem"], true);
+        assert_eq!(container["allowPrivilegeEscalation"], false);
+        assert_eq!(container["capabilities"]["drop"], serde_json::json!(["ALL"]));
+    }
+}
+
+/// What `kubectl` makes of the configurations by which the API server asks.
+#[test]
+fn the_api_server_asks_only_where_it_is_asked_to_and_goes_on_without_an_answer() {
+    let mut asked = 0;
+    for (_, text) in manifests("webhook") {
+        for object in objects(&text) {
+            for webhook in object["webhooks"].as_array().into_iter().flatten() {
+                assert_eq!((&webhook["failurePolicy"], &webhook["sideEffects"]), (&"Ignore".into(), &"None".into()));
+                assert!(webhook["timeoutSeconds"].as_u64().unwrap() <= 2, "{webhook}");
+                assert!(webhook["matchConditions"].as_array().is_some_and(|all| !all.is_empty()), "{webhook}");
+                let selected = |selector: &str, key: &str, operator: &str, value: &str| {
+                    webhook[selector]["matchExpressions"].as_array().into_iter().flatten().any(|it| {
+                        let has_value = it["values"].as_array().unwrap().contains(&value.into());
+                        it["key"] == key && it["operator"] == operator && has_value
+                    })
+                };
+                for namespace in ["kube-system", "fluxqueue-system"] {
+                    assert!(selected("namespaceSelector", "kubernetes.io/metadata.name", "NotIn", namespace));
+                }
+                let opt_ins = [
+                    ("namespaceSelector", names::ADMISSION),
+                    ("objectSelector", names::ADMISSION),
+                    ("namespaceSelector", names::ADMISSION_STRICT),
+                ];
+                assert!(opt_ins.iter().any(|(by, label)| selected(by, label, "In", names::ENABLED)), "{webhook}");
+                asked += 1;
+            }
+        }
+    }
+    assert_eq!(asked, 4);
 }

@@ -42,7 +42,7 @@ groups:
 - {namePrefix: closed-, count: 1, cpu: '8', memory: 64Gi, pods: 110, taints: [{key: dedicated, value: special, effect: NoSchedule}]}
 ";
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -106,26 +106,23 @@ impl ControlPlane {
 
     /// Starts Fluxqueue under its own service account.
     pub(crate) fn fluxqueue(&self, flags: &[&str]) -> Fluxqueue {
-        let kubeconfig = self.dir.join("fluxqueue.kubeconfig");
-        let output = kubeconfig.display().to_string();
-        let account = ["--namespace", "fluxqueue-system", "--serviceaccount", "fluxqueue", "--output", &output];
-        self.testbed(&[&["kubeconfig"], &account[..]].concat());
-        let log = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.dir.join("fluxqueue.log"))
-            .expect("a log file");
-        let mut command = Command::new("sh");
-        command.args(["-c", GUARD, "guard", env!("CARGO_BIN_EXE_fluxqueue"), "run", "--kubeconfig"]).arg(&kubeconfig);
-        command.arg("--metrics-bind-address=127.0.0.1:0");
+        let kubeconfig = self.account("fluxqueue");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fluxqueue"));
+        command.args(["run", "--metrics-bind-address=127.0.0.1:0", "--kubeconfig"]).arg(&kubeconfig);
         if !flags.iter().any(|flag| flag.starts_with("--leader-elect=")) {
             command.arg("--leader-elect=false");
         }
-        let mut guard =
-            command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().expect("sh starts");
-        let mut line = String::new();
-        BufReader::new(guard.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("sh prints");
-        Fluxqueue { pid: line.trim().to_owned(), guard }
+        command.args(flags);
+        Fluxqueue::guarded(command, &self.dir.join("fluxqueue.log"))
+    }
+
+    /// A kubeconfig with the rights of one of our service accounts.
+    pub(crate) fn account(&self, name: &str) -> PathBuf {
+        let kubeconfig = self.dir.join(format!("{name}.kubeconfig"));
+        let output = kubeconfig.display().to_string();
+        let account = ["--namespace", "fluxqueue-system", "--serviceaccount", name, "--output", &output];
+        self.testbed(&[&["kubeconfig"], &account[..]].concat());
+        kubeconfig
     }
 
     /// Starts kubectl as the admin; its standard output is to be read.
@@ -193,6 +190,17 @@ impl Drop for ControlPlane {
 }
 
 impl Fluxqueue {
+    /// Starts a command of the binary, which ends with this process; what it says is added to a file.
+    pub(crate) fn guarded(command: Command, log: &Path) -> Self {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "guard"]).arg(command.get_program()).args(command.get_args());
+        let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().expect("sh starts");
+        let mut line = String::new();
+        BufReader::new(guard.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("sh prints");
+        Fluxqueue { pid: line.trim().to_owned(), guard }
+    }
+
     /// kill -9.
     pub(crate) fn kill(&mut self) {
         self.signal("-KILL");

@@ -32,6 +32,12 @@ mod queues;
 /// What ordinary users may do.
 mod permissions;
 
+/// Who is given to Fluxqueue when it is created, and who is refused.
+mod admission;
+
+/// A webhook process and its manifests.
+mod webhook;
+
 /// Other Fluxion libraries than the built-in one.
 mod library;
 

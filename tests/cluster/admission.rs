@@ -1,0 +1,437 @@
+//! Who is given to Fluxqueue, who is refused, and what happens when nobody answers.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams};
+use kube::config::KubeConfigOptions;
+use serde_json::{Value, json};
+use tokio::time::MissedTickBehavior;
+
+use crate::harness::{ControlPlane, Namespace, job, pod, until, within};
+use crate::webhook::{Files, Webhook, free_port, install, manifests, process, trusted, webhooks_of};
+
+const NODES: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
+
+/// A control plane without kube-scheduler: what is not Fluxqueue's stays pending.
+fn plane() -> ControlPlane {
+    ControlPlane::start(NODES, &[])
+}
+
+/// A namespace with these labels, such as `fluxqueue/admission=enabled`.
+fn labelled<'a>(plane: &'a ControlPlane, prefix: &str, labels: &[&str]) -> Namespace<'a> {
+    let ns = plane.namespace(prefix);
+    plane.kubectl(&[&["label", "namespace", &ns.name], labels].concat());
+    ns
+}
+
+/// A manifest of ours as somebody writes it who has not heard of Fluxqueue.
+fn unnamed(manifest: &str) -> String {
+    manifest.lines().filter(|line| !line.contains("schedulerName:")).collect::<Vec<_>>().join("\n")
+}
+
+fn scheduler_of(pod: &Value) -> &str {
+    pod["spec"]["schedulerName"].as_str().unwrap_or_default()
+}
+
+/// Which scheduler a new pod of this namespace gets; the pod is not stored.
+fn given(ns: &Namespace<'_>) -> String {
+    let args = ["create", "-n", &ns.name, "--dry-run=server", "-o", "json", "-f", "-"];
+    let (ok, out, err) = ns.plane.try_kubectl(&args, &unnamed(&pod("probe", "100m", "1", "")));
+    assert!(ok, "{err}");
+    let stored: Value = serde_json::from_str(&out).expect("JSON");
+    scheduler_of(&stored).to_owned()
+}
+
+/// Waits until new pods of this namespace go to this scheduler.
+fn goes_to(ns: &Namespace<'_>, scheduler: &str) {
+    until(&format!("pods of {} to go to {scheduler}", ns.name), || (given(ns) == scheduler).then_some(()));
+}
+
+/// Manifests of the shapes of the seeds' examples, none of which names our scheduler: a pod, Jobs of one and several pods with and without
+/// labels for groups, and each kind of service.
+fn seeds_examples() -> String {
+    let service = |kind: &str, replicas: u32, more: &str| {
+        let name = format!("{}-{replicas}", kind.to_lowercase());
+        format!(
+            "
+apiVersion: apps/v1
+kind: {kind}
+metadata: {{name: {name}, labels: {{app: {name}}}}}
+spec:
+  replicas: {replicas}
+  {more}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers: [{{name: pause, image: registry.k8s.io/pause}}]
+---"
+        )
+    };
+    let grouped = |name: &str, pods: u32, labels: &str| {
+        let labels = format!("    metadata: {{labels: {{{labels}}}}}\n    spec:");
+        unnamed(&job(name, pods, "100m", "infinity")).replace("    spec:", &labels)
+    };
+    [
+        unnamed(&pod("pod", "100m", "infinity", "")),
+        unnamed(&job("job-1", 1, "100m", "infinity")),
+        unnamed(&job("job-2", 2, "100m", "infinity")),
+        grouped("group-too-large", 2, "fluxqueue.pod-group: g, fluxqueue.group-size: '5'"),
+        grouped("indexed", 5, "fluence.pod-group: i, fluence.group-size: '5'"),
+        grouped("half", 2, "fluxnetes.group-name: h"),
+        service("Deployment", 1, ""),
+        service("Deployment", 2, ""),
+        service("ReplicaSet", 1, ""),
+        service("ReplicaSet", 2, ""),
+        service("StatefulSet", 1, "serviceName: none"),
+        service("StatefulSet", 2, "serviceName: none"),
+        service("Deployment", 0, ""),
+    ]
+    .join("\n")
+}
+
+#[test]
+fn the_seeds_examples_go_to_fluxqueue_unchanged() {
+    let plane = plane();
+    let _webhook = Webhook::start(&plane, &[]);
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let ns = labelled(&plane, "seeds", &["fluxqueue/admission=enabled"]);
+    goes_to(&ns, "fluxqueue");
+    ns.apply(&seeds_examples());
+    let pods = ns.running(1 + 1 + 2 + 2 + 5 + 2 + 3 + 3 + 3);
+    assert!(pods.iter().all(|pod| scheduler_of(pod) == "fluxqueue"));
+    for kind in ["jobs", "deployments", "replicasets", "statefulsets"] {
+        for object in ns.list(kind) {
+            assert_eq!(object["spec"]["template"]["spec"]["schedulerName"], "fluxqueue", "{object}");
+        }
+    }
+    // A Deployment finds its ReplicaSet again: it has one, and one only.
+    assert_eq!(ns.list("replicasets").len(), 2 + 3);
+    // What is there changes only where its author changes the template.
+    ns.kubectl(&["scale", "deployment", "deployment-2", "--replicas=3"]);
+    ns.running(23);
+    assert_eq!(ns.list("replicasets").len(), 2 + 3);
+}
+
+#[test]
+fn each_is_given_to_whom_it_asks_for() {
+    let plane = plane();
+    let _webhook = Webhook::start(&plane, &[]);
+    let (plain, ours) = (plane.namespace("plain"), labelled(&plane, "ours", &["fluxqueue/admission=enabled"]));
+    goes_to(&ours, "fluxqueue");
+    assert_eq!(given(&plain), "default-scheduler");
+    let labels = |value: &str| format!("  labels: {{fluxqueue/admission: {value}}}");
+    plain.apply(&unnamed(&pod("asks", "100m", "1", &labels("enabled"))));
+    ours.apply(&unnamed(&pod("declines", "100m", "1", &labels("disabled"))));
+    ours.apply(&pod("elsewhere", "100m", "1", "").replace("schedulerName: fluxqueue", "schedulerName: volcano"));
+    ours.apply(&unnamed(&pod("x", "100m", "1", "")).replace("name: x", "generateName: made-"));
+    let daemons = "
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: daemons}
+spec:
+  selector: {matchLabels: {app: d}}
+  template:
+    metadata: {labels: {app: d}}
+    spec: {containers: [{name: pause, image: registry.k8s.io/pause}]}
+";
+    ours.apply(daemons);
+    let cron = "
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: hourly}
+spec:
+  schedule: '0 * * * *'
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: main, image: busybox, command: [sleep, '1']}]
+";
+    ours.apply(cron);
+    ours.kubectl(&["create", "job", "by-hand", "--from=cronjob/hourly"]);
+    let scheduler = |ns: &Namespace<'_>, begins: &str| {
+        let pods = ns.pods(1, &format!("called {begins}"), |pod| {
+            pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(begins))
+        });
+        scheduler_of(&pods[0]).to_owned()
+    };
+    assert_eq!(scheduler(&plain, "asks"), "fluxqueue");
+    assert_eq!(scheduler(&ours, "declines"), "default-scheduler");
+    assert_eq!(scheduler(&ours, "elsewhere"), "volcano");
+    assert_eq!(scheduler(&ours, "made-"), "fluxqueue");
+    assert_eq!(scheduler(&ours, "by-hand"), "fluxqueue");
+    assert_eq!(
+        ours.list("cronjobs")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["schedulerName"],
+        "fluxqueue"
+    );
+    ours.pods(4, "of the DaemonSet", |pod| {
+        pod["metadata"]["labels"]["app"] == "d" && scheduler_of(pod) == "default-scheduler"
+    });
+    // Fluxqueue's own namespace is left alone, whatever it is labelled with.
+    plane.kubectl(&["label", "namespace", "fluxqueue-system", "kube-system", "fluxqueue/admission=enabled"]);
+    for name in ["fluxqueue-system", "kube-system"] {
+        let args = ["create", "-n", name, "--dry-run=server", "-o", "jsonpath={.spec.schedulerName}", "-f", "-"];
+        let confined = "
+apiVersion: v1
+kind: Pod
+metadata: {name: own}
+spec:
+  securityContext: {runAsNonRoot: true, runAsUser: 1, seccompProfile: {type: RuntimeDefault}}
+  containers:
+  - name: main
+    image: busybox
+    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+";
+        let (ok, out, err) = until("its service account", || {
+            let answer = plane.try_kubectl(&args, confined);
+            (!answer.2.contains("serviceaccount")).then_some(answer)
+        });
+        assert!(ok, "{err}");
+        assert_eq!(out, "default-scheduler", "{name}");
+    }
+}
+
+#[test]
+fn a_namespace_that_asks_for_it_has_its_pods_gated() {
+    let plane = plane();
+    let _webhook = Webhook::start(&plane, &[]);
+    let ns = labelled(&plane, "gated", &["fluxqueue/admission=enabled", "fluxqueue/gate=enabled"]);
+    goes_to(&ns, "fluxqueue");
+    ns.apply(&unnamed(&pod("nobodys", "100m", "infinity", "")));
+    ns.apply(&pod("named", "100m", "infinity", ""));
+    ns.apply(&pod("elsewhere", "100m", "1", "").replace("schedulerName: fluxqueue", "schedulerName: volcano"));
+    ns.apply(&unnamed(&job("job", 2, "100m", "infinity")));
+    let gated = ns.pods(4, "gated", |pod| pod["spec"]["schedulingGates"] == json!([{"name": "fluxqueue"}]));
+    assert!(gated.iter().all(|pod| scheduler_of(pod) == "fluxqueue"));
+    // Who gates them takes the gates off again.
+    let _fluxqueue = plane.fluxqueue(&[]);
+    ns.running(4);
+}
+
+#[test]
+fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
+    let plane = plane();
+    let _webhook = Webhook::start(&plane, &[]);
+    let ns = labelled(&plane, "strict", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    goes_to(&ns, "fluxqueue");
+    let create = |manifest: &str| plane.try_kubectl(&["create", "-n", &ns.name, "-f", "-"], manifest);
+    let claim = "spec:\n  resourceClaims: [{name: gpu, resourceClaimName: g}]";
+    let claims = unnamed(&pod("claims", "100m", "1", "")).replace("spec:", claim);
+    until("it to be strict", || (!create(&claims).0).then_some(()));
+    let walltime = "  annotations: {fluxqueue/walltime: soon}";
+    let size = "  labels: {fluxqueue.pod-group: g, fluxqueue.group-size: three}";
+    let half = "  labels: {fluxqueue/pod-group: g}";
+    let in_template =
+        unnamed(&job("job", 2, "100m", "1")).replace("    spec:", &format!("    {}", claim.replace('\n', "\n    ")));
+    let refused = [
+        (claims.clone(), "spec.resourceClaims"),
+        (unnamed(&pod("walltime", "100m", "1", walltime)), "metadata.annotations[fluxqueue/walltime]"),
+        (unnamed(&pod("size", "100m", "1", size)), "label fluxqueue.group-size"),
+        (unnamed(&pod("half", "100m", "1", half)), "label fluxqueue/group-size is missing"),
+        (in_template, "spec.template.spec.resourceClaims"),
+    ];
+    for (manifest, expected) in refused {
+        let (ok, out, err) = create(&manifest);
+        assert!(!ok && err.contains(expected), "{expected}: {out}{err}");
+    }
+    // Elsewhere the same is stored, and refused by the scheduler with the same words.
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let lenient = labelled(&plane, "lenient", &["fluxqueue/admission=enabled"]);
+    lenient.apply(&claims);
+    let record = lenient.state("claims", "Refused");
+    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or_default().to_owned();
+    let (_, _, refusal) = create(&claims);
+    let (_, words) = message.split_once("spec.resourceClaims: ").expect("the field");
+    assert!(refusal.contains(words), "{words:?} in {refusal:?}");
+    // kube-scheduler's pods are not ours to judge, and what is well runs.
+    let declined = claims.replace("  name: claims", "  name: claims\n  labels: {fluxqueue/admission: disabled}");
+    assert!(create(&declined).0);
+    ns.apply(&unnamed(&pod("fine", "100m", "infinity", "")));
+    ns.running(1);
+    let (ok, _, err) = plane.try_kubectl(&["label", "pod", "fine", "-n", &ns.name, "fluxqueue/pod-group=g"], "");
+    assert!(ok, "a pod that has its node is nobody's to judge: {err}");
+}
+
+#[test]
+fn a_dead_webhook_blocks_nothing() {
+    let plane = plane();
+    let mut webhook = Webhook::start(&plane, &[]);
+    let ns = labelled(&plane, "dead", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    goes_to(&ns, "fluxqueue");
+    webhook.process.kill();
+    let begun = Instant::now();
+    ns.apply(&unnamed(&pod("refused-connection", "100m", "1", "")));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(scheduler_of(&ns.list("pods")[0]), "default-scheduler");
+    // A process that takes connections and says nothing costs a second per question, and nothing else.
+    webhook.process = process(&plane, webhook.port, &[]);
+    goes_to(&ns, "fluxqueue");
+    webhook.process.signal("-STOP");
+    ns.apply(&unnamed(&pod("silent", "100m", "1", "")));
+    assert_eq!(ns.list("pods").len(), 2);
+    webhook.process.signal("-CONT");
+    goes_to(&ns, "fluxqueue");
+}
+
+#[test]
+fn certificates_of_its_own_are_rotated_and_put_back_without_a_gap() {
+    let plane = plane();
+    let _webhook = Webhook::start(&plane, &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
+    // Another replica shares them.
+    let _other = process(&plane, free_port(), &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
+    let ns = labelled(&plane, "rotation", &["fluxqueue/admission=enabled"]);
+    goes_to(&ns, "fluxqueue");
+    let secret = |key: &str| {
+        let path = format!("-o=jsonpath={{.data.{}}}", key.replace('.', "\\."));
+        plane.kubectl(&["get", "secret", "fluxqueue-webhook", "-n", "fluxqueue-system", &path])
+    };
+    let (mut served, mut authorities) = (vec![secret("tls.crt")], vec![trusted(&plane)]);
+    let end = Instant::now() + Duration::from_mins(1);
+    while Instant::now() < end {
+        assert_eq!(given(&ns), "fluxqueue", "after {} certificates", served.len());
+        let (now, trusted) = (secret("tls.crt"), trusted(&plane));
+        if served.last() != Some(&now) {
+            served.push(now);
+        }
+        if !trusted.is_empty() && authorities.last() != Some(&trusted) {
+            authorities.push(trusted);
+        }
+    }
+    assert!(served.len() > 4, "{} certificates in a minute", served.len());
+    assert!(authorities.len() > 2, "{} sets of authorities in a minute", authorities.len());
+    // What somebody else puts into the configuration is put back.
+    let nonsense = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate").cert.pem();
+    let operation = json!([{
+        "op": "replace", "path": "/webhooks/0/clientConfig/caBundle",
+        "value": k8s_openapi::ByteString(nonsense.into_bytes()),
+    }]);
+    let patch = operation.to_string();
+    plane.kubectl(&["patch", "mutatingwebhookconfiguration", "fluxqueue", "--type=json", "-p", &patch]);
+    within(Duration::from_secs(10), "the right authority to be back", || (!trusted(&plane).is_empty()).then_some(()));
+    goes_to(&ns, "fluxqueue");
+}
+
+/// A certificate for localhost by this authority, that is valid for so many days from now, which may be fewer than none.
+fn signed(authority: &rcgen::Issuer<'_, rcgen::KeyPair>, days: i64) -> (rcgen::Certificate, rcgen::KeyPair) {
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    let now = time::OffsetDateTime::now_utc();
+    params.not_before = now - time::Duration::days(10);
+    params.not_after = now + time::Duration::days(days);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    (params.signed_by(&key, authority).expect("a certificate"), key)
+}
+
+fn authority() -> (String, rcgen::Issuer<'static, rcgen::KeyPair>) {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let pem = params.self_signed(&key).expect("a certificate").pem();
+    (pem, rcgen::Issuer::new(params, key))
+}
+
+#[test]
+fn certificates_of_others_are_read_again_and_wrong_ones_block_nothing() {
+    let plane = plane();
+    let ((trusted, right), (_, wrong)) = (authority(), authority());
+    let (files, port) = (Files::in_dir(&plane), free_port());
+    let put = |(certificate, key): (rcgen::Certificate, rcgen::KeyPair)| files.write(&certificate, &key);
+    put(signed(&right, -1));
+    // As cert-manager does, somebody else fills in what is to be trusted.
+    let bundle = serde_json::to_value(k8s_openapi::ByteString(trusted.into_bytes())).expect("text");
+    let mut objects: Value = serde_json::from_str(&manifests(&plane, "webhook", port)).expect("JSON");
+    for object in objects["items"].as_array_mut().expect("a list") {
+        for webhook in webhooks_of(object) {
+            webhook["clientConfig"]["caBundle"] = bundle.clone();
+        }
+    }
+    install(&plane, &objects.to_string());
+    let flags = files.flags();
+    let _webhook = process(&plane, port, &flags.each_ref().map(String::as_str));
+    let ns = labelled(&plane, "files", &["fluxqueue/admission=enabled"]);
+    let given_for = |what: &str, seconds: u64, scheduler: &str| {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < end {
+            assert_eq!(given(&ns), scheduler, "{what}");
+        }
+    };
+    given_for("expired", 3, "default-scheduler");
+    put(signed(&right, 10));
+    goes_to(&ns, "fluxqueue");
+    // Connections stand, so the next certificate is looked at when the API server makes another one.
+    put(signed(&wrong, 10));
+    std::thread::sleep(Duration::from_secs(6));
+    plane.testbed(&["restart", "kube-apiserver"]);
+    given_for("signed by a stranger", 3, "default-scheduler");
+    put(signed(&right, 10));
+    goes_to(&ns, "fluxqueue");
+}
+
+/// Of these times the one that 95 of 100 do not exceed.
+fn percentile_95(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[(times.len() * 95 / 100).saturating_sub(1)]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_creations_a_second_cost_little() {
+    let plane = plane();
+    let _webhook = Webhook::start(&plane, &[]);
+    let unasked = plane.namespace("unasked");
+    let asked = labelled(&plane, "asked", &["fluxqueue/admission=enabled"]);
+    let strict = labelled(&plane, "asked-twice", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    goes_to(&strict, "fluxqueue");
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let file = kube::config::Kubeconfig::read_from(plane.dir.join("admin.kubeconfig")).expect("a kubeconfig");
+    let config =
+        kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
+    let client = kube::Client::try_from(config).expect("a client");
+    let pods = [&unasked, &asked, &strict].map(|ns| Api::<Pod>::namespaced(client.clone(), &ns.name));
+    let body: Pod = serde_json::from_value(json!({
+        "metadata": {"generateName": "p-"},
+        "spec": {"containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1m"}}}]},
+    }))
+    .expect("a pod");
+    // A second of each in turn, so that whatever else the machine does costs all the same, and of the seconds of each the one that was
+    // disturbed least. The first of each warms up connections.
+    let mut best = [Duration::MAX; 3];
+    for round in 0..30 {
+        let percentile = percentile_95(create_a_hundred(&pods[round % 3], &body).await);
+        if round >= 3 {
+            best[round % 3] = best[round % 3].min(percentile);
+        }
+    }
+    // The control plane ends with this test, so its thousands of pods need not be deleted one by one.
+    [unasked, asked, strict].into_iter().for_each(std::mem::forget);
+    let [unasked, asked, strict] = best;
+    let costs = [asked.saturating_sub(unasked), strict.saturating_sub(asked)];
+    println!(
+        "100 creations a second, 95th percentile: {unasked:?} unasked, {asked:?} asked, {strict:?} in a strict namespace"
+    );
+    println!("a question costs {costs:?}");
+    assert!(costs.iter().all(|cost| *cost < Duration::from_millis(2)), "{costs:?}");
+}
+
+/// What each of a hundred creations took, one begun every 10 ms.
+async fn create_a_hundred(pods: &Api<Pod>, body: &Pod) -> Vec<Duration> {
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut creations = Vec::new();
+    for _ in 0..100 {
+        ticks.tick().await;
+        let (pods, body) = (pods.clone(), body.clone());
+        creations.push(tokio::spawn(async move {
+            let begun = Instant::now();
+            pods.create(&PostParams::default(), &body).await.expect("it is created");
+            begun.elapsed()
+        }));
+    }
+    let mut times = Vec::new();
+    for creation in creations {
+        times.push(creation.await.expect("it ends"));
+    }
+    times
+}

@@ -1,0 +1,107 @@
+//! A webhook process beside a control plane, and the manifests by which the API server asks it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{ControlPlane, Fluxqueue, root, until};
+
+/// A running `fluxqueue webhook`; killed when dropped.
+pub(crate) struct Webhook {
+    pub(crate) process: Fluxqueue,
+    /// Where it listens, on the loopback address.
+    pub(crate) port: u16,
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// The manifests of a kustomization, with the API server sent to this port: it is in no cluster network here.
+pub(crate) fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) -> String {
+    let path = root().join("manifests").join(kustomization);
+    let text = plane.kubectl(&["kustomize", &path.display().to_string()]);
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+    // Nothing runs containers here, and no Service leads anywhere.
+    objects.retain(|object| object["kind"] != "Deployment");
+    for object in &mut objects {
+        for webhook in webhooks_of(object) {
+            let path = webhook["clientConfig"]["service"]["path"].as_str().expect("a path").to_owned();
+            webhook["clientConfig"] = serde_json::json!({"url": format!("https://localhost:{port}{path}")});
+        }
+    }
+    serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
+}
+
+/// The webhooks of a configuration; other objects have none.
+pub(crate) fn webhooks_of(object: &mut Value) -> impl Iterator<Item = &mut Value> {
+    object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Applies manifests as `kubectl apply --server-side` does.
+pub(crate) fn install(plane: &ControlPlane, manifests: &str) {
+    let (ok, _, err) = plane.try_kubectl(&["apply", "--server-side", "-f", "-"], manifests);
+    assert!(ok, "kubectl apply: {err}");
+}
+
+impl Webhook {
+    /// Installs `manifests/webhook` and starts a process with its rights; returns when the API server trusts it.
+    pub(crate) fn start(plane: &ControlPlane, flags: &[&str]) -> Self {
+        let port = free_port();
+        install(plane, &manifests(plane, "webhook", port));
+        let webhook = Webhook { process: process(plane, port, flags), port };
+        until("the API server to trust the webhook", || (!trusted(plane).is_empty()).then_some(()));
+        webhook
+    }
+}
+
+/// Starts a process at this port, under the service account of `manifests/webhook`.
+pub(crate) fn process(plane: &ControlPlane, port: u16, flags: &[&str]) -> Fluxqueue {
+    let kubeconfig = plane.account("fluxqueue-webhook");
+    let mut args = vec!["webhook".to_owned(), format!("--bind-address=127.0.0.1:{port}")];
+    if !flags.iter().any(|flag| flag.starts_with("--tls-cert-file=")) {
+        args.push(format!("--kubeconfig={}", kubeconfig.display()));
+    }
+    args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fluxqueue"));
+    command.args(args);
+    Fluxqueue::guarded(command, &plane.dir.join("webhook.log"))
+}
+
+/// What the API server trusts, as PEM: of every webhook, which all say the same.
+pub(crate) fn trusted(plane: &ControlPlane) -> String {
+    let path = "-o=jsonpath={.items[*].webhooks[*].clientConfig.caBundle}";
+    let text = plane.kubectl(&["get", "mutatingwebhookconfigurations,validatingwebhookconfigurations", path]);
+    let mut bundles: Vec<&str> = text.split_whitespace().collect();
+    let of_each = bundles.len();
+    bundles.dedup();
+    if bundles.len() == 1 && of_each == 4 { bundles[0].to_owned() } else { String::new() }
+}
+
+/// A certificate and its key in files.
+pub(crate) struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn in_dir(plane: &ControlPlane) -> Self {
+        Files { certificate: plane.dir.join("webhook.crt"), key: plane.dir.join("webhook.key") }
+    }
+
+    pub(crate) fn write(&self, certificate: &rcgen::Certificate, key: &rcgen::KeyPair) {
+        fs::write(&self.certificate, certificate.pem()).expect("it is written");
+        fs::write(&self.key, key.serialize_pem()).expect("it is written");
+    }
+
+    pub(crate) fn flags(&self) -> [String; 2] {
+        [
+            format!("--tls-cert-file={}", self.certificate.display()),
+            format!("--tls-private-key-file={}", self.key.display()),
+        ]
+    }
+}

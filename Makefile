@@ -2,7 +2,7 @@
 TESTBED := tests/testbed/bin/testbed
 FLUXQUEUE := target/release/fluxqueue
 
-.PHONY: help build library testbed demo test oracle panics bench bench-cluster fuzz miri lint docs crds
+.PHONY: help build demo-binaries library testbed demo test oracle panics bench bench-cluster fuzz miri lint docs crds
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,10 +19,13 @@ testbed: ## build the control plane that tests and demo run on
 	@test -e $(TESTBED) || echo "== Building the testbed (etcd and Kubernetes): about 5 minutes the first time, on two cores"
 	$(MAKE) --no-print-directory -C tests/testbed build
 
+# Quickly built rather than fast: nobody measures a demo.
+demo-binaries:
+	@test -e target/demo/board || echo "== Building Fluxqueue and the demo's board: some minutes the first time"
+	cargo build --profile demo --locked -p fluxqueue --bin fluxqueue -p fluxqueue-demo --bin board
+
 demo: ## show Fluxqueue at work (KEEP=1 keeps the cluster; CLUSTER=kind-NAME uses that one)
-ifndef CLUSTER
-	@$(MAKE) --no-print-directory build testbed
-endif
+	@$(MAKE) --no-print-directory -j2 demo-binaries $(if $(CLUSTER),,testbed)
 	@CLUSTER="$(CLUSTER)" KEEP="$(KEEP)" demo/demo.sh
 
 test: testbed ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane

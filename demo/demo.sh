@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The demo: a control plane with simulated nodes, Fluxqueue on it, and every manifest of manifests/examples.
+# The demo: a control plane with simulated nodes, Fluxqueue on it, a backlog whose promises are kept, and every manifest of
+# manifests/examples.
 #
 #   make demo                     ends by itself: 0 if every job did what its manifest says
 #   make demo KEEP=1              leaves the cluster running, and says how to talk to it
@@ -12,9 +13,9 @@ readonly seconds_max=${DEMO_SECONDS_MAX:-240}
 readonly namespace=fluxqueue-demo
 readonly cluster=${CLUSTER:-} keep=${KEEP:-}
 readonly testbed=tests/testbed/bin/testbed
-
-# shellcheck source=demo/board.sh
-source demo/board.sh
+# Where cargo puts what `make demo` builds.
+readonly binaries=${DEMO_BINARIES:-target/demo}
+readonly chart=target/demo-backlog.svg logs=target/demo-logs
 
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'demo: %s\n' "$*" >&2; exit 1; }
@@ -67,7 +68,7 @@ start_fluxqueue() {
     local bound_to_us=()
     if [[ -z $keep ]] && command -v setpriv >/dev/null; then bound_to_us=(setpriv --pdeathsig TERM); fi
     POD_NAMESPACE=fluxqueue-system setsid "${bound_to_us[@]}" \
-        target/release/fluxqueue run --kubeconfig "$dir/fluxqueue.kubeconfig" --metrics-bind-address 127.0.0.1:0 \
+        "$binaries/fluxqueue" run --kubeconfig "$dir/fluxqueue.kubeconfig" --metrics-bind-address 127.0.0.1:0 \
         "${names[@]}" \
         >"$dir/fluxqueue.log" 2>&1 </dev/null &
     fluxqueue_pid=$!
@@ -91,31 +92,35 @@ use_kind() {
     kube -n fluxqueue-system rollout status --timeout=120s deployment/fluxqueue
 }
 
-submit() {
-    say "Submitting manifests/examples"
-    kube create namespace "$namespace"
-    # Pods are refused until the namespace has its default service account.
-    wait_for 30 "the service account of $namespace" kube -n "$namespace" get serviceaccount default
-    kube apply -n "$namespace" -f manifests/examples/ >/dev/null
+# board NAMESPACE COMMAND...: watches the jobs there, and says whether they did what they should.
+board() {
+    local in_namespace=$1 there=(--kubeconfig "${dir:-}/cluster/admin.kubeconfig")
+    shift
+    if [[ -n $cluster ]]; then there=(--context "$cluster"); fi
+    "$binaries/board" "${there[@]}" --namespace "$in_namespace" --seconds-max "$seconds_max" "$@"
 }
 
-watch_jobs() {
-    local start=$SECONDS now lines
+# submit NAMESPACE PATH: applies what is there.
+submit() {
+    say "Submitting $2"
+    kube create namespace "$1"
+    # Pods are refused until the namespace has its default service account.
+    wait_for 30 "the service account of $1" kube -n "$1" get serviceaccount default
+    kube apply -n "$1" -f "$2" >/dev/null
+}
+
+# More jobs than there is room for. It takes five nodes of eight cores for itself, so it comes first.
+show_backlog() {
+    submit fluxqueue-demo-backlog demo/backlog.yaml
+    say "Watching who is promised a start, and who runs in the gaps before it"
+    board fluxqueue-demo-backlog backlog --chart "$chart"
+    kube delete namespace fluxqueue-demo-backlog --wait=false
+}
+
+show_examples() {
+    submit "$namespace" manifests/examples/
     say "Watching (at most $seconds_max s)"
-    while :; do
-        now=$((SECONDS - start))
-        # A look that fails is not the end: the API server may be busy.
-        if lines=$(look); then
-            read_look "$lines" "$now"
-            show "$now"
-            if all_settled; then return; fi
-        fi
-        if [[ $now -ge $seconds_max ]]; then
-            say "Not all jobs did what their manifests say within $seconds_max s"
-            return
-        fi
-        sleep 0.5
-    done
+    board "$namespace" examples
 }
 
 # Ends what was started, in the order in which it depends on each other.
@@ -123,8 +128,8 @@ stop() {
     local status=$?
     trap - EXIT INT TERM
     if [[ $status -ne 0 && $status -ne 130 && -f ${dir:-}/fluxqueue.log ]]; then
-        mkdir -p target/demo && cp "$dir"/*.log target/demo/
-        printf 'demo: failed; the logs are in target/demo/\n' >&2
+        mkdir -p "$logs" && cp "$dir"/*.log "$logs"
+        printf 'demo: failed; the logs are in %s\n' "$logs" >&2
     fi
     if [[ -n $keep && $started == yes ]]; then
         how_to_talk
@@ -170,6 +175,5 @@ else
     start_fluxqueue
 fi
 started=yes
-submit
-watch_jobs
-verdicts
+if [[ -z $cluster ]]; then show_backlog; fi
+show_examples

@@ -30,7 +30,7 @@ fn pod_spec(object: &Value) -> &Value {
     if object["kind"] == "Pod" { &object["spec"] } else { &object["spec"]["template"]["spec"] }
 }
 
-/// demo/board.sh reads the same.
+/// demo/src/expect.rs reads the same.
 fn is_expectation(text: &str) -> bool {
     let mut parts = text.split(", ");
     let outcome = parts.next().unwrap_or_default();

@@ -1,0 +1,106 @@
+//! Looking at the cluster, and at nothing but one namespace of it.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use fluxqueue_api::FluxJob;
+use fluxqueue_workload::ShapeInterner;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt};
+
+use crate::look::{Look, Record, SeenPod, Workload};
+
+/// Which cluster.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Where {
+    /// The kubeconfig file; else as kubectl finds it
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// The context in it
+    #[arg(long)]
+    context: Option<String>,
+    /// The namespace
+    #[arg(long, short)]
+    namespace: String,
+}
+
+/// The namespace that the demo uses.
+pub(crate) struct Cluster {
+    client: Client,
+    namespace: String,
+}
+
+impl Cluster {
+    /// Finds the way there.
+    pub(crate) async fn connect(place: &Where) -> anyhow::Result<Self> {
+        let file = match &place.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let options = KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
+        let config = Config::from_custom_kubeconfig(file.context("reading the kubeconfig")?, &options).await?;
+        Ok(Cluster { client: Client::try_from(config)?, namespace: place.namespace.clone() })
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Looks once.
+    pub(crate) async fn look(&self) -> kube::Result<Look> {
+        let all = ListParams::default();
+        let (jobs, deployments, sets) = (self.api::<Job>(), self.api::<Deployment>(), self.api::<ReplicaSet>());
+        let (stateful, pods) = (self.api::<StatefulSet>(), self.api::<Pod>());
+        let (jobs, deployments, sets, stateful, pods, records) = futures::try_join!(
+            jobs.list(&all),
+            deployments.list(&all),
+            sets.list(&all),
+            stateful.list(&all),
+            pods.list(&all),
+            self.flux_jobs(),
+        )?;
+        let mut look = Look::default();
+        for job in jobs {
+            let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+            let conditions = conditions.filter(|it| it.status == "True");
+            let conditions = conditions.map(|it| (it.type_.clone(), it.reason.clone().unwrap_or_default()));
+            look.workloads.push(Workload::new(&job.metadata, conditions));
+        }
+        let elastic = deployments.iter().map(|it| &it.metadata);
+        let elastic = elastic.chain(sets.iter().map(|it| &it.metadata)).chain(stateful.iter().map(|it| &it.metadata));
+        look.workloads.extend(elastic.map(|meta| Workload::new(meta, [])));
+        let mut shapes = ShapeInterner::new();
+        look.pods = pods.iter().map(|pod| SeenPod::new(pod, &mut shapes)).collect();
+        look.records = records.iter().map(Record::of).collect();
+        Ok(look)
+    }
+
+    /// What Fluxqueue says of the jobs.
+    pub(crate) async fn flux_jobs(&self) -> kube::Result<Vec<FluxJob>> {
+        Ok(self.api::<FluxJob>().list(&ListParams::default()).await?.items)
+    }
+
+    /// How many Jobs there are.
+    pub(crate) async fn jobs(&self) -> kube::Result<usize> {
+        Ok(self.api::<Job>().list(&ListParams::default()).await?.items.len())
+    }
+
+    /// Pods, and who reported the event Scheduled of them.
+    pub(crate) async fn scheduled(&self) -> kube::Result<Vec<(String, String)>> {
+        let events = self.api::<Event>().list(&ListParams::default().fields("reason=Scheduled")).await?;
+        let of = |event: &Event| {
+            let pod = event.regarding.as_ref()?.name.clone()?;
+            Some((pod, event.reporting_controller.clone().unwrap_or_else(|| event.name_any())))
+        };
+        Ok(events.iter().filter_map(of).collect())
+    }
+}

@@ -1,0 +1,75 @@
+//! What a manifest says that must happen: the annotation [`ANNOTATION`].
+//!
+//! | it says | and so |
+//! |---|---|
+//! | `Running: 2` | two of its pods run, also at the end |
+//! | `Complete` | the Job is complete; the pod has succeeded |
+//! | `Failed: REASON` | the Job or pod has failed, for this reason |
+//! | `Unsatisfiable`, `Refused` | its FluxJob says so, and no pod is bound |
+//! | `..., together` | all pods of it, or of its group, were scheduled within two seconds |
+//! | `..., waits` | it was seen waiting, with a reason |
+//! | `..., by NAME` | the event Scheduled of its pods is reported by this scheduler, and no other |
+
+/// On each Job, Deployment, ReplicaSet, StatefulSet and lone pod.
+pub(crate) const ANNOTATION: &str = "fluxqueue-demo/expect";
+
+/// What must happen to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expectation {
+    /// As the manifest says it.
+    pub text: String,
+    /// How it ends, or where it stays: `Complete`, `Running: 2`.
+    pub end: String,
+    /// All its pods are scheduled at once.
+    pub together: bool,
+    /// It has to wait first.
+    pub waits: bool,
+    /// Who must have scheduled its pods.
+    pub by: Option<String>,
+    /// What the demo does not know how to check.
+    pub unknown: Vec<String>,
+}
+
+impl Expectation {
+    /// Reads the annotation.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut parts = text.split(',').map(str::trim);
+        let mut expectation = Expectation {
+            text: text.to_owned(),
+            end: parts.next().unwrap_or_default().to_owned(),
+            together: false,
+            waits: false,
+            by: None,
+            unknown: Vec::new(),
+        };
+        for part in parts {
+            match (part, part.strip_prefix("by ")) {
+                (_, Some(name)) => expectation.by = Some(name.to_owned()),
+                ("together", _) => expectation.together = true,
+                ("waits", _) => expectation.waits = true,
+                (unknown, _) => expectation.unknown.push(unknown.to_owned()),
+            }
+        }
+        expectation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_annotation_is_read() {
+        let all = Expectation::parse("Failed: DeadlineExceeded, together, waits, by fluence");
+        assert_eq!(all.end, "Failed: DeadlineExceeded");
+        assert!(all.together && all.waits);
+        assert_eq!(all.by.as_deref(), Some("fluence"));
+        let plain = Expectation::parse("Running: 2");
+        assert_eq!((plain.end.as_str(), plain.together, plain.waits, plain.by), ("Running: 2", false, false, None));
+    }
+
+    #[test]
+    fn what_nobody_can_check_is_not_taken_for_checked() {
+        assert_eq!(Expectation::parse("Complete, tomorrow").unknown, ["tomorrow"]);
+    }
+}

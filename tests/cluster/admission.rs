@@ -8,7 +8,7 @@ use kube::config::KubeConfigOptions;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use crate::harness::{ControlPlane, Namespace, job, pod, until, within};
+use crate::harness::{ControlPlane, Namespace, job, pod, root, until, within};
 use crate::webhook::{Files, Webhook, free_port, install, manifests, process, trusted, webhooks_of};
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
@@ -95,8 +95,13 @@ spec:
 fn the_seeds_examples_go_to_fluxqueue_unchanged() {
     let plane = plane();
     let _webhook = Webhook::start(&plane, &[]);
+    seeds_examples_run(&plane);
+}
+
+/// Everything of the seeds' goes to Fluxqueue in a namespace that is labelled, and services are made once.
+fn seeds_examples_run(plane: &ControlPlane) {
     let _fluxqueue = plane.fluxqueue(&[]);
-    let ns = labelled(&plane, "seeds", &["fluxqueue/admission=enabled"]);
+    let ns = labelled(plane, "seeds", &["fluxqueue/admission=enabled"]);
     goes_to(&ns, "fluxqueue");
     ns.apply(&seeds_examples());
     let pods = ns.running(1 + 1 + 2 + 2 + 5 + 2 + 3 + 3 + 3);
@@ -118,7 +123,12 @@ fn the_seeds_examples_go_to_fluxqueue_unchanged() {
 fn each_is_given_to_whom_it_asks_for() {
     let plane = plane();
     let _webhook = Webhook::start(&plane, &[]);
-    let (plain, ours) = (plane.namespace("plain"), labelled(&plane, "ours", &["fluxqueue/admission=enabled"]));
+    each_gets_what_it_asks_for(&plane);
+}
+
+/// By labels of namespaces and of objects, and by what an object is.
+fn each_gets_what_it_asks_for(plane: &ControlPlane) {
+    let (plain, ours) = (plane.namespace("plain"), labelled(plane, "ours", &["fluxqueue/admission=enabled"]));
     goes_to(&ours, "fluxqueue");
     assert_eq!(given(&plain), "default-scheduler");
     let labels = |value: &str| format!("  labels: {{fluxqueue/admission: {value}}}");
@@ -198,7 +208,12 @@ spec:
 fn a_namespace_that_asks_for_it_has_its_pods_gated() {
     let plane = plane();
     let _webhook = Webhook::start(&plane, &[]);
-    let ns = labelled(&plane, "gated", &["fluxqueue/admission=enabled", "fluxqueue/gate=enabled"]);
+    pods_are_gated(&plane);
+}
+
+/// Those that are ours, and nobody else's.
+fn pods_are_gated(plane: &ControlPlane) {
+    let ns = labelled(plane, "gated", &["fluxqueue/admission=enabled", "fluxqueue/gate=enabled"]);
     goes_to(&ns, "fluxqueue");
     ns.apply(&unnamed(&pod("nobodys", "100m", "infinity", "")));
     ns.apply(&pod("named", "100m", "infinity", ""));
@@ -253,6 +268,86 @@ fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
     ns.running(1);
     let (ok, _, err) = plane.try_kubectl(&["label", "pod", "fine", "-n", &ns.name, "fluxqueue/pod-group=g"], "");
     assert!(ok, "a pod that has its node is nobody's to judge: {err}");
+}
+
+/// Installs what needs no server.
+fn install_policies(plane: &ControlPlane) {
+    let path = root().join("manifests/admission-policies");
+    plane.kubectl(&["apply", "--server-side", "-k", &path.display().to_string()]);
+}
+
+#[test]
+fn policies_do_without_a_server_what_the_webhook_does() {
+    let plane = plane();
+    install_policies(&plane);
+    seeds_examples_run(&plane);
+    each_gets_what_it_asks_for(&plane);
+    pods_are_gated(&plane);
+    for kind in ["mutatingadmissionpolicies", "validatingadmissionpolicies"] {
+        let warnings = plane.kubectl(&["get", kind, "-o=jsonpath={.items[*].status.typeChecking.expressionWarnings}"]);
+        assert_eq!(warnings, "", "{kind}");
+    }
+}
+
+#[test]
+fn policies_and_the_webhook_refuse_the_same() {
+    let plane = plane();
+    let ns = labelled(&plane, "alike", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    // What each says of a pod, and of a Job of such pods.
+    let lines = |key: &str, value: &str| format!("  {key}: {{{value}}}");
+    let walltime = |text: &str| lines("annotations", &format!("fluxqueue/walltime: '{text}'"));
+    let group = |labels: &str| lines("labels", labels);
+    let cases = [
+        (true, String::new()),
+        (true, walltime("90")),
+        (true, walltime("1h30m15.5s")),
+        (true, walltime("Infinity")),
+        (true, walltime(" .5h ")),
+        (false, walltime("1h30")),
+        (false, walltime("2 days")),
+        (false, walltime("-5")),
+        (false, walltime("")),
+        (true, group("fluxqueue/pod-group: g, fluxqueue/group-size: '2'")),
+        (true, group("fluxqueue.pod-group: g, fluxqueue.group-size: '0100000'")),
+        (true, group("fluxqueue.group-size: 'x', fluence.pod-group: g, fluence.group-size: '2'")),
+        (false, group("fluxqueue/pod-group: g, fluxqueue/group-size: '0'")),
+        (false, group("fluxqueue/pod-group: g, fluxqueue/group-size: '100001'")),
+        (false, group("fluxqueue/pod-group: g, fluxqueue/group-size: '2.5'")),
+        (false, group("fluxqueue/pod-group: '', fluxqueue/group-size: '2'")),
+        (false, group("fluxqueue/pod-group: g")),
+        (false, group("fluence.group-size: '2'")),
+        (false, group("fluxnetes.group-name: g, fluence.group-size: '2'")),
+    ];
+    let claims = "spec:\n  resourceClaims: [{name: gpu, resourceClaimName: g}]";
+    let manifests: Vec<(bool, String)> = cases
+        .iter()
+        .flat_map(|(is_fine, metadata)| {
+            let in_template = metadata.replace("  ", "      ");
+            let template = format!("    metadata:\n{in_template}\n    spec:");
+            let template = if metadata.is_empty() { "    spec:" } else { &template };
+            let of_job = unnamed(&job("job", 2, "100m", "1")).replace("    spec:", template);
+            [(*is_fine, unnamed(&pod("pod", "100m", "1", metadata))), (*is_fine, of_job)]
+        })
+        .chain([(false, unnamed(&pod("claims", "100m", "1", "")).replace("spec:", claims))])
+        .collect();
+    let judge = |by: &str| {
+        goes_to(&ns, "fluxqueue");
+        let dry = ["create", "-n", &ns.name, "--dry-run=server", "-f", "-"];
+        let last = &manifests[manifests.len() - 1].1;
+        until("it to be strict", || (!plane.try_kubectl(&dry, last).0).then_some(()));
+        for (is_fine, manifest) in &manifests {
+            let (ok, out, err) = plane.try_kubectl(&dry, manifest);
+            assert_eq!(ok, *is_fine, "{by}: {manifest}: {out}{err}");
+            assert!(ok || err.contains("is invalid"), "{err}");
+        }
+    };
+    install_policies(&plane);
+    judge("policies");
+    let path = root().join("manifests/admission-policies");
+    plane.kubectl(&["delete", "-k", &path.display().to_string()]);
+    until("the policies to be gone", || (given(&ns) == "default-scheduler").then_some(()));
+    let _webhook = Webhook::start(&plane, &[]);
+    judge("webhook");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::validation;
 
@@ -21,6 +22,18 @@ use crate::validation;
     shortname = "fq",
     status = "FluxQueueStatus",
     doc = "A queue of Fluxqueue: who may wait in it, and what goes for those who do.",
+    printcolumn(
+        name = "Policy",
+        type_ = "string",
+        json_path = ".spec.policy",
+        description = "Who may start before whom"
+    ),
+    printcolumn(
+        name = "Priority",
+        type_ = "integer",
+        json_path = ".spec.priority",
+        description = "Queues of higher priority go first"
+    ),
     printcolumn(
         name = "Stop",
         type_ = "string",
@@ -44,6 +57,28 @@ pub struct FluxQueueSpec {
     /// Namespaces whose jobs may use it, by their labels. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
+    /// Who may start before whom within the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// Only the first so many in the queue may be promised a start. Whoever fits starts, wherever he stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub queue_depth: Option<i32>,
+    /// With `hybrid`, how many of those who wait are promised a start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub reservation_depth: Option<i32>,
+    /// How long others may go ahead of the first who waits in the queue, if nobody knows when he can start, in seconds; 0: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub bypass_seconds: Option<i64>,
+    /// Queues of higher priority go first; the jobs of queues of equal priority are merged by their own priority and age.
+    #[serde(default)]
+    pub priority: i32,
+    /// The nodes that its jobs may use, by their labels. Absent: all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub node_selector: BTreeMap<String, String>,
     /// Whether those who wait may start. What runs goes on.
     #[serde(default)]
     pub stop_policy: StopPolicy,
@@ -59,6 +94,20 @@ pub struct FluxQueueSpec {
     /// What becomes of a job that asks for more than the maximum.
     #[serde(default)]
     pub max_walltime_action: MaxWalltimeAction,
+}
+
+/// Who may start before whom: Fluxion's queue policies, by their names there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// Nobody before one of the queue who waits ahead of him.
+    Fcfs,
+    /// Whoever does not delay the first who waits.
+    Easy,
+    /// Whoever does not delay the first `reservationDepth` who wait.
+    Hybrid,
+    /// Whoever delays nobody.
+    Conservative,
 }
 
 /// Whether those who wait in a queue may start.

@@ -17,4 +17,4 @@ pub use fluxjob::{
     BlockedBy, BlockedReason, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload, Overrides, PlacementRange, PodSet,
     Reservation, WorkloadKind, WorkloadRef,
 };
-pub use fluxqueue::{FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, StopPolicy};
+pub use fluxqueue::{FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy};

@@ -33,6 +33,9 @@ const COUNTED_MAX: usize = 1_000;
 /// So many jobs are named whose end is not known.
 const NAMED_MAX: usize = 3;
 
+/// Why a node will not do that another queue could use.
+const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
+
 /// Requests that are told in one step; the others follow in the next.
 const REPORTED_AT_ONCE: usize = 256;
 
@@ -127,8 +130,9 @@ impl Core {
         }
         let (blocker, estimate) = self.inherit(id, blocker, estimate);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if job.position.is_none() && self.queue.len() <= COUNTED_MAX {
-            job.position = self.queue.iter().position(|(place, _)| place.request() == pending).map(|at| at + 1);
+        if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
+            let mut ahead = self.queue.of_queue(job.queue.id);
+            job.position = ahead.position(|place| place.request() == pending).map(|at| at + 1);
         }
         if job.blocker.as_ref() != Some(&blocker) || job.estimate != estimate {
             job.blocker = Some(blocker);
@@ -198,8 +202,10 @@ impl Core {
     /// The places of all that wait, now and then.
     pub(super) fn note_positions(&mut self) {
         let mut positions: BTreeMap<JobId, usize> = BTreeMap::new();
-        for (at, (place, _)) in self.queue.iter().enumerate() {
-            positions.entry(place.request().job()).or_insert(at + 1);
+        for queue in self.queue.queues() {
+            for (at, place) in self.queue.of_queue(queue).enumerate() {
+                positions.entry(place.request().job()).or_insert(at + 1);
+            }
         }
         for (id, position) in positions {
             let Some(job) = self.jobs.all.get_mut(&id) else { continue };
@@ -319,6 +325,13 @@ impl Core {
         }
         // A node is closed for the first reason alone.
         let mut open = class.now.clone();
+        if let Some(of_queue) = self.queues.nodes(group.queue) {
+            let mut others = self.cluster.class(&group.sample.shape.constraints).now.clone();
+            others.subtract(&self.cluster.class(of_queue).lasting);
+            if !others.is_empty() {
+                *counts.entry(NOT_OF_QUEUE.to_owned()).or_default() += others.len();
+            }
+        }
         for (closed, rejection) in self.cluster.repelled(&group.sample) {
             *counts.entry(rejection.reason().into_owned()).or_default() += open.intersection(&closed).len();
             open.subtract(&closed);

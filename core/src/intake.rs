@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::job::{Cause, Identity, PodOrder, Stage};
 use super::ledger::valid;
+use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::NOT_A_VERTEX;
@@ -290,7 +291,7 @@ impl Core {
             return;
         }
         (self.synced, self.taking_over) = (true, true);
-        self.has_promises_to_put_back = self.settings.depths().is_some();
+        self.has_promises_to_put_back = *self.queues.policies() != Policies::FirstComeFirstServed;
         let pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
         self.find_jobs(pods);
         // How far the server's clock is from ours may have come after the pods.

@@ -12,7 +12,7 @@ use super::plan::Kept;
 use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
 use super::stored::Record;
-use crate::queue::{JobId, PendingRequest};
+use crate::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
 /// What makes pods belong to one job.
@@ -114,6 +114,7 @@ pub(super) struct Job {
 pub(super) struct InQueue {
     /// The queue; none before it was looked at.
     pub name: Arc<str>,
+    pub id: QueueId,
     /// The one that the workload names.
     pub said: Option<Arc<str>>,
     /// What it says to the job.

@@ -203,6 +203,7 @@ impl Core {
         if settings.queue_policy != QueuePolicy::Fcfs && !graph.has_reservations() {
             return Err(CoreError::Policy(settings.queue_policy));
         }
+        let queues = Queues::new(&settings, graph.has_reservations());
         let (default_walltime_secs, slack) =
             (settings.default_walltime_secs, (settings.start_slack_secs, settings.end_slack_secs));
         Ok(Core {
@@ -223,7 +224,7 @@ impl Core {
             retaining: BTreeSet::new(),
             records: Records::default(),
             priority_classes: PriorityClasses::default(),
-            queues: Queues::default(),
+            queues,
             queue: Pending::default(),
             promises: Promises::default(),
             held_nodes: HeldNodes::default(),

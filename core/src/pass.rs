@@ -33,12 +33,13 @@ impl Core {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             promises: &mut self.promises,
+            queues: &self.queues,
             suspects: &suspects,
             suspects_version: self.suspects.version(),
             now: self.now,
         };
         let last = &mut self.held_nodes;
-        let plan = plan::walk(self.settings.depths(), &self.queue, &asking, &mut live, news, last);
+        let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut live, news, last);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
         self.seen_changes = self.ledger.changes.count();
         // What a reservation has left behind may be of use to those before it: the next walk looks at them.
@@ -48,7 +49,7 @@ impl Core {
         for decision in plan.decisions {
             self.follow(decision);
         }
-        if let Some(first) = plan.first_undated {
+        for first in plan.first_undated {
             self.pass_by(&first);
         }
         self.wake_for_promises();

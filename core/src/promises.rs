@@ -114,17 +114,20 @@ impl Promises {
         is_new
     }
 
-    /// Nobody is passed by any more who has been since this time. True if that concerns somebody.
-    pub(super) fn end_patience(&mut self, since: Time) -> bool {
-        let mut over = self.passed_by.values_mut().filter(|patience| !patience.is_over && patience.since <= since);
+    /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if that concerns somebody.
+    pub(super) fn end_patience(&mut self, now: Time, allowed: impl Fn(&PendingRequest) -> u64) -> bool {
         let mut is_any = false;
-        over.by_ref().for_each(|patience| (patience.is_over, is_any) = (true, true));
+        for (pending, patience) in self.passed_by.iter_mut().filter(|(_, patience)| !patience.is_over) {
+            patience.is_over = patience.since.plus_secs(allowed(pending)) <= now;
+            is_any |= patience.is_over;
+        }
         is_any
     }
 
-    /// Since when the next one has been passed by, and still is.
-    pub(super) fn next_patience(&self) -> Option<Time> {
-        self.passed_by.values().filter(|patience| !patience.is_over).map(|patience| patience.since).min()
+    /// Until when the next one is passed by who still is.
+    pub(super) fn next_patience(&self, allowed: impl Fn(&PendingRequest) -> u64) -> Option<Time> {
+        let waiting = self.passed_by.iter().filter(|(_, patience)| !patience.is_over);
+        waiting.map(|(pending, patience)| patience.since.plus_secs(allowed(pending))).min()
     }
 
     /// The nodes that are held for a request that is passed by no more.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::job::{Job, Said, Style};
 use super::ledger::Allocations;
-use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Promising, Request, Requests};
+use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Pending, Promising, Request, Requests};
+use super::queues::Queues;
 use super::record::time_of;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
-use crate::queue::{ClassId, JobId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::Reservation;
 use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
@@ -127,6 +128,23 @@ impl Core {
         }
     }
 
+    /// How long others may go ahead of a request, by the rules of its queue.
+    fn bypass_secs(&self, pending: &PendingRequest) -> u64 {
+        bypass_secs(&self.queue, &self.queues, pending)
+    }
+
+    /// There are no reservations any more: by now nobody may have one.
+    pub(super) fn withdraw_all_promises(&mut self) {
+        for pending in self.promises.requests() {
+            if let Some(was) = self.promises.kept(&pending) {
+                self.forget_promise(&pending);
+                self.broken(&pending, Some(Late { cause: Delay::Edit, was, by: None }));
+            } else {
+                self.forget_promise(&pending);
+            }
+        }
+    }
+
     /// A request is taken back that was promised a start: whoever changed its job broke that promise.
     pub(super) fn tell_own_delay(&mut self, pending: &PendingRequest) {
         let Some(was) = self.promises.kept(pending) else { return };
@@ -146,7 +164,7 @@ impl Core {
     /// The next promise to come due is looked at then.
     pub(super) fn wake_for_promises(&mut self) {
         let start = self.promises.next_start().map(Time::from_seconds);
-        let patience = self.promises.next_patience().map(|since| since.plus_secs(self.settings.bypass_secs));
+        let patience = self.promises.next_patience(|pending| self.bypass_secs(pending));
         if let Some(at) = start.into_iter().chain(patience).min() {
             self.timers.wake(Timer::Promises, at.max(self.now.plus_millis(1)));
         }
@@ -154,7 +172,8 @@ impl Core {
 
     /// What has come due leads to a walk: a reservation may start, or somebody is passed by no more.
     pub(super) fn keep_promises(&mut self) {
-        let is_over = self.promises.end_patience(self.now.minus_secs(self.settings.bypass_secs));
+        let (queue, queues) = (&self.queue, &self.queues);
+        let is_over = self.promises.end_patience(self.now, |pending| bypass_secs(queue, queues, pending));
         let is_due = self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
         if is_over || is_due {
             self.queue_changed = true;
@@ -288,7 +307,9 @@ impl Core {
     /// What an earlier process has promised by its records is promised again, in the order of the queue, before anything starts.
     pub(super) fn put_promises_back(&mut self, suspects: &RankSet) {
         let mut written = Vec::new();
-        for (place, class) in self.queue.iter() {
+        let mut order: Vec<_> = self.queue.iter().collect();
+        order.sort_unstable_by_key(|(place, _)| *place);
+        for (place, class) in order {
             let pending = place.request();
             let Some(job) = self.jobs.all.get(&pending.job()).filter(|job| start_of(job) == Some(pending)) else {
                 continue;
@@ -322,6 +343,7 @@ impl Core {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             promises: &mut self.promises,
+            queues: &self.queues,
             suspects,
             suspects_version: self.suspects.version(),
             now: self.now,
@@ -340,6 +362,11 @@ impl Core {
             }
         }
     }
+}
+
+/// How long others may go ahead of a request, by the rules of its queue.
+fn bypass_secs(queue: &Pending, queues: &Queues, pending: &PendingRequest) -> u64 {
+    queues.bypass_secs(queue.place_of(pending).map_or(QueueId::DEFAULT, |(place, _)| place.queue()))
 }
 
 /// From when on a pod is overdue that was to end at this second.

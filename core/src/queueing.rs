@@ -5,9 +5,10 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedReason, FluxQueueStatus, JobState, names};
 
 use super::job::{InQueue, Job};
+use super::plan::Policies;
 use super::queues::{Life, Namespace, QueueObject, Standing};
 use super::{ActionKind, Core, InFlight, Timer, WriteOutcome};
-use crate::queue::JobId;
+use crate::queue::{JobId, QueueId};
 use fluxqueue_workload::{Lifetime, Uid};
 
 /// The status of a queue is written so much after it has changed, with all that has changed until then.
@@ -22,6 +23,10 @@ impl Core {
     /// A queue is there, or has changed.
     pub(super) fn queue_object(&mut self, queue: &Arc<QueueObject>) {
         let is_first = !self.queues.is_any_object();
+        if let Some(policy) = self.queues.unserved_policy(queue) {
+            let (name, policy) = (&queue.name, policy.as_str());
+            tracing::warn!(%name, policy, "this Fluxion library keeps no reservations: the queue is walked as fcfs");
+        }
         if self.queues.put(queue) {
             // The first one makes queues of what was one.
             self.look_at_jobs(|job| is_first || job.queue.is(&queue.name));
@@ -33,6 +38,9 @@ impl Core {
     pub(super) fn queue_object_gone(&mut self, name: &str) {
         self.queues.remove(name);
         self.look_at_jobs(|job| job.queue.is(name));
+        if *self.queues.policies() == Policies::FirstComeFirstServed {
+            self.withdraw_all_promises();
+        }
     }
 
     /// A namespace is there, or has changed.
@@ -64,9 +72,11 @@ impl Core {
             || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
         let had_place = had_place || matches!(standing, Standing::Open | Standing::Stopped);
         let name = if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
+        let id_of_queue = if had_place { self.queues.number(&name) } else { QueueId::DEFAULT };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let has_new_ends = job.queue.walltimes != walltimes && !job.queue.name.is_empty();
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.queue = InQueue { name, said, standing, walltimes, had_place };
+            job.queue = InQueue { name, id: id_of_queue, said, standing, walltimes, had_place };
         }
         if has_new_ends {
             self.plan_ends_of(id);

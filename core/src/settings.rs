@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::Depths;
+use crate::plan::{Depths, Policies};
 
 /// Settings of the core.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,15 +94,14 @@ impl QueuePolicy {
 }
 
 impl CoreSettings {
-    /// Who may hold a reservation; `None`: nobody does.
-    pub(crate) fn depths(&self) -> Option<Depths> {
-        let reservations = match self.queue_policy {
-            QueuePolicy::Fcfs => return None,
-            QueuePolicy::Easy => 1,
-            QueuePolicy::Hybrid => self.reservation_depth,
-            QueuePolicy::Conservative => usize::MAX,
-        };
-        Some(Depths { reservations, queue: self.queue_depth, is_strict: self.bypass_secs == 0 })
+    /// How a single queue is walked.
+    pub(crate) fn policies(&self) -> Policies {
+        match self.queue_policy {
+            QueuePolicy::Fcfs => Policies::FirstComeFirstServed,
+            policy => {
+                Policies::PerQueue(vec![Depths::of(policy, self.queue_depth, self.reservation_depth, self.bypass_secs)])
+            }
+        }
     }
 }
 

@@ -18,11 +18,12 @@ use super::cluster::{Cluster, Node};
 use super::fluxion::{Rank, RankSet};
 use super::ledger::{Allocation, Ledger, SlotRequest};
 use super::plan::{
-    self, Decision, Depths, Group, HeldNodes, Live, News, Pending, Request, RequestKey, Requests, Same, SlotKey,
+    self, Decision, Group, HeldNodes, Live, News, Pending, Policies, Request, RequestKey, Requests, Same, SlotKey,
 };
 use super::promises::Promises;
 use super::{CoreError, CoreSettings};
-use crate::queue::{JobId, PendingRequest, Place};
+use crate::queue::{JobId, PendingRequest, Place, QueueId};
+use crate::queues::Queues;
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
 
@@ -33,8 +34,9 @@ pub struct Forward {
     queue: Pending,
     held_nodes: HeldNodes,
     promises: Promises,
-    /// Who may hold a reservation; `None`: nobody does.
-    depths: Option<Depths>,
+    policies: Policies,
+    /// None: there is one queue.
+    queues: Queues,
     bypass_secs: u64,
     waiting: BTreeMap<JobId, Ask>,
     running: BTreeMap<JobId, Vec<Allocation>>,
@@ -86,7 +88,8 @@ impl Forward {
             queue: Pending::default(),
             held_nodes: HeldNodes::default(),
             promises: Promises::default(),
-            depths: settings.depths(),
+            policies: settings.policies(),
+            queues: Queues::new(settings, true),
             bypass_secs: settings.bypass_secs,
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -120,7 +123,7 @@ impl Forward {
             self.now = now;
             self.ledger.set_time(now);
         }
-        self.changed |= self.promises.end_patience(self.now.minus_secs(self.bypass_secs));
+        self.changed |= self.promises.end_patience(self.now, |_| self.bypass_secs);
         if !self.changed && !self.queue.has_arrivals() {
             return Vec::new();
         }
@@ -132,17 +135,18 @@ impl Forward {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             promises: &mut self.promises,
+            queues: &self.queues,
             suspects: &self.no_suspects,
             suspects_version: 0,
             now: self.now,
         };
         let mut machine = Foreseen { live, failures: &mut self.failures };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
-        let plan = plan::walk(self.depths, &self.queue, &asking, &mut machine, news, last);
+        let plan = plan::walk(&self.policies, &self.queue, &asking, &mut machine, news, last);
         self.is_unsettled = self.ledger.changes.count() != before && !self.promises.is_empty();
         self.promises.forget_who_came();
         plan::confirm(&mut self.queue, plan.confirmed);
-        if let Some(first) = plan.first_undated {
+        for first in plan.first_undated {
             self.promises.pass_by(&first, self.now);
         }
         let mut began = Vec::new();
@@ -186,13 +190,14 @@ impl Forward {
 impl Ask {
     /// What it asks for, for telling equal ones.
     fn key(&self) -> RequestKey {
-        vec![SlotKey {
+        let slots = vec![SlotKey {
             shape: Same(Arc::clone(&self.sample.shape)),
             walltime: self.walltime,
             deadline: None,
             repelled_by: Vec::new(),
             count: self.pods,
-        }]
+        }];
+        RequestKey { queue: QueueId::DEFAULT, slots }
     }
 
     fn request(&self) -> Request {
@@ -204,6 +209,7 @@ impl Ask {
             lifetime: self.walltime,
             sample: Arc::clone(&self.sample),
             repelled_by: Vec::new(),
+            queue: QueueId::DEFAULT,
         };
         Request { groups: vec![group] }
     }

@@ -8,28 +8,20 @@
 //! Work whose end nobody knows gives no date. Who waits for it has no reservation, and is passed by; who was the first to wait for
 //! longer than the rules allow holds one set of nodes of the size it needs until it starts.
 //!
+//! Each request is walked by the policy and depths of its own queue. In a queue of first come, first served nobody starts before one who
+//! waits ahead of him there; against other queues its head holds a reservation, as under EASY.
+//!
 //! The policies are those of Fluxion's queue manager (`qmanager`), which makes all reservations of a queue anew in each loop,
 //! as if none had been promised. EASY: Lifka, "The ANL/IBM SP Scheduling System" (1995). Conservative: Mu'alem and Feitelson (2001).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Booking, Decision, Delay, HeldNodes, Kept, Late, News, Outcome, Pending, Place, Plan, Promising, Remade, Requests,
-    untried,
+    Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending, Place, Plan, Promising,
+    Remade, Requests, untried,
 };
 use crate::fluxion::{Fit, RankSet};
-use crate::queue::{ClassId, PendingRequest};
-
-/// Who may hold a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Depths {
-    /// So many of those who wait hold one.
-    pub reservations: usize,
-    /// Only the first so many in the queue may.
-    pub queue: usize,
-    /// Nobody is passed by for a moment.
-    pub is_strict: bool,
-}
+use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 
 /// What a class of requests waits for, by what was found out in this walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +40,10 @@ struct Walk<'a, C: Promising, R> {
     queue: &'a Pending,
     requests: &'a R,
     capacity: &'a mut C,
-    depths: Depths,
-    /// Nobody from this place on gets a reservation.
-    bound: Option<Place>,
+    /// By the number of the queue.
+    depths: &'a [Depths],
+    /// Per queue, nobody from this place on gets a reservation.
+    bounds: BTreeMap<QueueId, Option<Place>>,
     holds: HeldNodes,
     /// Classes of which somebody could not start in this walk: who is behind him in the class asks for the same.
     waiting: BTreeMap<ClassId, Waits>,
@@ -64,7 +57,7 @@ pub(crate) fn backfill<C: Promising>(
     queue: &Pending,
     requests: &impl Requests,
     capacity: &mut C,
-    depths: Depths,
+    depths: &[Depths],
     news: News,
     last: &mut HeldNodes,
 ) -> Plan<C::Slots> {
@@ -78,14 +71,13 @@ pub(crate) fn backfill<C: Promising>(
         }
     };
     let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
-    let bound = queue.iter().nth(depths.queue).map(|(place, _)| place.clone());
-    let plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: None };
+    let plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: Vec::new() };
     let mut walk = Walk {
         queue,
         requests,
         capacity,
         depths,
-        bound,
+        bounds: BTreeMap::new(),
         holds,
         waiting: BTreeMap::new(),
         started: BTreeSet::new(),
@@ -118,6 +110,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             self.withdraw(pending);
             return true;
         }
+        if let Some(head) = self.head_before(place) {
+            self.wait_for_head(pending, class, head);
+            return false;
+        }
         let displaces = self.capacity.displaces(pending);
         let lost = self.capacity.take_lost(pending);
         let mut before = lost.map(|was| Late { cause: Delay::Capacity, was, by: None });
@@ -132,6 +128,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                         self.attempt(pending, class);
                     }
                     self.waiting.insert(class, Waits::ForADate);
+                    self.note_head(place);
                 }
                 return true;
             }
@@ -152,20 +149,66 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         self.waiting.insert(class, waits);
         if waits == Waits::ForADate && self.may_reserve(place) {
             self.capacity.let_go(pending);
-            return self.reserve(pending, class, before);
+            return self.reserve(place, class, before);
+        }
+        if waits != Waits::InVain {
+            self.note_head(place);
         }
         if before.is_some() {
             self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: before });
         }
         match waits {
-            Waits::ForUnknown | Waits::Behind => self.be_passed_by(pending, waits),
+            Waits::ForUnknown | Waits::Behind => self.be_passed_by(place, waits),
             Waits::ForADate | Waits::InVain => self.capacity.let_go(pending),
         }
         false
     }
 
-    fn may_reserve(&self, place: &Place) -> bool {
-        self.holds.reservations < self.depths.reservations && self.bound.as_ref().is_none_or(|bound| place < bound)
+    fn depths(&self, place: &Place) -> Depths {
+        Depths::for_queue(self.depths, place.queue())
+    }
+
+    fn may_reserve(&mut self, place: &Place) -> bool {
+        let (depths, queue) = (self.depths(place), place.queue());
+        if self.holds.of(queue).reservations >= depths.reservations {
+            return false;
+        }
+        let bound = self.bounds.entry(queue).or_insert_with(|| self.queue.of_queue(queue).nth(depths.queue).cloned());
+        bound.as_ref().is_none_or(|bound| place < bound)
+    }
+
+    // --- queues in which nobody overtakes ---
+
+    /// Who waits ahead of this place, if nobody of the queue may start before him.
+    fn head_before(&mut self, place: &Place) -> Option<JobId> {
+        self.depths(place).in_order.then(|| self.holds.of(place.queue()).head)?
+    }
+
+    /// One waits: nobody behind him in his queue may start, if that is one in which nobody overtakes.
+    fn note_head(&mut self, place: &Place) {
+        if self.depths(place).in_order {
+            self.holds.of(place.queue()).head.get_or_insert(place.request().job());
+        }
+    }
+
+    /// Waits for the head of its queue, without being asked for, and without a reservation: it would start before its turn.
+    fn wait_for_head(&mut self, pending: &PendingRequest, class: ClassId, head: JobId) {
+        if let Some(was) = self.capacity.withdraw(pending) {
+            let cause = self.capacity.displaces(pending).unwrap_or(Delay::Priority);
+            let later = Some(Late { cause, was, by: Some(head) });
+            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later });
+        }
+        self.capacity.let_go(pending);
+        let known = self.queue.last_attempt(class).map(|attempt| &attempt.outcome);
+        let is_said = matches!(known, Some(Outcome::Behind { job, .. }) if *job == head);
+        // What was found out about the head is of its class.
+        let is_of_head = self.queue.of_class(class, None).next().is_some_and(|first| first.request().job() == head);
+        if is_said || is_of_head {
+            return;
+        }
+        let Some(request) = self.requests.request(pending) else { return };
+        let attempt = Box::new(Attempt::behind(head, request, self.capacity));
+        self.plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
     }
 
     /// The nodes that the groups of a request may use, and what is held against it there.
@@ -215,8 +258,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 Some(true)
             }
             Remade::Kept { start, later, moved } => {
-                self.holds.reservations += 1;
-                self.holds.is_anybody_blocked = true;
+                self.note_blocked_with_date(pending);
                 if moved {
                     self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
                 }
@@ -242,7 +284,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// Promises a request a start; `before` it was to start then, and asked for something else. True if others of its class may
     /// get one too.
-    fn reserve(&mut self, pending: &PendingRequest, class: ClassId, before: Option<Late>) -> bool {
+    fn reserve(&mut self, place: &Place, class: ClassId, before: Option<Late>) -> bool {
+        let pending = place.request();
         let Some(request) = self.requests.request(pending) else { return false };
         let nodes = self.free(&request);
         match self.capacity.reserve((pending, class), &request, &nodes, None) {
@@ -252,10 +295,12 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             }
             Booking::At(start) => {
                 self.note_reserved(pending, start, before);
+                self.note_head(place);
                 true
             }
             Booking::Never => {
-                self.holds.is_anybody_blocked = true;
+                self.holds.of(place.queue()).is_anybody_blocked = true;
+                self.note_head(place);
                 if before.is_some() {
                     self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: before });
                 }
@@ -265,19 +310,28 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     }
 
     fn note_reserved(&mut self, pending: &PendingRequest, start: i64, before: Option<Late>) {
-        self.holds.reservations += 1;
-        self.holds.is_anybody_blocked = true;
+        self.note_blocked_with_date(pending);
         let later = before.filter(|late| start > late.was.start);
         self.plan.decisions.push(Decision::Reserved { pending: pending.clone(), start, later });
     }
 
-    /// Nobody knows when it can start. The first of those who wait is passed by for a time, and then not any more.
-    fn be_passed_by(&mut self, pending: &PendingRequest, waits: Waits) {
-        if !self.holds.is_anybody_blocked && waits == Waits::ForUnknown {
-            self.plan.first_undated = Some(pending.clone());
+    fn note_blocked_with_date(&mut self, pending: &PendingRequest) {
+        if let Some((place, _)) = self.queue.place_of(pending) {
+            let queue = self.holds.of(place.queue());
+            queue.reservations += 1;
+            queue.is_anybody_blocked = true;
         }
-        self.holds.is_anybody_blocked = true;
-        let is_strict = self.depths.is_strict;
+    }
+
+    /// Nobody knows when it can start. The first of those who wait in a queue is passed by for a time, and then not any more.
+    fn be_passed_by(&mut self, place: &Place, waits: Waits) {
+        let pending = place.request();
+        let queue = self.holds.of(place.queue());
+        if !queue.is_anybody_blocked && waits == Waits::ForUnknown {
+            self.plan.first_undated.push(pending.clone());
+        }
+        queue.is_anybody_blocked = true;
+        let is_strict = self.depths(place).is_strict;
         if !is_strict && self.capacity.may_be_passed_by(pending) {
             return;
         }
@@ -331,6 +385,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             Booking::At(start) => {
                 self.waiting.insert(class, Waits::ForADate);
                 self.note_reserved(pending, start, before);
+                self.note_head(place);
             }
             Booking::Never => return false,
         }

@@ -218,7 +218,9 @@ impl Requests for Jobs {
         let sample = Arc::new(crate::scenarios::pod("sample", 1));
         let lifetime = if seconds == 0 { Lifetime::Eventually } else { Lifetime::Seconds(seconds) };
         let wants = vec![SlotRequest { shape: Arc::clone(&sample.shape), count }];
-        Some(Request { groups: vec![Group { wants, pods: Vec::new(), lifetime, sample, repelled_by: Vec::new() }] })
+        let group =
+            Group { wants, pods: Vec::new(), lifetime, sample, repelled_by: Vec::new(), queue: QueueId::DEFAULT };
+        Some(Request { groups: vec![group] })
     }
 }
 
@@ -229,12 +231,17 @@ fn jobs(jobs: &[(usize, u64)]) -> (Pending, Jobs) {
     (queue_of(&keys), Jobs(numbers.zip(jobs.iter().copied()).collect()))
 }
 
-const EASY: Depths = Depths { reservations: 1, queue: 1_000, is_strict: false };
+const EASY: Depths = Depths { reservations: 1, queue: 1_000, is_strict: false, in_order: false };
 const HYBRID_2: Depths = Depths { reservations: 2, ..EASY };
 const CONSERVATIVE: Depths = Depths { reservations: usize::MAX, ..EASY };
 
 /// Plans, remembers what was found out, and puts in words what is decided; what is only blocked is left out.
 fn walk(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: Depths) -> Vec<String> {
+    walk_by(queue, jobs, machine, &[depths])
+}
+
+/// The same with several queues, each by its own depths.
+fn walk_by(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: &[Depths]) -> Vec<String> {
     let plan = backfill(queue, jobs, machine, depths, News::Anything, &mut HeldNodes::default());
     let mut said = Vec::new();
     for decision in plan.decisions {
@@ -256,7 +263,7 @@ fn walk(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: Depth
     for (class, standing) in plan.confirmed {
         queue.last_attempt_mut(class).expect("it was confirmed").confirm(standing);
     }
-    if let Some(first) = plan.first_undated {
+    for first in plan.first_undated {
         said.push(format!("{} is passed by", name(first.job())));
         machine.passed_by.entry(first).or_insert(true);
     }
@@ -353,4 +360,120 @@ fn who_was_passed_by_for_long_enough_holds_what_he_needs_and_no_more() {
     machine.taken.push(Vec::new());
     machine.taken[1].push(Taken { from: 0, to: UNKNOWN, by: None });
     assert_eq!(walk(&mut queue, &waiting, &mut machine, EASY), ["b starts on 4", "c at 4", "a is passed by"]);
+}
+
+const FCFS: Depths = Depths { in_order: true, ..EASY };
+
+/// Who waits where: the queue's number and priority, how many nodes, for how many seconds.
+type InQueue = (u32, i32, usize, u64);
+
+/// Jobs a, b, c ... that came in this order.
+fn jobs_in(jobs: &[InQueue]) -> (Pending, Jobs) {
+    let (mut pending, mut asks) = (Pending::default(), BTreeMap::new());
+    let mut keys: BTreeMap<InQueue, RequestKey> = BTreeMap::new();
+    let numbers = std::iter::successors(Some(JobId::FIRST), |job| Some(job.next()));
+    for ((at, number), job) in (1..).zip(numbers).zip(jobs) {
+        let (queue, priority, count, seconds) = *job;
+        let id = (0..queue).fold(QueueId::DEFAULT, |id, _| id.next());
+        let new = || RequestKey { queue: id, ..super::tests::key_of(count, Lifetime::Seconds(seconds)) };
+        let key = keys.entry(*job).or_insert_with(new).clone();
+        let place = Place::new(0, Time(at), 0, PendingRequest::Start(number)).in_queue(id, priority);
+        pending.put(place, key);
+        asks.insert(number, (count, seconds));
+    }
+    (pending, Jobs(asks))
+}
+
+#[test]
+fn several_queues_share_one_timeline() {
+    /// What it shows, each queue's depths, until when nodes are taken, who waits, and what comes of it.
+    type Several = (&'static str, &'static [Depths], &'static [i64], &'static [InQueue], &'static [&'static str]);
+    let cases: &[Several] = &[
+        (
+            "equal queues are merged by age",
+            &[EASY, EASY],
+            &[0],
+            &[(1, 0, 1, 5), (0, 0, 1, 5)],
+            &["a starts on 0", "b at 5"],
+        ),
+        (
+            "the queue of higher priority goes first",
+            &[EASY, EASY],
+            &[0],
+            &[(0, 0, 1, 5), (1, 9, 1, 5)],
+            &["b starts on 0", "a at 5"],
+        ),
+        (
+            "each queue promises to its own first",
+            &[EASY, EASY],
+            &[10, 4],
+            &[(0, 0, 2, 5), (1, 0, 1, 6), (0, 0, 1, 7), (1, 0, 1, 9)],
+            &["a at 10", "b at 4"],
+        ),
+        (
+            "a reservation of one is respected by all",
+            &[EASY, EASY],
+            &[10, 0],
+            &[(0, 0, 2, 5), (1, 0, 1, 11), (1, 0, 1, 10)],
+            &["a at 10", "b at 15", "c starts on 1"],
+        ),
+        (
+            "nobody of a queue in order starts behind one who waits there, and others do",
+            &[EASY, FCFS],
+            &[10, 0],
+            &[(1, 0, 2, 5), (1, 0, 1, 3), (0, 0, 1, 10)],
+            &["a at 10", "c starts on 1"],
+        ),
+        (
+            "its head holds a reservation against the others",
+            &[EASY, FCFS],
+            &[10, 0],
+            &[(1, 0, 2, 5), (0, 0, 1, 11)],
+            &["a at 10", "b at 15"],
+        ),
+        (
+            "who waits for what nobody knows the end of keeps his queue in order, too",
+            &[EASY, FCFS],
+            &[UNKNOWN, 0],
+            &[(1, 0, 2, 5), (1, 0, 1, 3), (0, 0, 1, 99)],
+            &["c starts on 1", "a is passed by"],
+        ),
+        ("who can never start keeps nobody", &[EASY, FCFS], &[0], &[(1, 0, 2, 5), (1, 0, 1, 3)], &["b starts on 0"]),
+        (
+            "equal ones in order are one behind the other",
+            &[FCFS, FCFS],
+            &[4],
+            &[(1, 0, 1, 5), (1, 0, 1, 5), (0, 0, 1, 5)],
+            &["a at 4", "c at 9"],
+        ),
+    ];
+    for (what, depths, until, waiting, expected) in cases {
+        let (mut queue, waiting) = jobs_in(waiting);
+        let mut machine = Timetable::of(until);
+        assert_eq!(walk_by(&mut queue, &waiting, &mut machine, depths), *expected, "{what}");
+        let promised: Vec<_> = machine.promises.values().map(|(reserved, _)| reserved.start).collect();
+        assert!(walk_by(&mut queue, &waiting, &mut machine, depths).iter().all(|said| said.ends_with("passed by")));
+        assert_eq!(
+            machine.promises.values().map(|(reserved, _)| reserved.start).collect::<Vec<_>>(),
+            promised,
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn who_comes_to_be_behind_in_a_queue_in_order_keeps_no_reservation() {
+    let (mut queue, mut waiting) = jobs_in(&[(1, 0, 1, 5)]);
+    let mut machine = Timetable::of(&[10, 20]);
+    assert_eq!(walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]), ["a at 10"]);
+    let second = JobId::FIRST.next();
+    let pending = PendingRequest::Start(second);
+    let place = Place::new(7, Time(9), 0, pending.clone()).in_queue(QueueId::DEFAULT.next(), 0);
+    let key = RequestKey { queue: QueueId::DEFAULT.next(), ..super::tests::key_of(2, Lifetime::Seconds(8)) };
+    queue.put(place, key);
+    waiting.0.insert(second, (2, 8));
+    machine.ahead.insert(pending, Delay::Priority);
+    let said = walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]);
+    assert!(said.iter().any(|said| said == "b at 20"), "{said:?}");
+    assert!(said.iter().any(|said| said.starts_with("a withdrawn") && said.contains("Priority")), "{said:?}");
 }

@@ -14,7 +14,8 @@ use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest};
 use crate::promises::{Promise, Promises};
-use crate::queue::{ClassId, JobId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
+use crate::queues::Queues;
 use fluxqueue_workload::{Pod, Time};
 
 /// The jobs as they are.
@@ -28,6 +29,7 @@ pub(crate) struct Live<'a> {
     pub ledger: &'a mut Ledger,
     pub cluster: &'a mut Cluster,
     pub promises: &'a mut Promises,
+    pub queues: &'a Queues,
     /// Nodes that are left alone for a moment, and how often they changed.
     pub suspects: &'a RankSet,
     pub suspects_version: u64,
@@ -48,8 +50,10 @@ impl Asking<'_> {
 
     /// What a request asks for, for telling equal ones.
     pub(crate) fn key(&self, pending: &PendingRequest) -> RequestKey {
-        let mut key = RequestKey::new();
-        let Some(job) = self.jobs.all.get(&pending.job()) else { return key };
+        let mut slots: Vec<SlotKey> = Vec::new();
+        let Some(job) = self.jobs.all.get(&pending.job()) else {
+            return RequestKey { queue: QueueId::DEFAULT, slots };
+        };
         for member in self.pods(pending) {
             let pod = &member.pod;
             let want = SlotKey {
@@ -59,17 +63,19 @@ impl Asking<'_> {
                 repelled_by: member.repelled_by.clone(),
                 count: 1,
             };
-            match key.iter_mut().find(|known| known.is_like(&want)) {
+            match slots.iter_mut().find(|known| known.is_like(&want)) {
                 Some(known) => known.count += 1,
-                None => key.push(want),
+                None => slots.push(want),
             }
         }
-        key
+        RequestKey { queue: job.queue.id, slots }
     }
 
     fn add(&self, request: &mut Request, member: &Member, id: JobId) {
         let pod = &member.pod;
-        let lifetime = self.jobs.all.get(&id).map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock));
+        let job = self.jobs.all.get(&id);
+        let lifetime = job.map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock));
+        let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
         let same_nodes = |group: &&mut Group| {
             group.lifetime == lifetime
                 && group.sample.shape.constraints == pod.shape.constraints
@@ -84,6 +90,7 @@ impl Asking<'_> {
                     lifetime,
                     sample: Arc::clone(pod),
                     repelled_by: member.repelled_by.clone(),
+                    queue,
                 };
                 group.add(pod);
                 request.groups.push(group);
@@ -143,6 +150,13 @@ impl Group {
 }
 
 impl Live<'_> {
+    /// Of these nodes the queue's are left.
+    fn narrow(&mut self, nodes: &mut RankSet, group: &Group) {
+        if let Some(constraints) = self.queues.nodes(group.queue) {
+            nodes.intersect_with(&self.cluster.class(constraints).lasting);
+        }
+    }
+
     fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
         request.groups.iter().zip(nodes).map(|(group, nodes)| group.request(nodes, self.cluster)).collect()
     }
@@ -152,7 +166,7 @@ impl Capacity for Live<'_> {
     type Slots = Allocations;
 
     fn version(&self, request: &Request) -> Version {
-        let mut nodes = self.cluster.nodes_version() + self.suspects_version;
+        let mut nodes = self.cluster.nodes_version() + self.suspects_version + self.queues.version();
         for group in &request.groups {
             nodes += self.cluster.exclusive_version(&group.sample.shape.constraints);
             if !group.repelled_by.is_empty() {
@@ -168,11 +182,14 @@ impl Capacity for Live<'_> {
             open.subtract(&closed);
         }
         open.subtract(self.suspects);
+        self.narrow(&mut open, group);
         open
     }
 
     fn lasting(&mut self, group: &Group) -> RankSet {
-        self.cluster.class(&group.sample.shape.constraints).lasting.clone()
+        let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
+        self.narrow(&mut lasting, group);
+        lasting
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {

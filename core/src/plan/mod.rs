@@ -13,23 +13,24 @@ mod backfill;
 #[cfg(test)]
 mod backfill_tests;
 mod live;
+mod policies;
 mod promising;
 #[cfg(test)]
 mod tests;
 
-pub(super) use backfill::Depths;
 use backfill::backfill;
 pub(super) use live::{Asking, Live};
+pub(super) use policies::{Depths, Policies};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use super::explain::Reported;
 use super::ledger::{Change, SlotRequest};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
-use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue};
+use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time, Uid};
 
 /// What is asked for: all of it or nothing.
@@ -49,10 +50,16 @@ pub(super) struct Group {
     pub sample: Arc<Pod>,
     /// Which anti-affinity terms of pods on nodes these are.
     pub repelled_by: Vec<u32>,
+    /// Whose nodes they may use.
+    pub queue: QueueId,
 }
 
-/// What makes two requests ask for the same.
-pub(super) type RequestKey = Vec<SlotKey>;
+/// What makes two requests ask for the same, by the same rules.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct RequestKey {
+    pub queue: QueueId,
+    pub slots: Vec<SlotKey>,
+}
 
 /// Pods of one shape that run for as long, and that the same pods on nodes repel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -195,11 +202,19 @@ pub(super) enum Decision<S> {
 pub(super) struct HeldNodes {
     held: RankSet,
     holders: Vec<(Arc<RankSet>, JobId)>,
+    of_queues: BTreeMap<QueueId, InQueue>,
+    /// How far the walk has come.
+    end: Option<Place>,
+}
+
+/// What a walk has come to in one queue.
+#[derive(Debug, Clone, Copy, Default)]
+struct InQueue {
     /// How many reservations there are.
     reservations: usize,
     is_anybody_blocked: bool,
-    /// How far the walk has come.
-    end: Option<Place>,
+    /// Of a queue in which nobody overtakes: who waits.
+    head: Option<JobId>,
 }
 
 /// What has happened since the last walk.
@@ -217,8 +232,8 @@ pub(super) struct Plan<S> {
     pub decisions: Vec<Decision<S>>,
     /// Classes whose last attempt still stands, and as of when.
     pub confirmed: Vec<(ClassId, Standing)>,
-    /// The first of those who wait, if nobody knows when it can start.
-    pub first_undated: Option<PendingRequest>,
+    /// Per queue, the first of those who wait, if nobody knows when it can start.
+    pub first_undated: Vec<PendingRequest>,
 }
 
 /// An attempt that still stands.
@@ -230,18 +245,18 @@ pub(super) struct Standing {
     free: Option<Vec<RankSet>>,
 }
 
-/// Walks the queue by its policy: with reservations up to these depths, or first come, first served.
+/// Walks all queues, each by its policy.
 pub(super) fn walk<C: Promising>(
-    depths: Option<Depths>,
+    policies: &Policies,
     queue: &Pending,
     requests: &impl Requests,
     capacity: &mut C,
     news: News,
     last: &mut HeldNodes,
 ) -> Plan<C::Slots> {
-    match depths {
-        None => plan(queue, requests, capacity, news, last),
-        Some(depths) => backfill(queue, requests, capacity, depths, news, last),
+    match policies {
+        Policies::FirstComeFirstServed => plan(queue, requests, capacity, news, last),
+        Policies::PerQueue(depths) => backfill(queue, requests, capacity, depths, news, last),
     }
 }
 
@@ -267,7 +282,7 @@ fn plan<C: Capacity>(
         News::Anything => queue.heads().map(|(place, class)| Reverse((place.clone(), class))).collect(),
     };
     let mut holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
-    let mut plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: None };
+    let mut plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: Vec::new() };
     while let Some(Reverse((place, class))) = heads.pop() {
         let pending = place.request();
         let next = queue.next_of(class, &place).map(|next| Reverse((next.clone(), class)));
@@ -390,6 +405,10 @@ impl HeldNodes {
         left
     }
 
+    fn of(&mut self, queue: QueueId) -> &mut InQueue {
+        self.of_queues.entry(queue).or_default()
+    }
+
     /// The first job in the queue whose nodes are in the way.
     fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
         let in_the_way = self.holders.iter().find(|(held, _)| open.iter().any(|open| held.intersects(open)));
@@ -471,6 +490,14 @@ impl Attempt {
         // What needs nodes that are not there now also looks at those that may come back.
         let lasting = lasting(&self.request, capacity);
         nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))
+    }
+
+    /// Nobody has looked where it could start: it waits for one ahead of it, and for nothing else.
+    fn behind<C: Capacity>(job: JobId, request: Request, capacity: &mut C) -> Self {
+        let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
+        let (version, free) = (capacity.version(&request), open.iter().map(|_| RankSet::new()).collect());
+        let outcome = Outcome::Behind { held: Arc::default(), job };
+        Attempt { outcome, version, request, open, free, reported: None }
     }
 
     /// It still stands, as of now.

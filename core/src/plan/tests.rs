@@ -137,6 +137,7 @@ impl Requests for Waiting {
             lifetime: Lifetime::Eventually,
             sample: Arc::new(sample),
             repelled_by: Vec::new(),
+            queue: QueueId::DEFAULT,
         };
         Some(Request { groups: vec![group] })
     }
@@ -156,7 +157,10 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             repelled_by: Vec::new(),
             count: usize::try_from(*slots).expect("a few"),
         };
-        queue.put(Place::new(0, Time(at), 0, PendingRequest::Start(job)), vec![want]);
+        queue.put(
+            Place::new(0, Time(at), 0, PendingRequest::Start(job)),
+            RequestKey { queue: QueueId::DEFAULT, slots: vec![want] },
+        );
         waiting.insert(job, (*slots, *nodes));
     }
     (queue, Waiting(waiting))
@@ -165,7 +169,8 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
 /// What a job asks for.
 pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
     let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-    vec![SlotKey { shape, walltime, deadline: None, repelled_by: Vec::new(), count }]
+    let slots = vec![SlotKey { shape, walltime, deadline: None, repelled_by: Vec::new(), count }];
+    RequestKey { queue: QueueId::DEFAULT, slots }
 }
 
 /// Jobs a, b, c ... in this order: how many slots, for how long. Equal ones are of one class.
@@ -368,7 +373,10 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
         let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
         let want = SlotKey { shape, walltime: Lifetime::Eventually, deadline: None, repelled_by: Vec::new(), count: 1 };
         let job = JobId::from(number);
-        queue.put(Place::new(0, Time(number.cast_signed()), 0, PendingRequest::Start(job)), vec![want]);
+        queue.put(
+            Place::new(0, Time(number.cast_signed()), 0, PendingRequest::Start(job)),
+            RequestKey { queue: QueueId::DEFAULT, slots: vec![want] },
+        );
         waiting.0.insert(job, (1, nodes));
     }
     assert!(is_behind(&queue, &holds));

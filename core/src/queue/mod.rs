@@ -1,4 +1,4 @@
-//! Order: which pending request is tried next. First come, first served within priority.
+//! Order: which pending request is tried next. By the priority of its queue, then its own, then first come, first served.
 //!
 //! Requests that ask for the same form a class: what one of them cannot get, none behind it in the class can. So what was
 //! found out is remembered per class, and a walk looks at the first of each class only, however many wait.
@@ -36,6 +36,26 @@ impl From<u64> for JobId {
     }
 }
 
+/// The number of a queue within the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct QueueId(u32);
+
+impl QueueId {
+    /// The queue of those that name none.
+    pub const DEFAULT: QueueId = QueueId(0);
+
+    /// The number of the queue that is seen next.
+    #[must_use]
+    pub fn next(self) -> QueueId {
+        QueueId(self.0 + 1)
+    }
+
+    /// The number, to count places in a list with.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The number of a class within the process.
 pub type ClassId = u32;
 
@@ -60,6 +80,8 @@ impl PendingRequest {
 /// A place in the queue; smaller goes first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
+    /// The queue's, likewise negated.
+    negated_queue_priority: i64,
     /// Higher priority first, so it is stored negated.
     negated_priority: i64,
     /// Since when.
@@ -69,17 +91,39 @@ pub struct Place {
     /// Pods of one job: lower index first.
     index: u32,
     pending: PendingRequest,
+    queue: QueueId,
 }
 
 impl Place {
-    /// The place of a request.
+    /// The place of a request in the default queue.
     pub fn new(priority: i32, queued_at: Time, index: u32, pending: PendingRequest) -> Self {
-        Place { negated_priority: -i64::from(priority), queued_at, job: pending.job(), index, pending }
+        let (job, queue) = (pending.job(), QueueId::DEFAULT);
+        Place {
+            negated_queue_priority: 0,
+            negated_priority: -i64::from(priority),
+            queued_at,
+            job,
+            index,
+            pending,
+            queue,
+        }
     }
 
-    /// The other is ahead by its priority, whenever both came.
+    /// The same in this queue, of this priority.
+    #[must_use]
+    pub fn in_queue(self, queue: QueueId, priority: i32) -> Self {
+        Place { queue, negated_queue_priority: -i64::from(priority), ..self }
+    }
+
+    /// The other is ahead by its queue's priority or its own, whenever both came.
     pub fn has_lower_priority_than(&self, other: &Place) -> bool {
-        self.negated_priority > other.negated_priority
+        let priority = |place: &Place| (place.negated_queue_priority, place.negated_priority);
+        priority(self) > priority(other)
+    }
+
+    /// The queue in which it is.
+    pub fn queue(&self) -> QueueId {
+        self.queue
     }
 
     /// Whose place it is.
@@ -91,7 +135,8 @@ impl Place {
 /// All that waits, in order. `K` says what is asked for: equal keys make a class. `M` is what is remembered about a class.
 #[derive(Debug)]
 pub struct Queue<K, M> {
-    order: BTreeMap<Place, ClassId>,
+    /// Per queue.
+    order: BTreeMap<QueueId, BTreeMap<Place, ClassId>>,
     places: BTreeMap<PendingRequest, (Place, ClassId)>,
     classes: BTreeMap<ClassId, Class<K, M>>,
     by_key: HashMap<K, ClassId>,
@@ -153,7 +198,7 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
             self.heads.insert(place.clone(), id);
         }
         self.arrivals.entry(id).or_default().insert(place.clone());
-        self.order.insert(place.clone(), id);
+        self.order.entry(place.queue).or_default().insert(place.clone(), id);
         self.places.insert(place.pending.clone(), (place, id));
         true
     }
@@ -161,7 +206,9 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     /// Takes a request out. False if it was not in. With the last of a class what is remembered about it goes.
     pub fn remove(&mut self, pending: &PendingRequest) -> bool {
         let Some((place, id)) = self.places.remove(pending) else { return false };
-        self.order.remove(&place);
+        if let Some(order) = self.order.get_mut(&place.queue) {
+            order.remove(&place);
+        }
         if let Some(arrivals) = self.arrivals.get_mut(&id) {
             arrivals.remove(&place);
         }
@@ -251,19 +298,34 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         self.last_attempt(self.class_of(pending)?)
     }
 
-    /// Everything in order, with its class.
+    /// Everything, queue by queue, in order within each, with its class.
     pub fn iter(&self) -> impl Iterator<Item = (&Place, ClassId)> {
-        self.order.iter().map(|(place, class)| (place, *class))
+        self.order.values().flatten().map(|(place, class)| (place, *class))
+    }
+
+    /// What waits in one queue, in order.
+    pub fn of_queue(&self, queue: QueueId) -> impl Iterator<Item = &Place> {
+        self.order.get(&queue).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// How many wait in one queue.
+    pub fn len_of(&self, queue: QueueId) -> usize {
+        self.order.get(&queue).map_or(0, BTreeMap::len)
+    }
+
+    /// The queues in which somebody waits, or did.
+    pub fn queues(&self) -> impl Iterator<Item = QueueId> {
+        self.order.keys().copied()
     }
 
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.places.len()
     }
 
     /// True if nobody waits.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.places.is_empty()
     }
 }
 
@@ -283,6 +345,33 @@ mod tests {
     fn higher_priority_first_then_older_then_lower_number() {
         assert_eq!(order(&[(0, 5, 1), (0, 3, 2), (7, 9, 3), (0, 3, 4), (-1, 0, 5)]), [3, 2, 4, 1, 5].map(JobId));
         assert_eq!(order(&[(i32::MIN, 0, 1), (i32::MAX, 9, 2)]), [2, 1].map(JobId));
+    }
+
+    #[test]
+    fn the_priority_of_the_queue_goes_before_that_of_the_job_and_equal_queues_are_merged() {
+        let (mut queue, slow) = (Queue::<u8, ()>::default(), QueueId::DEFAULT.next());
+        let fast = slow.next();
+        // queue, its priority, the job's, when it came
+        let places = [
+            (slow, 0, 9, 1),
+            (QueueId::DEFAULT, 0, 9, 2),
+            (fast, 1, 0, 3),
+            (QueueId::DEFAULT, 0, 10, 4),
+            (slow, 0, 9, 5),
+        ];
+        for (job, (of, of_queue, priority, at)) in (1..).zip(places) {
+            let place = Place::new(priority, Time(at), 0, PendingRequest::Start(JobId(job)));
+            queue.put(place.in_queue(of, of_queue), 0);
+        }
+        let mut next = queue.heads().next().map(|(place, _)| place.clone());
+        let mut order = Vec::new();
+        while let Some(place) = next {
+            order.push(place.request().job());
+            next = queue.next_of(1, &place).cloned();
+        }
+        assert_eq!(order, [3, 4, 1, 2, 5].map(JobId));
+        assert_eq!(queue.of_queue(slow).map(|place| place.request().job()).collect::<Vec<_>>(), [1, 5].map(JobId));
+        assert_eq!((queue.len(), queue.len_of(slow), queue.len_of(fast), queue.iter().count()), (5, 2, 1, 5));
     }
 
     #[test]

@@ -11,12 +11,27 @@ use std::sync::Arc;
 
 use fluxqueue_api::{StopPolicy, names};
 
+use crate::plan::{Depths, Policies};
+use crate::queue::QueueId;
+use crate::settings::{CoreSettings, QueuePolicy};
+
+use fluxqueue_workload::constraints::Constraints;
 pub use object::{Namespace, QueueObject, Rules, Walltimes};
 pub(crate) use tally::{Life, Tally};
 
 /// The queues and namespaces that there are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queues {
+    settings: CoreSettings,
+    /// The graph can keep nodes for later.
+    has_reservations: bool,
+    /// The number of each queue that was ever asked for by a job that may use it. There are few.
+    numbers: BTreeMap<Arc<str>, QueueId>,
+    /// By number.
+    named: Vec<Arc<str>>,
+    policies: Policies,
+    /// How often the rules have changed.
+    version: u64,
     objects: BTreeMap<Arc<str>, Arc<QueueObject>>,
     namespaces: BTreeMap<Arc<str>, Arc<Namespace>>,
     /// What is in them.
@@ -38,6 +53,22 @@ pub(crate) enum Standing {
 }
 
 impl Queues {
+    /// There is one queue, of these settings.
+    pub(crate) fn new(settings: &CoreSettings, has_reservations: bool) -> Self {
+        let default: Arc<str> = Arc::from(names::QUEUE_DEFAULT);
+        Queues {
+            settings: settings.clone(),
+            has_reservations,
+            numbers: BTreeMap::from([(Arc::clone(&default), QueueId::DEFAULT)]),
+            named: vec![default],
+            policies: settings.policies(),
+            version: 0,
+            objects: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            tally: Tally::default(),
+        }
+    }
+
     /// A queue is there, or has changed. True if something else goes for its jobs than before.
     pub(crate) fn put(&mut self, queue: &Arc<QueueObject>) -> bool {
         let old = self.objects.insert(Arc::clone(&queue.name), Arc::clone(queue));
@@ -45,6 +76,7 @@ impl Queues {
         if is_news {
             // What another Fluxqueue says of the queue in its status is let stand until there is something new to say.
             self.tally.note_object(&queue.name);
+            self.rules_changed();
         }
         is_news
     }
@@ -52,6 +84,7 @@ impl Queues {
     /// A queue is gone.
     pub(crate) fn remove(&mut self, name: &str) {
         self.objects.remove(name);
+        self.rules_changed();
     }
 
     /// A namespace is there, or has changed. True if that may concern its jobs.
@@ -93,6 +126,78 @@ impl Queues {
             StopPolicy::None => Standing::Open,
         }
     }
+
+    fn rules_changed(&mut self) {
+        self.version += 1;
+        self.policies = if self.objects.is_empty() || !self.has_reservations {
+            match self.settings.policies() {
+                Policies::PerQueue(_) if !self.has_reservations => Policies::FirstComeFirstServed,
+                policies => policies,
+            }
+        } else {
+            Policies::PerQueue(self.named.iter().map(|name| self.depths(name)).collect())
+        };
+    }
+
+    fn depths(&self, name: &str) -> Depths {
+        let (rules, settings) = (self.objects.get(name).map(|object| &object.rules), &self.settings);
+        Depths::of(
+            rules.and_then(|rules| rules.policy).unwrap_or(settings.queue_policy),
+            rules.and_then(|rules| rules.queue_depth).unwrap_or(settings.queue_depth),
+            rules.and_then(|rules| rules.reservation_depth).unwrap_or(settings.reservation_depth),
+            rules.and_then(|rules| rules.bypass_secs).unwrap_or(settings.bypass_secs),
+        )
+    }
+
+    /// The policy of a queue that this graph cannot serve: without reservations there is only first come, first served.
+    pub(crate) fn unserved_policy(&self, queue: &QueueObject) -> Option<QueuePolicy> {
+        queue.rules.policy.filter(|policy| !self.has_reservations && *policy != QueuePolicy::Fcfs)
+    }
+
+    // --- by number ---
+
+    /// The number of a queue: the same as long as the process lives.
+    pub(crate) fn number(&mut self, name: &Arc<str>) -> QueueId {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let last = self.numbers.values().max().copied().unwrap_or_default();
+        self.numbers.insert(Arc::clone(name), last.next());
+        self.named.push(Arc::clone(name));
+        self.rules_changed();
+        last.next()
+    }
+
+    fn rules(&self, queue: QueueId) -> Option<&Rules> {
+        self.objects.get(self.named.get(queue.index())?).map(|object| &object.rules)
+    }
+
+    /// How all queues are walked.
+    pub(crate) fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// Differs whenever other rules go for a queue.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Higher goes first.
+    pub(crate) fn priority(&self, queue: QueueId) -> i32 {
+        self.rules(queue).map_or(0, |rules| rules.priority)
+    }
+
+    /// How long others may go ahead of the first who waits, if nobody knows when he can start.
+    pub(crate) fn bypass_secs(&self, queue: QueueId) -> u64 {
+        self.rules(queue).and_then(|rules| rules.bypass_secs).unwrap_or(self.settings.bypass_secs)
+    }
+
+    /// The nodes that its jobs may use, as constraints; `None`: all.
+    pub(crate) fn nodes(&self, queue: QueueId) -> Option<&Constraints> {
+        self.rules(queue)?.nodes.as_ref()
+    }
+
+    // --- by name ---
 
     /// What a queue says about walltimes.
     pub(crate) fn walltimes(&self, queue: &str) -> Walltimes {

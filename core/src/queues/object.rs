@@ -1,11 +1,13 @@
 //! Queues and namespaces as the API server has them, reduced to what concerns jobs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxQueue, FluxQueueStatus, MaxWalltimeAction, StopPolicy, names};
+use fluxqueue_api::{FluxQueue, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy, names};
 use k8s_openapi::api::core::v1 as core_v1;
 
-use fluxqueue_workload::constraints::{Requirement, all_match, selector};
+use crate::settings::QueuePolicy;
+use fluxqueue_workload::constraints::{Constraints, Requirement, Toleration, all_match, selector};
 use fluxqueue_workload::metadata::{self, Labels};
 use fluxqueue_workload::{Lifetime, Uid};
 
@@ -34,6 +36,18 @@ pub struct Rules {
     pub stop: StopPolicy,
     /// What goes for their walltimes.
     pub walltimes: Walltimes,
+    /// Who may start before whom.
+    pub policy: Option<QueuePolicy>,
+    /// How many of those who wait may hold a reservation.
+    pub queue_depth: Option<usize>,
+    /// How many do under [`QueuePolicy::Hybrid`].
+    pub reservation_depth: Option<usize>,
+    /// How long others may go ahead of the first who waits, if nobody knows when he can start.
+    pub bypass_secs: Option<u64>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Which nodes its jobs may use, as a pod would say that tolerates everything; `None`: all.
+    pub nodes: Option<Constraints>,
 }
 
 /// What a queue says about walltimes, in seconds.
@@ -66,14 +80,43 @@ impl QueueObject {
         let (name, uid) = metadata::name_and_uid("FluxQueue", &object.metadata).map_err(|error| error.to_string())?;
         let spec = &object.spec;
         let seconds = |seconds: Option<i64>| seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
         let walltimes = Walltimes {
             default_secs: seconds(spec.default_walltime_seconds),
             max_secs: seconds(spec.max_walltime_seconds),
             action: spec.max_walltime_action,
         };
-        let rules =
-            Rules { namespaces: spec.namespace_selector.as_ref().map(selector), stop: spec.stop_policy, walltimes };
+        let rules = Rules {
+            namespaces: spec.namespace_selector.as_ref().map(selector),
+            stop: spec.stop_policy,
+            walltimes,
+            policy: spec.policy.map(policy_of),
+            queue_depth: count(spec.queue_depth),
+            reservation_depth: count(spec.reservation_depth),
+            bypass_secs: seconds(spec.bypass_seconds),
+            priority: spec.priority,
+            nodes: (!spec.node_selector.is_empty()).then(|| nodes_of(&spec.node_selector)),
+        };
         Ok(QueueObject { name, uid, rules, status: object.status.clone().unwrap_or_default() })
+    }
+}
+
+/// The nodes with these labels, whatever their taints: whether a pod tolerates those is its own matter.
+fn nodes_of(labels: &BTreeMap<String, String>) -> Constraints {
+    let everything = Toleration { key: Arc::default(), exists: true, value: Arc::default(), effect: Arc::default() };
+    Constraints {
+        node_selector: metadata::sorted(Some(labels)).collect(),
+        tolerations: vec![everything],
+        ..Constraints::default()
+    }
+}
+
+fn policy_of(policy: Policy) -> QueuePolicy {
+    match policy {
+        Policy::Fcfs => QueuePolicy::Fcfs,
+        Policy::Easy => QueuePolicy::Easy,
+        Policy::Hybrid => QueuePolicy::Hybrid,
+        Policy::Conservative => QueuePolicy::Conservative,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Queues: which one a job is in, and what that lets it do.
 
 use super::*;
+use crate::QueuePolicy;
 use crate::queues::{Namespace, QueueObject};
 use fluxqueue_api::Overrides;
 use fluxqueue_api::names;
@@ -183,4 +184,108 @@ fn the_status_of_a_queue_is_written_seldom_and_not_again_by_a_new_process() {
     world.list(&[("a", 1)], &[]);
     settle_all(&mut world);
     assert!(world.queues.is_empty(), "nothing is new: {:?}", world.queues);
+}
+
+/// A machine of whole nodes, and queues of these settings.
+fn backfilling(nodes: &[(&str, u64)]) -> World {
+    let settings = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
+    World::told(settings, FunctionTable::builtin(), nodes)
+}
+
+/// So long, in this queue.
+fn timed(name: &str, cores: u64, queue: &str, seconds: u64) -> Pod {
+    Pod { lifetime: Lifetime::Seconds(seconds), ..of_queue(pod(name, cores), queue) }
+}
+
+fn start_of(world: &World, name: &str) -> Option<i64> {
+    let reservation = world.record(name).status.as_ref()?.reservation.as_ref()?;
+    reservation.start.as_ref().map(|at| at.0.as_second())
+}
+
+#[test]
+fn a_queue_of_higher_priority_delays_what_was_promised_and_that_is_said() {
+    let mut world = backfilling(&[("a", 1)]);
+    queue(&mut world, "urgent", &json!({"priority": 10}));
+    world.submit(timed("runs", 1, "default", 100));
+    world.settle();
+    world.submit(timed("first", 1, "default", 50));
+    world.settle();
+    assert_eq!(start_of(&world, "first"), Some(2100));
+    world.submit(timed("ahead", 1, "urgent", 50));
+    world.settle();
+    assert_eq!((start_of(&world, "ahead"), start_of(&world, "first")), (Some(2100), Some(2150)));
+    assert_eq!(world.core.gauges().reservations_delayed.get("priority"), Some(&1));
+    // Raised by an edit, it is ahead of all that it was merged with.
+    queue(&mut world, "default", &json!({"priority": 20}));
+    world.settle();
+    // What has become better is written a little later.
+    world.pass_seconds(6);
+    world.settle();
+    assert_eq!((start_of(&world, "first"), start_of(&world, "ahead")), (Some(2100), Some(2150)));
+    assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
+}
+
+#[test]
+fn a_queue_has_its_own_nodes() {
+    let mut world = backfilling(&[]);
+    for name in ["cpu0", "gpu0"] {
+        let labels = Arc::from([(Arc::from("kind"), Arc::from(&name[..3]))]);
+        world.tell(Event::Node(Arc::new(Node { labels: Vec::from(&*labels as &[_]), ..Node::clone(&node(name, 1)) })));
+    }
+    queue(&mut world, "gpu", &json!({"nodeSelector": {"kind": "gpu"}}));
+    for name in ["p", "q"] {
+        world.submit(timed(name, 1, "gpu", 100));
+    }
+    world.settle();
+    assert_eq!((world.node_of("p"), world.node_of("q")), (Some("gpu0"), None));
+    let (reason, text) = world.blocked("q");
+    assert_eq!(reason, "InsufficientResources");
+    assert!(text.contains("1 node(s) didn't match the nodeSelector of its queue"), "{text}");
+    assert_eq!(start_of(&world, "q"), Some(2100));
+    queue(&mut world, "gpu", &json!({}));
+    world.settle();
+    assert_eq!(world.node_of("q"), Some("cpu0"), "an edit is looked at at once");
+}
+
+#[test]
+fn each_queue_has_its_policy_and_its_patience() {
+    let mut world = backfilling(&[("a", 1), ("b", 1)]);
+    queue(&mut world, "line", &json!({"policy": "fcfs", "bypassSeconds": 10}));
+    world.submit(of_queue(pod("runs", 1), "default"));
+    world.settle();
+    world.tell(Event::Controller(Arc::new(Controller { queue: Some(Arc::from("line")), ..job("j", 2, 2) })));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    world.submit(timed("behind", 1, "line", 5));
+    world.settle();
+    assert_eq!(world.blocked("behind").0, "QueuedBehind", "nobody overtakes in its queue");
+    world.submit(timed("beside", 1, "default", 5));
+    world.settle();
+    assert_eq!(world.node_of("beside"), Some("b"), "nobody knows when the head of the line starts");
+    world.change("beside", |pod| pod.phase = Phase::Succeeded);
+    world.pass_seconds(11);
+    world.settle();
+    world.submit(timed("late", 1, "default", 5));
+    world.settle();
+    assert_eq!(world.node_of("late"), None, "it was passed by for as long as its queue allows");
+}
+
+#[test]
+fn the_last_queue_that_goes_takes_its_reservations_along() {
+    let mut world = World::new(&[("a", 1)]);
+    queue(&mut world, "default", &json!({"policy": "easy"}));
+    world.submit(timed("runs", 1, "default", 100));
+    world.settle();
+    world.submit(timed("waits", 1, "default", 50));
+    world.settle();
+    assert_eq!(start_of(&world, "waits"), Some(2100));
+    gone(&mut world, "default");
+    world.settle();
+    assert_eq!((start_of(&world, "waits"), world.core.gauges().reservations), (None, 0));
+    assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("waits"), Some("a"));
 }

@@ -325,6 +325,10 @@ pub enum BlockedReason {
     InvalidRequest,
     /// An earlier job waits for nodes that it needs.
     QueuedBehind,
+    /// Its queue has as much as it may have.
+    QueueLimit,
+    /// As many jobs wait in its queue as may: it waits outside, without a place.
+    QueueFull,
     /// The nodes that it may use have too little free.
     InsufficientResources,
     /// The nodes that it could use are cordoned, not ready or left alone for a moment.
@@ -367,7 +371,7 @@ pub struct BlockedBy {
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 13] = [
+    pub const ALL: [BlockedReason; 15] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
@@ -376,6 +380,8 @@ impl BlockedReason {
         BlockedReason::UnsupportedConstraint,
         BlockedReason::InvalidRequest,
         BlockedReason::QueuedBehind,
+        BlockedReason::QueueLimit,
+        BlockedReason::QueueFull,
         BlockedReason::InsufficientResources,
         BlockedReason::NoMatchingNodes,
         BlockedReason::Unsatisfiable,
@@ -394,6 +400,8 @@ impl BlockedReason {
             BlockedReason::UnsupportedConstraint => "UnsupportedConstraint",
             BlockedReason::InvalidRequest => "InvalidRequest",
             BlockedReason::QueuedBehind => "QueuedBehind",
+            BlockedReason::QueueLimit => "QueueLimit",
+            BlockedReason::QueueFull => "QueueFull",
             BlockedReason::InsufficientResources => "InsufficientResources",
             BlockedReason::NoMatchingNodes => "NoMatchingNodes",
             BlockedReason::Unsatisfiable => "Unsatisfiable",
@@ -414,6 +422,8 @@ impl BlockedReason {
             | BlockedReason::InvalidRequest => JobState::Refused,
             BlockedReason::Unsatisfiable => JobState::Unsatisfiable,
             BlockedReason::QueuedBehind
+            | BlockedReason::QueueLimit
+            | BlockedReason::QueueFull
             | BlockedReason::InsufficientResources
             | BlockedReason::NoMatchingNodes
             | BlockedReason::PlacementWithdrawn
@@ -424,7 +434,7 @@ impl BlockedReason {
 
     /// A job that waits for this reason has no place in the queue: the reason is in the job itself.
     pub fn is_outside_the_queue(self) -> bool {
-        !matches!(self.state(), JobState::Pending | JobState::Unsatisfiable)
+        self == BlockedReason::QueueFull || !matches!(self.state(), JobState::Pending | JobState::Unsatisfiable)
     }
 }
 

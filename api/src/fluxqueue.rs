@@ -4,6 +4,7 @@
 #![expect(clippy::duplicated_attributes, reason = "every printer column has a type of its own")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,13 @@ use crate::validation;
         type_ = "integer",
         json_path = ".status.running",
         description = "Jobs that have nodes"
+    ),
+    printcolumn(name = "Used", type_ = "string", json_path = ".status.usage", description = "What those who run have"),
+    printcolumn(
+        name = "Limits",
+        type_ = "string",
+        json_path = ".status.limits",
+        description = "How much they may have"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     derive = "PartialEq",
@@ -94,6 +102,62 @@ pub struct FluxQueueSpec {
     /// What becomes of a job that asks for more than the maximum.
     #[serde(default)]
     pub max_walltime_action: MaxWalltimeAction,
+    /// How much its jobs may have at a time. What is planned counts over the time for which it is planned.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
+}
+
+/// How much the jobs of a queue may have at a time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// All of them together.
+    #[serde(flatten)]
+    pub in_all: LimitsOfScope,
+    /// Those of each namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_namespace: Option<LimitsOfScope>,
+}
+
+/// How much some jobs may have at a time, together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitsOfScope {
+    /// Jobs that have nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub running_jobs: Option<i32>,
+    /// Jobs that wait in the queue. Who comes when there are as many waits outside, without a place, until there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub waiting_jobs: Option<i32>,
+    /// What their pods ask for, by resource.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub resources: BTreeMap<String, IntOrString>,
+    /// The same on some nodes alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub nodes: Vec<LimitsOnNodes>,
+}
+
+/// How much of some nodes some jobs may have at a time, together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitsOnNodes {
+    /// The nodes, by their labels.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
+    pub node_selector: BTreeMap<String, String>,
+    /// What pods on them ask for, by resource.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
+    pub resources: BTreeMap<String, IntOrString>,
+}
+
+impl Limits {
+    /// Nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        *self == Limits::default()
+    }
 }
 
 /// Who may start before whom: Fluxion's queue policies, by their names there.
@@ -140,6 +204,16 @@ pub struct FluxQueueStatus {
     /// Jobs that have nodes.
     #[serde(default)]
     pub running: i32,
+    /// What their pods ask for, as Kubernetes quantities.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
+    pub used: BTreeMap<String, String>,
+    /// For kubectl: what is used, of what there may be where that is limited for all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<String>,
+    /// For kubectl: the limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<String>,
 }
 
 #[cfg(test)]

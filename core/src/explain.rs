@@ -36,6 +36,9 @@ const NAMED_MAX: usize = 3;
 /// Why a node will not do that another queue could use.
 const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
 
+/// The reason of PodScheduled of pods that wait for a limit.
+const QUEUE_LIMIT: &str = "QueueLimit";
+
 /// Requests that are told in one step; the others follow in the next.
 const REPORTED_AT_ONCE: usize = 256;
 
@@ -80,6 +83,7 @@ impl Core {
         }
         let blocker = match &attempt.outcome {
             Outcome::Behind { job, .. } => self.queued_behind(*job),
+            Outcome::AtLimit(limit) => self.explain_limit(limit),
             _ => self.short_of(attempt),
         };
         let unknown_ends = match &attempt.outcome {
@@ -114,16 +118,18 @@ impl Core {
         let Some(attempt) = self.queue.last_attempt(class) else { return };
         let Some(Reported { head, blocker, unknown_ends, .. }) = &attempt.reported else { return };
         let id = pending.job();
-        let behind_head = matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. })
-            && matches!(pending, PendingRequest::Start(_))
-            && head != pending;
+        let behind_head =
+            matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. } | Outcome::AtLimit(_))
+                && matches!(pending, PendingRequest::Start(_))
+                && head != pending;
         let estimate = match attempt.outcome {
             Outcome::Waits { at, .. } if !behind_head => at,
+            Outcome::AtLimit(ref limit) if !behind_head => limit.at.map(Time::from_seconds),
             _ => None,
         };
         let is_behind = behind_head || matches!(attempt.outcome, Outcome::Behind { .. });
         let blocker = if behind_head { self.queued_behind(head.job()) } else { blocker.clone() };
-        let text = blocker.message.clone();
+        let (text, attempt_reason) = (blocker.message.clone(), blocker.reason);
         let mut blocker = blocker;
         if !behind_head {
             blocker.message.push_str(unknown_ends);
@@ -146,8 +152,10 @@ impl Core {
         if is_behind {
             return;
         }
+        // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
+        let reason = if matches!(attempt_reason, BlockedReason::QueueLimit) { QUEUE_LIMIT } else { "Unschedulable" };
         for uid in self.waiting_pods(pending) {
-            self.report_unscheduled(&uid, "Unschedulable", &text);
+            self.report_unscheduled(&uid, reason, &text);
         }
     }
 

@@ -209,6 +209,11 @@ impl Jobs {
         }
     }
 
+    /// Nothing of a job has a slot.
+    pub(super) fn has_nothing(&self, job: &Job) -> bool {
+        job.retained.is_empty() && self.live(job).all(|member| member.allocation.is_none())
+    }
+
     // --- how long ---
 
     /// How long a pod of the job would take its resources if it started now.

@@ -98,7 +98,7 @@ use jobs::{Clock, Jobs};
 use ledger::{Allocation, Ledger};
 use plan::{HeldNodes, Pending};
 use promises::Promises;
-use queues::Queues;
+use queues::{Accounts, Queues};
 use records::Records;
 use suspects::Suspects;
 use timers::{Timer, Timers};
@@ -145,6 +145,8 @@ pub struct Core {
     records: Records,
     priority_classes: PriorityClasses,
     queues: Queues,
+    /// What is used of their limits.
+    accounts: Accounts,
     queue: Pending,
     promises: Promises,
     /// What the last walk over the queue came to hold.
@@ -225,6 +227,7 @@ impl Core {
             records: Records::default(),
             priority_classes: PriorityClasses::default(),
             queues,
+            accounts: Accounts::default(),
             queue: Pending::default(),
             promises: Promises::default(),
             held_nodes: HeldNodes::default(),

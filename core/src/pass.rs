@@ -25,19 +25,22 @@ impl Core {
         self.gauges.passes += 1;
         let before = self.ledger.changes.count();
         let suspects = self.suspects.ranks(&self.cluster);
+        self.accounts.begin_walk(news == News::Arrivals);
         if std::mem::take(&mut self.has_promises_to_put_back) {
             self.put_promises_back(&suspects);
         }
-        let asking = Asking { jobs: &self.jobs, clock: self.clock() };
+        let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             promises: &mut self.promises,
             queues: &self.queues,
+            accounts: &mut self.accounts,
             suspects: &suspects,
             suspects_version: self.suspects.version(),
             now: self.now,
         };
+        live.count_promises();
         let last = &mut self.held_nodes;
         let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut live, news, last);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
@@ -64,7 +67,7 @@ impl Core {
 
     /// What the jobs ask for.
     pub(super) fn asking(&self) -> Asking<'_> {
-        Asking { jobs: &self.jobs, clock: self.clock() }
+        Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() }
     }
 
     /// Which pods are repelled by which anti-affinity terms is asked anew when there are others. Jobs for which nothing has
@@ -90,7 +93,7 @@ impl Core {
                 self.start(&pending, &request, slots);
             }
             Decision::Blocked { class, pending, mut attempt } => {
-                if !matches!(attempt.outcome, Outcome::Behind { .. }) {
+                if !matches!(attempt.outcome, Outcome::Behind { .. } | Outcome::AtLimit(_)) {
                     self.count_attempt(&attempt.request, false);
                 }
                 if attempt.outcome == Outcome::NotFound {

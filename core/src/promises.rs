@@ -44,6 +44,8 @@ pub(super) struct Promise {
     pub nodes: Vec<RankSet>,
     /// The start that was told last: what is later than that breaks a promise.
     pub told: i64,
+    /// By which rules of queues it was made: how often they had changed.
+    pub rules: u64,
 }
 
 impl Kept {

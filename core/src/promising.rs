@@ -109,6 +109,9 @@ impl Core {
         if overdue_from(end) <= self.now {
             self.ledger.set_end(&self.cluster, allocation, End::Eventually);
             allocation.is_overdue = true;
+            if let Some(id) = self.jobs.members.get(uid).map(|member| member.job) {
+                self.note_other_end(id);
+            }
         } else {
             self.watch_end(uid, End::At(end));
         }
@@ -337,13 +340,14 @@ impl Core {
     }
 
     fn put_back(&mut self, (pending, class): (&PendingRequest, ClassId), was: Kept, suspects: &RankSet) {
-        let asking = Asking { jobs: &self.jobs, clock: self.clock() };
+        let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
         let Some(request) = asking.request(pending) else { return };
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
             promises: &mut self.promises,
             queues: &self.queues,
+            accounts: &mut self.accounts,
             suspects,
             suspects_version: self.suspects.version(),
             now: self.now,

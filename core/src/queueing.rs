@@ -1,15 +1,19 @@
 //! A job and its queue: which one it is in, what that means for it, and what is on record of queues.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, FluxQueueStatus, JobState, names};
+use fluxqueue_api::{BlockedBy, BlockedReason, FluxQueueStatus, JobState, names};
 
 use super::job::{InQueue, Job};
+use super::ledger::Allocation;
 use super::plan::Policies;
-use super::queues::{Life, Namespace, QueueObject, Standing};
+use super::queues::{AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing};
+use super::record::quantity;
 use super::{ActionKind, Core, InFlight, Timer, WriteOutcome};
+use crate::fluxion::End;
 use crate::queue::{JobId, QueueId};
-use fluxqueue_workload::{Lifetime, Uid};
+use fluxqueue_workload::{Lifetime, Resources, Uid};
 
 /// The status of a queue is written so much after it has changed, with all that has changed until then.
 const STATUS_MILLIS: i64 = 2_000;
@@ -154,13 +158,126 @@ impl Core {
             return;
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
+        let is_outside = job.blocker.as_ref().is_some_and(|blocker| blocker.reason == BlockedReason::QueueFull);
         let life = match self.jobs.state(job) {
+            JobState::Pending if is_outside => Some(Life::IsOutside),
             JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
-            JobState::Starting | JobState::Running => Some(Life::Runs),
+            JobState::Starting | JobState::Running => Some(Life::Runs(self.has(job))),
             JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => None,
         };
-        self.queues.tally.note(id, life.map(|life| (&job.queue.name, life)));
+        let (queue, namespace) = (Arc::clone(&job.queue.name), Arc::clone(&job.key.namespace));
+        let left = self.queues.tally.note(id, life.map(|life| Member { queue, namespace, life }));
+        self.let_in(left);
         self.note_queues_soon();
+    }
+
+    /// One less waits in this queue: perhaps there is room for one who is kept out.
+    fn let_in(&mut self, left: Option<Arc<str>>) {
+        let next = left.and_then(|queue| self.queues.next_to_come_in(&queue));
+        self.touched.extend(next);
+    }
+
+    /// A job is no more.
+    pub(super) fn leave_queue(&mut self, id: JobId) {
+        let left = self.queues.tally.note(id, None);
+        self.let_in(left);
+        self.accounts.set_running(id, Vec::new());
+    }
+
+    /// What the pods of a job have of nodes, and the slots that are retained for it.
+    fn has(&self, job: &Job) -> Resources {
+        let mut has = Resources::new();
+        self.allocations(job).for_each(|allocation| has.add(&allocation.shape.requests));
+        has
+    }
+
+    fn allocations<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Allocation> {
+        let of_pods = self.jobs.live(job).filter_map(|member| member.allocation.as_ref());
+        of_pods.chain(job.retained.iter().map(|slot| &slot.allocation))
+    }
+
+    // --- limits ---
+
+    /// As many jobs wait in the queue as may, and this one has no place there yet.
+    pub(super) fn kept_outside(&self, job: &Job) -> Option<String> {
+        if !job.pending.is_empty() || job.queued_at.is_some() || !self.queues.is_any_object() {
+            return None;
+        }
+        let (path, most) = self.queues.full(&job.queue.name, &job.key.namespace)?;
+        Some(format!("{most} jobs wait, as many as may: {path} of FluxQueue {}", job.queue.name))
+    }
+
+    /// Counts what runs of a job against the limits of its queue.
+    pub(super) fn count_running(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let Some(limits) = self.queues.limits(job.queue.id).filter(|_| !job.is_finished()) else {
+            self.accounts.set_running(id, Vec::new());
+            return;
+        };
+        let of_pods = self.jobs.live(job).filter_map(|member| member.allocation.as_ref());
+        let allocations: Vec<&Allocation> = of_pods.chain(job.retained.iter().map(|slot| &slot.allocation)).collect();
+        let mut running: BTreeMap<(AccountId, i64), u64> = BTreeMap::new();
+        for (at, limit) in limits.running.iter().enumerate() {
+            let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));
+            let account = AccountId { queue: job.queue.id, limit: at, namespace };
+            let nodes = limit.nodes.as_ref().map(|nodes| &self.cluster.class(nodes).lasting);
+            let counted = allocations.iter().filter(|it| nodes.is_none_or(|nodes| nodes.contains(it.rank)));
+            match &limit.what {
+                Counted::Jobs => {
+                    let last = counted.map(|allocation| second_of(allocation.end)).max();
+                    running.extend(last.map(|last| ((account, last), 1)));
+                }
+                Counted::Resource(name) => {
+                    for allocation in counted {
+                        let amount = allocation.shape.requests.get(name);
+                        if amount > 0 {
+                            *running.entry((account.clone(), second_of(allocation.end))).or_default() += amount;
+                        }
+                    }
+                }
+            }
+        }
+        let running = running.into_iter().map(|((account, end), amount)| (account, end, amount)).collect();
+        self.accounts.set_running(id, running);
+    }
+
+    /// What runs of a job ends at another time than was known.
+    pub(super) fn note_other_end(&mut self, id: JobId) {
+        if self.jobs.all.get(&id).is_some_and(|job| self.queues.limits(job.queue.id).is_some()) {
+            self.touched.insert(id);
+        }
+    }
+
+    /// What a person reads of a limit that a job is at.
+    pub(super) fn explain_limit(&self, at: &AtLimit) -> BlockedBy {
+        let AtLimit { account, asked, used, most, never, .. } = at;
+        let limit = self.queues.limits(account.queue).and_then(|limits| limits.running.get(account.limit));
+        let Some(limit) = limit else { return BlockedBy::new(BlockedReason::QueueLimit, "a limit that has changed") };
+        let resource = match &limit.what {
+            Counted::Jobs => None,
+            Counted::Resource(name) => Some(name.to_string()),
+        };
+        let text = |amount: u64| resource.as_deref().map_or_else(|| amount.to_string(), |name| quantity(name, amount));
+        let what = resource.as_deref().unwrap_or("jobs that run");
+        let of_whom =
+            account.namespace.as_ref().map_or(String::new(), |namespace| format!(" by namespace {namespace}"));
+        let name = self.queues.name(account.queue);
+        let mut message = format!(
+            "{} {what} asked for, {} of {} used{of_whom}: {} of FluxQueue {name}.",
+            text(*asked),
+            text(*used),
+            text(*most),
+            limit.path
+        );
+        if *never {
+            message += " It asks for more than the limit, so later jobs are not held back.";
+        }
+        BlockedBy {
+            requested: resource.is_some().then(|| text(*asked)),
+            available: resource.is_some().then(|| text(most.saturating_sub(*used))),
+            resource: resource.clone(),
+            ..BlockedBy::new(BlockedReason::QueueLimit, message)
+        }
     }
 
     fn note_queues_soon(&mut self) {
@@ -173,7 +290,7 @@ impl Core {
     pub(super) fn note_queues(&mut self) {
         for name in self.queues.tally.take_changed() {
             let Some(queue) = self.queues.object(&name) else { continue };
-            let status = self.queues.tally.status(&name);
+            let status = self.queues.status(&name);
             if status == queue.status || self.actions.is_writing_queue(&name) {
                 continue;
             }
@@ -200,5 +317,13 @@ impl Core {
         // What has changed since.
         self.queues.tally.note_object(name);
         self.timers.wake(Timer::Queues, self.now.plus_millis(pause));
+    }
+}
+
+/// The second at which something ends, as far as limits are concerned.
+fn second_of(end: End) -> i64 {
+    match end {
+        End::At(second) => second,
+        End::Eventually | End::Never => FOR_EVER,
     }
 }

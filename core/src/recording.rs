@@ -443,7 +443,7 @@ impl Core {
     pub(super) fn forget(&mut self, id: JobId) {
         self.owe_nothing(id);
         self.jobs.forget(id);
-        self.queues.tally.note(id, None);
+        self.leave_queue(id);
         self.dirty.remove(&id);
     }
 }

@@ -43,6 +43,7 @@ impl Core {
         self.notice_end(id);
         self.report_refused(id);
         self.count_in_queue(id);
+        self.count_running(id);
         self.dirty.insert(id);
     }
 
@@ -106,6 +107,12 @@ impl Core {
             && let Some((reason, message)) = self.kept_out_by_queue(job)
         {
             self.block(id, reason, message);
+            return Vec::new();
+        }
+        if !job.life.is_placed()
+            && let Some(message) = self.kept_outside(job)
+        {
+            self.block(id, BlockedReason::QueueFull, message);
             return Vec::new();
         }
         match job.style {

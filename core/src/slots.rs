@@ -219,6 +219,8 @@ impl Core {
         if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
             self.ledger.set_end(&self.cluster, allocation, end);
             allocation.is_overdue = false;
+            let id = member.job;
+            self.note_other_end(id);
         }
         self.watch_end(uid, end);
     }

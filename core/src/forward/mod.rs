@@ -23,7 +23,7 @@ use super::plan::{
 use super::promises::Promises;
 use super::{CoreError, CoreSettings};
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
-use crate::queues::Queues;
+use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
 
@@ -37,6 +37,7 @@ pub struct Forward {
     policies: Policies,
     /// None: there is one queue.
     queues: Queues,
+    accounts: Accounts,
     bypass_secs: u64,
     waiting: BTreeMap<JobId, Ask>,
     running: BTreeMap<JobId, Vec<Allocation>>,
@@ -90,6 +91,7 @@ impl Forward {
             promises: Promises::default(),
             policies: settings.policies(),
             queues: Queues::new(settings, true),
+            accounts: Accounts::default(),
             bypass_secs: settings.bypass_secs,
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -136,6 +138,7 @@ impl Forward {
             cluster: &mut self.cluster,
             promises: &mut self.promises,
             queues: &self.queues,
+            accounts: &mut self.accounts,
             suspects: &self.no_suspects,
             suspects_version: 0,
             now: self.now,
@@ -197,7 +200,7 @@ impl Ask {
             repelled_by: Vec::new(),
             count: self.pods,
         }];
-        RequestKey { queue: QueueId::DEFAULT, slots }
+        RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
     }
 
     fn request(&self) -> Request {
@@ -211,7 +214,7 @@ impl Ask {
             repelled_by: Vec::new(),
             queue: QueueId::DEFAULT,
         };
-        Request { groups: vec![group] }
+        Request { groups: vec![group], starts_job: true }
     }
 }
 

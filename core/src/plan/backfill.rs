@@ -253,7 +253,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         match self.capacity.remake(pending, &|open| holds.left_of(open)) {
             Remade::Starts(slots) => {
                 // Slots that nobody asks for any more are given back by whoever follows the decision.
-                let request = self.requests.request(pending).unwrap_or(super::Request { groups: Vec::new() });
+                let request =
+                    self.requests.request(pending).unwrap_or(super::Request { groups: Vec::new(), starts_job: false });
                 self.start(pending, request, slots);
                 Some(true)
             }
@@ -429,8 +430,10 @@ impl Waits {
     fn for_what(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Waits { at: Some(_), .. } => Waits::ForADate,
-            Outcome::Waits { at: None, .. } => Waits::ForUnknown,
             Outcome::Behind { .. } => Waits::Behind,
+            Outcome::AtLimit(limit) if limit.never => Waits::InVain,
+            Outcome::AtLimit(limit) if limit.at.is_some() => Waits::ForADate,
+            Outcome::Waits { at: None, .. } | Outcome::AtLimit(_) => Waits::ForUnknown,
             Outcome::PassedOver | Outcome::NodesAway | Outcome::NoNodes | Outcome::Never | Outcome::NotFound => {
                 Waits::InVain
             }

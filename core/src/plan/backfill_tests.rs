@@ -220,7 +220,7 @@ impl Requests for Jobs {
         let wants = vec![SlotRequest { shape: Arc::clone(&sample.shape), count }];
         let group =
             Group { wants, pods: Vec::new(), lifetime, sample, repelled_by: Vec::new(), queue: QueueId::DEFAULT };
-        Some(Request { groups: vec![group] })
+        Some(Request { groups: vec![group], starts_job: true })
     }
 }
 

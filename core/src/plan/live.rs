@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fluxqueue_api::names;
 
 use super::{
-    Booking, Capacity, Delay, Group, Kept, Late, Promising, Remade, Request, RequestKey, Requests, Reserved, Same,
-    SlotKey, Version,
+    Booking, Capacity, Delay, Group, Kept, Late, Limited, Promising, Remade, Request, RequestKey, Requests, Reserved,
+    Same, SlotKey, Version,
 };
 use crate::cluster::Cluster;
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
@@ -15,12 +15,13 @@ use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest};
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
-use crate::queues::Queues;
+use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::{Pod, Time};
 
 /// The jobs as they are.
 pub(crate) struct Asking<'a> {
     pub jobs: &'a Jobs,
+    pub queues: &'a Queues,
     pub clock: Clock,
 }
 
@@ -30,6 +31,7 @@ pub(crate) struct Live<'a> {
     pub cluster: &'a mut Cluster,
     pub promises: &'a mut Promises,
     pub queues: &'a Queues,
+    pub accounts: &'a mut Accounts,
     /// Nodes that are left alone for a moment, and how often they changed.
     pub suspects: &'a RankSet,
     pub suspects_version: u64,
@@ -52,7 +54,7 @@ impl Asking<'_> {
     pub(crate) fn key(&self, pending: &PendingRequest) -> RequestKey {
         let mut slots: Vec<SlotKey> = Vec::new();
         let Some(job) = self.jobs.all.get(&pending.job()) else {
-            return RequestKey { queue: QueueId::DEFAULT, slots };
+            return RequestKey { queue: QueueId::DEFAULT, counts: None, slots };
         };
         for member in self.pods(pending) {
             let pod = &member.pod;
@@ -68,7 +70,11 @@ impl Asking<'_> {
                 None => slots.push(want),
             }
         }
-        RequestKey { queue: job.queue.id, slots }
+        let counts = self.queues.limits(job.queue.id).map(|limits| {
+            let namespace = if limits.is_any_per_namespace() { Arc::clone(&job.key.namespace) } else { Arc::default() };
+            (namespace, self.jobs.has_nothing(job))
+        });
+        RequestKey { queue: job.queue.id, counts, slots }
     }
 
     fn add(&self, request: &mut Request, member: &Member, id: JobId) {
@@ -118,7 +124,8 @@ impl Requests for Asking<'_> {
     }
 
     fn request(&self, pending: &PendingRequest) -> Option<Request> {
-        let mut request = Request { groups: Vec::new() };
+        let job = self.jobs.all.get(&pending.job());
+        let mut request = Request { groups: Vec::new(), starts_job: job.is_some_and(|job| self.jobs.has_nothing(job)) };
         for member in self.pods(pending) {
             self.add(&mut request, member, pending.job());
         }
@@ -157,7 +164,7 @@ impl Live<'_> {
         }
     }
 
-    fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
+    pub(super) fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
         request.groups.iter().zip(nodes).map(|(group, nodes)| group.request(nodes, self.cluster)).collect()
     }
 }
@@ -193,8 +200,21 @@ impl Capacity for Live<'_> {
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
-        let groups = self.groups(request, nodes);
-        self.ledger.allocate(self.cluster, &groups)
+        if !self.is_limited(request) {
+            let groups = self.groups(request, nodes);
+            return self.ledger.allocate(self.cluster, &groups);
+        }
+        let Some((demand, nodes)) = self.within_limits(request, nodes) else { return Fit::NotNow };
+        let groups = self.groups(request, &nodes);
+        let fit = self.ledger.allocate(self.cluster, &groups);
+        if let Fit::Placed(slots) = &fit {
+            self.count_start(demand, slots);
+        }
+        fit
+    }
+
+    fn limit(&mut self, request: &Request) -> Option<Limited> {
+        self.limit_of(request)
     }
 
     fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
@@ -242,6 +262,9 @@ impl Promising for Live<'_> {
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots> {
+        if self.is_limited(request) {
+            return self.reserve_within_limits((pending, class), request, nodes, not_before);
+        }
         let groups = self.groups(request, nodes);
         match self.ledger.reserve(self.cluster, groups, not_before) {
             fluxion::Booking::Now(slots) => Booking::Now(slots),
@@ -249,7 +272,7 @@ impl Promising for Live<'_> {
             fluxion::Booking::At(place) => {
                 let start = place.start;
                 let (request, nodes) = (request.clone(), nodes.to_vec());
-                let promise = Promise { place, class, request, nodes, told: start };
+                let promise = Promise { place, class, request, nodes, told: start, rules: self.queues.version() };
                 self.promises.put(pending, promise);
                 Booking::At(start)
             }
@@ -261,6 +284,9 @@ impl Promising for Live<'_> {
         let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
         let open: Vec<RankSet> = promise.request.groups.iter().map(|group| self.open(group)).collect();
         let nodes: Vec<RankSet> = open.iter().map(|open| allowed(open, &kept.nodes, left_of)).collect();
+        if self.is_limited(&promise.request) {
+            return self.remake_within_limits(pending, promise, nodes);
+        }
         if nodes == promise.nodes {
             return match self.ledger.remake(self.cluster, promise.place) {
                 ledger::Remade::Starts(slots) => Remade::Starts(slots),
@@ -297,16 +323,22 @@ impl Promising for Live<'_> {
     }
 
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
+        self.accounts.take_back(pending);
         let promise = self.promises.take(pending)?;
         self.ledger.give_up(&promise.place);
         Some(Kept { start: promise.place.start, nodes: promise.place.nodes })
     }
 
     fn let_go(&mut self, pending: &PendingRequest) {
+        self.accounts.let_go(pending);
         self.promises.let_go(pending);
     }
 
     fn drain(&mut self, pending: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
+        if self.hold_within_limits(pending, request) {
+            self.promises.let_go(pending);
+            return Arc::default();
+        }
         if let Some(known) = self.promises.drained(pending).cloned()
             && self.is_enough(request, nodes, &known)
         {
@@ -333,7 +365,7 @@ impl Promising for Live<'_> {
 
 impl Live<'_> {
     /// A reservation has no date any more: its nodes are held.
-    fn lose(&mut self, pending: &PendingRequest, cause: Delay, was: Kept) -> Remade<Allocations> {
+    pub(super) fn lose(&mut self, pending: &PendingRequest, cause: Delay, was: Kept) -> Remade<Allocations> {
         self.promises.lose_date(pending, self.now, was.nodes.clone());
         Remade::Lost(Late { cause, was, by: None })
     }
@@ -347,7 +379,7 @@ impl Live<'_> {
 }
 
 /// A reservation that is put off by so much or less may begin in a moment.
-const PUT_OFF_SECONDS: i64 = 1;
+pub(super) const PUT_OFF_SECONDS: i64 = 1;
 
 /// What a reservation may use of the nodes that are open to it: those that are left to it, and those where it is.
 fn allowed(open: &RankSet, was: &RankSet, left_of: &dyn Fn(&RankSet) -> RankSet) -> RankSet {
@@ -357,7 +389,7 @@ fn allowed(open: &RankSet, was: &RankSet, left_of: &dyn Fn(&RankSet) -> RankSet)
 }
 
 impl Delay {
-    fn of(later: Later) -> Self {
+    pub(super) fn of(later: Later) -> Self {
         match later {
             Later::Overdue => Delay::Walltime,
             Later::Capacity => Delay::Capacity,

@@ -17,6 +17,7 @@ mod policies;
 mod promising;
 #[cfg(test)]
 mod tests;
+mod within_limits;
 
 use backfill::backfill;
 pub(super) use live::{Asking, Live};
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 use super::explain::Reported;
 use super::ledger::{Change, SlotRequest};
+use super::queues::AtLimit;
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time, Uid};
@@ -37,6 +39,8 @@ use fluxqueue_workload::{Lifetime, Pod, Shape, Time, Uid};
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub groups: Vec<Group>,
+    /// Nothing of its job has nodes yet.
+    pub starts_job: bool,
 }
 
 /// Pods that may use the same nodes, and for as long.
@@ -58,6 +62,8 @@ pub(super) struct Group {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct RequestKey {
     pub queue: QueueId,
+    /// Where that matters: its namespace, and whether its job has nothing yet.
+    pub counts: Option<(Arc<str>, bool)>,
     pub slots: Vec<SlotKey>,
 }
 
@@ -123,10 +129,22 @@ pub(super) trait Capacity {
     fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool;
     /// A pod of the request fits on this node now, as far as its amounts go.
     fn fits_one(&self, request: &Request, rank: Rank) -> bool;
+    /// The limit of its queue that a request is at now, if it is at one.
+    fn limit(&mut self, _request: &Request) -> Option<Limited> {
+        None
+    }
     /// It is known without asking that the request cannot start now, and waits for what it waited for.
     fn rules_out(&self, _request: &Request) -> bool {
         false
     }
+}
+
+/// A limit that keeps a request from starting now.
+#[derive(Debug)]
+pub(super) struct Limited {
+    pub at: AtLimit,
+    /// On all nodes, not only on some that it may use.
+    pub is_everywhere: bool,
 }
 
 /// As of when something is known.
@@ -169,6 +187,8 @@ pub(super) enum Outcome {
     Never,
     /// No placement was found, and it is not proved that there is none: it holds nothing.
     NotFound,
+    /// Its queue has as much as it may have.
+    AtLimit(Arc<AtLimit>),
 }
 
 /// What a walk decided about a request, or a class.
@@ -336,10 +356,13 @@ fn attempt<C: Capacity>(
         if could_reopen(&request, &open, capacity) { Outcome::NodesAway } else { Outcome::NoNodes }
     } else {
         let shut = free.iter().any(RankSet::is_empty);
-        match if shut { Fit::NotNow } else { capacity.place(&request, &free) } {
-            Fit::Placed(slots) => return Ok((request, slots)),
-            Fit::NotFound if open == free => Outcome::NotFound,
-            Fit::NotNow | Fit::NotFound => judge(&request, &open, capacity, holds),
+        let limit = capacity.limit(&request);
+        let shut = shut || limit.as_ref().is_some_and(|limit| limit.is_everywhere);
+        match (if shut { Fit::NotNow } else { capacity.place(&request, &free) }, limit) {
+            (Fit::Placed(slots), _) => return Ok((request, slots)),
+            (_, Some(limit)) => Outcome::AtLimit(Arc::new(limit.at)),
+            (Fit::NotFound, None) if open == free => Outcome::NotFound,
+            (Fit::NotNow | Fit::NotFound, None) => judge(&request, &open, capacity, holds),
         }
     };
     Err(Box::new(Attempt { outcome, version, request, open, free, reported: None }))
@@ -426,6 +449,10 @@ impl Attempt {
     /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
     /// what never ends there, what earlier jobs hold.
     fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &HeldNodes) -> Option<Standing> {
+        if matches!(self.outcome, Outcome::AtLimit(_)) {
+            // Whether there is room within limits is asked without the graph.
+            return None;
+        }
         let version = capacity.version(&self.request);
         if version.nodes != self.version.nodes {
             let groups = self.request.groups.iter().zip(&self.open);

@@ -139,7 +139,7 @@ impl Requests for Waiting {
             repelled_by: Vec::new(),
             queue: QueueId::DEFAULT,
         };
-        Some(Request { groups: vec![group] })
+        Some(Request { groups: vec![group], starts_job: true })
     }
 }
 
@@ -159,7 +159,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
         };
         queue.put(
             Place::new(0, Time(at), 0, PendingRequest::Start(job)),
-            RequestKey { queue: QueueId::DEFAULT, slots: vec![want] },
+            RequestKey { queue: QueueId::DEFAULT, counts: None, slots: vec![want] },
         );
         waiting.insert(job, (*slots, *nodes));
     }
@@ -170,7 +170,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
 pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
     let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
     let slots = vec![SlotKey { shape, walltime, deadline: None, repelled_by: Vec::new(), count }];
-    RequestKey { queue: QueueId::DEFAULT, slots }
+    RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
 }
 
 /// Jobs a, b, c ... in this order: how many slots, for how long. Equal ones are of one class.
@@ -213,6 +213,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
                     Outcome::NoNodes => format!("{who}: no nodes"),
                     Outcome::Never => format!("{who}: never"),
                     Outcome::NotFound => format!("{who}: not found"),
+                    Outcome::AtLimit(_) => unreachable!("nothing is limited"),
                 });
                 queue.remember(class, *attempt);
             }
@@ -375,7 +376,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
         let job = JobId::from(number);
         queue.put(
             Place::new(0, Time(number.cast_signed()), 0, PendingRequest::Start(job)),
-            RequestKey { queue: QueueId::DEFAULT, slots: vec![want] },
+            RequestKey { queue: QueueId::DEFAULT, counts: None, slots: vec![want] },
         );
         waiting.0.insert(job, (1, nodes));
     }

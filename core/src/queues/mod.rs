@@ -3,21 +3,27 @@
 //! The one owner of what is known of queues and namespaces. It knows no jobs but by their numbers: who has to be looked at again
 //! is for others to find out (`queueing`).
 
+mod accounts;
+mod limits;
 mod object;
 mod tally;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{StopPolicy, names};
+use fluxqueue_api::{FluxQueueStatus, StopPolicy, names};
 
 use crate::plan::{Depths, Policies};
-use crate::queue::QueueId;
+use crate::queue::{JobId, QueueId};
 use crate::settings::{CoreSettings, QueuePolicy};
 
+pub(crate) use accounts::{AccountId, Accounts, AtLimit, Charge, Demand};
 use fluxqueue_workload::constraints::Constraints;
+pub use limits::{Counted, Limit, Limits};
 pub use object::{Namespace, QueueObject, Rules, Walltimes};
-pub(crate) use tally::{Life, Tally};
+pub(crate) use tally::{Life, Member, Tally};
+pub(crate) use usage::FOR_EVER;
 
 /// The queues and namespaces that there are.
 #[derive(Debug)]
@@ -197,7 +203,41 @@ impl Queues {
         self.rules(queue)?.nodes.as_ref()
     }
 
+    /// What is limited of what runs; `None`: nothing.
+    pub(crate) fn limits(&self, queue: QueueId) -> Option<&Limits> {
+        self.rules(queue).map(|rules| &rules.limits).filter(|limits| !limits.running.is_empty())
+    }
+
+    /// The name of a queue.
+    pub(crate) fn name(&self, queue: QueueId) -> &str {
+        self.named.get(queue.index()).map_or(names::QUEUE_DEFAULT, |name| name)
+    }
+
     // --- by name ---
+
+    /// The limit on jobs that wait which keeps out one more of this namespace: where it stands, and how much it is.
+    pub(crate) fn full(&self, queue: &str, namespace: &str) -> Option<(&'static str, u64)> {
+        let limits = &self.objects.get(queue)?.rules.limits;
+        let is_full = |most: &u64, waiting: usize| waiting as u64 >= *most;
+        let all = limits.waiting.filter(|most| is_full(most, self.tally.waiting(queue, None)));
+        let of_it =
+            || limits.waiting_per_namespace.filter(|most| is_full(most, self.tally.waiting(queue, Some(namespace))));
+        let all = all.map(|most| ("spec.limits.waitingJobs", most));
+        all.or_else(|| of_it().map(|most| ("spec.limits.perNamespace.waitingJobs", most)))
+    }
+
+    /// The first of those who are kept out of a queue that may come in now.
+    pub(crate) fn next_to_come_in(&self, queue: &str) -> Option<JobId> {
+        let mut outside = self.tally.outside(queue);
+        outside.find(|(_, namespace)| self.full(queue, namespace).is_none()).map(|(job, _)| job)
+    }
+
+    /// What is to be on record of a queue.
+    pub(crate) fn status(&self, queue: &str) -> FluxQueueStatus {
+        let none = Limits::default();
+        let limits = self.objects.get(queue).map_or(&none, |object| &object.rules.limits);
+        self.tally.status(queue, limits)
+    }
 
     /// What a queue says about walltimes.
     pub(crate) fn walltimes(&self, queue: &str) -> Walltimes {

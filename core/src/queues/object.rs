@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxQueue, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy, names};
 use k8s_openapi::api::core::v1 as core_v1;
 
+use super::limits::Limits;
 use crate::settings::QueuePolicy;
 use fluxqueue_workload::constraints::{Constraints, Requirement, Toleration, all_match, selector};
 use fluxqueue_workload::metadata::{self, Labels};
@@ -48,6 +49,8 @@ pub struct Rules {
     pub priority: i32,
     /// Which nodes its jobs may use, as a pod would say that tolerates everything; `None`: all.
     pub nodes: Option<Constraints>,
+    /// How much its jobs may have at a time.
+    pub limits: Limits,
 }
 
 /// What a queue says about walltimes, in seconds.
@@ -95,6 +98,7 @@ impl QueueObject {
             reservation_depth: count(spec.reservation_depth),
             bypass_secs: seconds(spec.bypass_seconds),
             priority: spec.priority,
+            limits: Limits::from_api(&spec.limits)?,
             nodes: (!spec.node_selector.is_empty()).then(|| nodes_of(&spec.node_selector)),
         };
         Ok(QueueObject { name, uid, rules, status: object.status.clone().unwrap_or_default() })
@@ -102,7 +106,7 @@ impl QueueObject {
 }
 
 /// The nodes with these labels, whatever their taints: whether a pod tolerates those is its own matter.
-fn nodes_of(labels: &BTreeMap<String, String>) -> Constraints {
+pub(super) fn nodes_of(labels: &BTreeMap<String, String>) -> Constraints {
     let everything = Toleration { key: Arc::default(), exists: true, value: Arc::default(), effect: Arc::default() };
     Constraints {
         node_selector: metadata::sorted(Some(labels)).collect(),

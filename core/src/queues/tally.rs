@@ -1,50 +1,70 @@
-//! How many jobs wait and run in each queue, for its status.
+//! How many jobs wait and run in each queue, and what those have: for its status, and for the limit on jobs that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fluxqueue_api::FluxQueueStatus;
 
+use super::limits::{Counted, Limits};
 use crate::queue::JobId;
+use crate::record::{quantities, quantity};
+use fluxqueue_workload::Resources;
 
 /// What is in each queue.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    jobs: BTreeMap<JobId, (Arc<str>, Life)>,
-    counts: BTreeMap<Arc<str>, Counts>,
+    jobs: BTreeMap<JobId, Member>,
+    queues: BTreeMap<Arc<str>, Counts>,
     /// Queues in which something has changed since their status was last looked at.
     changed: BTreeSet<Arc<str>>,
 }
 
+/// A job, as far as its queue is concerned.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Member {
+    pub queue: Arc<str>,
+    pub namespace: Arc<str>,
+    pub life: Life,
+}
+
 /// Where a job is in its life, as far as its queue is concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Life {
     /// It could start, or will be able to.
     Waits,
-    /// It has nodes.
-    Runs,
+    /// As many wait as may.
+    IsOutside,
+    /// It has nodes, and this of them.
+    Runs(Resources),
 }
 
 #[derive(Debug, Default)]
 struct Counts {
-    waiting: usize,
+    /// By namespace.
+    waiting: BTreeMap<Arc<str>, usize>,
+    outside: BTreeMap<JobId, Arc<str>>,
     running: usize,
+    used: Resources,
 }
 
 impl Tally {
-    /// Where a job is now; `None`: it has ended, or is refused.
-    pub(crate) fn note(&mut self, job: JobId, now: Option<(&Arc<str>, Life)>) {
+    /// Where a job is now; `None`: it has ended, or is refused. Returns the queue in which one less waits by that.
+    pub(crate) fn note(&mut self, job: JobId, now: Option<Member>) -> Option<Arc<str>> {
         let before = self.jobs.get(&job);
-        if before.map(|(queue, life)| (queue, *life)) == now {
-            return;
+        if before == now.as_ref() {
+            return None;
         }
-        if let Some((queue, life)) = self.jobs.remove(&job) {
-            *self.count(&queue, life) -= 1;
+        let before = self.jobs.remove(&job);
+        let left = before.as_ref().filter(|before| before.life == Life::Waits).map(|before| Arc::clone(&before.queue));
+        if let Some(member) = before {
+            self.count(&member.queue).take_out(job, &member);
         }
-        if let Some((queue, life)) = now {
-            *self.count(queue, life) += 1;
-            self.jobs.insert(job, (Arc::clone(queue), life));
+        if let Some(member) = now {
+            self.count(&member.queue).put_in(job, &member);
+            self.jobs.insert(job, member);
         }
+        left
     }
 
     /// The object of a queue is there, or has changed: its status is to be compared with what is so.
@@ -62,44 +82,146 @@ impl Tally {
         std::mem::take(&mut self.changed)
     }
 
-    /// What is to be on record of a queue.
-    pub(crate) fn status(&self, queue: &str) -> FluxQueueStatus {
-        let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-        let counts = self.counts.get(queue);
-        FluxQueueStatus {
-            waiting: counts.map_or(0, |counts| number(counts.waiting)),
-            running: counts.map_or(0, |counts| number(counts.running)),
+    /// How many wait in a queue, of one namespace or of all.
+    pub(crate) fn waiting(&self, queue: &str, namespace: Option<&str>) -> usize {
+        let Some(counts) = self.queues.get(queue) else { return 0 };
+        match namespace {
+            Some(namespace) => counts.waiting.get(namespace).copied().unwrap_or(0),
+            None => counts.waiting.values().sum(),
         }
     }
 
-    fn count(&mut self, queue: &Arc<str>, life: Life) -> &mut usize {
-        self.changed.insert(Arc::clone(queue));
-        let counts = self.counts.entry(Arc::clone(queue)).or_default();
-        match life {
-            Life::Waits => &mut counts.waiting,
-            Life::Runs => &mut counts.running,
+    /// Who is kept out of a queue, in the order in which they came, with their namespaces.
+    pub(crate) fn outside(&self, queue: &str) -> impl Iterator<Item = (JobId, &str)> {
+        let outside = self.queues.get(queue).into_iter().flat_map(|counts| &counts.outside);
+        outside.map(|(job, namespace)| (*job, &**namespace))
+    }
+
+    /// What is to be on record of a queue.
+    pub(crate) fn status(&self, queue: &str, limits: &Limits) -> FluxQueueStatus {
+        let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+        let (running, none) = (self.queues.get(queue).map_or(0, |counts| counts.running), Resources::new());
+        let used = self.queues.get(queue).map_or(&none, |counts| &counts.used);
+        FluxQueueStatus {
+            waiting: number(self.waiting(queue, None)),
+            running: number(running),
+            used: quantities(used),
+            usage: usage(running, used, limits),
+            limits: summary(limits),
         }
     }
+
+    fn count(&mut self, queue: &Arc<str>) -> &mut Counts {
+        self.changed.insert(Arc::clone(queue));
+        self.queues.entry(Arc::clone(queue)).or_default()
+    }
+}
+
+impl Counts {
+    fn put_in(&mut self, job: JobId, member: &Member) {
+        match &member.life {
+            Life::Waits => *self.waiting.entry(Arc::clone(&member.namespace)).or_default() += 1,
+            Life::IsOutside => drop(self.outside.insert(job, Arc::clone(&member.namespace))),
+            Life::Runs(has) => {
+                self.running += 1;
+                self.used.add(has);
+            }
+        }
+    }
+
+    fn take_out(&mut self, job: JobId, member: &Member) {
+        match &member.life {
+            Life::Waits => {
+                let left = self.waiting.get(&member.namespace).map_or(0, |count| count - 1);
+                if left == 0 {
+                    self.waiting.remove(&member.namespace);
+                } else {
+                    self.waiting.insert(Arc::clone(&member.namespace), left);
+                }
+            }
+            Life::IsOutside => drop(self.outside.remove(&job)),
+            Life::Runs(has) => {
+                self.running -= 1;
+                self.used.subtract(has);
+            }
+        }
+    }
+}
+
+/// What is used of what is limited for all together, and what is used else.
+fn usage(running: usize, used: &Resources, limits: &Limits) -> Option<String> {
+    let mut parts = Vec::new();
+    let in_all = || limits.running.iter().filter(|limit| !limit.per_namespace && limit.nodes.is_none());
+    for limit in in_all() {
+        parts.push(match &limit.what {
+            Counted::Jobs => format!("{running}/{} jobs", limit.most),
+            Counted::Resource(name) => {
+                format!("{}/{} {name}", quantity(name, used.get(name)), quantity(name, limit.most))
+            }
+        });
+    }
+    for (name, amount) in used.iter().filter(|(name, amount)| *amount > 0 && ***name != *"pods") {
+        if !in_all().any(|limit| limit.what == Counted::Resource(Arc::from(&**name))) {
+            parts.push(format!("{} {name}", quantity(name, amount)));
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The limits in a line.
+fn summary(limits: &Limits) -> Option<String> {
+    let mut parts = Vec::new();
+    for limit in &limits.running {
+        let mut part = match &limit.what {
+            Counted::Jobs => format!("{} jobs", limit.most),
+            Counted::Resource(name) => format!("{} {name}", quantity(name, limit.most)),
+        };
+        for (label, value) in limit.nodes.iter().flat_map(|nodes| &nodes.node_selector) {
+            let _ = write!(part, " on {label}={value}");
+        }
+        part.push_str(if limit.per_namespace { " per namespace" } else { "" });
+        parts.push(part);
+    }
+    parts.extend(limits.waiting.map(|most| format!("{most} waiting")));
+    parts.extend(limits.waiting_per_namespace.map(|most| format!("{most} waiting per namespace")));
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn member(queue: &str, namespace: &str, life: Life) -> Member {
+        Member { queue: Arc::from(queue), namespace: Arc::from(namespace), life }
+    }
+
     #[test]
     fn a_job_counts_once_and_where_it_is() {
-        let (mut tally, gpu, cpu) = (Tally::default(), Arc::from("gpu"), Arc::from("cpu"));
-        let job = JobId::FIRST;
-        tally.note(job, Some((&gpu, Life::Waits)));
-        tally.note(job.next(), Some((&gpu, Life::Waits)));
+        let (mut tally, job, none) = (Tally::default(), JobId::FIRST, Limits::default());
+        let has: Resources = [("cpu", 1500)].into_iter().collect();
+        tally.note(job, Some(member("gpu", "a", Life::Waits)));
+        tally.note(job.next(), Some(member("gpu", "b", Life::Waits)));
         assert_eq!(tally.take_changed().len(), 1);
-        tally.note(job, Some((&gpu, Life::Waits)));
+        assert_eq!(tally.note(job, Some(member("gpu", "a", Life::Waits))), None);
         assert!(!tally.has_changes(), "nothing new");
-        tally.note(job, Some((&gpu, Life::Runs)));
-        assert_eq!((tally.status("gpu").waiting, tally.status("gpu").running), (1, 1));
-        tally.note(job, Some((&cpu, Life::Runs)));
+        assert_eq!((tally.waiting("gpu", None), tally.waiting("gpu", Some("b"))), (2, 1));
+        assert_eq!(tally.note(job, Some(member("gpu", "a", Life::Runs(has.clone())))).as_deref(), Some("gpu"));
+        let status = tally.status("gpu", &none);
+        assert_eq!((status.waiting, status.running, &*status.used["cpu"]), (1, 1, "1500m"));
+        assert_eq!((status.usage.as_deref(), status.limits), (Some("1500m cpu"), None));
+        tally.note(job, Some(member("cpu", "a", Life::Runs(has))));
         tally.note(job.next(), None);
-        assert_eq!((tally.status("gpu").waiting, tally.status("gpu").running, tally.status("cpu").running), (0, 0, 1));
-        assert_eq!(tally.take_changed().len(), 2);
+        let status = tally.status("gpu", &none);
+        assert_eq!((status.waiting, status.running, status.usage), (0, 0, None));
+        assert_eq!((tally.status("cpu", &none).running, tally.take_changed().len()), (1, 2));
+    }
+
+    #[test]
+    fn who_is_outside_keeps_the_order_in_which_he_came() {
+        let (mut tally, job) = (Tally::default(), JobId::FIRST);
+        tally.note(job.next(), Some(member("gpu", "b", Life::IsOutside)));
+        tally.note(job, Some(member("gpu", "a", Life::IsOutside)));
+        assert_eq!(tally.outside("gpu").collect::<Vec<_>>(), [(job, "a"), (job.next(), "b")]);
+        assert_eq!(tally.waiting("gpu", None), 0);
     }
 }

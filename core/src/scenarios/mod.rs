@@ -22,6 +22,7 @@ mod endings;
 mod gangs;
 mod late;
 mod library;
+mod limits;
 mod lone_pods;
 mod mishaps;
 mod neighbours;

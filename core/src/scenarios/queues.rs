@@ -7,14 +7,18 @@ use fluxqueue_api::Overrides;
 use fluxqueue_api::names;
 use serde_json::json;
 
-/// A FluxQueue of this spec is there.
-fn queue(world: &mut World, name: &str, spec: &serde_json::Value) {
+/// A FluxQueue of this spec.
+fn read(name: &str, spec: &serde_json::Value) -> QueueObject {
     let object = json!({
         "apiVersion": "jobs.converged-computing.org/v1alpha1", "kind": "FluxQueue",
         "metadata": {"name": name, "uid": format!("uid-{name}")}, "spec": spec,
     });
-    let read = QueueObject::from_api(&serde_json::from_value(object).expect("a FluxQueue"));
-    world.tell(Event::Queue(Arc::new(read.expect("a queue"))));
+    QueueObject::from_api(&serde_json::from_value(object).expect("a FluxQueue")).expect("a queue")
+}
+
+/// It is there.
+pub(super) fn queue(world: &mut World, name: &str, spec: &serde_json::Value) {
+    world.tell(Event::Queue(Arc::new(read(name, spec))));
 }
 
 fn gone(world: &mut World, name: &str) {
@@ -28,7 +32,7 @@ fn namespace(world: &mut World, team: &str, queue: Option<&str>) {
     world.tell(Event::Namespace(Arc::new(namespace)));
 }
 
-fn of_queue(mut pod: Pod, queue: &str) -> Pod {
+pub(super) fn of_queue(mut pod: Pod, queue: &str) -> Pod {
     pod.labels = [(Arc::from(names::QUEUE_NAME), Arc::from(queue))].into_iter().collect();
     pod
 }
@@ -187,17 +191,17 @@ fn the_status_of_a_queue_is_written_seldom_and_not_again_by_a_new_process() {
 }
 
 /// A machine of whole nodes, and queues of these settings.
-fn backfilling(nodes: &[(&str, u64)]) -> World {
+pub(super) fn backfilling(nodes: &[(&str, u64)]) -> World {
     let settings = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
     World::told(settings, FunctionTable::builtin(), nodes)
 }
 
 /// So long, in this queue.
-fn timed(name: &str, cores: u64, queue: &str, seconds: u64) -> Pod {
+pub(super) fn timed(name: &str, cores: u64, queue: &str, seconds: u64) -> Pod {
     Pod { lifetime: Lifetime::Seconds(seconds), ..of_queue(pod(name, cores), queue) }
 }
 
-fn start_of(world: &World, name: &str) -> Option<i64> {
+pub(super) fn start_of(world: &World, name: &str) -> Option<i64> {
     let reservation = world.record(name).status.as_ref()?.reservation.as_ref()?;
     reservation.start.as_ref().map(|at| at.0.as_second())
 }
@@ -288,4 +292,191 @@ fn the_last_queue_that_goes_takes_its_reservations_along() {
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(world.node_of("waits"), Some("a"));
+}
+
+// --- limits ---
+
+#[test]
+fn a_job_at_a_limit_says_so_with_numbers_and_is_not_called_unschedulable() {
+    let mut world = backfilling(&[("a", 8)]);
+    queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 4}}}));
+    world.submit(timed("runs", 3, "gpu", 100));
+    world.settle();
+    world.submit(timed("waits", 2, "gpu", 50));
+    world.submit(timed("small", 1, "gpu", 101));
+    world.submit(timed("other", 2, "default", 50));
+    settle_all(&mut world);
+    let (reason, text) = world.blocked("waits");
+    let expected = "2 cpu asked for, 3 of 4 used: spec.limits.resources[cpu] of FluxQueue gpu.";
+    assert_eq!((&*reason, &*text), ("QueueLimit", expected));
+    assert_eq!(world.conditions["waits"].reason, "QueueLimit");
+    assert_eq!(start_of(&world, "waits"), Some(2100), "its promise heeds the limit");
+    assert_eq!(world.node_of("small"), Some("a"), "it leaves room for what was promised, also over time");
+    assert_eq!(world.node_of("other"), Some("a"), "it is a limit of the queue, and of no other");
+    let status = &world.queues["gpu"];
+    assert_eq!((status.usage.as_deref(), status.limits.as_deref()), (Some("4/4 cpu"), Some("4 cpu")));
+    world.submit(timed("vast", 5, "gpu", 50));
+    world.settle();
+    assert!(world.blocked("vast").1.contains("more than the limit"), "{:?}", world.blocked("vast"));
+}
+
+#[test]
+fn nobody_overtakes_himself_within_a_limit_for_ever() {
+    let mut world = backfilling(&[("a", 8)]);
+    queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 4}}}));
+    world.submit(timed("runs", 2, "gpu", 100));
+    world.settle();
+    world.submit(timed("large", 4, "gpu", 50));
+    world.settle();
+    assert_eq!(start_of(&world, "large"), Some(2100));
+    // There is room for them within the limit now, but the promise would not fit then.
+    world.submit(timed("long", 2, "gpu", 101));
+    world.submit(timed("short", 2, "gpu", 100));
+    world.settle();
+    assert_eq!((world.node_of("long"), world.node_of("short")), (None, Some("a")));
+    // It ends early: what was promised moves, but not to where the other still runs.
+    world.pass_seconds(10);
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(start_of(&world, "large"), Some(2100));
+    world.change("short", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("large"), world.node_of("long")), (Some("a"), None));
+}
+
+#[test]
+fn who_waits_for_a_limit_that_nobody_knows_the_end_of_is_passed_by_for_so_long_only() {
+    let mut world = backfilling(&[("a", 8)]);
+    queue(&mut world, "gpu", &json!({"bypassSeconds": 60, "limits": {"resources": {"cpu": 4}}}));
+    world.submit(of_queue(pod("runs", 2), "gpu"));
+    world.settle();
+    world.submit(timed("large", 4, "gpu", 50));
+    world.submit(timed("first", 2, "gpu", 10));
+    world.settle();
+    assert_eq!((world.node_of("large"), world.node_of("first")), (None, Some("a")), "it is passed by");
+    world.pass_seconds(61);
+    world.change("first", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    world.submit(timed("second", 2, "gpu", 10));
+    world.submit(timed("other", 4, "default", 10));
+    world.settle();
+    assert_eq!(world.node_of("second"), None, "the room that is left within the limit is kept for it");
+    assert_eq!(world.node_of("other"), Some("a"), "and no nodes are");
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("large"), Some("a"));
+}
+
+#[test]
+fn a_limit_on_some_nodes_leaves_the_others() {
+    let mut world = backfilling(&[]);
+    for name in ["v100", "a100"] {
+        let labels = vec![(Arc::from("model"), Arc::from(name))];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 4)) })));
+    }
+    let limits = json!({"nodes": [{"nodeSelector": {"model": "a100"}, "resources": {"cpu": "2"}}]});
+    queue(&mut world, "gpu", &json!({ "limits": limits }));
+    let on = |world: &World, node: &str| world.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).count();
+    for number in 0..7 {
+        world.submit(timed(&format!("p{number}"), 1, "gpu", 100));
+    }
+    world.settle();
+    assert_eq!((on(&world, "a100"), on(&world, "v100")), (2, 4));
+    let waits: Vec<String> = (0..7).map(|n| format!("p{n}")).filter(|name| world.node_of(name).is_none()).collect();
+    assert_eq!(world.blocked(&waits[0]).0, "QueueLimit");
+    world.submit(timed("other", 2, "default", 100));
+    world.settle();
+    assert_eq!(world.node_of("other"), Some("a100"));
+}
+
+#[test]
+fn jobs_are_limited_in_all_and_of_each_namespace() {
+    let mut world = backfilling(&[("a", 8)]);
+    queue(&mut world, "gpu", &json!({"limits": {"runningJobs": 3, "perNamespace": {"runningJobs": 2}}}));
+    let of = |name: &str, namespace: &str| {
+        let mut pod = timed(name, 1, "gpu", 100);
+        pod.id.key = ObjectKey::new(namespace, name);
+        pod
+    };
+    for (name, namespace) in [("a0", "a"), ("a1", "a"), ("a2", "a"), ("b0", "b"), ("b1", "b")] {
+        world.submit(of(name, namespace));
+        world.settle();
+    }
+    let started = |world: &World| ["a0", "a1", "a2", "b0", "b1"].map(|name| world.node_of(name).is_some());
+    assert_eq!(started(&world), [true, true, false, true, false]);
+    let text = world.blocked("a2").1;
+    assert!(text.contains("2 of 2 used by namespace a: spec.limits.perNamespace.runningJobs"), "{text}");
+    assert!(world.blocked("b1").1.contains("3 of 3 used: spec.limits.runningJobs"), "{:?}", world.blocked("b1"));
+    world.change("b0", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(started(&world), [true, true, false, true, true], "a2 is at the limit of its namespace still");
+}
+
+#[test]
+fn a_gang_is_one_job_whose_pods_count_until_its_slots_are_given_back() {
+    let mut world = backfilling(&[("a", 8)]);
+    queue(&mut world, "gpu", &json!({"limits": {"runningJobs": 1, "resources": {"cpu": 2}}}));
+    world.tell(Event::Controller(Arc::new(Controller { queue: Some(Arc::from("gpu")), ..job("j", 2, 2) })));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    assert_eq!(world.bound(), 2);
+    world.submit(of_queue(pod("waits", 1), "gpu"));
+    world.settle();
+    world.change("p0", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("waits"), None, "one of its pods runs");
+    world.change("p1", |pod| pod.phase = Phase::Succeeded);
+    world.tell(Event::Controller(Arc::new(Controller { finished: true, succeeded: 2, wants: 0, ..job("j", 2, 2) })));
+    world.settle();
+    assert_eq!(world.node_of("waits"), Some("a"));
+}
+
+#[test]
+fn who_comes_to_a_full_queue_waits_outside_and_comes_in_by_turns() {
+    let nodes = [("a", 1)];
+    let mut world = World::new(&nodes);
+    queue(&mut world, "gpu", &json!({"limits": {"waitingJobs": 1}}));
+    world.submit(pod("runs", 1));
+    world.settle();
+    for name in ["p0", "p1", "p2"] {
+        world.submit(of_queue(pod(name, 1), "gpu"));
+        world.settle();
+    }
+    assert_eq!(world.state("p0"), Some(JobState::Pending));
+    let (reason, text) = world.blocked("p1");
+    assert_eq!(reason, "QueueFull");
+    assert!(text.contains("1 jobs wait, as many as may: spec.limits.waitingJobs of FluxQueue gpu"), "{text}");
+    let place =
+        |world: &World, name: &str| world.record(name).status.as_ref().and_then(|status| status.queued_at.clone());
+    assert_eq!(place(&world, "p1"), None, "it has no place");
+    world.restart();
+    world.tell(Event::Queue(Arc::new(read("gpu", &json!({"limits": {"waitingJobs": 1}})))));
+    world.list(&nodes, &[]);
+    world.settle();
+    assert_eq!((world.blocked("p1").0, place(&world, "p0").is_some()), ("QueueFull".to_owned(), true));
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("p0"), Some("a"));
+    assert_eq!((world.blocked("p2").0, place(&world, "p1").is_some()), ("QueueFull".to_owned(), true));
+}
+
+#[test]
+fn a_limit_that_is_lowered_breaks_a_promise_and_that_is_said() {
+    let mut world = backfilling(&[("a", 4)]);
+    queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 4}}}));
+    world.submit(timed("one", 2, "gpu", 100));
+    world.submit(timed("two", 2, "gpu", 200));
+    world.settle();
+    world.submit(timed("waits", 2, "gpu", 50));
+    world.settle();
+    assert_eq!(start_of(&world, "waits"), Some(2100));
+    queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 2}}}));
+    world.settle();
+    assert_eq!(start_of(&world, "waits"), Some(2200));
+    assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
+    queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 1}}}));
+    world.settle();
+    assert_eq!((start_of(&world, "waits"), world.blocked("waits").0), (None, "QueueLimit".to_owned()));
 }

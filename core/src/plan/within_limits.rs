@@ -1,0 +1,259 @@
+//! The real machine within the limits of queues: what starts and what is promised has to fit both.
+//!
+//! A limit counts over time, as nodes do: a promise counts from the second at which it starts, so a later job starts only if every
+//! earlier promise still fits. A limit on some nodes alone closes these to a request that would exceed it there; the request may use
+//! others.
+
+use fluxqueue_workload::Lifetime;
+
+use super::live::{Live, PUT_OFF_SECONDS};
+use super::{Booking, Capacity, Delay, Kept, Late, Limited, Remade, Request};
+use crate::fluxion::{self, RankSet};
+use crate::ledger::{self, Allocations};
+use crate::promises::Promise;
+use crate::queue::{ClassId, PendingRequest};
+use crate::queues::{AccountId, Charge, Counted, Demand, FOR_EVER};
+
+/// How often a start is looked for that fits both the machine and the limits. Each time it is later.
+const TRIES_MAX: usize = 16;
+
+impl Live<'_> {
+    /// Its queue limits something.
+    pub(super) fn is_limited(&self, request: &Request) -> bool {
+        request.groups.first().is_some_and(|group| self.queues.limits(group.queue).is_some())
+    }
+
+    /// Counts what is promised: what runs is counted already.
+    pub(crate) fn count_promises(&mut self) {
+        let limited = self.promises.reservations().filter(|(_, promise)| self.is_limited(&promise.request));
+        let limited: Vec<(PendingRequest, Request, i64, RankSet)> = limited
+            .map(|(pending, promise)| {
+                (pending.clone(), promise.request.clone(), promise.place.start, promise.place.nodes.clone())
+            })
+            .collect();
+        for (pending, request, start, nodes) in limited {
+            let demand = self.demand_on(&request, &nodes);
+            self.accounts.promise(&pending, demand, start);
+        }
+    }
+
+    /// What a request would use of the limits of its queue: of one on some nodes all of what may go there.
+    fn demand(&mut self, request: &Request) -> Demand {
+        let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
+        self.demand_of(request, |at, nodes| open[at].intersects(nodes))
+    }
+
+    /// The same of a request that is placed on these nodes.
+    fn demand_on(&mut self, request: &Request, placed: &RankSet) -> Demand {
+        let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group).intersection(placed)).collect();
+        self.demand_of(request, |at, nodes| open[at].intersects(nodes))
+    }
+
+    fn demand_of(&mut self, request: &Request, may_use: impl Fn(usize, &RankSet) -> bool) -> Demand {
+        let queues = self.queues;
+        let limits = request.groups.first().and_then(|group| Some((group, queues.limits(group.queue)?)));
+        let Some((first, limits)) = limits else { return Demand::default() };
+        let ends = request.groups.iter().map(|group| match group.lifetime {
+            Lifetime::Seconds(seconds) => i64::try_from(seconds).unwrap_or(FOR_EVER),
+            Lifetime::Eventually | Lifetime::Endless => FOR_EVER,
+        });
+        let mut demand = Demand { charges: Vec::new(), seconds: ends.max().unwrap_or(FOR_EVER) };
+        for (at, limit) in limits.running.iter().enumerate() {
+            let nodes = limit.nodes.as_ref().map(|nodes| self.cluster.class(nodes).lasting.clone());
+            let groups = request.groups.iter().enumerate();
+            let counted = groups.filter(|(at, _)| nodes.as_ref().is_none_or(|nodes| may_use(*at, nodes)));
+            let wants = counted.flat_map(|(_, group)| &group.wants);
+            let amount = match &limit.what {
+                Counted::Jobs => u64::from(request.starts_job),
+                Counted::Resource(name) => {
+                    wants.map(|want| want.shape.requests.get(name).saturating_mul(want.count as u64)).sum()
+                }
+            };
+            if amount > 0 {
+                let namespace = limit.per_namespace.then(|| first.sample.id.key.namespace.clone());
+                let account = AccountId { queue: first.queue, limit: at, namespace };
+                demand.charges.push(Charge { account, amount, most: limit.most, nodes });
+            }
+        }
+        demand
+    }
+
+    // --- now ---
+
+    /// The limit that a request is at now.
+    pub(super) fn limit_of(&mut self, request: &Request) -> Option<Limited> {
+        if !self.is_limited(request) {
+            return None;
+        }
+        let (demand, now) = (self.demand(request), self.now.seconds());
+        let first = self.accounts.without_room(&demand, now).next()?;
+        let at = self.accounts.at_limit(&demand, first, now);
+        let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
+        let is_everywhere = self.left_by_limits(demand, &open).is_none();
+        Some(Limited { at, is_everywhere })
+    }
+
+    /// What a request would use that starts now on those of these nodes that limits leave to it, and which these are. `None` if that
+    /// is too few.
+    pub(super) fn within_limits(&mut self, request: &Request, nodes: &[RankSet]) -> Option<(Demand, Vec<RankSet>)> {
+        let demand = self.demand(request);
+        self.left_by_limits(demand, nodes)
+    }
+
+    /// Counts what starts where it is: of a limit on some nodes what is on these.
+    pub(super) fn count_start(&mut self, mut demand: Demand, slots: &Allocations) {
+        for charge in &mut demand.charges {
+            let limit = self.queues.limits(charge.account.queue).and_then(|all| all.running.get(charge.account.limit));
+            if let (Some(nodes), Some(Counted::Resource(name))) = (&charge.nodes, limit.map(|limit| &limit.what)) {
+                let there = slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
+                charge.amount = there.map(|slot| slot.shape.requests.get(name)).sum();
+            }
+        }
+        self.accounts.start(demand, self.now.seconds());
+    }
+
+    fn left_by_limits(&mut self, demand: Demand, nodes: &[RankSet]) -> Option<(Demand, Vec<RankSet>)> {
+        let now = self.now.seconds();
+        let closed: Vec<Charge> = self.accounts.without_room(&demand, now).cloned().collect();
+        without(demand, &closed, nodes)
+    }
+
+    /// A request that waits for a limit, and nobody knows until when, is passed by no more: from now on there is room for it within
+    /// the limits of its queue first. False if limits are not what it waits for.
+    pub(super) fn hold_within_limits(&mut self, pending: &PendingRequest, request: &Request) -> bool {
+        if self.limit_of(request).is_none_or(|limited| !limited.is_everywhere) {
+            return false;
+        }
+        let (demand, now) = (self.demand(request), self.now.seconds());
+        self.accounts.hold(pending, demand, now);
+        true
+    }
+
+    // --- later ---
+
+    /// Takes slots, or keeps them from the earliest second on that fits both the machine and the limits.
+    pub(super) fn reserve_within_limits(
+        &mut self,
+        (pending, class): (&PendingRequest, ClassId),
+        request: &Request,
+        nodes: &[RankSet],
+        not_before: Option<i64>,
+    ) -> Booking<Allocations> {
+        let now = self.now.seconds();
+        self.accounts.take_back(pending);
+        let demand = self.demand(request);
+        // Nodes on which there is never room for it, as far as is known, are left out.
+        let earliest = |charge: &Charge| {
+            let alone = Demand { charges: vec![charge.clone()], seconds: demand.seconds };
+            self.accounts.earliest(&alone, now, now)
+        };
+        let closed: Vec<Charge> = demand.charges.iter().filter(|charge| earliest(charge).is_none()).cloned().collect();
+        let Some((demand, nodes)) = without(demand, &closed, nodes) else { return Booking::Never };
+        let mut from = not_before.unwrap_or(now);
+        for _ in 0..TRIES_MAX {
+            let Some(at) = self.accounts.earliest(&demand, now, from) else { return Booking::Never };
+            from = at;
+            let groups = self.groups(request, &nodes);
+            match self.ledger.reserve(self.cluster, groups, (from > now).then_some(from)) {
+                fluxion::Booking::Now(slots) => {
+                    self.count_start(demand, &slots);
+                    return Booking::Now(slots);
+                }
+                fluxion::Booking::Never => return Booking::Never,
+                fluxion::Booking::At(place) => {
+                    let start = place.start;
+                    if self.accounts.earliest(&demand, now, start) == Some(start) {
+                        let demand = self.demand_on(request, &place.nodes);
+                        self.accounts.promise(pending, demand, start);
+                        let (request, rules) = (request.clone(), self.queues.version());
+                        let promise = Promise { place, class, request, nodes, told: start, rules };
+                        self.promises.put(pending, promise);
+                        return Booking::At(start);
+                    }
+                    self.ledger.give_up(&place);
+                    from = start;
+                }
+            }
+        }
+        Booking::Never
+    }
+
+    /// Makes a reservation anew. The graph alone would move it to where the limits do not let it start.
+    pub(super) fn remake_within_limits(
+        &mut self,
+        pending: &PendingRequest,
+        promise: Promise,
+        nodes: Vec<RankSet>,
+    ) -> Remade<Allocations> {
+        let now = self.now.seconds();
+        self.accounts.take_back(pending);
+        let Promise { place, class, request, nodes: before, told, rules } = promise;
+        let was = Kept { start: place.start, nodes: place.nodes.clone() };
+        let cause = match () {
+            () if rules != self.queues.version() => Delay::Edit,
+            () if before != nodes => Delay::Capacity,
+            () => Delay::Walltime,
+        };
+        let demand = self.demand(&request);
+        if before == nodes && self.accounts.earliest(&demand, now, now) == Some(now) {
+            match self.ledger.remake(self.cluster, place) {
+                ledger::Remade::Starts(slots) => {
+                    self.count_start(demand, &slots);
+                    return Remade::Starts(slots);
+                }
+                ledger::Remade::Lost => return self.lose(pending, Delay::Capacity, was),
+                ledger::Remade::Kept(place, later)
+                    if self.accounts.earliest(&demand, now, place.start) == Some(place.start) =>
+                {
+                    let demand = self.demand_on(&request, &place.nodes);
+                    self.accounts.promise(pending, demand, place.start);
+                    let cause = later.map_or(cause, Delay::of);
+                    let promise = Promise { place, class, request, nodes, told, rules };
+                    return self.keep(pending, promise, was, cause);
+                }
+                ledger::Remade::Kept(place, _) => self.ledger.give_up(&place),
+            }
+        } else {
+            self.ledger.give_up(&place);
+        }
+        match self.reserve_within_limits((pending, class), &request, &nodes, None) {
+            Booking::Now(slots) => Remade::Starts(slots),
+            Booking::At(_) => match self.promises.take(pending) {
+                Some(promise) => self.keep(pending, Promise { told, ..promise }, was, cause),
+                None => self.lose(pending, cause, was),
+            },
+            // Where it was is nothing to hold: it may not start there.
+            Booking::Never if self.limit_of(&request).is_some() => Remade::Lost(Late { cause, was, by: None }),
+            Booking::Never => self.lose(pending, Delay::Capacity, was),
+        }
+    }
+
+    /// Notes where a reservation is now, and whether that breaks what was told.
+    fn keep(&mut self, pending: &PendingRequest, promise: Promise, before: Kept, cause: Delay) -> Remade<Allocations> {
+        let start = promise.place.start;
+        let moved = start != before.start || promise.place.nodes != before.nodes;
+        // By a second the clock itself puts off what cannot begin when its start has come.
+        let is_late = start > promise.told.saturating_add(PUT_OFF_SECONDS);
+        let was = Kept { start: promise.told, nodes: before.nodes };
+        let told = if is_late { start } else { promise.told.min(start) };
+        self.promises.put(pending, Promise { told, ..promise });
+        Remade::Kept { start, later: is_late.then_some(Late { cause, was, by: None }), moved }
+    }
+}
+
+/// What is left of a demand and of nodes without the nodes of these charges. `None` if that is too few, or one of them counts
+/// everywhere.
+fn without(mut demand: Demand, closed: &[Charge], nodes: &[RankSet]) -> Option<(Demand, Vec<RankSet>)> {
+    let mut nodes = nodes.to_vec();
+    for charge in closed {
+        let on = charge.nodes.as_ref()?;
+        for nodes in &mut nodes {
+            nodes.subtract(on);
+        }
+    }
+    if nodes.iter().any(RankSet::is_empty) {
+        return None;
+    }
+    demand.charges.retain(|charge| !closed.contains(charge));
+    Some((demand, nodes))
+}

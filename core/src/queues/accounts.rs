@@ -1,0 +1,201 @@
+//! What is used of every limit: by what runs, by what is promised, and by what was started or is waited for in the walk under way.
+//!
+//! What runs is told per job, whenever something about the job has changed. What is planned is told anew in each pass.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::usage::{FOR_EVER, Span, Usage};
+use crate::fluxion::RankSet;
+use crate::queue::{JobId, PendingRequest, QueueId};
+
+/// One limit, of all of a queue or of one namespace in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct AccountId {
+    pub queue: QueueId,
+    /// Its place among the limits of the queue.
+    pub limit: usize,
+    pub namespace: Option<Arc<str>>,
+}
+
+/// What a request would use of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub account: AccountId,
+    pub amount: u64,
+    pub most: u64,
+    /// The limit counts on these nodes alone.
+    pub nodes: Option<RankSet>,
+}
+
+/// What a request would use of all limits of its queue, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Demand {
+    pub charges: Vec<Charge>,
+    /// [`FOR_EVER`] if nobody knows.
+    pub seconds: i64,
+}
+
+/// A limit that a request is at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AtLimit {
+    pub account: AccountId,
+    pub asked: u64,
+    /// What runs.
+    pub used: u64,
+    pub most: u64,
+    /// When there is room within all limits, as far as is known.
+    pub at: Option<i64>,
+    /// Not even if nothing else ran.
+    pub never: bool,
+}
+
+/// What runs of a job, of one limit.
+pub(crate) type Running = (AccountId, i64, u64);
+
+/// What is used of every limit.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    usages: HashMap<AccountId, Usage>,
+    running: BTreeMap<JobId, Vec<Running>>,
+    /// Promised starts.
+    promised: BTreeMap<PendingRequest, (Demand, i64)>,
+    /// What started since the jobs were last counted.
+    started: Vec<(Demand, i64)>,
+    /// Room that is kept for those who are passed by no more.
+    held: BTreeMap<PendingRequest, (Demand, i64)>,
+}
+
+impl Demand {
+    fn span(&self, from: i64) -> Span {
+        Span { from, to: from.saturating_add(self.seconds) }
+    }
+}
+
+impl Accounts {
+    // --- what runs ---
+
+    /// What runs of a job from now on.
+    pub(crate) fn set_running(&mut self, job: JobId, now: Vec<Running>) {
+        if self.running.get(&job).map_or(&[][..], Vec::as_slice) == now {
+            return;
+        }
+        for (account, end, amount) in self.running.remove(&job).into_iter().flatten() {
+            if let Some(usage) = self.usages.get_mut(&account) {
+                usage.end(end, amount);
+                if usage.is_empty() {
+                    self.usages.remove(&account);
+                }
+            }
+        }
+        for (account, end, amount) in &now {
+            self.usages.entry(account.clone()).or_default().begin(*end, *amount);
+        }
+        if !now.is_empty() {
+            self.running.insert(job, now);
+        }
+    }
+
+    /// What runs of this account.
+    pub(crate) fn used(&self, account: &AccountId) -> u64 {
+        self.usages.get(account).map_or(0, Usage::running)
+    }
+
+    // --- what is planned ---
+
+    /// Forgets what was planned: it is told anew. What was started is among what runs by now.
+    pub(crate) fn begin_walk(&mut self, keeps_held: bool) {
+        let held = if keeps_held { std::mem::take(&mut self.held) } else { BTreeMap::new() };
+        let forgotten = std::mem::take(&mut self.promised).into_values().chain(std::mem::take(&mut self.started));
+        for (demand, from) in forgotten.chain(std::mem::take(&mut self.held).into_values()).collect::<Vec<_>>() {
+            self.change(&demand, from, Usage::give_up);
+        }
+        self.held = held;
+    }
+
+    /// A request is promised to start then.
+    pub(crate) fn promise(&mut self, pending: &PendingRequest, demand: Demand, from: i64) {
+        self.take_back(pending);
+        self.change(&demand, from, Usage::plan);
+        self.promised.insert(pending.clone(), (demand, from));
+    }
+
+    /// It is promised nothing any more.
+    pub(crate) fn take_back(&mut self, pending: &PendingRequest) {
+        if let Some((demand, from)) = self.promised.remove(pending) {
+            self.change(&demand, from, Usage::give_up);
+        }
+        self.let_go(pending);
+    }
+
+    /// A request has started.
+    pub(crate) fn start(&mut self, demand: Demand, now: i64) {
+        if !demand.charges.is_empty() {
+            self.change(&demand, now, Usage::plan);
+            self.started.push((demand, now));
+        }
+    }
+
+    /// Keeps the room of a request for it, whenever that will be.
+    pub(crate) fn hold(&mut self, pending: &PendingRequest, demand: Demand, now: i64) {
+        self.let_go(pending);
+        let demand = Demand { seconds: FOR_EVER, ..demand };
+        self.change(&demand, now, Usage::plan);
+        self.held.insert(pending.clone(), (demand, now));
+    }
+
+    /// Keeps no room for it any more.
+    pub(crate) fn let_go(&mut self, pending: &PendingRequest) {
+        if let Some((demand, from)) = self.held.remove(pending) {
+            self.change(&demand, from, Usage::give_up);
+        }
+    }
+
+    fn change(&mut self, demand: &Demand, from: i64, how: fn(&mut Usage, Span, u64)) {
+        for charge in &demand.charges {
+            how(self.usages.entry(charge.account.clone()).or_default(), demand.span(from), charge.amount);
+        }
+    }
+
+    // --- questions ---
+
+    /// The first second, not before `from`, at which all of it is within all limits.
+    pub(crate) fn earliest(&self, demand: &Demand, now: i64, from: i64) -> Option<i64> {
+        let mut at = from.max(now);
+        loop {
+            let mut later = at;
+            for charge in &demand.charges {
+                later = self.earliest_of(charge, demand.seconds, now, later)?;
+            }
+            if later == at {
+                return Some(at);
+            }
+            at = later;
+        }
+    }
+
+    fn earliest_of(&self, charge: &Charge, seconds: i64, now: i64, from: i64) -> Option<i64> {
+        match self.usages.get(&charge.account) {
+            Some(usage) => usage.earliest((now, from), seconds, charge.amount, charge.most),
+            None => (charge.amount <= charge.most).then_some(from),
+        }
+    }
+
+    /// Those charges for which there is no room now.
+    pub(crate) fn without_room<'a>(&'a self, demand: &'a Demand, now: i64) -> impl Iterator<Item = &'a Charge> {
+        let fits = move |charge: &&Charge| self.earliest_of(charge, demand.seconds, now, now) == Some(now);
+        demand.charges.iter().filter(move |charge| !fits(charge))
+    }
+
+    /// What is to be said of a limit that is in the way.
+    pub(crate) fn at_limit(&self, demand: &Demand, charge: &Charge, now: i64) -> AtLimit {
+        AtLimit {
+            account: charge.account.clone(),
+            asked: charge.amount,
+            used: self.used(&charge.account),
+            most: charge.most,
+            at: self.earliest(demand, now, now),
+            never: demand.charges.iter().any(|charge| charge.amount > charge.most),
+        }
+    }
+}

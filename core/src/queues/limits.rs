@@ -1,0 +1,99 @@
+//! What a queue limits, and what it says when something is at a limit.
+
+use std::sync::Arc;
+
+use fluxqueue_api::fluxqueue::{Limits as ApiLimits, LimitsOfScope};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::object::nodes_of;
+use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::quantity;
+
+/// One limit of a queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// Each namespace has so much; else all together.
+    pub per_namespace: bool,
+    /// Only what is on these nodes counts; `None`: on all.
+    pub nodes: Option<Constraints>,
+    /// What is counted.
+    pub what: Counted,
+    /// How much there may be.
+    pub most: u64,
+    /// Where it stands in the FluxQueue.
+    pub path: Arc<str>,
+}
+
+/// What a limit counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Counted {
+    /// Jobs that have nodes.
+    Jobs,
+    /// What their pods ask for of a resource.
+    Resource(Arc<str>),
+}
+
+/// All limits of a queue.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// On what runs, over time.
+    pub running: Vec<Limit>,
+    /// Jobs that may wait.
+    pub waiting: Option<u64>,
+    /// Jobs that may wait, of each namespace.
+    pub waiting_per_namespace: Option<u64>,
+}
+
+impl Limits {
+    /// Reads the limits of a FluxQueue; the text says what is wrong with them.
+    pub(super) fn from_api(limits: &ApiLimits) -> Result<Self, String> {
+        let mut running = Vec::new();
+        read(&limits.in_all, (false, "spec.limits"), &mut running)?;
+        if let Some(of_each) = &limits.per_namespace {
+            read(of_each, (true, "spec.limits.perNamespace"), &mut running)?;
+        }
+        let count = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
+        let of_each = limits.per_namespace.as_ref();
+        Ok(Limits {
+            running,
+            waiting: count(limits.in_all.waiting_jobs),
+            waiting_per_namespace: of_each.and_then(|of_each| count(of_each.waiting_jobs)),
+        })
+    }
+
+    /// Some of what runs is limited in each namespace.
+    pub(crate) fn is_any_per_namespace(&self) -> bool {
+        self.running.iter().any(|limit| limit.per_namespace)
+    }
+}
+
+fn read(limits: &LimitsOfScope, (per_namespace, path): (bool, &str), into: &mut Vec<Limit>) -> Result<(), String> {
+    let mut limit = |nodes: Option<&Constraints>, what: Counted, most: u64, path: String| {
+        into.push(Limit { per_namespace, nodes: nodes.cloned(), what, most, path: path.into() });
+    };
+    if let Some(most) = limits.running_jobs.and_then(|most| u64::try_from(most).ok()) {
+        limit(None, Counted::Jobs, most, format!("{path}.runningJobs"));
+    }
+    for (resource, most) in &limits.resources {
+        let path = format!("{path}.resources[{resource}]");
+        limit(None, Counted::Resource(resource.as_str().into()), amount(resource, most, &path)?, path);
+    }
+    for (at, of_nodes) in limits.nodes.iter().enumerate() {
+        let nodes = nodes_of(&of_nodes.node_selector);
+        for (resource, most) in &of_nodes.resources {
+            let path = format!("{path}.nodes[{at}].resources[{resource}]");
+            limit(Some(&nodes), Counted::Resource(resource.as_str().into()), amount(resource, most, &path)?, path);
+        }
+    }
+    Ok(())
+}
+
+/// In the units in which pods' requests are counted.
+fn amount(resource: &str, text: &IntOrString, path: &str) -> Result<u64, String> {
+    let text = match text {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(text) => text.clone(),
+    };
+    let read = if resource == "cpu" { quantity::millis(&text) } else { quantity::value(&text) };
+    read.map_err(|error| format!("{path}: {error}"))
+}

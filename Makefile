@@ -2,7 +2,7 @@
 TESTBED := tests/testbed/bin/testbed
 FLUXQUEUE := target/release/fluxqueue
 
-.PHONY: help build demo-binaries library testbed demo test oracle panics bench bench-cluster fuzz miri lint docs crds
+.PHONY: help build demo-binaries library testbed demo test oracle panics bench bench-cluster fuzz miri lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ lint: ## formatting and clippy, warnings are errors
 
 docs: ## build the API documentation, warnings are errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+reference: ## write docs/reference.md anew from the code
+	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue --lib reference
 
 crds: ## write manifests/crds anew from the Rust types
 	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue-api crd

@@ -5,6 +5,8 @@
 
 pub mod cli;
 pub mod kube;
+#[cfg(test)]
+mod reference;
 pub mod serve;
 pub mod settings;
 pub mod simulate;

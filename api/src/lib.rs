@@ -2,6 +2,7 @@
 
 pub mod conditions;
 mod crd;
+mod events;
 pub mod fluxjob;
 pub mod fluxqueue;
 pub mod hostlist;
@@ -13,6 +14,7 @@ mod validation;
 pub use crd::{Definition, crd_yaml};
 
 pub use conditions::{ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
+pub use events::EventReason;
 pub use fluxjob::{
     BlockedBy, BlockedReason, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload, Overrides, PlacementRange, PodSet,
     Reservation, WorkloadKind, WorkloadRef,

@@ -111,7 +111,7 @@ pub struct Note {
     pub subject: Subject,
     /// Normal or Warning.
     pub kind: EventKind,
-    /// CamelCase, one of a closed set.
+    /// CamelCase, one that [`EventReason::is_known`](fluxqueue_api::EventReason::is_known) knows.
     pub reason: &'static str,
     /// CamelCase verb: what was done.
     pub action: &'static str,

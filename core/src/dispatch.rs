@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, names};
+use fluxqueue_api::{BlockedReason, EventReason, names};
 
 use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage};
@@ -205,7 +205,14 @@ impl Core {
         let node = member.allocation.as_ref().map(|allocation| &allocation.node).or(pod.node.as_ref());
         let Some(node) = node.cloned() else { return };
         let text = format!("Successfully assigned {} to {node}", pod.id);
-        self.note(Subject::Pod(pod.id.clone()), EventKind::Normal, "Scheduled", "Binding", text, &pod.scheduler);
+        self.note(
+            Subject::Pod(pod.id.clone()),
+            EventKind::Normal,
+            EventReason::Scheduled.as_str(),
+            "Binding",
+            text,
+            &pod.scheduler,
+        );
     }
 
     fn ungate_done(&mut self, uid: &Uid, action: ActionId, outcome: WriteOutcome) {

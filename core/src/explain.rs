@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType};
+use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
 
 use super::cluster::filters::Rejection;
 use super::cluster::summary;
@@ -382,7 +382,14 @@ impl Core {
             member.telling = Some(action);
         }
         let subject = Subject::Pod(pod.id.clone());
-        self.note(subject, EventKind::Warning, "FailedScheduling", "Scheduling", message.to_owned(), &pod.scheduler);
+        self.note(
+            subject,
+            EventKind::Warning,
+            EventReason::FailedScheduling.as_str(),
+            "Scheduling",
+            message.to_owned(),
+            &pod.scheduler,
+        );
     }
 
     /// Tells a pod why it waits, after that could not be written.

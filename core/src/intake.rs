@@ -10,7 +10,7 @@ use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::NOT_A_VERTEX;
-use fluxqueue_api::names;
+use fluxqueue_api::{EventReason, names};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
 
 impl Core {
@@ -174,7 +174,14 @@ impl Core {
                 self.served_names(),
             );
             let reporter = self.settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));
-            self.note(Subject::Pod(pod.id.clone()), EventKind::Warning, "GateIgnored", "Scheduling", text, &reporter);
+            self.note(
+                Subject::Pod(pod.id.clone()),
+                EventKind::Warning,
+                EventReason::GateIgnored.as_str(),
+                "Scheduling",
+                text,
+                &reporter,
+            );
         }
     }
 

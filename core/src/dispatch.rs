@@ -9,12 +9,14 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedReason, EventReason, names};
 
 use super::backoff::Backoff;
-use super::job::{Cause, Lifecycle, Member, Stage};
+use super::job::{Cause, Lifecycle, Member, Stage, Style};
+use super::ledger::Ledger;
+use super::plan::{Delay, Late};
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
 };
-use crate::queue::JobId;
-use fluxqueue_workload::Uid;
+use crate::queue::{JobId, PendingRequest};
+use fluxqueue_workload::{Pod, Uid};
 
 /// Failed writes for one pod before a lone pod gives its slot back and queues again.
 const ATTEMPTS_MAX: u32 = 6;
@@ -87,7 +89,13 @@ impl Core {
             && self.cluster.holds(rank, &pod.shape.requests)
             && self.cluster.has_its_own(rank, &pod.shape)
             && self.cluster.class(&pod.shape.constraints).now.contains(rank)
-            && !self.cluster.repels(rank, &pod)
+            && self.suits_neighbours(uid, &pod)
+    }
+
+    /// By the pods that are there, or will be, this one may be on its node.
+    fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
+        let allocation = self.jobs.members.get_mut(uid).and_then(|member| member.allocation.as_mut());
+        allocation.is_some_and(|allocation| Ledger::judge(&mut self.cluster, allocation, pod).is_none())
     }
 
     fn send(&mut self, uid: &Uid) {
@@ -118,8 +126,14 @@ impl Core {
 
     /// The slot will not do any more: the pod is placed anew.
     fn replan(&mut self, uid: &Uid) {
-        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
-            self.unassign(uid);
+        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Assigned) else { return };
+        let id = member.job;
+        self.unassign(uid);
+        // A lone pod that was promised a start had begun earlier: now it does not start at all for the moment.
+        let lone = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Lone);
+        if let Some(was) = lone.and_then(|job| job.promised_before.take()) {
+            let late = Late { cause: Delay::Capacity, was, by: None };
+            self.broken(&PendingRequest::Member(id, uid.clone()), Some(late));
         }
     }
 

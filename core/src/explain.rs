@@ -256,8 +256,14 @@ impl Core {
                 }
             }
         }
-        let mut message = summary::unavailable(self.cluster.len(), &counts);
         let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
+        let mut message = match groups.as_slice() {
+            // Room is asked for before other pods are, but the graph was asked about nodes that other pods leave open.
+            [group] if pods == 1 && *outcome != Outcome::Never && group.depends_on_pods() => {
+                self.cluster.unavailable(&group.sample)
+            }
+            _ => summary::unavailable(self.cluster.len(), &counts),
+        };
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
             let idle = if *outcome == Outcome::Never { "in all" } else { "free" };
             let amount = |amount| super::record::quantity(&worst.resource, amount);
@@ -328,11 +334,11 @@ impl Core {
 
     fn count_closed(&mut self, group: &Group, counts: &mut BTreeMap<String, usize>) {
         let class = self.cluster.class(&group.sample.shape.constraints);
-        for (text, nodes) in class.rejections() {
+        let (closed, mut open) = (class.rejections(), class.now.clone());
+        for (text, nodes) in closed {
             *counts.entry(text).or_default() += nodes;
         }
         // A node is closed for the first reason alone.
-        let mut open = class.now.clone();
         if let Some(of_queue) = self.queues.nodes(group.queue) {
             let mut others = self.cluster.class(&group.sample.shape.constraints).now.clone();
             others.subtract(&self.cluster.class(of_queue).lasting);
@@ -340,7 +346,7 @@ impl Core {
                 *counts.entry(NOT_OF_QUEUE.to_owned()).or_default() += others.len();
             }
         }
-        for (closed, rejection) in self.cluster.repelled(&group.sample) {
+        for (closed, rejection) in self.cluster.repelled(&group.sample, group.company) {
             *counts.entry(rejection.reason().into_owned()).or_default() += open.intersection(&closed).len();
             open.subtract(&closed);
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::job::{Cause, Identity, PodOrder, Stage};
-use super::ledger::valid;
+use super::ledger::{Ledger, valid};
 use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
@@ -49,7 +49,11 @@ impl Core {
             let sent =
                 member.allocation.take_if(|allocation| allocation.node == *name && !valid(&self.cluster, allocation));
             if let Some(sent) = sent {
+                let pod = Arc::clone(&member.pod);
                 member.allocation = self.ledger.charge(&mut self.cluster, name, &sent.shape, sent.end);
+                if let Some(allocation) = &mut member.allocation {
+                    Ledger::house(&mut self.cluster, allocation, &pod);
+                }
             }
         }
     }
@@ -237,7 +241,11 @@ impl Core {
             }
             return;
         }
-        let Some(member) = self.jobs.members.get(&uid) else { return };
+        let Some(member) = self.jobs.members.get_mut(&uid) else { return };
+        if let Some(allocation) = &mut member.allocation {
+            // Others may see it differently by its labels.
+            Ledger::house(&mut self.cluster, allocation, &pod);
+        }
         match member.stage {
             // A Binding that has not taken effect by now never will.
             Stage::Binding(_) if pod.deleting => self.end(&uid, Cause::Deleted),

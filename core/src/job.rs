@@ -7,6 +7,7 @@ use fluxqueue_api::{BlockedBy, ConditionType, DegradedReason, FinishedReason, Wo
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
+use super::cluster::Stance;
 use super::ledger::Allocation;
 use super::plan::Kept;
 use super::queues::{Standing, Walltimes};
@@ -207,8 +208,8 @@ pub(super) struct Member {
     pub ungated: bool,
     /// What was last said about it: condition message and time.
     pub reported: Option<(String, Time)>,
-    /// Which anti-affinity terms of pods on nodes repel it, as of when it was last queued.
-    pub repelled_by: Vec<u32>,
+    /// How it stands to pods on nodes, as of when it was last queued.
+    pub stance: Stance,
     /// The condition that is to be written.
     pub telling: Option<ActionId>,
 }

@@ -173,6 +173,7 @@ pub struct Core {
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
     seen_changes: u64,
     seen_terms: u64,
+    seen_crowds: u64,
     /// Numbers that only grow; the others are counted when they are asked for.
     gauges: Gauges,
 }
@@ -244,6 +245,7 @@ impl Core {
             has_promises_to_put_back: false,
             seen_changes: 0,
             seen_terms: 0,
+            seen_crowds: 0,
             gauges: Gauges::default(),
         })
     }
@@ -264,8 +266,14 @@ impl Core {
             Event::PriorityClassGone(name) => self.priority_class_gone(&name),
             Event::Queue(queue) => self.queue_object(&queue),
             Event::QueueGone(name) => self.queue_object_gone(&name),
-            Event::Namespace(namespace) => self.namespace(&namespace),
-            Event::NamespaceGone(name) => self.queues.remove_namespace(&name),
+            Event::Namespace(namespace) => {
+                self.queue_changed |= self.cluster.put_namespace(&namespace.name, &namespace.labels);
+                self.namespace(&namespace);
+            }
+            Event::NamespaceGone(name) => {
+                self.queue_changed |= self.cluster.remove_namespace(&name);
+                self.queues.remove_namespace(&name);
+            }
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
             Event::Synced => self.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome),

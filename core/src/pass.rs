@@ -15,7 +15,9 @@ impl Core {
     /// Plans, if something has happened that the plan may rest on, and does what the plan says.
     pub(super) fn run_pass(&mut self) {
         self.look_at_terms();
-        let changed = self.queue_changed || self.seen_changes != self.ledger.changes.count();
+        let changed = self.queue_changed
+            || self.seen_changes != self.ledger.changes.count()
+            || self.seen_crowds != self.cluster.crowds_version();
         if !changed && !self.queue.has_arrivals() {
             return;
         }
@@ -45,6 +47,7 @@ impl Core {
         let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut live, news, last);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
         self.seen_changes = self.ledger.changes.count();
+        self.seen_crowds = self.cluster.crowds_version();
         // What a reservation has left behind may be of use to those before it: the next walk looks at them.
         self.is_unsettled = self.seen_changes != before && !self.promises.is_empty();
         self.promises.forget_who_came();
@@ -70,7 +73,7 @@ impl Core {
         Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() }
     }
 
-    /// Which pods are repelled by which anti-affinity terms is asked anew when there are others. Jobs for which nothing has
+    /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others. Jobs for which nothing has
     /// changed are left alone.
     fn look_at_terms(&mut self) {
         if self.seen_terms == self.cluster.terms_version() {
@@ -78,7 +81,7 @@ impl Core {
         }
         self.seen_terms = self.cluster.terms_version();
         let asking = self.asking();
-        let differs = |member: &Member| !self.cluster.repelling(&member.pod).eq(member.repelled_by.iter().copied());
+        let differs = |member: &Member| self.cluster.stance(&member.pod) != member.stance;
         let concerned = self.queue.iter().map(|(place, _)| place.request());
         let concerned = concerned.filter(|pending| asking.pods(pending).into_iter().any(differs));
         let concerned: Vec<JobId> = concerned.map(PendingRequest::job).collect();
@@ -129,7 +132,7 @@ impl Core {
         let mut slots = slots.into_iter();
         for (group, of_group) in request.groups.iter().zip(&mut slots) {
             for (pods, of_want) in group.pods.iter().zip(of_group) {
-                assigned.extend(pods.iter().cloned().zip(of_want));
+                assigned.extend(pods.iter().map(|pod| pod.id.uid.clone()).zip(of_want));
             }
         }
         for allocation in slots.flatten().flatten() {

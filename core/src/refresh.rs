@@ -247,7 +247,7 @@ impl Core {
                 self.asking().pods(&pending).into_iter().map(|member| member.pod.id.uid.clone()).collect();
             for uid in pods {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.repelled_by = self.cluster.repelling(&member.pod).collect();
+                    member.stance = self.cluster.stance(&member.pod);
                 }
             }
             let key = self.asking().key(&pending);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::grouping;
 use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
-use super::ledger::{Allocation, valid};
+use super::ledger::{Allocation, Ledger, valid};
 use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
 use crate::fluxion::End;
@@ -18,7 +18,7 @@ impl Core {
     // --- given and taken back ---
 
     /// Gives a pod a slot; of a job that is written ahead, a seat too.
-    pub(super) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
+    pub(super) fn assign(&mut self, uid: &Uid, mut allocation: Allocation, seating: Seating) {
         let Some(member) = self.jobs.members.get_mut(uid) else {
             self.free_allocation(Some(allocation));
             return;
@@ -26,6 +26,7 @@ impl Core {
         let id = member.job;
         let node = allocation.node.clone();
         self.by_node.send(&node, uid);
+        Ledger::house(&mut self.cluster, &mut allocation, &member.pod);
         member.allocation = Some(allocation);
         member.stage = Stage::Assigned;
         member.attempts = 0;
@@ -125,7 +126,10 @@ impl Core {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
         };
-        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
+        let mut allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
+        if let Some(allocation) = &mut allocation {
+            Ledger::house(&mut self.cluster, allocation, &pod);
+        }
         if let Some(member) = self.jobs.members.get_mut(uid) {
             if allocation.is_some() {
                 self.by_node.send(node, uid);
@@ -149,7 +153,7 @@ impl Core {
             self.free_allocation(allocation);
             return None;
         };
-        match allocation {
+        let mut allocation = match allocation {
             Some(allocation)
                 if allocation.node == *place
                     && *allocation.shape == *pod.shape
@@ -161,7 +165,11 @@ impl Core {
                 self.free_allocation(other);
                 self.ledger.charge(&mut self.cluster, place, &pod.shape, end)
             }
+        };
+        if let Some(allocation) = &mut allocation {
+            Ledger::house(&mut self.cluster, allocation, pod);
         }
+        allocation
     }
 
     /// Takes from one of our pods what it has of a node.
@@ -356,11 +364,12 @@ impl Core {
     pub(super) fn retain_slot(
         &mut self,
         id: JobId,
-        allocation: Allocation,
+        mut allocation: Allocation,
         seat: Option<PodIndex>,
         controller: Option<Uid>,
     ) {
         let until = self.now.plus_secs(self.settings.slot_keep_secs);
+        Ledger::turn_out(&mut self.cluster, &mut allocation);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.retained.push(RetainedSlot { allocation, seat, controller, until });
             self.retaining.insert(id);
@@ -374,10 +383,11 @@ impl Core {
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let controller = pod.owner.as_ref().map(|owner| &owner.uid);
-        let found = job
-            .retained
-            .iter()
-            .position(|slot| slot.controller.as_ref() == controller && *slot.allocation.shape == *pod.shape);
+        let found = job.retained.iter().position(|slot| {
+            slot.controller.as_ref() == controller
+                && *slot.allocation.shape == *pod.shape
+                && self.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
+        });
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
         let slot = job.retained.remove(at);

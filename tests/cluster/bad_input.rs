@@ -69,14 +69,20 @@ fn what_is_not_supported_is_refused_with_its_field() {
     let ns = shared().namespace("unsupported");
     let claim = "spec:\n  volumes: [{name: data, persistentVolumeClaim: {claimName: none}}]";
     ns.apply(&pod("claims", "100m", "infinity", "").replace("spec:", claim));
-    let spread = "spec:\n  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]";
-    ns.apply(&pod("spreads", "100m", "infinity", "").replace("spec:", spread));
-    for (name, field) in [("claims", "spec.volumes[0]"), ("spreads", "spec.topologySpreadConstraints[0]")] {
+    let device = "spec:\n  resourceClaims: [{name: gpu, resourceClaimName: none}]";
+    ns.apply(&pod("devices", "100m", "infinity", "").replace("spec:", device));
+    for (name, field) in [("claims", "spec.volumes[0]"), ("devices", "spec.resourceClaims")] {
         let record = ns.state(name, "Refused");
         assert_eq!(record["status"]["blockedBy"]["reason"], "UnsupportedConstraint");
         let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
         assert!(message.contains(field), "{message}");
     }
+    // No node here has this label.
+    let spread = "spec:\n  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]";
+    ns.apply(&pod("spreads", "100m", "infinity", "").replace("spec:", spread));
+    let record = ns.flux_job("spreads", "to say why it waits", |job| job["status"]["blockedBy"].is_object());
+    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
+    assert!(message.contains("didn't match pod topology spread constraints (missing required label)"), "{message}");
     assert!(ns.list("pods").iter().all(|pod| node_of(pod).is_empty()));
 }
 

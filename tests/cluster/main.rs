@@ -20,6 +20,9 @@ mod takeover;
 /// Gangs that fit in one way only, and gangs whose nodes somebody else takes.
 mod gangs;
 
+/// Pods that want to be near to others, apart from them, or spread among them.
+mod crowds;
+
 /// Two Fluxqueues in one cluster.
 mod neighbours;
 

@@ -85,9 +85,15 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
         let text = format!("{about}: {what}: {:?} beside {there:?} in {:?}", pod.shape.requests, target.allocatable);
         return broken("what is bound fits beside all that is known to be there", text);
     }
-    if let Some(other) = room::repeller(&view.nodes, view.placed(now), target, pod) {
+    if let Some(other) =
+        room::repeller(&view.nodes, view.placed(now).filter(|(_, it)| it.id.uid != pod.id.uid), target, pod)
+    {
         let text = format!("{about}: {} there keeps it away: {:?}", other.id, other.shape.constraints.repels);
         return broken("no pod goes where another keeps it away", text);
+    }
+    if let Some(other) = room::avoided(&view.nodes, view.placed(now), target, pod) {
+        let text = format!("{about}: {} is there: {:?}", other.id, pod.shape.constraints.repels);
+        return broken("no pod goes where one is that it is to be apart from", text);
     }
     judge_placement(view, server, now, pod, node, &about)
 }

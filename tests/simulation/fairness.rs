@@ -135,12 +135,15 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str) -> Vec<Waiting<'a>> {
         let all_of_it = sim.server.pods.values().filter(|pod| Unit::of(pod) == unit);
         let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
         let priority = if mixed { i32::MAX } else { priority };
-        let alike = !mixed && !barred && pods.iter().all(|pod| seating::are_alike(pod, first));
+        // Where these may go depends on others, and nobody is held up for them.
+        let asks = pods.iter().any(|pod| pod.shape.constraints.asks_about_pods());
+        let alike = !mixed && !barred && !asks && pods.iter().all(|pod| seating::are_alike(pod, first));
         let single = matches!(unit, Unit::Single(_));
         // Pods of a job that has begun join it one by one.
         let begun = members.iter().any(|pod| pod.node.is_some());
         let size = if begun || single { Some(1) } else { start_size(sim, &unit, &members) };
-        let claim = !mixed && !barred && (single || record.is_some()) && size.is_some_and(|size| size <= pods.len());
+        let claim =
+            !mixed && !barred && !asks && (single || record.is_some()) && size.is_some_and(|size| size <= pods.len());
         let complete = claim && !begun && size == Some(members.len()) && pods.len() == members.len();
         let together = size.unwrap_or(pods.len()).min(pods.len());
         let own_place = first.owner.is_none() || !single;

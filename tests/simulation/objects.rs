@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::constraints::{
-    AntiAffinityTerm, Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
+    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
+    Toleration,
 };
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
@@ -100,9 +101,13 @@ impl Template {
                 message: "volume claims are not supported yet".into(),
             });
         }
+        let mut shape = shape(rng);
+        if rng.chance(8) {
+            shape.constraints.repels.push(anti_affinity(rng));
+        }
         Template {
             scheduler: Arc::from(OURS),
-            shape: Arc::new(shape(rng)),
+            shape: Arc::new(shape),
             lifetime,
             labels: labels(rng),
             priority: *rng.pick(&[0, 0, 0, 0, 10, -5]).unwrap_or(&0),
@@ -165,11 +170,12 @@ fn app(rng: &mut Rng) -> &'static str {
     ["a", "b", "c"][rng.below(3)]
 }
 
-fn anti_affinity(rng: &mut Rng) -> AntiAffinityTerm {
+fn anti_affinity(rng: &mut Rng) -> PodTerm {
     let operator = if rng.chance(80) { Operator::In } else { Operator::NotIn };
-    AntiAffinityTerm {
-        selector: Some(vec![Requirement { key: Arc::from(APP), operator, values: vec![Arc::from(app(rng))] }]),
-        namespaces: NamespaceScope::Named(vec![Arc::from(NAMESPACE)]),
+    let app = Requirement { key: Arc::from(APP), operator, values: vec![Arc::from(app(rng))] };
+    let namespaces = NamespaceScope { named: vec![Arc::from(NAMESPACE)], selected: None };
+    PodTerm {
+        pods: PodSelector { namespaces, labels: Some(vec![app]) },
         topology_key: Arc::from(if rng.chance(70) { HOST } else { ZONE }),
     }
 }

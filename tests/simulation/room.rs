@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_core::cluster::{Node, Taint};
-use fluxqueue_workload::constraints::{AntiAffinityTerm, Disk, Operator, Requirement};
+use fluxqueue_workload::constraints::{Disk, Operator, PodTerm, Requirement};
 use fluxqueue_workload::{NodeName, Pod};
 
 /// All nodes that somebody knows of.
@@ -68,7 +68,7 @@ pub(crate) fn repeller<'a>(
     node: &Node,
     pod: &Pod,
 ) -> Option<&'a Pod> {
-    let in_its_domain = |place: &NodeName, term: &AntiAffinityTerm| {
+    let in_its_domain = |place: &NodeName, term: &PodTerm| {
         let domain = nodes.get(place).and_then(|place| label(place, &term.topology_key));
         domain.is_some() && domain == label(node, &term.topology_key)
     };
@@ -78,10 +78,28 @@ pub(crate) fn repeller<'a>(
     there.into_iter().find(|(place, other)| repels(place, other)).map(|(_, other)| other)
 }
 
+/// A pod among those there, each with its node, from which this pod is to be kept away by its own anti-affinity.
+pub(crate) fn avoided<'a>(
+    nodes: &Nodes,
+    there: impl Iterator<Item = (&'a NodeName, &'a Pod)>,
+    node: &Node,
+    pod: &Pod,
+) -> Option<&'a Pod> {
+    let is_avoided = |place: &NodeName, other: &Pod| {
+        let place = nodes.get(place);
+        other.id.uid != pod.id.uid
+            && pod.shape.constraints.repels.iter().filter(|term| is_selected(term, other)).any(|term| {
+                let domain = place.and_then(|place| label(place, &term.topology_key));
+                domain.is_some() && domain == label(node, &term.topology_key)
+            })
+    };
+    there.into_iter().find(|(place, other)| is_avoided(place, other)).map(|(_, other)| other)
+}
+
 /// The term speaks of this pod.
-pub(crate) fn is_selected(term: &AntiAffinityTerm, pod: &Pod) -> bool {
+pub(crate) fn is_selected(term: &PodTerm, pod: &Pod) -> bool {
     let value = |key: &str| pod.labels.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value);
-    term.selector.iter().flatten().all(|requirement| meets_value(value(&requirement.key), requirement))
+    term.pods.labels.iter().flatten().all(|requirement| meets_value(value(&requirement.key), requirement))
 }
 
 fn unselected(node: &Node, pod: &Pod) -> Option<String> {

@@ -39,6 +39,7 @@ enum Sabotage {
     NeverRest,
     DecideTooEarly,
     IgnoreAntiAffinity,
+    IgnoreOwnAntiAffinity,
     WriteToOthers,
     LookAhead,
     WriteBlindly,
@@ -55,7 +56,7 @@ enum Sabotage {
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 29] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 30] = [
     (Sabotage::HideDelays, None, &["a promise is broken only for a cause that is said"]),
     (Sabotage::BindTwice, None, &["no pod is bound twice"]),
     (
@@ -116,13 +117,27 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 29] = [
     (Sabotage::NeverRest, None, &["the core becomes quiet"]),
     (Sabotage::DecideTooEarly, None, &["nothing is decided before the first lists are complete"]),
     (Sabotage::IgnoreAntiAffinity, None, &["no pod goes where another keeps it away", WHOLE_GANGS]),
+    (
+        Sabotage::IgnoreOwnAntiAffinity,
+        None,
+        &[
+            "no pod goes where one is that it is to be apart from",
+            "no pod goes where another keeps it away",
+            WHOLE_GANGS,
+        ],
+    ),
     (Sabotage::WriteToOthers, None, &["what is another scheduler's is left alone"]),
     (Sabotage::LookAhead, None, &["no instant is written that lies ahead"]),
     (Sabotage::WriteBlindly, None, &["every write says on which version it was decided"]),
     (
         Sabotage::StartLate,
         None,
-        &[WHOLE_GANGS, "what is bound fits beside all that is known to be there", "pods go to nodes that are there"],
+        &[
+            WHOLE_GANGS,
+            "what is bound fits beside all that is known to be there",
+            "pods go to nodes that are there",
+            "only pods that exist are bound",
+        ],
     ),
     (Sabotage::StartBesideGates, None, &["no gang starts before its gates are off"]),
     (Sabotage::ClaimEpochs, None, &[EPOCHS]),
@@ -226,6 +241,11 @@ impl Saboteur {
                 Event::Pod(Arc::new(Pod { unsupported: Vec::new(), ..Pod::clone(&pod) }))
             }
             (Sabotage::IgnoreAntiAffinity, Event::Pod(pod)) => {
+                let mut pod = Pod::clone(&pod);
+                Arc::make_mut(&mut pod.shape).constraints.repels.clear();
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::IgnoreOwnAntiAffinity, Event::Pod(pod)) if *pod.scheduler == *OURS => {
                 let mut pod = Pod::clone(&pod);
                 Arc::make_mut(&mut pod.shape).constraints.repels.clear();
                 Event::Pod(Arc::new(pod))

@@ -102,7 +102,8 @@ impl HalfBound {
         for (node, count) in jobs::slots(placement).ok()? {
             free.insert(NodeName::from(node), count);
         }
-        let alike = pods.iter().all(|pod| seating::are_alike(pod, pods[0]) && pod.gates.is_empty() && !pod.deleting);
+        let is_plain = |pod: &Pod| pod.gates.is_empty() && !pod.deleting && !pod.shape.constraints.asks_about_pods();
+        let alike = pods.iter().all(|pod| seating::are_alike(pod, pods[0]) && is_plain(pod));
         for node in pods.iter().filter_map(|pod| pod.node.as_ref()) {
             *free.get_mut(node)? = free.get(node)?.checked_sub(1)?;
         }

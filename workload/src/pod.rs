@@ -67,7 +67,8 @@ impl Pod {
         let mut unsupported = unsupported::required(spec);
         unsupported.extend(requests.problems);
         let lifetime = lifetime(pod, spec, &mut unsupported);
-        let constraints = constraints::of_spec(spec, &id.key.namespace);
+        let labels: metadata::Labels = metadata::sorted(meta.labels.as_ref()).collect();
+        let constraints = constraints::of_spec(spec, &id.key.namespace, &labels);
 
         let waits = spec.node_name.as_deref().is_none_or(str::is_empty);
         Ok(Pod {
@@ -85,7 +86,7 @@ impl Pod {
             created: metadata::time(meta.creation_timestamp.as_ref()),
             started: started(status),
             ended: ended(status),
-            labels: metadata::sorted(meta.labels.as_ref()).collect(),
+            labels,
             shape: interner.intern(Shape { requests: requests.total, constraints }),
             lifetime,
             grace_secs: grace_secs(spec),

@@ -202,15 +202,13 @@ fn what_cannot_be_honoured_is_named() {
             "spec.volumes[1].persistentVolumeClaim",
             "spec.volumes[2].ephemeral",
             "spec.volumes[3].cinder",
-            "spec.topologySpreadConstraints[1]",
-            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
             "spec.resourceClaims",
             "spec.schedulingGroup",
         ]
     );
     assert_eq!(read.soft_ignored, ["spec.topologySpreadConstraints"]);
-    assert_eq!(read.shape.constraints.repels.len(), 1, "it repels others once another scheduler has placed it");
+    let constraints = &read.shape.constraints;
+    assert_eq!((constraints.near.len(), constraints.repels.len(), constraints.spreads.len()), (1, 1, 1));
 }
 
 #[test]
@@ -295,19 +293,39 @@ fn malformed_requirements_are_unknown_and_so_match_nothing() {
 }
 
 #[test]
-fn anti_affinity_applies_to_the_named_namespaces_its_own_or_all() {
-    use crate::constraints::NamespaceScope;
+fn terms_are_about_the_named_namespaces_the_selected_ones_or_their_own() {
     let scope = |term: Value| {
         let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
-        pod(&json!({"spec": {"affinity": affinity}})).shape.constraints.repels[0].namespaces.clone()
+        let scope = pod(&json!({"spec": {"affinity": affinity}})).shape.constraints.repels[0].pods.namespaces.clone();
+        (scope.named, scope.selected.map(|selected| selected.len()))
     };
-    assert_eq!(scope(json!({"topologyKey": "z"})), NamespaceScope::Named(vec!["ns".into()]));
-    assert_eq!(scope(json!({"topologyKey": "z", "namespaces": ["x"]})), NamespaceScope::Named(vec!["x".into()]));
-    assert_eq!(scope(json!({"topologyKey": "z", "namespaceSelector": {}, "namespaces": ["x"]})), NamespaceScope::All);
-    assert_eq!(
-        scope(json!({"topologyKey": "z", "namespaceSelector": {"matchLabels": {"a": "b"}}})),
-        NamespaceScope::All
-    );
+    assert_eq!(scope(json!({"topologyKey": "z"})), (vec!["ns".into()], None));
+    assert_eq!(scope(json!({"topologyKey": "z", "namespaces": ["x"]})), (vec!["x".into()], None));
+    let all_and_one = json!({"topologyKey": "z", "namespaceSelector": {}, "namespaces": ["x"]});
+    assert_eq!(scope(all_and_one), (vec!["x".into()], Some(0)), "both parts count");
+    let selected = json!({"topologyKey": "z", "namespaceSelector": {"matchLabels": {"a": "b"}}});
+    assert_eq!(scope(selected), (vec![], Some(1)));
+}
+
+#[test]
+fn spread_constraints_are_read_with_kube_schedulers_defaults_and_the_pods_own_labels() {
+    let spread = |more: Value| {
+        let mut constraint = json!({"maxSkew": 2, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"});
+        constraint.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let labels = json!({"app": "a", "hash": "h"});
+        let read = pod(&json!({"metadata": {"labels": labels}, "spec": {"topologySpreadConstraints": [constraint]}}));
+        assert_eq!(read.unsupported, []);
+        read.shape.constraints.spreads[0].clone()
+    };
+    let plain = spread(json!({}));
+    assert_eq!((plain.max_skew, plain.min_domains, plain.honors_affinity, plain.honors_taints), (2, 1, true, false));
+    assert_eq!(plain.pods.labels, None, "no selector selects nothing");
+    let all = spread(json!({"minDomains": 3, "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}));
+    assert_eq!((all.min_domains, all.honors_affinity, all.honors_taints), (3, false, true));
+    let keyed =
+        spread(json!({"labelSelector": {"matchLabels": {"hash": "h"}}, "matchLabelKeys": ["hash", "app", "none"]}));
+    let keys: Vec<_> = keyed.pods.labels.unwrap().into_iter().map(|requirement| requirement.key).collect();
+    assert_eq!(keys, ["hash".into(), "app".into()], "each label that the pod has, once");
 }
 
 #[test]

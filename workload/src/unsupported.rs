@@ -1,6 +1,6 @@
 //! What a pod asks of its node that Fluxqueue cannot look after: refused if it is required, told if it is a wish.
 
-use k8s_openapi::api::core::v1::{Affinity, PodSpec, Volume};
+use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
 use super::Unsupported;
 
@@ -13,24 +13,6 @@ pub(super) fn required(spec: &PodSpec) -> Vec<Unsupported> {
         if let Some((source, message)) = volume_source(volume) {
             refuse(format!("spec.volumes[{index}].{source}"), message);
         }
-    }
-    for (index, spread) in spec.topology_spread_constraints.iter().flatten().enumerate() {
-        if spread.when_unsatisfiable != "ScheduleAnyway" {
-            let field = format!("spec.topologySpreadConstraints[{index}]");
-            refuse(field, "required topology spread is not supported yet");
-        }
-    }
-    if required_affinity_terms(spec.affinity.as_ref()) > 0 {
-        refuse(
-            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution".to_owned(),
-            "required affinity to other pods is not supported yet",
-        );
-    }
-    if required_anti_affinity_terms(spec.affinity.as_ref()) > 0 {
-        refuse(
-            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution".to_owned(),
-            "required anti-affinity to other pods is not supported yet",
-        );
     }
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         refuse("spec.resourceClaims".to_owned(), "dynamic resource allocation is not supported yet");
@@ -64,18 +46,6 @@ pub(super) fn soft(spec: &PodSpec) -> Vec<&'static str> {
         found.push("spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution");
     }
     found
-}
-
-fn required_affinity_terms(affinity: Option<&Affinity>) -> usize {
-    let affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
-    let terms = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-    terms.map_or(0, Vec::len)
-}
-
-fn required_anti_affinity_terms(affinity: Option<&Affinity>) -> usize {
-    let affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let terms = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
-    terms.map_or(0, Vec::len)
 }
 
 /// The sources for which kube-scheduler restricts nodes and Fluxqueue does not yet: claims, and disks whose number per node is

@@ -42,6 +42,11 @@ impl<T: Exclusive> Taken<T> {
         self.version
     }
 
+    /// What has changed since is as it was then.
+    pub(super) fn set_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
     /// A pod takes these.
     pub(super) fn take(&mut self, rank: Rank, things: &[T]) {
         if !things.is_empty() {

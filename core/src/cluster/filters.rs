@@ -2,9 +2,8 @@
 //!
 //! [`admit`] looks only at the node and the pod's constraints, so its answer holds for all pods of a class until the node
 //! changes. What depends on the pods that are there is asked apart: host ports and disks
-//! ([`exclude`](fluxqueue_workload::constraints::Constraints::exclude)), anti-affinity
-//! ([`AntiAffinityTerm::repels`](fluxqueue_workload::constraints::AntiAffinityTerm::repels)), and room, which the resource graph knows. A pod with `spec.nodeName` passes no filter:
-//! it has been placed.
+//! ([`exclude`](fluxqueue_workload::constraints::Constraints::exclude)), affinity, anti-affinity and spread (see `neighbours`), and
+//! room, which the resource graph knows. A pod with `spec.nodeName` passes no filter: it has been placed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,6 +34,14 @@ pub enum Rejection {
     HostPorts,
     /// A disk that the pod names itself is in use.
     DiskConflict,
+    /// The node lacks the label of a spread constraint.
+    SpreadLabel,
+    /// The node's domain would have too many more pods than another, by a spread constraint.
+    Spread,
+    /// No pod that the pod has to be near to is in the node's domain.
+    Affinity,
+    /// A pod that this one has to be apart from is in the node's domain.
+    OwnAntiAffinity,
     /// A pod on the node, or in its domain, keeps this one away.
     AntiAffinity,
     /// The node lacks a feature that the pod implies.
@@ -89,11 +96,9 @@ pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
     if node.unschedulable && !tolerates_key(TAINT_UNSCHEDULABLE) {
         reject(Rejection::Unschedulable, false);
     }
-    for taint in node.taints.iter().filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute")) {
-        if !constraints.tolerations.iter().any(|toleration| tolerates(toleration, taint)) {
-            let passing = PASSING_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix));
-            reject(Rejection::Taint { key: Arc::clone(&taint.key) }, !passing);
-        }
+    for taint in untolerated(node, &constraints.tolerations) {
+        let passing = PASSING_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix));
+        reject(Rejection::Taint { key: Arc::clone(&taint.key) }, !passing);
     }
     // The node controller turns the condition into a taint some time later. A pod bound in between would sit there.
     if node.not_ready && !tolerates_key(TAINT_NOT_READY) {
@@ -128,7 +133,15 @@ fn tolerates_no_schedule(tolerations: &[Toleration], key: &str) -> bool {
     tolerations.iter().any(of_key)
 }
 
-fn matches_node_affinity(node: &Node, constraints: &Constraints) -> bool {
+/// Taints that keep pods with these tolerations off the node.
+pub(super) fn untolerated<'a>(node: &'a Node, tolerations: &'a [Toleration]) -> impl Iterator<Item = &'a Taint> {
+    let keeps_off = |taint: &&Taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute");
+    let is_tolerated = |taint: &Taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
+    node.taints.iter().filter(keeps_off).filter(move |taint| !is_tolerated(taint))
+}
+
+/// Node selector and required node affinity let pods with these constraints use the node.
+pub(super) fn matches_node_affinity(node: &Node, constraints: &Constraints) -> bool {
     let selected = constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(&**value));
     selected && constraints.required.as_ref().is_none_or(|terms| terms.iter().any(|term| meets(node, term)))
 }
@@ -149,6 +162,10 @@ impl Rejection {
             Rejection::ConflictingNames => "pod affinity terms conflict",
             Rejection::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Rejection::DiskConflict => "node(s) had no available disk",
+            Rejection::SpreadLabel => "node(s) didn't match pod topology spread constraints (missing required label)",
+            Rejection::Spread => "node(s) didn't match pod topology spread constraints",
+            Rejection::Affinity => "node(s) didn't match pod affinity rules",
+            Rejection::OwnAntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Rejection::AntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Rejection::Features => "node(s) didn't match Pod's required features",
             Rejection::TooManyPods => "Too many pods",

@@ -1,6 +1,6 @@
 //! Tests of the filters by hand; `golden.rs` has them against kube-scheduler's own.
 
-use fluxqueue_workload::constraints::{AntiAffinityTerm, HostPort, NamespaceScope};
+use fluxqueue_workload::constraints::{HostPort, NamespaceScope, PodSelector};
 
 use super::*;
 use fluxqueue_workload::Resources;
@@ -207,19 +207,19 @@ fn host_ports_conflict_on_one_address_or_all() {
 #[test]
 fn anti_affinity_repels_selected_pods_in_its_namespaces() {
     let labels = [("app".into(), "db".into()), ("tier".into(), "back".into())];
-    let term = |selector: Option<Vec<Requirement>>, namespaces: NamespaceScope| AntiAffinityTerm {
-        selector,
-        namespaces,
-        topology_key: "kubernetes.io/hostname".into(),
-    };
-    let own = || NamespaceScope::Named(vec!["ns".into()]);
+    let pods = |labels: Option<Vec<Requirement>>, namespaces: NamespaceScope| PodSelector { namespaces, labels };
+    let own = || NamespaceScope { named: vec!["ns".into()], selected: None };
+    let of = |selected: Vec<Requirement>| NamespaceScope { named: vec![], selected: Some(selected) };
     let db = || Some(vec![require("app", Operator::In, &["db"])]);
-    assert!(term(db(), own()).repels("ns", &labels));
-    assert!(!term(db(), own()).repels("other", &labels));
-    assert!(term(db(), NamespaceScope::All).repels("other", &labels));
-    assert!(!term(db(), own()).repels("ns", &labels[1..]));
-    assert!(term(Some(vec![]), own()).repels("ns", &[]), "an empty selector selects everything");
-    assert!(!term(None, own()).repels("ns", &labels), "no selector selects nothing");
+    let team = [("team".into(), "x".into())];
+    assert!(pods(db(), own()).selects("ns", &[], &labels));
+    assert!(!pods(db(), own()).selects("other", &[], &labels));
+    assert!(pods(db(), of(vec![])).selects("other", &[], &labels), "an empty selector selects all namespaces");
+    assert!(pods(db(), of(vec![require("team", Operator::In, &["x"])])).selects("other", &team, &labels));
+    assert!(!pods(db(), of(vec![require("team", Operator::In, &["y"])])).selects("other", &team, &labels));
+    assert!(!pods(db(), own()).selects("ns", &[], &labels[1..]));
+    assert!(pods(Some(vec![]), own()).selects("ns", &[], &[]), "an empty selector selects everything");
+    assert!(!pods(None, own()).selects("ns", &[], &labels), "no selector selects nothing");
 }
 
 #[test]
@@ -230,6 +230,10 @@ fn reasons_are_kube_schedulers() {
         (Rejection::NotReady, "node(s) had untolerated taint(s)"),
         (Rejection::NodeAffinity, "node(s) didn't match Pod's node affinity/selector"),
         (Rejection::HostPorts, "node(s) didn't have free ports for the requested pod ports"),
+        (Rejection::Spread, "node(s) didn't match pod topology spread constraints"),
+        (Rejection::SpreadLabel, "node(s) didn't match pod topology spread constraints (missing required label)"),
+        (Rejection::Affinity, "node(s) didn't match pod affinity rules"),
+        (Rejection::OwnAntiAffinity, "node(s) didn't match pod anti-affinity rules"),
         (Rejection::AntiAffinity, "node(s) didn't satisfy existing pods anti-affinity rules"),
         (Rejection::Features, "node(s) didn't match Pod's required features"),
         (Rejection::TooManyPods, "Too many pods"),

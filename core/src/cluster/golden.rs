@@ -12,7 +12,6 @@ use serde::Deserialize;
 use crate::cluster::Node;
 use crate::cluster::filters::{admit, preference};
 use fluxqueue_workload::Resources;
-use fluxqueue_workload::constraints::{AntiAffinityTerm, NamespaceScope};
 use fluxqueue_workload::{Pod, ShapeInterner, constraints, metadata, quantity};
 
 #[derive(Deserialize)]
@@ -114,12 +113,10 @@ fn anti_affinity_selects_what_label_selectors_select() {
     for case in cases {
         let spec = kube::PodSpec { affinity: Some(repelling(case.selector)), ..kube::PodSpec::default() };
         let namespace: Arc<str> = "default".into();
-        let read = constraints::of_spec(&spec, &namespace).repels;
-        let [term @ AntiAffinityTerm { namespaces: NamespaceScope::Named(_), .. }] = read.as_slice() else {
-            panic!("{read:?}")
-        };
+        let read = constraints::of_spec(&spec, &namespace, &[]).repels;
+        let [term] = read.as_slice() else { panic!("{read:?}") };
         let labels: metadata::Labels = metadata::sorted(Some(&case.labels)).collect();
-        assert_eq!(term.repels("default", &labels), case.matches, "{:?} on {:?}", term.selector, case.labels);
+        assert_eq!(term.pods.selects("default", &[], &labels), case.matches, "{term:?} on {:?}", case.labels);
     }
 }
 

@@ -13,13 +13,13 @@ use fluxqueue_workload::Pod;
 impl Cluster {
     /// Why a pod that is not there yet may not use this node: all that the first filter that rejects it says, which may be
     /// several things. Empty if it may.
-    pub fn judge(&self, rank: Rank, pod: &Pod) -> Vec<Rejection> {
-        let Some(node) = self.node(rank) else { return Vec::new() };
+    pub fn judge(&mut self, rank: Rank, pod: &Pod) -> Vec<Rejection> {
+        let Some(node) = self.node(rank).cloned() else { return Vec::new() };
         let constraints = &pod.shape.constraints;
-        if let Some(rejection) = filters::named(node, constraints) {
+        if let Some(rejection) = filters::named(&node, constraints) {
             return vec![rejection];
         }
-        let rejected = filters::admit(node, constraints).err().map(|rejected| rejected.first);
+        let rejected = filters::admit(&node, constraints).err().map(|rejected| rejected.first);
         // Features are asked last; everything else of this filter comes before what is on the node.
         let lacks_features = rejected == Some(Rejection::Features);
         if let Some(rejection) = rejected.filter(|_| !lacks_features) {
@@ -28,23 +28,23 @@ impl Cluster {
         if self.has_port_conflict(rank, &constraints.host_ports) {
             return vec![Rejection::HostPorts];
         }
-        let short = self.short_of(rank, node, pod);
+        let short = self.short_of(rank, &node, pod);
         if !short.is_empty() {
             return short;
         }
         if self.has_disk_conflict(rank, &constraints.disks) {
             return vec![Rejection::DiskConflict];
         }
-        if self.repels(rank, pod) {
-            return vec![Rejection::AntiAffinity];
+        if let Some(rejection) = self.judge_neighbours(rank, pod) {
+            return vec![rejection];
         }
         if lacks_features { vec![Rejection::Features] } else { Vec::new() }
     }
 
     /// What kube-scheduler says of a pod that no node takes.
-    pub fn unavailable(&self, pod: &Pod) -> String {
+    pub fn unavailable(&mut self, pod: &Pod) -> String {
         let mut reasons: BTreeMap<Rejection, usize> = BTreeMap::new();
-        for (_, rank) in self.iter() {
+        for rank in self.present().clone().iter() {
             for rejection in self.judge(rank, pod) {
                 *reasons.entry(rejection).or_default() += 1;
             }

@@ -5,11 +5,13 @@ pub mod filters;
 #[cfg(test)]
 mod golden;
 mod judge;
+mod neighbours;
 mod node;
-mod repellers;
 pub mod summary;
 mod view;
 
+pub use neighbours::OccupantId;
+pub use neighbours::{Company, OwnTerms, Stance};
 pub use node::InvalidAmount;
 pub use view::{Class, Cluster, NodeChange};
 

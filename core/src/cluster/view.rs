@@ -11,9 +11,10 @@ use std::sync::Arc;
 use super::Node;
 use super::exclusive::Taken;
 use super::filters::{self, Rejection};
-use super::repellers::Repellers;
+use super::neighbours::{Company, CrowdId, KeyId, Neighbours, OccupantId, Stance, Trial};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
+use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
@@ -31,8 +32,8 @@ pub struct Cluster {
     classes: HashMap<Constraints, Class>,
     ports: Taken<HostPort>,
     disks: Taken<Disk>,
-    /// Anti-affinity terms of pods on nodes.
-    repellers: Repellers,
+    /// Pods on nodes, and who wants to be near them, apart from them, or spread among them.
+    neighbours: Neighbours,
 }
 
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub struct Class {
     why: BTreeMap<Rank, Rejection>,
     /// How many are closed for each reason.
     closed: BTreeMap<Rejection, usize>,
+    /// What other pods mean for it, if it asks about others.
+    crowd: Option<CrowdId>,
 }
 
 /// What a change of a node means for what is placed on it.
@@ -156,7 +159,7 @@ impl Cluster {
         self.nodes_version += 1;
         let entry = self.by_rank[rank as usize].as_mut().expect("it was found above");
         let old = std::mem::replace(&mut entry.node, Arc::clone(node));
-        self.repellers.change_node(rank, &old, node);
+        self.neighbours.change_node(rank, &old, node);
         self.reclassify(rank);
         NodeChange::Changed { rank, resized }
     }
@@ -172,6 +175,7 @@ impl Cluster {
         self.by_rank[rank as usize] = Some(entry);
         self.by_name.insert(node.name.clone(), rank);
         self.present.insert(rank);
+        self.neighbours.add_node(rank, node);
         self.reclassify(rank);
         rank
     }
@@ -180,9 +184,8 @@ impl Cluster {
     pub fn remove(&mut self, name: &NodeName) -> Option<Rank> {
         let rank = self.by_name.remove(name)?;
         self.nodes_version += 1;
-        if let Some(gone) = self.by_rank[rank as usize].take() {
-            self.repellers.remove_node(rank, &gone.node);
-        }
+        self.by_rank[rank as usize] = None;
+        self.neighbours.remove_node(rank);
         self.free_ranks.insert(rank);
         self.present.remove(rank);
         self.ports.forget(rank);
@@ -209,8 +212,6 @@ impl Cluster {
     pub fn occupy(&mut self, rank: Rank, shape: &Shape) {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.add(&shape.requests);
-        let node = Arc::clone(&entry.node);
-        self.repellers.add(rank, &node, &shape.constraints.repels);
         self.ports.take(rank, &shape.constraints.host_ports);
         self.disks.take(rank, &shape.constraints.disks);
     }
@@ -219,8 +220,6 @@ impl Cluster {
     pub fn vacate(&mut self, rank: Rank, shape: &Shape) {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.subtract(&shape.requests);
-        let node = Arc::clone(&entry.node);
-        self.repellers.remove(rank, &node, &shape.constraints.repels);
         self.ports.give_back(rank, &shape.constraints.host_ports);
         self.disks.give_back(rank, &shape.constraints.disks);
     }
@@ -232,14 +231,72 @@ impl Cluster {
         }
     }
 
-    /// Changes when the different terms do: who is repelled by which has to be asked anew.
+    // --- neighbours ---
+
+    /// A pod is on a node, or will be: others are near to it, or apart from it, from now on.
+    pub(crate) fn settle(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
+        self.neighbours.settle(rank, pod)
+    }
+
+    /// Takes back a [`Cluster::settle`]. The node must not have been removed since, for its pods went with it.
+    pub(crate) fn leave(&mut self, occupant: OccupantId) {
+        self.neighbours.leave(occupant);
+    }
+
+    /// The occupant is this pod, as it is now.
+    pub(crate) fn is_settled(&self, occupant: OccupantId, rank: Rank, pod: &Pod) -> bool {
+        self.neighbours.is(occupant, rank, pod)
+    }
+
+    /// Puts a pod on a node: whoever only asks where others may go needs no more.
+    pub fn put(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
+        self.occupy(rank, &pod.shape);
+        self.settle(rank, pod)
+    }
+
+    /// Takes back a [`Cluster::put`].
+    pub fn take_away(&mut self, occupant: OccupantId, rank: Rank, shape: &Shape) {
+        self.leave(occupant);
+        self.vacate(rank, shape);
+    }
+
+    /// What changes from now on is taken back before [`Cluster::end_trial`]: then nothing has changed.
+    pub(crate) fn begin_trial(&self) -> (Trial, u64, u64) {
+        (self.neighbours.begin_trial(), self.ports.version(), self.disks.version())
+    }
+
+    pub(crate) fn end_trial(&mut self, (trial, ports, disks): (Trial, u64, u64)) {
+        self.neighbours.end_trial(trial);
+        self.ports.set_version(ports);
+        self.disks.set_version(disks);
+    }
+
+    /// A namespace has these labels. True if that may open nodes to pods, or close them.
+    pub fn put_namespace(&mut self, name: &Arc<str>, labels: &Labels) -> bool {
+        let matters = self.neighbours.put_namespace(name, labels);
+        if matters {
+            self.forget_classes();
+        }
+        matters
+    }
+
+    /// A namespace is gone. True if that may open nodes to pods, or close them.
+    pub fn remove_namespace(&mut self, name: &str) -> bool {
+        let matters = self.neighbours.remove_namespace(name);
+        if matters {
+            self.forget_classes();
+        }
+        matters
+    }
+
+    /// Changes when the different terms of pods on nodes do: who is repelled by which has to be asked anew.
     pub fn terms_version(&self) -> u64 {
-        self.repellers.terms_version()
+        self.neighbours.terms_version()
     }
 
     /// Changes when a pod that repels others comes to a node or leaves one.
     pub fn repellers_version(&self) -> u64 {
-        self.repellers.version()
+        self.neighbours.repellers_version()
     }
 
     /// Changes when one of what pods of these constraints want for themselves may be had again, or not any more.
@@ -248,14 +305,77 @@ impl Cluster {
         ports + if constraints.disks.is_empty() { 0 } else { self.disks.version() }
     }
 
-    /// The terms that repel a pod.
-    pub fn repelling<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = u32> + 'a {
-        self.repellers.repelling(pod)
+    /// How a pod stands to those on nodes.
+    pub fn stance(&self, pod: &Pod) -> Stance {
+        self.neighbours.stance(pod)
     }
 
-    /// Some pod on a node repels it.
-    fn is_repelled(&self, pod: &Pod) -> bool {
-        self.repelling(pod).next().is_some()
+    /// Changes when pods come or go that those of these constraints ask about.
+    pub fn crowd_version(&self, constraints: &Constraints) -> u64 {
+        if !constraints.asks_about_pods() {
+            return 0;
+        }
+        let crowd = self.classes.get(constraints).and_then(|class| class.crowd);
+        crowd.map_or(0, |crowd| self.neighbours.version(crowd))
+    }
+
+    /// Changes when pods come or go that anybody has asked about.
+    pub fn crowds_version(&self) -> u64 {
+        self.neighbours.changes()
+    }
+
+    fn crowd(&mut self, pod: &Pod) -> Option<CrowdId> {
+        let constraints = &pod.shape.constraints;
+        if constraints.asks_about_pods() { self.class(constraints).crowd } else { None }
+    }
+
+    /// Pods that count in the domains of a node, by the pod's spread constraints.
+    pub(crate) fn crowding(&mut self, rank: Rank, pod: &Pod) -> u32 {
+        self.crowd(pod).map_or(0, |crowd| self.neighbours.crowding(rank, crowd))
+    }
+
+    /// No pod is there that this one wants to be near to, and it would be one itself.
+    pub(crate) fn is_first(&mut self, pod: &Pod) -> bool {
+        self.crowd(pod).is_some_and(|crowd| self.neighbours.is_first(pod, crowd))
+    }
+
+    /// The nodes of each domain of the narrowest term of the pod's required affinity.
+    pub(crate) fn narrowest_domains(&mut self, pod: &Pod) -> Vec<RankSet> {
+        self.crowd(pod).map_or_else(Vec::new, |crowd| self.neighbours.narrowest_domains(crowd))
+    }
+
+    /// The labels that terms of these constraints name.
+    pub(crate) fn topology_keys<'a>(&mut self, of: impl Iterator<Item = &'a Constraints>) -> Vec<KeyId> {
+        self.neighbours.topology_keys(of)
+    }
+
+    /// A node's domains of these labels, by number; `None` for those that it lacks.
+    pub(crate) fn domains(&self, rank: Rank, keys: &[KeyId]) -> Vec<Option<u32>> {
+        self.neighbours.domains(rank, keys)
+    }
+
+    /// How many pods of this shape the node has room for.
+    pub(crate) fn room(&self, rank: Rank, shape: &Shape) -> u64 {
+        let Some(entry) = self.entry(rank) else { return 0 };
+        let rooms = shape
+            .requests
+            .iter()
+            .filter(|(_, amount)| *amount > 0)
+            .map(|(name, amount)| entry.node.allocatable.get(name).saturating_sub(entry.used.get(name)) / amount);
+        rooms.min().unwrap_or(u64::MAX)
+    }
+
+    /// The node has room for a pod of this shape, and nobody has what it needs for itself.
+    pub(crate) fn has_room(&self, rank: Rank, shape: &Shape) -> bool {
+        self.room(rank, shape) > 0
+            && !self.has_port_conflict(rank, &shape.constraints.host_ports)
+            && !self.has_disk_conflict(rank, &shape.constraints.disks)
+    }
+
+    /// What of the pods that are there keeps this one, which is not among them, off a node.
+    pub fn judge_neighbours(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
+        let crowd = self.crowd(pod);
+        self.neighbours.judge(rank, pod, crowd)
     }
 
     /// The node holds no more than it has, of every resource that `requests` names.
@@ -286,12 +406,12 @@ impl Cluster {
     /// Where pods of these constraints may go.
     pub fn class(&mut self, constraints: &Constraints) -> &Class {
         if self.classes.len() >= CLASSES_MAX && !self.classes.contains_key(constraints) {
-            self.classes.clear();
+            self.forget_classes();
         }
         let by_rank = &self.by_rank;
         // Looked up twice: a clone of the key for every pod would cost more.
         if !self.classes.contains_key(constraints) {
-            let mut class = Class::default();
+            let mut class = Class { crowd: self.neighbours.watch(constraints), ..Class::default() };
             for (rank, entry) in by_rank.iter().enumerate() {
                 if let Some(entry) = entry {
                     let rank = Rank::try_from(rank).expect("ranks are u32");
@@ -303,23 +423,29 @@ impl Cluster {
         &self.classes[constraints]
     }
 
+    fn forget_classes(&mut self) {
+        self.classes.clear();
+        self.neighbours.forget_crowds();
+        // Their counts begin anew, and so do the versions of these.
+        self.nodes_version += 1;
+    }
+
     /// Every node.
     pub fn present(&self) -> &RankSet {
         &self.present
     }
 
-    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken host ports
-    /// and disks, and anti-affinity of pods already there.
-    pub fn repelled(&self, pod: &Pod) -> Vec<(RankSet, Rejection)> {
+    /// Nodes that are out of bounds for this pod because of what is on them or around them: taken host ports and disks, and
+    /// other pods that it is to be near to, apart from, or spread among, or that keep it away.
+    pub fn repelled(&mut self, pod: &Pod, company: Company) -> Vec<(RankSet, Rejection)> {
         let constraints = &pod.shape.constraints;
         let mut all = vec![
             (self.ports.closed_to(&constraints.host_ports), Rejection::HostPorts),
             (self.disks.closed_to(&constraints.disks), Rejection::DiskConflict),
         ];
-        if self.is_repelled(pod) {
-            all.push((self.repelled_by_affinity(pod), Rejection::AntiAffinity));
-        }
         all.retain(|(ranks, _)| !ranks.is_empty());
+        let crowd = self.crowd(pod);
+        all.extend(self.neighbours.closed(pod, company, crowd, &self.present));
         all
     }
 
@@ -331,20 +457,6 @@ impl Cluster {
     /// A disk of these is in use on the node.
     pub(super) fn has_disk_conflict(&self, rank: Rank, wanted: &[Disk]) -> bool {
         self.disks.is_closed_to(rank, wanted)
-    }
-
-    fn repelled_by_affinity(&self, pod: &Pod) -> RankSet {
-        let nodes = self.by_rank.iter().zip(0..).filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)));
-        let mut out = RankSet::new();
-        for rank in self.repellers.closed(nodes, pod) {
-            out.insert(rank);
-        }
-        out
-    }
-
-    /// This node is out of bounds for the pod because of the anti-affinity of pods already there or around it.
-    pub fn repels(&self, rank: Rank, pod: &Pod) -> bool {
-        self.node(rank).is_some_and(|node| self.repellers.repel(node, pod))
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 
-use super::cluster::{Cluster, Node};
+use super::cluster::{Cluster, Company, Node, Stance};
 use super::fluxion::{Rank, RankSet};
 use super::ledger::{Allocation, Ledger, SlotRequest};
 use super::plan::{
@@ -197,7 +197,7 @@ impl Ask {
             shape: Same(Arc::clone(&self.sample.shape)),
             walltime: self.walltime,
             deadline: None,
-            repelled_by: Vec::new(),
+            stance: Stance::default(),
             count: self.pods,
         }];
         RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
@@ -211,7 +211,8 @@ impl Ask {
             pods: vec![Vec::new()],
             lifetime: self.walltime,
             sample: Arc::clone(&self.sample),
-            repelled_by: Vec::new(),
+            stance: Stance::default(),
+            company: Company::Together,
             queue: QueueId::DEFAULT,
         };
         Request { groups: vec![group], starts_job: true }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::cluster::{Cluster, Node, NodeChange};
+use crate::cluster::filters::Rejection;
+use crate::cluster::{Cluster, Node, NodeChange, OccupantId};
 use crate::fluxion::{
     End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape,
 };
@@ -36,6 +37,8 @@ pub(super) struct Allocation {
     pub end: End,
     /// It has outlived its planned end.
     pub is_overdue: bool,
+    /// The pod that is there, or will be; none where a slot waits for its next one.
+    occupant: Option<OccupantId>,
 }
 
 /// The graph, and what is booked in it.
@@ -121,6 +124,8 @@ pub(super) struct GroupRequest {
     pub ranks: Option<RankSet>,
     pub prefer: Vec<RankSet>,
     pub lifetime: Lifetime,
+    /// So many of them together on one node at most.
+    pub max_per_node: Option<u64>,
 }
 
 /// What groups were given: per group and want, lowest rank first.
@@ -269,9 +274,41 @@ impl Ledger {
             self.changes.push(change(allocation.rank));
             self.forget_end(&allocation);
             cluster.vacate(allocation.rank, &allocation.shape);
+            if let Some(occupant) = allocation.occupant {
+                cluster.leave(occupant);
+            }
             let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
             self.check("releasing a slot", released);
         }
+    }
+
+    /// This pod is what an allocation is for, as it is now.
+    pub(super) fn house(cluster: &mut Cluster, allocation: &mut Allocation, pod: &Pod) {
+        if !valid(cluster, allocation) {
+            return;
+        }
+        let same = |occupant: &OccupantId| cluster.is_settled(*occupant, allocation.rank, pod);
+        if allocation.occupant.as_ref().is_none_or(|occupant| !same(occupant)) {
+            Self::turn_out(cluster, allocation);
+            allocation.occupant = Some(cluster.settle(allocation.rank, pod));
+        }
+    }
+
+    /// The pod that an allocation was for is there no more.
+    pub(super) fn turn_out(cluster: &mut Cluster, allocation: &mut Allocation) {
+        if valid(cluster, allocation)
+            && let Some(occupant) = allocation.occupant.take()
+        {
+            cluster.leave(occupant);
+        }
+    }
+
+    /// What of all other pods keeps the one that an allocation is for off its node.
+    pub(super) fn judge(cluster: &mut Cluster, allocation: &mut Allocation, pod: &Pod) -> Option<Rejection> {
+        Self::turn_out(cluster, allocation);
+        let rejection = cluster.judge_neighbours(allocation.rank, pod);
+        Self::house(cluster, allocation, pod);
+        rejection
     }
 
     /// Books an allocation with another end.
@@ -352,7 +389,8 @@ impl Ledger {
         let mut ranks = RankSet::new();
         ranks.insert(rank);
         let want = SlotRequest { shape: Arc::clone(&pod.shape), count: 1 };
-        let group = GroupRequest { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime };
+        let group =
+            GroupRequest { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime, max_per_node: None };
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 
@@ -392,7 +430,10 @@ impl Ledger {
                 prefer: &group.prefer,
             });
         }
-        let max_per_node = exclusive_limits(&wants, &labels);
+        let mut max_per_node = exclusive_limits(&wants, &labels);
+        for ((group, _), label) in wants.iter().zip(&labels) {
+            max_per_node.extend(group.max_per_node.map(|limit| (vec![label.clone()], limit)));
+        }
         let request = Request { shapes: &shapes, max_per_node: &max_per_node, policy: None, not_before };
         let answer = call(&mut self.graph, &request);
         self.check("matching a request", answer)
@@ -463,6 +504,7 @@ fn allocation(
         shape: Arc::clone(shape),
         end,
         is_overdue: false,
+        occupant: None,
     }
 }
 

@@ -221,7 +221,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn attempt(&mut self, pending: &PendingRequest, class: ClassId) -> Option<Waits> {
         let known = self.queue.last_attempt(class);
         if let Some(known) = known.filter(|known| self.capacity.rules_out(&known.request)) {
-            return Some(Waits::for_what(&known.outcome));
+            return Some(Waits::for_what(known));
         }
         if let Some(known) = known
             && let Some(standing) = known.still_stands(self.capacity, &self.holds)
@@ -229,7 +229,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             if standing.differs_from(known) {
                 self.plan.confirmed.push((class, standing));
             }
-            return Some(Waits::for_what(&known.outcome));
+            return Some(Waits::for_what(known));
         }
         let Some(request) = self.requests.request(pending) else { return Some(Waits::InVain) };
         match super::attempt(request, self.capacity, &self.holds) {
@@ -238,7 +238,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 None
             }
             Err(attempt) => {
-                let waits = Waits::for_what(&attempt.outcome);
+                let waits = Waits::for_what(&attempt);
                 self.plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
                 Some(waits)
             }
@@ -427,8 +427,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 }
 
 impl Waits {
-    fn for_what(outcome: &Outcome) -> Self {
-        match outcome {
+    fn for_what(attempt: &Attempt) -> Self {
+        match &attempt.outcome {
+            // Nobody knows which pods will be where by then.
+            Outcome::Waits { .. } if attempt.request.asks_about_pods() => Waits::ForUnknown,
             Outcome::Waits { at: Some(_), .. } => Waits::ForADate,
             Outcome::Behind { .. } => Waits::Behind,
             Outcome::AtLimit(limit) if limit.never => Waits::InVain,

@@ -218,8 +218,8 @@ impl Requests for Jobs {
         let sample = Arc::new(crate::scenarios::pod("sample", 1));
         let lifetime = if seconds == 0 { Lifetime::Eventually } else { Lifetime::Seconds(seconds) };
         let wants = vec![SlotRequest { shape: Arc::clone(&sample.shape), count }];
-        let group =
-            Group { wants, pods: Vec::new(), lifetime, sample, repelled_by: Vec::new(), queue: QueueId::DEFAULT };
+        let (pods, stance, company) = (Vec::new(), Stance::default(), Company::Together);
+        let group = Group { wants, pods, lifetime, sample, stance, company, queue: QueueId::DEFAULT };
         Some(Request { groups: vec![group], starts_job: true })
     }
 }

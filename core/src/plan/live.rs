@@ -8,7 +8,7 @@ use super::{
     Booking, Capacity, Delay, Group, Kept, Late, Limited, Promising, Remade, Request, RequestKey, Requests, Reserved,
     Same, SlotKey, Version,
 };
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Company};
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
 use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
@@ -62,7 +62,7 @@ impl Asking<'_> {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.occupies(pod, job),
                 deadline: self.jobs.deadline(pod, self.clock).map(Time::seconds),
-                repelled_by: member.repelled_by.clone(),
+                stance: member.stance.clone(),
                 count: 1,
             };
             match slots.iter_mut().find(|known| known.is_like(&want)) {
@@ -85,7 +85,7 @@ impl Asking<'_> {
         let same_nodes = |group: &&mut Group| {
             group.lifetime == lifetime
                 && group.sample.shape.constraints == pod.shape.constraints
-                && group.repelled_by == member.repelled_by
+                && group.stance == member.stance
         };
         match request.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod),
@@ -95,7 +95,8 @@ impl Asking<'_> {
                     pods: Vec::new(),
                     lifetime,
                     sample: Arc::clone(pod),
-                    repelled_by: member.repelled_by.clone(),
+                    stance: member.stance.clone(),
+                    company: Company::Together,
                     queue,
                 };
                 group.add(pod);
@@ -108,8 +109,8 @@ impl Asking<'_> {
 impl SlotKey {
     /// They differ in their number at most.
     fn is_like(&self, other: &Self) -> bool {
-        (&self.shape, self.walltime, self.deadline, &self.repelled_by)
-            == (&other.shape, other.walltime, other.deadline, &other.repelled_by)
+        (&self.shape, self.walltime, self.deadline, &self.stance)
+            == (&other.shape, other.walltime, other.deadline, &other.stance)
     }
 }
 
@@ -129,6 +130,11 @@ impl Requests for Asking<'_> {
         for member in self.pods(pending) {
             self.add(&mut request, member, pending.job());
         }
+        if let [group] = request.groups.as_mut_slice()
+            && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()
+        {
+            group.company = Company::Alone;
+        }
         (!request.groups.is_empty()).then_some(request)
     }
 }
@@ -142,7 +148,12 @@ impl Group {
             self.pods.len() - 1
         });
         self.wants[at].count += 1;
-        self.pods[at].push(pod.id.uid.clone());
+        self.pods[at].push(Arc::clone(pod));
+    }
+
+    /// Other pods have something to do with where its pods may go.
+    pub(crate) fn depends_on_pods(&self) -> bool {
+        self.sample.shape.constraints.asks_about_pods() || !self.stance.repelled_by.is_empty()
     }
 
     /// The group as the ledger takes it, on these nodes.
@@ -152,6 +163,7 @@ impl Group {
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
             prefer: cluster.class(&self.sample.shape.constraints).tiers(),
             lifetime: self.lifetime,
+            max_per_node: None,
         }
     }
 }
@@ -176,16 +188,17 @@ impl Capacity for Live<'_> {
         let mut nodes = self.cluster.nodes_version() + self.suspects_version + self.queues.version();
         for group in &request.groups {
             nodes += self.cluster.exclusive_version(&group.sample.shape.constraints);
-            if !group.repelled_by.is_empty() {
+            if !group.stance.repelled_by.is_empty() {
                 nodes += self.cluster.repellers_version();
             }
+            nodes += self.cluster.crowd_version(&group.sample.shape.constraints);
         }
         Version { nodes, changes: self.ledger.changes.count() }
     }
 
     fn open(&mut self, group: &Group) -> RankSet {
         let mut open = self.cluster.class(&group.sample.shape.constraints).now.clone();
-        for (closed, _) in self.cluster.repelled(&group.sample) {
+        for (closed, _) in self.cluster.repelled(&group.sample, group.company) {
             open.subtract(&closed);
         }
         open.subtract(self.suspects);
@@ -201,12 +214,10 @@ impl Capacity for Live<'_> {
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
         if !self.is_limited(request) {
-            let groups = self.groups(request, nodes);
-            return self.ledger.allocate(self.cluster, &groups);
+            return self.place_now(request, nodes);
         }
         let Some((demand, nodes)) = self.within_limits(request, nodes) else { return Fit::NotNow };
-        let groups = self.groups(request, &nodes);
-        let fit = self.ledger.allocate(self.cluster, &groups);
+        let fit = self.place_now(request, &nodes);
         if let Fit::Placed(slots) = &fit {
             self.count_start(demand, slots);
         }
@@ -262,12 +273,22 @@ impl Promising for Live<'_> {
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots> {
+        if request.asks_about_pods() {
+            // Other pods may come to its nodes, or leave those that it wants to be near to: nothing is promised on that.
+            return match self.place(request, nodes) {
+                Fit::Placed(slots) => Booking::Now(slots),
+                Fit::NotNow | Fit::NotFound => Booking::Never,
+            };
+        }
         if self.is_limited(request) {
             return self.reserve_within_limits((pending, class), request, nodes, not_before);
         }
         let groups = self.groups(request, nodes);
         match self.ledger.reserve(self.cluster, groups, not_before) {
-            fluxion::Booking::Now(slots) => Booking::Now(slots),
+            fluxion::Booking::Now(mut slots) => {
+                self.house(request, &mut slots);
+                Booking::Now(slots)
+            }
             fluxion::Booking::Never => Booking::Never,
             fluxion::Booking::At(place) => {
                 let start = place.start;
@@ -289,7 +310,10 @@ impl Promising for Live<'_> {
         }
         if nodes == promise.nodes {
             return match self.ledger.remake(self.cluster, promise.place) {
-                ledger::Remade::Starts(slots) => Remade::Starts(slots),
+                ledger::Remade::Starts(mut slots) => {
+                    self.house(&promise.request, &mut slots);
+                    Remade::Starts(slots)
+                }
                 ledger::Remade::Lost => self.lose(pending, Delay::Capacity, kept),
                 ledger::Remade::Kept(place, later) => {
                     let start = place.start;

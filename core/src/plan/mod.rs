@@ -12,6 +12,7 @@
 mod backfill;
 #[cfg(test)]
 mod backfill_tests;
+mod crowded;
 mod live;
 mod policies;
 mod promising;
@@ -31,9 +32,10 @@ use std::sync::Arc;
 use super::explain::Reported;
 use super::ledger::{Change, SlotRequest};
 use super::queues::AtLimit;
+use crate::cluster::{Company, Stance};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
-use fluxqueue_workload::{Lifetime, Pod, Shape, Time, Uid};
+use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
 /// What is asked for: all of it or nothing.
 #[derive(Debug, Clone)]
@@ -48,12 +50,14 @@ pub(super) struct Request {
 pub(super) struct Group {
     pub wants: Vec<SlotRequest>,
     /// Per want, the pods.
-    pub pods: Vec<Vec<Uid>>,
+    pub pods: Vec<Vec<Arc<Pod>>>,
     pub lifetime: Lifetime,
-    /// One of them; all of them are repelled by the same terms.
+    /// One of them.
     pub sample: Arc<Pod>,
-    /// Which anti-affinity terms of pods on nodes these are.
-    pub repelled_by: Vec<u32>,
+    /// How all of them stand to pods on nodes.
+    pub stance: Stance,
+    /// Whether others come with each of them.
+    pub company: Company,
     /// Whose nodes they may use.
     pub queue: QueueId,
 }
@@ -67,15 +71,14 @@ pub(super) struct RequestKey {
     pub slots: Vec<SlotKey>,
 }
 
-/// Pods of one shape that run for as long, and that the same pods on nodes repel.
+/// Pods of one shape that run for as long, and stand alike to pods on nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SlotKey {
     pub shape: Same<Shape>,
     pub walltime: Lifetime,
     /// The second at which they are ended whatever they do.
     pub deadline: Option<i64>,
-    /// Anti-affinity terms of pods on nodes.
-    pub repelled_by: Vec<u32>,
+    pub stance: Stance,
     pub count: usize,
 }
 
@@ -455,6 +458,10 @@ impl Attempt {
         }
         let version = capacity.version(&self.request);
         if version.nodes != self.version.nodes {
+            if self.request.asks_about_pods() {
+                // How many may go where has changed, even if the nodes that are open have not.
+                return None;
+            }
             let groups = self.request.groups.iter().zip(&self.open);
             for (group, open) in groups {
                 if capacity.open(group) != *open {

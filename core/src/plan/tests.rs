@@ -136,7 +136,8 @@ impl Requests for Waiting {
             pods: Vec::new(),
             lifetime: Lifetime::Eventually,
             sample: Arc::new(sample),
-            repelled_by: Vec::new(),
+            stance: Stance::default(),
+            company: Company::Together,
             queue: QueueId::DEFAULT,
         };
         Some(Request { groups: vec![group], starts_job: true })
@@ -154,7 +155,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             shape: Same(Arc::clone(shape)),
             walltime: Lifetime::Eventually,
             deadline: None,
-            repelled_by: Vec::new(),
+            stance: Stance::default(),
             count: usize::try_from(*slots).expect("a few"),
         };
         queue.put(
@@ -169,7 +170,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
 /// What a job asks for.
 pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
     let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-    let slots = vec![SlotKey { shape, walltime, deadline: None, repelled_by: Vec::new(), count }];
+    let slots = vec![SlotKey { shape, walltime, deadline: None, stance: Stance::default(), count }];
     RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
 }
 
@@ -372,7 +373,8 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
     queue.take_arrivals();
     for (number, nodes) in [(2, "0"), (3, "1")] {
         let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-        let want = SlotKey { shape, walltime: Lifetime::Eventually, deadline: None, repelled_by: Vec::new(), count: 1 };
+        let want =
+            SlotKey { shape, walltime: Lifetime::Eventually, deadline: None, stance: Stance::default(), count: 1 };
         let job = JobId::from(number);
         queue.put(
             Place::new(0, Time(number.cast_signed()), 0, PendingRequest::Start(job)),

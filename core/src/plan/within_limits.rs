@@ -155,7 +155,8 @@ impl Live<'_> {
             from = at;
             let groups = self.groups(request, &nodes);
             match self.ledger.reserve(self.cluster, groups, (from > now).then_some(from)) {
-                fluxion::Booking::Now(slots) => {
+                fluxion::Booking::Now(mut slots) => {
+                    self.house(request, &mut slots);
                     self.count_start(demand, &slots);
                     return Booking::Now(slots);
                 }
@@ -197,7 +198,8 @@ impl Live<'_> {
         let demand = self.demand(&request);
         if before == nodes && self.accounts.earliest(&demand, now, now) == Some(now) {
             match self.ledger.remake(self.cluster, place) {
-                ledger::Remade::Starts(slots) => {
+                ledger::Remade::Starts(mut slots) => {
+                    self.house(&request, &mut slots);
                     self.count_start(demand, &slots);
                     return Remade::Starts(slots);
                 }

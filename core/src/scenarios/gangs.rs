@@ -1,7 +1,7 @@
 //! Gangs of several kinds of pods, each with its own nodes and ports: one question to the graph.
 
 use fluxqueue_workload::constraints::{
-    AntiAffinityTerm, Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement,
+    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
 };
 
 use super::*;
@@ -122,15 +122,10 @@ fn gangs_of_which_other_members_are_repelled_are_told_apart() {
         node.labels = vec![(Arc::from("host"), Arc::from(name))];
         world.tell(Event::Node(Arc::new(node)));
     }
-    let apart = AntiAffinityTerm {
-        selector: Some(vec![Requirement {
-            key: Arc::from("app"),
-            operator: Operator::In,
-            values: vec![Arc::from("x")],
-        }]),
-        namespaces: NamespaceScope::All,
-        topology_key: Arc::from("host"),
-    };
+    let app = Requirement { key: Arc::from("app"), operator: Operator::In, values: vec![Arc::from("x")] };
+    let everywhere = NamespaceScope { named: vec![], selected: Some(vec![]) };
+    let pods = PodSelector { namespaces: everywhere, labels: Some(vec![app]) };
+    let apart = PodTerm { pods, topology_key: Arc::from("host") };
     // It takes next to nothing of node a, and keeps pods with the label off.
     let mut theirs = constrained(pod("theirs", 0), |constraints| constraints.repels = vec![apart]);
     (theirs.scheduler, theirs.node) = (Arc::from("default-scheduler"), Some("a".into()));

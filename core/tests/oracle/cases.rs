@@ -13,6 +13,10 @@ pub(crate) const REASONS: &[&str] = &[
     "node(s) didn't have free ports for the requested pod ports",
     "node(s) didn't match Pod's node affinity/selector",
     "node(s) didn't match Pod's required features",
+    "node(s) didn't match pod affinity rules",
+    "node(s) didn't match pod anti-affinity rules",
+    "node(s) didn't match pod topology spread constraints",
+    "node(s) didn't match pod topology spread constraints (missing required label)",
     "node(s) didn't satisfy existing pods anti-affinity rules",
     "node(s) didn't satisfy plugin(s) [NodeAffinity]",
     "node(s) had no available disk",
@@ -20,6 +24,9 @@ pub(crate) const REASONS: &[&str] = &[
     "node(s) were unschedulable",
     "pod affinity terms conflict",
 ];
+
+/// Who schedules the pods that ask.
+pub(crate) const SCHEDULER: &str = "fluxqueue";
 
 /// Pods that ask about one cluster.
 const QUESTIONS: usize = 20;
@@ -131,6 +138,14 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
         let required = json!({"nodeSelectorTerms": terms});
         spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = required;
     }
+    for (kind, percent) in [("podAffinity", 25), ("podAntiAffinity", 25)] {
+        if rng.chance(percent) {
+            spec["affinity"][kind] = required_terms(rng);
+        }
+    }
+    if rng.chance(30) {
+        spec["topologySpreadConstraints"] = json!((0..rng.between(1, 2)).map(|_| spread(rng)).collect::<Vec<Value>>());
+    }
     if rng.chance(40) {
         spec["tolerations"] = json!((0..rng.between(1, 2)).map(|_| toleration(rng)).collect::<Vec<Value>>());
     }
@@ -240,7 +255,34 @@ fn pod_term(rng: &mut Rng) -> Value {
     if rng.chance(30) {
         term["namespaces"] = json!([rng.pick(&NAMESPACES)]);
     }
+    if rng.chance(20) {
+        let team = json!({"matchLabels": {"team": rng.pick(&["x", "y", "z"])}});
+        term["namespaceSelector"] = if rng.chance(30) { json!({}) } else { team };
+    }
     term
+}
+
+fn spread(rng: &mut Rng) -> Value {
+    let mut spread = json!({
+        "maxSkew": rng.between(1, 3),
+        "topologyKey": rng.pick(&TOPOLOGY_KEYS[..3]),
+        "whenUnsatisfiable": "DoNotSchedule",
+    });
+    if rng.chance(90) {
+        spread["labelSelector"] = pod_selector(rng);
+    }
+    if rng.chance(20) {
+        spread["minDomains"] = json!(rng.between(1, 4));
+    }
+    for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+        if rng.chance(40) {
+            spread[policy] = json!(rng.pick(&["Honor", "Ignore"]));
+        }
+    }
+    if rng.chance(25) {
+        spread["matchLabelKeys"] = json!([rng.pick(&["app", "tier", "none"])]);
+    }
+    spread
 }
 
 fn pod_selector(rng: &mut Rng) -> Value {

@@ -4,6 +4,7 @@
 //! - [`cases`]: clusters, pods that are there, pods that ask
 //! - [`kube_scheduler`]: the plugins, in the testbed's program
 //! - [`ours`]: the same questions to [`fluxqueue_core::cluster`]
+//! - [`gangs`]: gangs as the core places them
 //!
 //! `FLUXQUEUE_ORACLE_CASES` says how many pods ask (100,000), `FLUXQUEUE_ORACLE_SEED` with which seed to begin (1): a failure
 //! names the one to begin with. Needs `make testbed`.
@@ -12,6 +13,7 @@
 #![allow(clippy::disallowed_methods, reason = "the core knows no threads and no environment; its test runs a program")]
 
 mod cases;
+mod gangs;
 mod kube_scheduler;
 mod ours;
 mod rng;
@@ -19,6 +21,7 @@ mod rng;
 use std::collections::BTreeMap;
 
 use cases::Case;
+use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")))
@@ -47,5 +50,64 @@ fn nodes_take_the_pods_that_kube_schedulers_plugins_let_through_and_say_the_same
     // What is never said is not tested.
     for reason in cases::REASONS {
         assert!(reasons.contains_key(*reason) || asked < 1_000, "no node was closed for: {reason}");
+    }
+}
+
+#[test]
+fn members_of_gangs_are_where_kube_schedulers_plugins_let_them_be() {
+    let wanted = number("FLUXQUEUE_ORACLE_CASES", 100_000) / 100;
+    let first = number("FLUXQUEUE_ORACLE_SEED", 1);
+    let seeds = first..first + wanted;
+    let mut nodes: Vec<String> = Vec::new();
+    let (mut gangs, mut asking) = (0, 0);
+    let placed: Vec<gangs::Placed> = seeds.filter_map(|seed| gangs::place(settings(), seed)).collect();
+    let mut all = Vec::new();
+    for placed in placed {
+        gangs += 1;
+        let spec = &placed.cases[0].questions[0].pod["spec"];
+        let affinity = &spec["affinity"];
+        asking += u64::from(
+            affinity.get("podAffinity").or(affinity.get("podAntiAffinity")).is_some()
+                || spec.get("topologySpreadConstraints").is_some(),
+        );
+        nodes.extend(placed.nodes);
+        all.extend(placed.cases);
+    }
+    let members = nodes.len();
+    let mut at = 0;
+    kube_scheduler::ask(all.into_iter(), |case, answers| {
+        let node = &nodes[at];
+        let pod = &case.questions[0].pod;
+        assert!(
+            answers[0].passing.contains_key(node),
+            "seed {}: {} is on {node}: {:?}\n{pod}\nin {}",
+            case.seed,
+            pod["metadata"]["name"],
+            answers[0].rejected.get(node),
+            case.line()
+        );
+        at += 1;
+        at < members
+    });
+    println!("{gangs} gangs of {members} members were placed, {asking} of them ask about other pods");
+    assert!(wanted < 100 || (gangs > wanted / 10 && asking > wanted / 50), "too few were placed to tell anything");
+}
+
+fn settings() -> CoreSettings {
+    CoreSettings {
+        scheduler_names: vec![cases::SCHEDULER.into()],
+        node_policy: NodePolicy::LoNode,
+        default_walltime_secs: None,
+        ttl_after_finished_secs: 60,
+        slot_keep_secs: 15,
+        group_grace_secs: 3,
+        queue_policy: QueuePolicy::Easy,
+        queue_depth: 1_000,
+        reservation_depth: 64,
+        bypass_secs: 300,
+        start_slack_secs: 0,
+        end_slack_secs: 0,
+        gang_start_timeout_secs: 60,
+        record_lone_pods: true,
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::{Cluster, Node};
+use fluxqueue_core::cluster::{Cluster, Company, Node};
 use fluxqueue_core::fluxion::Rank;
-use fluxqueue_workload::{Pod, Resources, ShapeInterner};
+use fluxqueue_workload::{Pod, Resources, ShapeInterner, metadata};
 
 use super::cases::{Case, Question};
 use super::kube_scheduler::Answer;
@@ -25,12 +25,49 @@ impl Ours {
             assert_eq!(invalid, []);
             ours.cluster.apply(&Arc::new(node));
         }
+        ours.detour(case);
+        for namespace in &case.namespaces {
+            let namespace: k8s_openapi::api::core::v1::Namespace = serde_json::from_value(namespace.clone()).unwrap();
+            let labels: metadata::Labels = metadata::sorted(namespace.metadata.labels.as_ref()).collect();
+            ours.cluster.put_namespace(&namespace.metadata.name.unwrap().into(), &labels);
+        }
         for pod in &case.pods {
             let pod = ours.read(pod);
             let rank = ours.cluster.rank(pod.node.as_ref().unwrap()).unwrap();
-            ours.cluster.occupy(rank, &pod.shape);
+            ours.cluster.put(rank, &pod);
         }
         ours
+    }
+
+    /// Whatever was there before must not matter: nodes had other labels, other pods were on them, and the same was asked.
+    fn detour(&mut self, case: &Case) {
+        let nodes: Vec<(Rank, Node)> = self
+            .cluster
+            .present()
+            .clone()
+            .iter()
+            .map(|rank| (rank, Node::clone(self.cluster.node(rank).unwrap())))
+            .collect();
+        for ((rank, node), (_, other)) in nodes.iter().zip(nodes.iter().cycle().skip(1)) {
+            let _ = rank;
+            let changed = Node { labels: other.labels.clone(), taints: other.taints.clone(), ..node.clone() };
+            self.cluster.apply(&Arc::new(changed));
+        }
+        let mut were_there = Vec::new();
+        for (pod, (rank, _)) in case.pods.iter().zip(nodes.iter().cycle()) {
+            let pod = self.read(pod);
+            were_there.push((self.cluster.put(*rank, &pod), *rank, pod));
+        }
+        for question in case.questions.iter().step_by(2) {
+            let pod = self.read(&question.pod);
+            self.cluster.unavailable(&pod);
+        }
+        for (_, node) in nodes {
+            self.cluster.apply(&Arc::new(node));
+        }
+        for (occupant, rank, pod) in were_there {
+            self.cluster.take_away(occupant, rank, &pod.shape);
+        }
     }
 
     fn read(&mut self, pod: &serde_json::Value) -> Pod {
@@ -42,10 +79,11 @@ impl Ours {
         let pod = self.read(&question.pod);
         let open = self.planned_for(&pod);
         let mut passing = 0;
-        for (name, rank) in self.cluster.iter() {
+        let nodes: Vec<_> = self.cluster.iter().map(|(name, rank)| (name.clone(), rank)).collect();
+        for (name, rank) in nodes {
             let mut said: Vec<String> =
                 self.cluster.judge(rank, &pod).iter().map(|rejection| rejection.reason().into_owned()).collect();
-            let mut expected = answer.rejected.get(&**name).cloned().unwrap_or_default();
+            let mut expected = answer.rejected.get(&*name).cloned().unwrap_or_default();
             said.sort_unstable();
             expected.sort_unstable();
             if said != expected {
@@ -66,7 +104,7 @@ impl Ours {
     /// The nodes that the planner gives to the graph, as far as they have room.
     fn planned_for(&mut self, pod: &Pod) -> BTreeSet<Rank> {
         let mut open = self.cluster.class(&pod.shape.constraints).now.clone();
-        for (closed, _) in self.cluster.repelled(pod) {
+        for (closed, _) in self.cluster.repelled(pod, Company::Alone) {
             open.subtract(&closed);
         }
         let has_room = |rank: &Rank| self.cluster.would_hold(*rank, &pod.shape.requests, &Resources::new());

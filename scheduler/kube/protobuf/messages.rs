@@ -378,8 +378,22 @@ pub(crate) struct Rbd {
 /// `core.v1.TopologySpreadConstraint`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TopologySpreadConstraint {
+    #[prost(int32, tag = "1")]
+    pub(crate) max_skew: i32,
+    #[prost(string, tag = "2")]
+    pub(crate) topology_key: String,
     #[prost(string, tag = "3")]
     pub(crate) when_unsatisfiable: String,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) label_selector: Option<LabelSelector>,
+    #[prost(int32, optional, tag = "5")]
+    pub(crate) min_domains: Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    pub(crate) node_affinity_policy: Option<String>,
+    #[prost(string, optional, tag = "7")]
+    pub(crate) node_taints_policy: Option<String>,
+    #[prost(string, repeated, tag = "8")]
+    pub(crate) match_label_keys: Vec<String>,
 }
 
 /// `core.v1.PodSchedulingGate`

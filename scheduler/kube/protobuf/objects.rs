@@ -138,12 +138,7 @@ fn pod_spec(spec: wire::PodSpec) -> core_v1::PodSpec {
         scheduling_gates: list(spec.scheduling_gates, |gate| core_v1::PodSchedulingGate { name: gate.name }),
         scheduling_group: spec.scheduling_group.map(|_| core_v1::PodSchedulingGroup::default()),
         tolerations: list(spec.tolerations, toleration),
-        topology_spread_constraints: list(spec.topology_spread_constraints, |spread| {
-            core_v1::TopologySpreadConstraint {
-                when_unsatisfiable: spread.when_unsatisfiable,
-                ..core_v1::TopologySpreadConstraint::default()
-            }
-        }),
+        topology_spread_constraints: list(spec.topology_spread_constraints, spread_constraint),
         volumes: list(spec.volumes, volume),
         ..core_v1::PodSpec::default()
     }
@@ -325,6 +320,19 @@ fn pod_affinity_term(term: wire::PodAffinityTerm) -> core_v1::PodAffinityTerm {
         namespaces: some(term.namespaces),
         topology_key: term.topology_key,
         ..core_v1::PodAffinityTerm::default()
+    }
+}
+
+fn spread_constraint(spread: wire::TopologySpreadConstraint) -> core_v1::TopologySpreadConstraint {
+    core_v1::TopologySpreadConstraint {
+        label_selector: spread.label_selector.map(label_selector),
+        match_label_keys: some(spread.match_label_keys),
+        max_skew: spread.max_skew,
+        min_domains: spread.min_domains,
+        node_affinity_policy: spread.node_affinity_policy,
+        node_taints_policy: spread.node_taints_policy,
+        topology_key: spread.topology_key,
+        when_unsatisfiable: spread.when_unsatisfiable,
     }
 }
 

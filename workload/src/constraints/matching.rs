@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    AntiAffinityTerm, Constraints, HostPort, NamedNodes, NamespaceScope, NodeSelectorTerm, Operator, Requirement,
-};
+use super::{Constraints, HostPort, NamedNodes, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, Requirement};
 
 impl Constraints {
+    /// Where a pod may go depends on which other pods are where, by what it says itself.
+    pub fn asks_about_pods(&self) -> bool {
+        !(self.near.is_empty() && self.repels.is_empty() && self.spreads.is_empty())
+    }
+
     /// The nodes that required node affinity names.
     pub fn named_nodes(&self) -> NamedNodes<'_> {
         let Some(terms) = self.required.as_ref().filter(|terms| !terms.is_empty()) else { return NamedNodes::Any };
@@ -72,15 +75,30 @@ impl HostPort {
     }
 }
 
-impl AntiAffinityTerm {
-    /// Whether the pod that carries the term keeps away a pod of this namespace with these labels (sorted by key). It
-    /// does so from all nodes that have the same value of the label `topology_key` as its own node, if that has one.
-    pub fn repels(&self, namespace: &str, labels: &[(Arc<str>, Arc<str>)]) -> bool {
-        let in_scope = match &self.namespaces {
-            NamespaceScope::All => true,
-            NamespaceScope::Named(names) => names.iter().any(|name| &**name == namespace),
-        };
-        in_scope && self.selector.as_ref().is_some_and(|selector| all_match(selector, labels))
+impl NamespaceScope {
+    /// Namespaces are chosen by their labels, not only by name, nor all of them.
+    pub fn is_by_labels(&self) -> bool {
+        self.selected.as_ref().is_some_and(|selected| !selected.is_empty())
+    }
+}
+
+impl PodSelector {
+    /// Whether a pod of this namespace, which has these labels, is selected by its own labels (all sorted by key).
+    pub fn selects(
+        &self,
+        namespace: &str,
+        of_namespace: &[(Arc<str>, Arc<str>)],
+        labels: &[(Arc<str>, Arc<str>)],
+    ) -> bool {
+        let scope = &self.namespaces;
+        let in_scope = scope.named.iter().any(|name| &**name == namespace)
+            || scope.selected.as_ref().is_some_and(|selected| all_match(selected, of_namespace));
+        in_scope && self.selects_labels(labels)
+    }
+
+    /// Whether a pod with these labels is selected, in whatever namespace.
+    pub fn selects_labels(&self, labels: &[(Arc<str>, Arc<str>)]) -> bool {
+        self.labels.as_ref().is_some_and(|selector| all_match(selector, labels))
     }
 }
 

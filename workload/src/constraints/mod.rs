@@ -30,9 +30,12 @@ pub struct Constraints {
     pub disks: Vec<Disk>,
     /// Node features that the pod's spec implies (KEP-5328); the node must declare all of them.
     pub features: Vec<Arc<str>>,
-    /// Required anti-affinity terms of the pod itself. They make a waiting pod unsupported, but once such a pod is on a
-    /// node (placed by another scheduler) they repel ours.
-    pub repels: Vec<AntiAffinityTerm>,
+    /// Required affinity to other pods: in the domains of each term there must be a pod that all of them select.
+    pub near: Vec<PodTerm>,
+    /// Required anti-affinity to other pods. It keeps the pod away from those that it selects, and those away from the pod.
+    pub repels: Vec<PodTerm>,
+    /// Spread constraints that must be kept (`whenUnsatisfiable: DoNotSchedule`).
+    pub spreads: Vec<SpreadConstraint>,
 }
 
 /// The nodes that required node affinity names (`matchFields` with `metadata.name In [..]`), as kube-scheduler reads it before
@@ -105,22 +108,46 @@ pub struct HostPort {
     pub port: u16,
 }
 
-/// A required anti-affinity term.
+/// A required term of affinity or anti-affinity to pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AntiAffinityTerm {
-    /// Requirements that a pod's labels must meet to be repelled; `None` (no selector) matches nothing.
-    pub selector: Option<Vec<Requirement>>,
-    /// Namespaces it applies to.
-    pub namespaces: NamespaceScope,
+pub struct PodTerm {
+    /// Whom it is about.
+    pub pods: PodSelector,
     /// The node label that spans the domain.
     pub topology_key: Arc<str>,
 }
 
-/// The namespaces an anti-affinity term applies to.
+/// Pods by namespace and labels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum NamespaceScope {
-    /// These.
-    Named(Vec<Arc<str>>),
-    /// All: also used where a namespaceSelector would have to be looked up, so that too much is kept apart, never too little.
-    All,
+pub struct PodSelector {
+    /// In which namespaces.
+    pub namespaces: NamespaceScope,
+    /// Requirements that a pod's labels must meet; `None` (no selector) matches nothing.
+    pub labels: Option<Vec<Requirement>>,
+}
+
+/// The namespaces that a selector of pods is about: both parts together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct NamespaceScope {
+    /// By name.
+    pub named: Vec<Arc<str>>,
+    /// Those whose labels meet these requirements; all, if there are none.
+    pub selected: Option<Vec<Requirement>>,
+}
+
+/// A spread constraint: the numbers of pods in any two domains differ by no more than so many.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SpreadConstraint {
+    /// The pods that count, `matchLabelKeys` included.
+    pub pods: PodSelector,
+    /// The node label that spans the domains.
+    pub topology_key: Arc<str>,
+    /// So many more than in the domain that has the fewest.
+    pub max_skew: u32,
+    /// With fewer domains than these the fewest count as none.
+    pub min_domains: usize,
+    /// Only nodes that the pod's node selector and required node affinity let it use count (`nodeAffinityPolicy`).
+    pub honors_affinity: bool,
+    /// Only nodes whose taints it tolerates count (`nodeTaintsPolicy`).
+    pub honors_taints: bool,
 }

@@ -3,18 +3,29 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, NodeSelectorRequirement, NodeSelectorTerm as KubeTerm, PodAffinityTerm, PodSpec,
-    Toleration as KubeToleration,
+    Container, NodeSelectorRequirement, NodeSelectorTerm as KubeTerm, PodAffinityTerm, PodSpec,
+    Toleration as KubeToleration, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{
-    AntiAffinityTerm, Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, Requirement, Toleration,
+    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
+    SpreadConstraint, Toleration,
 };
 use crate::metadata::sorted;
 
-/// The constraints of a pod of `namespace`.
-pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>) -> Constraints {
+/// The constraints of a pod of `namespace` with these labels.
+pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>, labels: &[(Arc<str>, Arc<str>)]) -> Constraints {
+    let affinity = spec.affinity.as_ref();
+    let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let near = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_deref());
+    let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let apart = apart.and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_deref());
+    let pod_terms = |terms: Option<&[PodAffinityTerm]>| -> Vec<PodTerm> {
+        terms.unwrap_or_default().iter().map(|term| pod_term(term, namespace)).collect()
+    };
+    let spreads = spec.topology_spread_constraints.iter().flatten();
+    let spreads = spreads.filter(|spread| spread.when_unsatisfiable != "ScheduleAnyway");
     let node_affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
     let preferred = node_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
@@ -26,7 +37,9 @@ pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>) -> Constraints {
         host_ports: host_ports(spec),
         disks: spec.volumes.iter().flatten().filter_map(Disk::of_volume).collect(),
         features: features(spec),
-        repels: repels(spec.affinity.as_ref(), namespace),
+        near: pod_terms(near),
+        repels: pod_terms(apart),
+        spreads: spreads.map(|spread| spread_constraint(spread, namespace, labels)).collect(),
     }
 }
 
@@ -128,26 +141,47 @@ fn features(spec: &PodSpec) -> Vec<Arc<str>> {
     features
 }
 
-fn repels(affinity: Option<&Affinity>, namespace: &Arc<str>) -> Vec<AntiAffinityTerm> {
-    let anti = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let terms = anti.and_then(|anti| anti.required_during_scheduling_ignored_during_execution.as_deref());
-    terms.unwrap_or_default().iter().map(|term| anti_affinity_term(term, namespace)).collect()
+/// `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server has turned them into requirements of the selector.
+fn pod_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> PodTerm {
+    let mut named: Vec<Arc<str>> = term.namespaces.iter().flatten().map(|name| name.as_str().into()).collect();
+    let selected = term.namespace_selector.as_ref().map(selector);
+    if named.is_empty() && selected.is_none() {
+        named.push(Arc::clone(namespace));
+    }
+    let namespaces = NamespaceScope { named, selected };
+    let pods = PodSelector { namespaces, labels: term.label_selector.as_ref().map(selector) };
+    PodTerm { pods, topology_key: term.topology_key.as_str().into() }
 }
 
-/// `matchLabelKeys` are not read: the API server has turned them into requirements of the selector.
-fn anti_affinity_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> AntiAffinityTerm {
-    let named = term.namespaces.as_deref().unwrap_or_default();
-    let namespaces = if term.namespace_selector.is_some() {
-        NamespaceScope::All
-    } else if named.is_empty() {
-        NamespaceScope::Named(vec![Arc::clone(namespace)])
-    } else {
-        NamespaceScope::Named(named.iter().map(|name| name.as_str().into()).collect())
-    };
-    AntiAffinityTerm {
-        selector: term.label_selector.as_ref().map(selector),
-        namespaces,
-        topology_key: term.topology_key.as_str().into(),
+/// What is not said is as kube-scheduler has it. Of `matchLabelKeys` those count that the pod has; a newer API server has put
+/// them into the selector already.
+fn spread_constraint(
+    spread: &TopologySpreadConstraint,
+    namespace: &Arc<str>,
+    labels: &[(Arc<str>, Arc<str>)],
+) -> SpreadConstraint {
+    let honors = |policy: &Option<String>, otherwise: bool| policy.as_deref().map_or(otherwise, |said| said == "Honor");
+    let mut requirements = spread.label_selector.as_ref().map(selector);
+    for key in spread.match_label_keys.iter().flatten() {
+        let (Some(requirements), Ok(at)) =
+            (&mut requirements, labels.binary_search_by(|(name, _)| (**name).cmp(key.as_str())))
+        else {
+            continue;
+        };
+        let (key, value) = labels[at].clone();
+        let same = Requirement { key, operator: Operator::In, values: vec![value] };
+        if !requirements.contains(&same) {
+            requirements.push(same);
+        }
+    }
+    let namespaces = NamespaceScope { named: vec![Arc::clone(namespace)], selected: None };
+    SpreadConstraint {
+        pods: PodSelector { namespaces, labels: requirements },
+        topology_key: spread.topology_key.as_str().into(),
+        max_skew: u32::try_from(spread.max_skew).unwrap_or(1).max(1),
+        min_domains: spread.min_domains.and_then(|domains| usize::try_from(domains).ok()).unwrap_or(1),
+        honors_affinity: honors(&spread.node_affinity_policy, true),
+        honors_taints: honors(&spread.node_taints_policy, false),
     }
 }
 

@@ -1,0 +1,298 @@
+//! What the pods on nodes mean for pods of one class that asks about others: where they want to be near some, apart from some,
+//! and spread evenly among some.
+//!
+//! The meaning is that of kube-scheduler's plugins InterPodAffinity and PodTopologySpread.
+
+use super::namespaces::Namespaces;
+use super::occupants::Occupant;
+use super::tally::{SpreadTally, Tally};
+use super::topology::Topology;
+use crate::cluster::Node;
+use crate::cluster::filters::{self, Rejection};
+use crate::fluxion::{Rank, RankSet};
+use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::{Constraints, PodSelector, Requirement};
+
+/// A class, and the counts that it needs.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    pub(super) says: Constraints,
+    /// Changes when a count does.
+    pub(super) version: u64,
+    /// Per term of required affinity: pods that all the terms select.
+    near: Vec<Tally>,
+    /// Per term of required anti-affinity: pods that it selects.
+    apart: Vec<Tally>,
+    /// Per constraint: pods that it selects.
+    spreads: Vec<SpreadTally>,
+}
+
+/// What of a crowd counts a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Required affinity, all terms together.
+    Near,
+    /// A term of required anti-affinity.
+    Apart(usize),
+    /// A spread constraint.
+    Spread(usize),
+}
+
+/// Which of its own terms select a pod itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct OwnTerms {
+    /// All of its required affinity.
+    pub near: bool,
+    /// Each term of its required anti-affinity.
+    pub apart: Vec<bool>,
+    /// Each of its spread constraints.
+    pub spreads: Vec<bool>,
+}
+
+/// How a pod stands to those on nodes: pods that ask for the same and stand alike may use the same nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Stance {
+    /// Which anti-affinity terms of pods on nodes repel it, by number, in order.
+    pub repelled_by: Vec<u32>,
+    /// Which of its own terms select it.
+    pub own: OwnTerms,
+}
+
+impl OwnTerms {
+    /// Of a pod.
+    pub(super) fn of(pod: &Pod, namespaces: &Namespaces) -> Self {
+        let constraints = &pod.shape.constraints;
+        let selects = |pods: &PodSelector| namespaces.selects(pods, &pod.id.key.namespace, &pod.labels);
+        OwnTerms {
+            near: !constraints.near.is_empty() && constraints.near.iter().all(|term| selects(&term.pods)),
+            apart: constraints.repels.iter().map(|term| selects(&term.pods)).collect(),
+            spreads: constraints.spreads.iter().map(|spread| spread.pods.selects_labels(&pod.labels)).collect(),
+        }
+    }
+}
+
+impl Crowd {
+    /// Nobody is counted yet.
+    pub(super) fn new(constraints: &Constraints, topology: &mut Topology) -> Self {
+        let mut tally = |key: &_| Tally::new(topology.key(key));
+        let near = constraints.near.iter().map(|term| tally(&term.topology_key)).collect();
+        let apart = constraints.repels.iter().map(|term| tally(&term.topology_key)).collect();
+        let spreads = constraints.spreads.iter().map(|spread| SpreadTally::new(topology.key(&spread.topology_key)));
+        let spreads = spreads.collect();
+        let mut crowd = Crowd { says: constraints.clone(), version: 0, near, apart, spreads };
+        let nodes: Vec<Rank> = topology.nodes().map(|(rank, _)| rank).collect();
+        for rank in nodes {
+            crowd.add_node(rank, topology);
+        }
+        crowd
+    }
+
+    /// Some term chooses namespaces by their labels.
+    pub(super) fn chooses_namespaces(&self) -> bool {
+        self.says.near.iter().chain(&self.says.repels).any(|term| term.pods.namespaces.is_by_labels())
+    }
+
+    /// All that counts pods, with what a pod must meet to be counted there.
+    pub(super) fn parts(&self) -> Vec<(Part, &[Requirement])> {
+        let near = self.says.near.first().map(|first| (Part::Near, &first.pods));
+        let apart = self.says.repels.iter().enumerate().map(|(at, term)| (Part::Apart(at), &term.pods));
+        let spreads = self.says.spreads.iter().enumerate().map(|(at, spread)| (Part::Spread(at), &spread.pods));
+        let all = near.into_iter().chain(apart).chain(spreads);
+        all.filter_map(|(part, pods)| Some((part, pods.labels.as_deref()?))).collect()
+    }
+
+    /// Whether this part counts the pod.
+    pub(super) fn counts(&self, part: Part, pod: &Occupant, namespaces: &Namespaces) -> bool {
+        let selects = |pods: &PodSelector| namespaces.selects(pods, &pod.namespace, &pod.labels);
+        match part {
+            Part::Near => self.says.near.iter().all(|term| selects(&term.pods)),
+            Part::Apart(at) => selects(&self.says.repels[at].pods),
+            // A selector that selects everything counts nobody, as kube-scheduler has it.
+            Part::Spread(at) => {
+                let pods = &self.says.spreads[at].pods;
+                !pod.deleting && pods.labels.as_ref().is_some_and(|labels| !labels.is_empty()) && selects(pods)
+            }
+        }
+    }
+
+    /// A pod that this part counts came to its node.
+    pub(super) fn add(&mut self, part: Part, rank: Rank, topology: &Topology) {
+        match part {
+            Part::Near => self.near.iter_mut().for_each(|tally| tally.add(topology.domain(tally.key, rank), 1)),
+            Part::Apart(at) => {
+                let tally = &mut self.apart[at];
+                tally.add(topology.domain(tally.key, rank), 1);
+            }
+            Part::Spread(at) => {
+                let tally = &mut self.spreads[at];
+                if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
+                    tally.add(domain, 1);
+                }
+            }
+        }
+    }
+
+    /// Takes back a [`Crowd::add`].
+    pub(super) fn remove(&mut self, part: Part, rank: Rank, topology: &Topology) {
+        match part {
+            Part::Near => self.near.iter_mut().for_each(|tally| tally.remove(topology.domain(tally.key, rank), 1)),
+            Part::Apart(at) => {
+                let tally = &mut self.apart[at];
+                tally.remove(topology.domain(tally.key, rank), 1);
+            }
+            Part::Spread(at) => {
+                let tally = &mut self.spreads[at];
+                if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
+                    tally.remove(domain, 1);
+                }
+            }
+        }
+    }
+
+    /// A node came, or has changed. Its pods come afterwards.
+    pub(super) fn add_node(&mut self, rank: Rank, topology: &Topology) {
+        let Some(node) = topology.node(rank) else { return };
+        // A node that lacks a label of any constraint counts for none.
+        if self.spreads.iter().any(|tally| topology.domain(tally.key(), rank).is_none()) {
+            return;
+        }
+        for (tally, says) in self.spreads.iter_mut().zip(&self.says.spreads) {
+            let is_excluded = (says.honors_affinity && !filters::matches_node_affinity(node, &self.says))
+                || (says.honors_taints && filters::untolerated(node, &self.says.tolerations).next().is_some());
+            if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| !is_excluded) {
+                tally.add_node(rank, domain);
+            }
+        }
+    }
+
+    /// A node goes, or is about to change. Its pods have left before.
+    pub(super) fn remove_node(&mut self, rank: Rank, topology: &Topology) {
+        for tally in &mut self.spreads {
+            if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
+                tally.remove_node(rank, domain);
+            }
+        }
+    }
+
+    /// What keeps a pod of the class off a node, by the plugins' order.
+    pub(super) fn judge(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> Option<Rejection> {
+        for (at, says) in self.says.spreads.iter().enumerate() {
+            let tally = &self.spreads[at];
+            let Some(domain) = topology.domain(tally.key(), rank) else { return Some(Rejection::SpreadLabel) };
+            if tally.of(domain) > self.most(at, own) {
+                return Some(Rejection::Spread);
+            }
+            debug_assert!(says.max_skew > 0, "as the API server has it");
+        }
+        if !self.is_near(rank, own, topology) {
+            return Some(Rejection::Affinity);
+        }
+        let is_met = |tally: &Tally| topology.domain(tally.key, rank).is_some_and(|domain| tally.of(domain) > 0);
+        self.apart.iter().any(is_met).then_some(Rejection::OwnAntiAffinity)
+    }
+
+    /// So many pods a domain may have for one of these to be allowed to come, by a spread constraint.
+    fn most(&self, spread: usize, own: &OwnTerms) -> u32 {
+        let says = &self.says.spreads[spread];
+        let itself = u32::from(own.spreads[spread]);
+        (self.spreads[spread].least(says.min_domains) + says.max_skew).saturating_sub(itself)
+    }
+
+    fn is_near(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> bool {
+        let mut is_alone = false;
+        for tally in &self.near {
+            let Some(domain) = topology.domain(tally.key, rank) else { return false };
+            is_alone |= tally.of(domain) == 0;
+        }
+        !is_alone || self.is_first(own)
+    }
+
+    /// Pods that count in the node's domains, over all spread constraints.
+    pub(super) fn crowding(&self, rank: Rank, topology: &Topology) -> u32 {
+        let here = self.spreads.iter().filter_map(|tally| Some(tally.of(topology.domain(tally.key(), rank)?)));
+        here.sum()
+    }
+
+    /// The domains of the term of required affinity that has most.
+    pub(super) fn narrowest_domains(&self, topology: &Topology) -> Vec<RankSet> {
+        let keys = self.near.iter().map(|tally| tally.key);
+        let narrowest = keys.max_by_key(|key| topology.domains(*key).count());
+        let of_key = |key| topology.domains(key).map(|domain| topology.members(key, domain).clone()).collect();
+        narrowest.map_or_else(Vec::new, of_key)
+    }
+
+    /// No pod is there that it wants to be near to, and it would be one itself.
+    pub(super) fn is_first(&self, own: &OwnTerms) -> bool {
+        own.near && self.near.iter().all(Tally::is_empty)
+    }
+
+    /// The nodes that are closed to a pod of the class that comes alone, each for the first reason.
+    pub(super) fn closed(&self, own: &OwnTerms, topology: &Topology, present: &RankSet) -> Vec<(RankSet, Rejection)> {
+        let mut all = Vec::new();
+        for (at, tally) in self.spreads.iter().enumerate() {
+            let mut without = present.clone();
+            without.subtract(topology.labelled(tally.key()));
+            all.push((without, Rejection::SpreadLabel));
+            let most = self.most(at, own);
+            let mut full = RankSet::new();
+            for domain in topology.domains(tally.key()).filter(|domain| tally.of(*domain) > most) {
+                full.union_with(topology.members(tally.key(), domain));
+            }
+            all.push((full, Rejection::Spread));
+        }
+        if !self.near.is_empty() {
+            let mut far = present.clone();
+            far.subtract(&self.near_nodes(own, topology));
+            all.push((far, Rejection::Affinity));
+        }
+        all.push((self.met(topology), Rejection::OwnAntiAffinity));
+        all
+    }
+
+    /// The same for a pod that comes with others, who may open to it what is closed now.
+    pub(super) fn closed_for_good(&self, topology: &Topology, present: &RankSet) -> Vec<(RankSet, Rejection)> {
+        let without = |key| {
+            let mut without = present.clone();
+            without.subtract(topology.labelled(key));
+            without
+        };
+        let mut all: Vec<(RankSet, Rejection)> =
+            self.spreads.iter().map(|tally| (without(tally.key()), Rejection::SpreadLabel)).collect();
+        all.extend(self.near.iter().map(|tally| (without(tally.key), Rejection::Affinity)));
+        all.push((self.met(topology), Rejection::OwnAntiAffinity));
+        all
+    }
+
+    /// The nodes in whose domains somebody is whom the pod has to be apart from.
+    fn met(&self, topology: &Topology) -> RankSet {
+        let mut met = RankSet::new();
+        for tally in &self.apart {
+            tally.add_occupied_to(&mut met, topology);
+        }
+        met
+    }
+
+    /// The nodes that required affinity lets the pod use.
+    fn near_nodes(&self, own: &OwnTerms, topology: &Topology) -> RankSet {
+        let mut near: Option<RankSet> = None;
+        let is_first = self.is_first(own);
+        for tally in &self.near {
+            let mut of_term = RankSet::new();
+            if is_first {
+                of_term.union_with(topology.labelled(tally.key));
+            } else {
+                tally.add_occupied_to(&mut of_term, topology);
+            }
+            match &mut near {
+                Some(near) => near.intersect_with(&of_term),
+                None => near = Some(of_term),
+            }
+        }
+        near.unwrap_or_default()
+    }
+}
+
+/// What a node is to spread: only its labels, its name and its taints.
+pub(super) fn is_alike(old: &Node, new: &Node) -> bool {
+    (&old.labels, &old.taints) == (&new.labels, &new.taints)
+}

@@ -1,0 +1,327 @@
+//! Pods that want to be near others, apart from others, or spread among others: who is where, and what that leaves to whom.
+//!
+//! Nothing here is proportional to all pods. What asks about pods is one entry for each different term ([`repellers`]: terms of
+//! pods on nodes) or class ([`crowd`]: terms of pods that are to be placed), each with counts by domain ([`topology`],
+//! [`tally`]) that a pod changes when it comes or goes; [`interest`] leads from a pod's labels to those that may count it, and
+//! [`occupants`] from a selector's labels to those it may count.
+
+mod crowd;
+mod interest;
+mod namespaces;
+mod occupants;
+mod repellers;
+mod tally;
+mod topology;
+
+use std::sync::Arc;
+
+use super::Node;
+use super::filters::Rejection;
+use crate::fluxion::{Rank, RankSet};
+use crowd::{Crowd, Part};
+use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::metadata::Labels;
+use interest::Interest;
+use namespaces::Namespaces;
+use occupants::{Occupant, Occupants};
+use repellers::Repellers;
+use topology::Topology;
+
+pub(crate) use topology::KeyId;
+
+pub use crowd::{OwnTerms, Stance};
+pub use occupants::OccupantId;
+
+/// Who comes with a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Company {
+    /// Nobody.
+    Alone,
+    /// Others, of whom some may come before it.
+    Together,
+}
+
+/// A class that asks about other pods, by number.
+pub(super) type CrowdId = usize;
+
+/// The pods on nodes, and what asks about them.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    topology: Topology,
+    occupants: Occupants,
+    repellers: Repellers,
+    namespaces: Namespaces,
+    crowds: Vec<Crowd>,
+    /// How often a crowd has changed: a crowd's version is the number of its last change.
+    changes: u64,
+    /// Which parts of which crowds may count a pod.
+    askers: Interest<(CrowdId, Part)>,
+}
+
+/// The versions before a trial.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    changes: u64,
+    crowds: Vec<u64>,
+    repellers: (u64, u64),
+}
+
+impl Neighbours {
+    // --- nodes and namespaces ---
+
+    pub(super) fn add_node(&mut self, rank: Rank, node: &Arc<Node>) {
+        self.topology.put(rank, node);
+        self.changes += 1;
+        for crowd in &mut self.crowds {
+            crowd.add_node(rank, &self.topology);
+            crowd.version = self.changes;
+        }
+    }
+
+    pub(super) fn change_node(&mut self, rank: Rank, old: &Node, new: &Arc<Node>) {
+        if crowd::is_alike(old, new) {
+            return;
+        }
+        let there: Vec<OccupantId> = self.occupants.on(rank).map(|(id, _)| id).collect();
+        for id in &there {
+            self.count(*id, false);
+        }
+        for crowd in &mut self.crowds {
+            crowd.remove_node(rank, &self.topology);
+        }
+        self.add_node(rank, new);
+        for id in &there {
+            self.count(*id, true);
+        }
+    }
+
+    /// The node is gone, with all pods on it.
+    pub(super) fn remove_node(&mut self, rank: Rank) {
+        let there: Vec<OccupantId> = self.occupants.on(rank).map(|(id, _)| id).collect();
+        for id in there {
+            self.leave(id);
+        }
+        self.changes += 1;
+        for crowd in &mut self.crowds {
+            crowd.remove_node(rank, &self.topology);
+            crowd.version = self.changes;
+        }
+        self.topology.take(rank);
+    }
+
+    /// True if whoever asks has to ask anew: a namespace has other labels than before, and somebody chooses namespaces by them.
+    pub(super) fn put_namespace(&mut self, name: &Arc<str>, labels: &Labels) -> bool {
+        let changed = self.namespaces.put(name, labels);
+        changed && self.namespaces_matter()
+    }
+
+    /// True if whoever asks has to ask anew.
+    pub(super) fn remove_namespace(&mut self, name: &str) -> bool {
+        let known = self.namespaces.remove(name);
+        known && self.namespaces_matter()
+    }
+
+    fn namespaces_matter(&mut self) -> bool {
+        let matter = self.repellers.choose_namespaces() || self.crowds.iter().any(Crowd::chooses_namespaces);
+        if matter {
+            self.repellers.namespaces_changed();
+        }
+        matter
+    }
+
+    // --- pods ---
+
+    /// A pod is on a node, or will be.
+    pub(super) fn settle(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
+        let id = self.occupants.insert(Occupant::of(pod, rank));
+        self.count(id, true);
+        id
+    }
+
+    /// Takes back a [`Neighbours::settle`].
+    pub(super) fn leave(&mut self, id: OccupantId) {
+        self.count(id, false);
+        self.occupants.remove(id);
+    }
+
+    /// The occupant is this pod as it is now.
+    pub(super) fn is(&self, id: OccupantId, rank: Rank, pod: &Pod) -> bool {
+        self.occupants.get(id).is_some_and(|known| {
+            known.rank == rank
+                && known.uid == pod.id.uid
+                && known.deleting == pod.deleting
+                && (Arc::ptr_eq(&known.labels, &pod.labels) || known.labels == pod.labels)
+                && (Arc::ptr_eq(&known.shape, &pod.shape) || known.shape == pod.shape)
+        })
+    }
+
+    /// Counts a pod wherever it counts, or takes that back.
+    fn count(&mut self, id: OccupantId, comes: bool) {
+        let Neighbours { topology, occupants, repellers, namespaces, crowds, changes, askers } = self;
+        let Some(pod) = occupants.get(id) else { return };
+        let terms = &pod.shape.constraints.repels;
+        if comes {
+            repellers.add(topology, pod.rank, terms);
+        } else {
+            repellers.remove(topology, pod.rank, terms);
+        }
+        for (at, part) in askers.of(&pod.labels) {
+            let crowd = &mut crowds[at];
+            if crowd.counts(part, pod, namespaces) {
+                *changes += 1;
+                crowd.version = *changes;
+                if comes {
+                    crowd.add(part, pod.rank, topology);
+                } else {
+                    crowd.remove(part, pod.rank, topology);
+                }
+            }
+        }
+    }
+
+    // --- who asks ---
+
+    /// Counts for a class from now on, if its pods ask about others.
+    pub(super) fn watch(&mut self, constraints: &Constraints) -> Option<CrowdId> {
+        if !constraints.asks_about_pods() {
+            return None;
+        }
+        let at = self.crowds.len();
+        let mut crowd = Crowd::new(constraints, &mut self.topology);
+        let parts: Vec<(Part, Vec<_>)> =
+            crowd.parts().into_iter().map(|(part, requirements)| (part, requirements.to_vec())).collect();
+        for (part, requirements) in parts {
+            self.askers.insert(&requirements, (at, part));
+            for id in self.occupants.candidates(&requirements) {
+                let Some(pod) = self.occupants.get(id) else { continue };
+                if crowd.counts(part, pod, &self.namespaces) {
+                    crowd.add(part, pod.rank, &self.topology);
+                }
+            }
+        }
+        self.changes += 1;
+        crowd.version = self.changes;
+        self.crowds.push(crowd);
+        Some(at)
+    }
+
+    /// Counts for nobody any more.
+    pub(super) fn forget_crowds(&mut self) {
+        self.crowds.clear();
+        self.askers = Interest::default();
+        self.occupants.watch_nothing();
+        self.topology.retain(&self.repellers.keys());
+    }
+
+    /// Changes when a count that a class rests on does.
+    pub(super) fn version(&self, crowd: CrowdId) -> u64 {
+        self.crowds[crowd].version
+    }
+
+    /// Changes when a count does that somebody has asked about.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Which of its own terms select a pod itself.
+    fn own_terms(&self, pod: &Pod) -> OwnTerms {
+        OwnTerms::of(pod, &self.namespaces)
+    }
+
+    /// What of other pods keeps this one off a node.
+    pub(super) fn judge(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
+        let by_own = crowd.and_then(|crowd| self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology));
+        by_own.or_else(|| self.repels(rank, pod).then_some(Rejection::AntiAffinity))
+    }
+
+    /// The nodes that other pods keep this one off, in the order of kube-scheduler's plugins.
+    pub(super) fn closed(
+        &self,
+        pod: &Pod,
+        company: Company,
+        crowd: Option<CrowdId>,
+        present: &RankSet,
+    ) -> Vec<(RankSet, Rejection)> {
+        let of_crowd = |crowd: CrowdId| match company {
+            Company::Alone => self.crowds[crowd].closed(&self.own_terms(pod), &self.topology, present),
+            Company::Together => self.crowds[crowd].closed_for_good(&self.topology, present),
+        };
+        let mut all = crowd.map_or_else(Vec::new, of_crowd);
+        all.push((self.repellers.closed(&self.topology, pod, &self.namespaces), Rejection::AntiAffinity));
+        all.retain(|(nodes, _)| !nodes.is_empty());
+        all
+    }
+
+    /// Pods that count in the domains of a node, by the spread constraints of a class.
+    pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId) -> u32 {
+        self.crowds[crowd].crowding(rank, &self.topology)
+    }
+
+    /// No pod is there that this one wants to be near to, and it would be one itself.
+    pub(super) fn is_first(&self, pod: &Pod, crowd: CrowdId) -> bool {
+        self.crowds[crowd].is_first(&self.own_terms(pod))
+    }
+
+    /// The nodes of each domain of the narrowest term of required affinity of a class.
+    pub(super) fn narrowest_domains(&self, crowd: CrowdId) -> Vec<RankSet> {
+        self.crowds[crowd].narrowest_domains(&self.topology)
+    }
+
+    /// The labels that terms of these constraints name.
+    pub(super) fn topology_keys<'a>(&mut self, of: impl Iterator<Item = &'a Constraints>) -> Vec<KeyId> {
+        let mut keys: Vec<KeyId> = Vec::new();
+        for constraints in of {
+            let terms = constraints.near.iter().chain(&constraints.repels).map(|term| &term.topology_key);
+            for label in terms.chain(constraints.spreads.iter().map(|spread| &spread.topology_key)) {
+                keys.push(self.topology.key(label));
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// A node's domains of these labels.
+    pub(super) fn domains(&self, rank: Rank, keys: &[KeyId]) -> Vec<Option<u32>> {
+        keys.iter().map(|key| self.topology.domain(*key, rank)).collect()
+    }
+
+    /// What changes from now on is taken back before [`Neighbours::end_trial`]: then nothing has changed.
+    pub(super) fn begin_trial(&self) -> Trial {
+        Trial {
+            changes: self.changes,
+            crowds: self.crowds.iter().map(|crowd| crowd.version).collect(),
+            repellers: self.repellers.versions(),
+        }
+    }
+
+    pub(super) fn end_trial(&mut self, trial: Trial) {
+        self.changes = trial.changes;
+        for (crowd, version) in self.crowds.iter_mut().zip(trial.crowds) {
+            crowd.version = version;
+        }
+        self.repellers.set_versions(trial.repellers);
+    }
+
+    // --- pods that repel ---
+
+    /// Changes when the different terms do.
+    pub(super) fn terms_version(&self) -> u64 {
+        self.repellers.terms_version()
+    }
+
+    /// Changes when a pod that repels others comes to a node or leaves one.
+    pub(super) fn repellers_version(&self) -> u64 {
+        self.repellers.version()
+    }
+
+    /// How a pod stands to those on nodes.
+    pub(super) fn stance(&self, pod: &Pod) -> Stance {
+        Stance { repelled_by: self.repellers.repelling(pod, &self.namespaces), own: self.own_terms(pod) }
+    }
+
+    fn repels(&self, rank: Rank, pod: &Pod) -> bool {
+        self.repellers.repel(&self.topology, rank, pod, &self.namespaces)
+    }
+}

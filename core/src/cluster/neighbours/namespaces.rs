@@ -1,0 +1,31 @@
+//! The labels of namespaces, for selectors that choose namespaces by them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fluxqueue_workload::constraints::PodSelector;
+use fluxqueue_workload::metadata::Labels;
+
+/// All namespaces that are known.
+#[derive(Debug, Default)]
+pub(super) struct Namespaces {
+    labels: HashMap<Arc<str>, Labels>,
+}
+
+impl Namespaces {
+    /// True if that is news.
+    pub(super) fn put(&mut self, name: &Arc<str>, labels: &Labels) -> bool {
+        self.labels.insert(Arc::clone(name), Arc::clone(labels)).is_none_or(|old| old != *labels)
+    }
+
+    /// True if it was known.
+    pub(super) fn remove(&mut self, name: &str) -> bool {
+        self.labels.remove(name).is_some()
+    }
+
+    /// A pod of this namespace with these labels is selected. A namespace that is not known (yet) has no labels.
+    pub(super) fn selects(&self, pods: &PodSelector, namespace: &str, labels: &[(Arc<str>, Arc<str>)]) -> bool {
+        let of_namespace = pods.namespaces.selected.as_ref().and_then(|_| self.labels.get(namespace));
+        pods.selects(namespace, of_namespace.map(|labels| &**labels).unwrap_or_default(), labels)
+    }
+}

@@ -1,0 +1,134 @@
+//! The pods on nodes, as selectors see them; by node, and by those of their labels that somebody has asked for.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::interest::anchor;
+use crate::fluxion::Rank;
+use fluxqueue_workload::constraints::Requirement;
+use fluxqueue_workload::metadata::Labels;
+use fluxqueue_workload::{Pod, Shape, Uid};
+
+/// A pod on a node. The number may be given to another one when it has left.
+pub type OccupantId = u32;
+
+/// A pod on a node, as selectors see it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Occupant {
+    pub(super) uid: Uid,
+    pub(super) rank: Rank,
+    pub(super) namespace: Arc<str>,
+    pub(super) labels: Labels,
+    /// It is being deleted: it counts for affinity, but not for spread.
+    pub(super) deleting: bool,
+    pub(super) shape: Arc<Shape>,
+}
+
+/// All pods on nodes.
+#[derive(Debug, Default)]
+pub(super) struct Occupants {
+    slots: Vec<Option<Occupant>>,
+    free: Vec<OccupantId>,
+    by_rank: Vec<Vec<OccupantId>>,
+    /// By label, of labels that were asked for.
+    watched: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<OccupantId>>>,
+}
+
+impl Occupant {
+    pub(super) fn of(pod: &Pod, rank: Rank) -> Self {
+        Occupant {
+            uid: pod.id.uid.clone(),
+            rank,
+            namespace: Arc::clone(&pod.id.key.namespace),
+            labels: Arc::clone(&pod.labels),
+            deleting: pod.deleting,
+            shape: Arc::clone(&pod.shape),
+        }
+    }
+}
+
+impl Occupants {
+    pub(super) fn get(&self, id: OccupantId) -> Option<&Occupant> {
+        self.slots.get(id as usize)?.as_ref()
+    }
+
+    /// The pods on a node.
+    pub(super) fn on(&self, rank: Rank) -> impl Iterator<Item = (OccupantId, &Occupant)> {
+        let ids = self.by_rank.get(rank as usize).map(Vec::as_slice).unwrap_or_default();
+        ids.iter().filter_map(|id| Some((*id, self.get(*id)?)))
+    }
+
+    pub(super) fn insert(&mut self, occupant: Occupant) -> OccupantId {
+        let rank = occupant.rank as usize;
+        if self.by_rank.len() <= rank {
+            self.by_rank.resize(rank + 1, Vec::new());
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            OccupantId::try_from(self.slots.len() - 1).expect("fewer than 2^32 pods")
+        });
+        self.by_rank[rank].push(id);
+        if !self.watched.is_empty() {
+            for (key, value) in &*occupant.labels {
+                if let Some(values) = self.watched.get_mut(key) {
+                    values.entry(Arc::clone(value)).or_default().insert(id);
+                }
+            }
+        }
+        self.slots[id as usize] = Some(occupant);
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: OccupantId) -> Option<Occupant> {
+        let occupant = self.slots.get_mut(id as usize)?.take()?;
+        self.free.push(id);
+        let on_node = &mut self.by_rank[occupant.rank as usize];
+        if let Some(at) = on_node.iter().position(|other| *other == id) {
+            on_node.swap_remove(at);
+        }
+        if !self.watched.is_empty() {
+            for (key, value) in &*occupant.labels {
+                if let Some(values) = self.watched.get_mut(key)
+                    && let Some(ids) = values.get_mut(value)
+                {
+                    ids.remove(&id);
+                    if ids.is_empty() {
+                        values.remove(value);
+                    }
+                }
+            }
+        }
+        Some(occupant)
+    }
+
+    /// Those who may meet the requirements. The first time that a label is asked for takes a look at all pods; later only those
+    /// are looked at that have it.
+    pub(super) fn candidates(&mut self, requirements: &[Requirement]) -> Vec<OccupantId> {
+        let Some(anchor) = anchor(requirements) else {
+            return (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some()).map(|(id, _)| id).collect();
+        };
+        if !self.watched.contains_key(&anchor.key) {
+            self.watch(&anchor.key);
+        }
+        let values = &self.watched[&anchor.key];
+        let found: BTreeSet<OccupantId> =
+            anchor.values.iter().filter_map(|value| values.get(value)).flatten().copied().collect();
+        found.into_iter().collect()
+    }
+
+    /// Nobody asks any more.
+    pub(super) fn watch_nothing(&mut self) {
+        self.watched.clear();
+    }
+
+    fn watch(&mut self, key: &Arc<str>) {
+        let mut values: HashMap<Arc<str>, BTreeSet<OccupantId>> = HashMap::new();
+        for (id, slot) in (0..).zip(&self.slots) {
+            let Some(occupant) = slot else { continue };
+            if let Ok(at) = occupant.labels.binary_search_by(|(name, _)| name.cmp(key)) {
+                values.entry(Arc::clone(&occupant.labels[at].1)).or_default().insert(id);
+            }
+        }
+        self.watched.insert(Arc::clone(key), values);
+    }
+}

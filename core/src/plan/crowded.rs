@@ -1,0 +1,343 @@
+//! Pods that ask about other pods, each other included: near to some, apart from some, spread among some.
+//!
+//! The graph knows nothing of pods. For one pod the nodes that are open to it say all. The pods of a gang are put on nodes in a trial
+//! first, one after the other, each where the rule lets it with those before it: the emptiest domains first. What comes of that are
+//! numbers of slots per cell, which is a set of nodes that are alike to the rule, and for these the graph is asked. Whatever it
+//! answers is checked pod by pod before it is taken.
+//!
+//! A place is one, but none may be found where there is one: that is told as such, and holds nobody up. No such request is
+//! promised a start, since its nodes depend on pods that come and go.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use super::{Group, Live, Request};
+use crate::cluster::{Cluster, OccupantId};
+use crate::fluxion::{Fit, Forecast, Rank, RankSet};
+use crate::ledger::{Allocation, Allocations, GroupRequest, Ledger, SlotRequest};
+use crate::plan::Capacity;
+use fluxqueue_workload::{Pod, Shape};
+
+/// Domains that are tried for pods that want to be near to each other, the tightest first.
+const DOMAINS_TRIED_MAX: usize = 8;
+
+/// Shares that the graph is asked for together at most; it looks for no place for more than 500 shapes.
+const SHARES_MAX: usize = 400;
+
+impl Request {
+    /// A pod of it asks about other pods.
+    pub(in crate::plan) fn asks_about_pods(&self) -> bool {
+        self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
+    }
+}
+
+/// Slots of one want on the nodes of a cell, or of cells that are alike.
+struct Share {
+    group: usize,
+    want: usize,
+    count: usize,
+    nodes: RankSet,
+    max_per_node: Option<u64>,
+}
+
+impl Live<'_> {
+    /// Takes slots for all pods on these nodes, and lets the pods in.
+    pub(super) fn place_now(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+        if request.asks_about_pods() {
+            return self.place_crowded(request, nodes);
+        }
+        let groups = self.groups(request, nodes);
+        let mut fit = self.ledger.allocate(self.cluster, &groups);
+        if let Fit::Placed(slots) = &mut fit {
+            self.house(request, slots);
+        }
+        fit
+    }
+
+    /// Takes slots for all pods, such that each may be where it is.
+    fn place_crowded(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+        let pods: usize = request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
+        let mut fit = Fit::NotNow;
+        for nodes in self.alternatives(request, nodes) {
+            let shares = if pods == 1 { Some(whole(request, &nodes)) } else { self.shares(request, &nodes) };
+            let Some(shares) = shares else { continue };
+            fit = self.place_shares(request, &shares);
+            if matches!(fit, Fit::Placed(_)) {
+                return fit;
+            }
+        }
+        // Where there is room for the pods, it is the rule that was in the way.
+        match fit {
+            Fit::NotNow if pods > 1 && self.forecast(request, nodes) == Forecast::Now => Fit::NotFound,
+            fit => fit,
+        }
+    }
+
+    /// Node sets per group that are to be tried, one after the other. Pods that want to be near to each other, and to nobody who is
+    /// there, need one domain.
+    fn alternatives(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
+        let is_first = |group: &&Group| group.stance.own.near && self.cluster.is_first(&group.sample);
+        let Some(first) = request.groups.iter().find(is_first) else { return vec![nodes.to_vec()] };
+        let near: Vec<usize> = (0..request.groups.len()).filter(|at| request.groups[*at].stance.own.near).collect();
+        let mut domains = self.cluster.narrowest_domains(&first.sample);
+        let mut by_room: Vec<(u64, RankSet)> = Vec::new();
+        for domain in domains.drain(..) {
+            let room = |at: &usize| {
+                let (group, within) = (&request.groups[*at], nodes[*at].intersection(&domain));
+                // A want that has room for itself alone is enough to try: the graph knows the rest.
+                group.wants.iter().all(|want| {
+                    let mut rooms = within.iter().map(|rank| self.cluster.room(rank, &want.shape));
+                    let mut left = want.count as u64;
+                    rooms.any(|room| {
+                        left = left.saturating_sub(room);
+                        left == 0
+                    })
+                })
+            };
+            if near.iter().all(room) {
+                let sample = &first.wants[0].shape;
+                let free = domain.iter().map(|rank| self.cluster.room(rank, sample)).sum();
+                by_room.push((free, domain));
+            }
+        }
+        by_room.sort_by_key(|(free, _)| *free);
+        let within = |domain: &RankSet| {
+            let mut nodes = nodes.to_vec();
+            for at in &near {
+                nodes[*at].intersect_with(domain);
+            }
+            nodes
+        };
+        by_room.iter().take(DOMAINS_TRIED_MAX).map(|(_, domain)| within(domain)).collect()
+    }
+
+    /// Puts all pods on nodes one after the other, and takes that back. `None` if one finds no node.
+    fn shares(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Vec<Share>> {
+        let cells = Cells::of(request, nodes, self.cluster);
+        let trial = self.cluster.begin_trial();
+        let mut placed: Vec<(OccupantId, Rank, &Arc<Shape>)> = Vec::new();
+        let mut slots: BTreeMap<(usize, usize, usize), usize> = BTreeMap::new();
+        let mut left: Vec<(usize, usize, &[Arc<Pod>])> = Vec::new();
+        for (at, group) in request.groups.iter().enumerate() {
+            left.extend(group.pods.iter().enumerate().map(|(want, pods)| (at, want, pods.as_slice())));
+        }
+        // Those of one kind may have to wait for those of another.
+        while !left.is_empty() {
+            let before = placed.len();
+            for (at, want, pods) in &mut left {
+                let mut line = Line::new(&cells, &nodes[*at], self.cluster, &request.groups[*at].sample);
+                while let Some((pod, others)) = pods.split_first() {
+                    let Some((cell, rank)) = line.next(self.cluster, pod) else { break };
+                    placed.push((self.cluster.put(rank, pod), rank, &pod.shape));
+                    *slots.entry((*at, *want, cell)).or_default() += 1;
+                    line.placed(self.cluster, cell, pod);
+                    *pods = others;
+                }
+            }
+            left.retain(|(.., pods)| !pods.is_empty());
+            if placed.len() == before {
+                break;
+            }
+        }
+        let all = left.is_empty();
+        for (occupant, rank, shape) in placed.into_iter().rev() {
+            self.cluster.take_away(occupant, rank, shape);
+        }
+        self.cluster.end_trial(trial);
+        let shares = cells.shares(request, nodes, &slots);
+        (all && shares.len() <= SHARES_MAX).then_some(shares)
+    }
+
+    fn place_shares(&mut self, request: &Request, shares: &[Share]) -> Fit<Allocations> {
+        let mut groups = Vec::with_capacity(shares.len());
+        for share in shares {
+            let group = &request.groups[share.group];
+            let shape = Arc::clone(&group.wants[share.want].shape);
+            let all = group.request(&share.nodes, self.cluster);
+            let wants = vec![SlotRequest { shape, count: share.count }];
+            groups.push(GroupRequest { wants, max_per_node: share.max_per_node, ..all });
+        }
+        let placed = match self.ledger.allocate(self.cluster, &groups) {
+            Fit::Placed(placed) => placed,
+            Fit::NotNow => return Fit::NotNow,
+            Fit::NotFound => return Fit::NotFound,
+        };
+        let mut slots: Allocations =
+            request.groups.iter().map(|group| group.wants.iter().map(|_| Vec::new()).collect()).collect();
+        for (share, of_share) in shares.iter().zip(placed) {
+            slots[share.group][share.want].extend(of_share.into_iter().flatten());
+        }
+        if self.house(request, &mut slots) {
+            return Fit::Placed(slots);
+        }
+        for allocation in slots.into_iter().flatten().flatten() {
+            self.ledger.free(self.cluster, allocation);
+        }
+        Fit::NotFound
+    }
+
+    /// Lets the pods into their slots. Of a request that asks about pods each is checked with those before it; false if there is no
+    /// order in which all may come.
+    pub(super) fn house(&mut self, request: &Request, slots: &mut Allocations) -> bool {
+        let is_checked = request.asks_about_pods();
+        let pods = request.groups.iter().flat_map(|group| &group.pods);
+        let of_wants = slots.iter_mut().flatten();
+        let mut left: Vec<(&Arc<Pod>, &mut Allocation)> =
+            pods.zip(of_wants).flat_map(|(pods, slots)| pods.iter().zip(slots)).collect();
+        while !left.is_empty() {
+            let before = left.len();
+            let mut later = Vec::new();
+            for (pod, slot) in left {
+                if is_checked && self.cluster.judge_neighbours(slot.rank, pod).is_some() {
+                    later.push((pod, slot));
+                } else {
+                    Ledger::house(self.cluster, slot, pod);
+                }
+            }
+            left = later;
+            if left.len() == before {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The request as it is.
+fn whole(request: &Request, nodes: &[RankSet]) -> Vec<Share> {
+    let mut shares = Vec::new();
+    for (group, (of, nodes)) in request.groups.iter().zip(nodes).enumerate() {
+        for (want, slots) in of.wants.iter().enumerate() {
+            shares.push(Share { group, want, count: slots.count, nodes: nodes.clone(), max_per_node: None });
+        }
+    }
+    shares
+}
+
+/// The nodes that the pods may use, by what the rule makes of them: those of a cell are in the same domains of all labels that
+/// some term of the request names.
+struct Cells {
+    nodes: Vec<Vec<Rank>>,
+}
+
+impl Cells {
+    fn of(request: &Request, nodes: &[RankSet], cluster: &mut Cluster) -> Self {
+        let constraints = request.groups.iter().map(|group| &group.sample.shape.constraints);
+        let keys = cluster.topology_keys(constraints);
+        let mut numbers: HashMap<Vec<Option<u32>>, usize> = HashMap::new();
+        let mut cells = Cells { nodes: Vec::new() };
+        let mut union = RankSet::new();
+        for nodes in nodes {
+            union.union_with(nodes);
+        }
+        for rank in union.iter() {
+            let number = *numbers.entry(cluster.domains(rank, &keys)).or_insert_with(|| {
+                cells.nodes.push(Vec::new());
+                cells.nodes.len() - 1
+            });
+            cells.nodes[number].push(rank);
+        }
+        cells
+    }
+
+    /// What is to be asked for so many slots per group, want and cell.
+    fn shares(
+        &self,
+        request: &Request,
+        nodes: &[RankSet],
+        slots: &BTreeMap<(usize, usize, usize), usize>,
+    ) -> Vec<Share> {
+        if slots.keys().any(|(.., cell)| self.nodes[*cell].len() > 1) {
+            let share = |((group, want, cell), count): (&(usize, usize, usize), &usize)| {
+                let of_cell: RankSet = self.nodes[*cell].iter().copied().collect();
+                let nodes = of_cell.intersection(&nodes[*group]);
+                Share { group: *group, want: *want, count: *count, nodes, max_per_node: None }
+            };
+            return slots.iter().map(share).collect();
+        }
+        // Each cell is a node: those with as many slots are one share.
+        let mut by_number: BTreeMap<(usize, usize, usize), RankSet> = BTreeMap::new();
+        for ((group, want, cell), count) in slots {
+            by_number.entry((*group, *want, *count)).or_default().insert(self.nodes[*cell][0]);
+        }
+        let is_alone = by_number.len() == 1;
+        let share = |((group, want, count), chosen): ((usize, usize, usize), RankSet)| {
+            let constraints = &request.groups[group].sample.shape.constraints;
+            // One pod at most on a node, whichever: the graph may choose other nodes.
+            let any_will_do = is_alone && count == 1 && constraints.spreads.is_empty() && constraints.near.is_empty();
+            let slots = count * chosen.len();
+            let nodes = if any_will_do { nodes[group].clone() } else { chosen };
+            Share { group, want, count: slots, nodes, max_per_node: Some(count as u64) }
+        };
+        by_number.into_iter().map(share).collect()
+    }
+}
+
+/// The cells in the order in which pods of one group are put there: those with the fewest pods that count first.
+struct Line<'a> {
+    cells: &'a Cells,
+    nodes: &'a RankSet,
+    waiting: BinaryHeap<Reverse<(u32, usize)>>,
+    /// Cells that did not take a pod: they may when others have got more.
+    put_off: Vec<usize>,
+    has_placed: bool,
+    /// Per cell, how many of its nodes are full.
+    full: Vec<usize>,
+}
+
+impl<'a> Line<'a> {
+    fn new(cells: &'a Cells, nodes: &'a RankSet, cluster: &mut Cluster, pod: &Pod) -> Self {
+        let mut line = Line {
+            cells,
+            nodes,
+            waiting: BinaryHeap::new(),
+            put_off: Vec::new(),
+            has_placed: true,
+            full: vec![0; cells.nodes.len()],
+        };
+        for cell in 0..cells.nodes.len() {
+            line.queue(cluster, cell, pod);
+        }
+        line
+    }
+
+    fn queue(&mut self, cluster: &mut Cluster, cell: usize, pod: &Pod) {
+        let crowding = cluster.crowding(self.cells.nodes[cell][0], pod);
+        self.waiting.push(Reverse((crowding, cell)));
+    }
+
+    /// A node for the pod; it may go there.
+    fn next(&mut self, cluster: &mut Cluster, pod: &Pod) -> Option<(usize, Rank)> {
+        loop {
+            let Some(Reverse((crowding, cell))) = self.waiting.pop() else {
+                if self.put_off.is_empty() || !std::mem::take(&mut self.has_placed) {
+                    return None;
+                }
+                for cell in std::mem::take(&mut self.put_off) {
+                    self.queue(cluster, cell, pod);
+                }
+                continue;
+            };
+            if crowding != cluster.crowding(self.cells.nodes[cell][0], pod) {
+                self.queue(cluster, cell, pod);
+                continue;
+            }
+            let of_cell = &self.cells.nodes[cell][self.full[cell]..];
+            let has_room = |rank: &Rank| self.nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape);
+            let Some(at) = of_cell.iter().position(has_room) else { continue };
+            let rank = of_cell[at];
+            self.full[cell] += at;
+            if cluster.judge_neighbours(rank, pod).is_some() {
+                self.put_off.push(cell);
+                continue;
+            }
+            return Some((cell, rank));
+        }
+    }
+
+    fn placed(&mut self, cluster: &mut Cluster, cell: usize, pod: &Pod) {
+        self.has_placed = true;
+        self.queue(cluster, cell, pod);
+    }
+}

@@ -1,0 +1,158 @@
+//! Gangs that the core has placed, member by member before kube-scheduler's plugins: with all others where they are, each may be
+//! where it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxion_sys::FunctionTable;
+use fluxqueue_api::FluxJob;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::Namespace;
+use fluxqueue_core::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, Outcome, WriteOutcome};
+use fluxqueue_workload::{Pod, ShapeInterner, Time};
+use serde_json::{Value, json};
+
+use super::cases::{self, Case, Question};
+use super::rng::Rng;
+
+/// Members of a gang at most.
+const MEMBERS_MAX: usize = 6;
+
+/// A cluster on which a gang has been placed, if it was: each member is asked about with the others there.
+pub(crate) struct Placed {
+    /// One for each member.
+    pub cases: Vec<Case>,
+    /// Where it is.
+    pub nodes: Vec<String>,
+}
+
+/// The core with a cluster, and what it wants written is written.
+struct World {
+    core: Core,
+    shapes: ShapeInterner,
+    pods: BTreeMap<String, Value>,
+    records: BTreeMap<String, FluxJob>,
+    now: Time,
+}
+
+/// Makes a cluster and a gang by a seed, and lets the core place it. `None` if it waits.
+pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
+    let case = Case::of(seed);
+    let mut rng = Rng::new(!seed);
+    let template = rng.pick(&case.questions).pod.clone();
+    let size = rng.between(2, MEMBERS_MAX);
+    let members: Vec<Value> = (0..size).map(|at| member(&template, at, size)).collect();
+    let mut world = World {
+        core: Core::new(settings, FunctionTable::builtin(), 1).unwrap(),
+        shapes: ShapeInterner::new(),
+        pods: BTreeMap::new(),
+        records: BTreeMap::new(),
+        now: Time::from_seconds(1_000),
+    };
+    world.begin(&case);
+    for pod in &members {
+        world.submit(pod.clone());
+    }
+    world.settle();
+    let nodes = members.iter().map(|member| node_of(&world.pods[name_of(member)]));
+    let nodes: Vec<String> = nodes.collect::<Option<_>>()?;
+    let asked = |at: usize| {
+        let others = members.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = others.map(|(_, member)| world.pods[name_of(member)].clone());
+        Case {
+            seed,
+            namespaces: case.namespaces.clone(),
+            nodes: case.nodes.clone(),
+            pods: case.pods.iter().cloned().chain(others).collect(),
+            questions: vec![Question { pod: members[at].clone() }],
+        }
+    };
+    Some(Placed { cases: (0..size).map(asked).collect(), nodes })
+}
+
+fn member(template: &Value, at: usize, size: usize) -> Value {
+    let mut pod = template.clone();
+    let name = format!("member-{at}");
+    (pod["metadata"]["name"], pod["metadata"]["uid"]) = (json!(name), json!(name));
+    pod["metadata"]["labels"]["fluxqueue.pod-group"] = json!("gang");
+    pod["metadata"]["labels"]["fluxqueue.group-size"] = json!(size.to_string());
+    pod["spec"]["schedulerName"] = json!(cases::SCHEDULER);
+    pod
+}
+
+fn name_of(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap()
+}
+
+fn node_of(pod: &Value) -> Option<String> {
+    Some(pod["spec"].get("nodeName")?.as_str()?.to_owned())
+}
+
+impl World {
+    fn begin(&mut self, case: &Case) {
+        for namespace in &case.namespaces {
+            let mut namespace = namespace.clone();
+            namespace["metadata"]["uid"] = namespace["metadata"]["name"].clone();
+            let namespace = Namespace::from_kubernetes(&serde_json::from_value(namespace).unwrap()).unwrap();
+            self.tell(Event::Namespace(Arc::new(namespace)));
+        }
+        for node in &case.nodes {
+            let (node, _) = Node::from_kubernetes(&serde_json::from_value(node.clone()).unwrap()).unwrap();
+            self.tell(Event::Node(Arc::new(node)));
+        }
+        for pod in &case.pods {
+            self.submit(pod.clone());
+        }
+        self.tell(Event::Synced);
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.core.handle(event, self.now);
+    }
+
+    fn submit(&mut self, pod: Value) {
+        let read = Pod::from_kubernetes(&serde_json::from_value(pod.clone()).unwrap(), &mut self.shapes).unwrap();
+        self.pods.insert(name_of(&pod).to_owned(), pod);
+        self.tell(Event::Pod(Arc::new(read)));
+    }
+
+    fn settle(&mut self) {
+        loop {
+            let actions = self.core.step(self.now);
+            if actions.is_empty() {
+                return;
+            }
+            for action in actions {
+                self.carry_out(action);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        let outcome = match action.kind {
+            ActionKind::Bind { pod, node } => {
+                let mut bound = self.pods[&*pod.key.name].clone();
+                bound["spec"]["nodeName"] = json!(&*node);
+                self.submit(bound);
+                Outcome::Bind(BindOutcome::Bound)
+            }
+            ActionKind::CreateFluxJob { job, .. } => {
+                let mut job = *job;
+                job.metadata.uid = Some(format!("record-{}", self.records.len()));
+                self.records.insert(job.metadata.name.clone().unwrap(), job.clone());
+                self.tell(Event::FluxJob(Arc::new(job.clone())));
+                Outcome::Write(WriteOutcome::Written(Some(Arc::new(job))))
+            }
+            ActionKind::WriteStatus { job, status, .. } => {
+                let record = self.records.get_mut(&*job.key.name).unwrap();
+                record.status = Some(*status);
+                let record = Arc::new(record.clone());
+                self.tell(Event::FluxJob(record));
+                Outcome::Write(WriteOutcome::Written(None))
+            }
+            ActionKind::Note(_) => return,
+            _ => Outcome::Write(WriteOutcome::Written(None)),
+        };
+        self.tell(Event::Done(action.id, outcome));
+    }
+}

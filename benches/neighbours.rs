@@ -1,0 +1,209 @@
+//! How long the core takes over pods that ask about others, on 5,000 nodes in 50 racks with 20,000 pods: `cargo bench --bench
+//! neighbours`. A table with the medians, beside pods that ask about nobody. `cargo test` runs it small.
+
+#![allow(clippy::unwrap_used, reason = "a bench may unwrap: its panic is the report")]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fluxion_sys::FunctionTable;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::{
+    ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, QueuePolicy, WriteOutcome,
+};
+use fluxqueue_workload::constraints::{
+    Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
+};
+use fluxqueue_workload::{GroupLabels, ObjectKey, ObjectRef, Phase, Pod, Resources, Shape, Time};
+
+const HOST: &str = "kubernetes.io/hostname";
+const RACK: &str = "rack";
+
+struct Size {
+    nodes: usize,
+    racks: usize,
+    pods: usize,
+    gang: u32,
+    rounds: usize,
+}
+
+/// What pods ask about their like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Nothing,
+    ApartPerHost,
+    NearPerRack,
+    SpreadOverRacks,
+    SpreadOverHosts,
+}
+
+const ALL: [Asks; 5] =
+    [Asks::Nothing, Asks::ApartPerHost, Asks::NearPerRack, Asks::SpreadOverRacks, Asks::SpreadOverHosts];
+
+fn main() {
+    let is_small = !std::env::args().any(|argument| argument == "--bench");
+    let size = if is_small {
+        Size { nodes: 50, racks: 5, pods: 100, gang: 20, rounds: 2 }
+    } else {
+        Size { nodes: 5_000, racks: 50, pods: 20_000, gang: 1_000, rounds: 9 }
+    };
+    let mut table = String::from("| pods that are | one pod | a gang |\n|---|---|---|\n");
+    for asks in ALL {
+        let lone = measure(&size, asks, 1);
+        // A rack has no room for a thousand.
+        let gang = measure(&size, asks, if asks == Asks::NearPerRack { size.gang.min(32) } else { size.gang });
+        let _ = writeln!(table, "| {asks:?} | {lone:.2?} | {gang:.2?} |");
+    }
+    println!("{} nodes, {} racks, {} pods, gangs of {}\n\n{table}", size.nodes, size.racks, size.pods, size.gang);
+}
+
+/// The median time from the news of the last pod to the placement of all.
+fn measure(size: &Size, asks: Asks, pods: u32) -> Duration {
+    let mut scene = Scene::new(size);
+    let mut times: Vec<Duration> = (0..size.rounds).map(|round| scene.place(asks, pods, round)).collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+struct Scene {
+    core: Core,
+    now: Time,
+}
+
+impl Scene {
+    fn new(size: &Size) -> Self {
+        let settings = CoreSettings {
+            scheduler_names: vec![Arc::from("fluxqueue")],
+            node_policy: NodePolicy::LoNode,
+            default_walltime_secs: None,
+            ttl_after_finished_secs: 60,
+            slot_keep_secs: 15,
+            group_grace_secs: 3,
+            queue_policy: QueuePolicy::Easy,
+            queue_depth: 1_000,
+            reservation_depth: 64,
+            bypass_secs: 300,
+            start_slack_secs: 0,
+            end_slack_secs: 0,
+            gang_start_timeout_secs: 60,
+            record_lone_pods: false,
+        };
+        let core = Core::new(settings, FunctionTable::builtin(), 1).unwrap();
+        let mut scene = Scene { core, now: Time::from_seconds(1_000) };
+        for at in 0..size.nodes {
+            scene.tell(Event::Node(Arc::new(node(at, size.racks))));
+        }
+        for at in 0..size.pods {
+            let mut there = pod(&format!("there-{at}"), &shape(Asks::Nothing, "other"), "other");
+            there.scheduler = "default-scheduler".into();
+            there.node = Some(format!("node-{:05}", at * 7 % size.nodes).into());
+            there.phase = Phase::Running;
+            scene.tell(Event::Pod(Arc::new(there)));
+        }
+        scene.tell(Event::Synced);
+        scene.settle();
+        scene
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.core.handle(event, self.now);
+    }
+
+    /// All that is asked for is done; how many pods were bound.
+    fn settle(&mut self) -> usize {
+        let mut bound = 0;
+        loop {
+            let actions = self.core.step(self.now);
+            if actions.is_empty() {
+                return bound;
+            }
+            for action in actions {
+                let outcome = match action.kind {
+                    ActionKind::Bind { .. } => {
+                        bound += 1;
+                        Outcome::Bind(BindOutcome::Bound)
+                    }
+                    ActionKind::Note(_) => continue,
+                    _ => Outcome::Write(WriteOutcome::Written(None)),
+                };
+                self.tell(Event::Done(action.id, outcome));
+            }
+        }
+    }
+
+    fn place(&mut self, asks: Asks, pods: u32, round: usize) -> Duration {
+        let app = format!("app-{round}");
+        let shape = shape(asks, &app);
+        for at in 0..pods {
+            let mut member = pod(&format!("{app}-{at}"), &shape, &app);
+            if pods > 1 {
+                member.group = Some(GroupLabels { name: app.as_str().into(), size: Ok(pods) });
+            }
+            self.tell(Event::Pod(Arc::new(member)));
+        }
+        let before = self.core.gauges().assumed_pods;
+        let begin = Instant::now();
+        let actions = self.core.step(self.now);
+        let took = begin.elapsed();
+        let placed = self.core.gauges().assumed_pods - before;
+        assert_eq!(placed, u64::from(pods), "{asks:?}: not all were placed");
+        for action in actions {
+            let outcome = match action.kind {
+                ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Bound),
+                ActionKind::Note(_) => continue,
+                _ => Outcome::Write(WriteOutcome::Written(None)),
+            };
+            self.tell(Event::Done(action.id, outcome));
+        }
+        self.settle();
+        took
+    }
+}
+
+fn node(at: usize, racks: usize) -> Node {
+    let name = format!("node-{at:05}");
+    Node {
+        name: name.as_str().into(),
+        uid: name.as_str().into(),
+        allocatable: [("cpu", 64_000), ("memory", 256 << 30), ("pods", 110)].into_iter().collect(),
+        labels: vec![(HOST.into(), name.as_str().into()), (RACK.into(), format!("r{}", at % racks).into())],
+        taints: Vec::new(),
+        unschedulable: false,
+        not_ready: false,
+        declared_features: Vec::new(),
+    }
+}
+
+fn pod(name: &str, shape: &Arc<Shape>, app: &str) -> Pod {
+    let id = ObjectRef { key: ObjectKey::new("ns", name), uid: name.into() };
+    let labels = Arc::from([("app".into(), app.into())]);
+    Pod { labels, created: Time::from_seconds(1), ..Pod::waiting(id, "fluxqueue".into(), Arc::clone(shape)) }
+}
+
+fn shape(asks: Asks, app: &str) -> Arc<Shape> {
+    let like_it = Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
+    let namespaces = NamespaceScope { named: vec!["ns".into()], selected: None };
+    let pods = PodSelector { namespaces, labels: Some(vec![like_it]) };
+    let term = |topology_key: &str| vec![PodTerm { pods: pods.clone(), topology_key: topology_key.into() }];
+    let spread = |topology_key: &str| {
+        vec![SpreadConstraint {
+            pods: pods.clone(),
+            topology_key: topology_key.into(),
+            max_skew: 1,
+            min_domains: 1,
+            honors_affinity: true,
+            honors_taints: false,
+        }]
+    };
+    let plain = Constraints::default;
+    let constraints = match asks {
+        Asks::Nothing => plain(),
+        Asks::ApartPerHost => Constraints { repels: term(HOST), ..plain() },
+        Asks::NearPerRack => Constraints { near: term(RACK), ..plain() },
+        Asks::SpreadOverRacks => Constraints { spreads: spread(RACK), ..plain() },
+        Asks::SpreadOverHosts => Constraints { spreads: spread(HOST), ..plain() },
+    };
+    let requests: Resources = [("cpu", 500), ("pods", 1)].into_iter().collect();
+    Arc::new(Shape { requests, constraints })
+}

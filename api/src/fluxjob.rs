@@ -60,7 +60,7 @@ use crate::validation;
     printcolumn(
         name = "Start",
         type_ = "string",
-        json_path = ".status.estimatedStartTime",
+        json_path = ".status.estimatedStart.time",
         description = "When it is expected to start"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -69,6 +69,13 @@ use crate::validation;
         type_ = "string",
         json_path = ".status.queueName",
         description = "The queue it waits in",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Estimate",
+        type_ = "string",
+        json_path = ".status.estimatedStart.kind",
+        description = "Whether the start is promised (Reserved), or what would come of things as they are (Projected)",
         priority = "1"
     ),
     printcolumn(
@@ -200,9 +207,9 @@ pub struct FluxJobStatus {
     /// Its place in the queue, 1 being next. Coarse beyond the front.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<i32>,
-    /// When it is expected to start, if the walltimes of what runs are true. Coarse.
+    /// When it is expected to start. Absent if nobody can say: then `blockedBy` says whose ends it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub estimated_start_time: Option<MicroTime>,
+    pub estimated_start: Option<EstimatedStart>,
     /// The start that it is promised. Later than written here it starts only if a job outlives its walltime, capacity goes, a job
     /// of higher priority comes, or a person changes something: an Event says which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -248,6 +255,40 @@ pub struct Reservation {
     pub start: Option<MicroTime>,
     /// The nodes, as a hostlist (RFC 29): `node[0-3],gpu7`.
     pub nodes: String,
+}
+
+/// When a job is expected to start, and what that rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EstimatedStart {
+    /// When.
+    pub time: MicroTime,
+    /// What it rests on.
+    pub kind: EstimateKind,
+    /// When that was found out.
+    pub as_of: MicroTime,
+}
+
+/// What an estimate rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum EstimateKind {
+    /// It is promised: `status.reservation` says the same.
+    Reserved,
+    /// It is what comes of things as they are, if the walltimes of what runs are true and nothing else comes.
+    Projected,
+}
+
+impl EstimateKind {
+    /// All of them.
+    pub const ALL: [EstimateKind; 2] = [EstimateKind::Reserved, EstimateKind::Projected];
+
+    /// As records and metrics have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EstimateKind::Reserved => "Reserved",
+            EstimateKind::Projected => "Projected",
+        }
+    }
 }
 
 /// What the workload says: the object that was submitted, and its pods.

@@ -16,7 +16,7 @@ pub use crd::{Definition, crd_yaml};
 pub use conditions::{ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
 pub use events::EventReason;
 pub use fluxjob::{
-    BlockedBy, BlockedReason, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload, Overrides, PlacementRange, PodSet,
-    Reservation, WorkloadKind, WorkloadRef,
+    BlockedBy, BlockedReason, EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload,
+    Overrides, PlacementRange, PodSet, Reservation, WorkloadKind, WorkloadRef,
 };
 pub use fluxqueue::{FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy};

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::awaiting_owner::AwaitingPod;
 use super::cluster::Stance;
+use super::estimates::Expected;
 use super::grouping::{self, Belonging};
 use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style};
 use super::record::time_of;
@@ -232,7 +233,7 @@ impl Core {
             blocker: None,
             found_first: None,
             warnings: std::collections::BTreeMap::new(),
-            estimate: None,
+            expected: Expected::default(),
             position: None,
             queue: InQueue::default(),
             record: Record::default(),

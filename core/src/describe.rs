@@ -29,7 +29,7 @@ impl Core {
                     "priority": job.priority(),
                     "queuedAt": job.queued_at.map(|at| record::timestamp(at).to_string()),
                     "position": job.position,
-                    "estimatedStartTime": job.estimate.map(|at| record::timestamp(at).to_string()),
+                    "expectedStart": job.expected.start().map(|at| record::timestamp(at).to_string()),
                     "blockedBy": job.blocker,
                     "bound": live.iter().filter(|m| m.is_bound()).count(),
                     "wanted": self.jobs.wanted(job),

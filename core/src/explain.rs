@@ -11,10 +11,10 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
 
 use super::cluster::filters::Rejection;
 use super::cluster::summary;
-use super::job::{Finding, Stage};
+use super::estimates::Expected;
+use super::job::Stage;
 use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
-use super::record::time_of;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
@@ -134,15 +134,15 @@ impl Core {
         if !behind_head {
             blocker.message.push_str(unknown_ends);
         }
-        let (blocker, estimate) = self.inherit(id, blocker, estimate);
+        let (blocker, expected) = (self.inherit(id, blocker), Expected::found(estimate, self.now));
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
             let mut ahead = self.queue.of_queue(job.queue.id);
             job.position = ahead.position(|place| place.request() == pending).map(|at| at + 1);
         }
-        if job.blocker.as_ref() != Some(&blocker) || job.estimate != estimate {
+        job.expected = expected;
+        if job.blocker.as_ref() != Some(&blocker) {
             job.blocker = Some(blocker);
-            job.estimate = estimate;
             // One that has begun says what is in its way in another place too.
             if job.stalled.is_some() {
                 self.touched.insert(id);
@@ -161,28 +161,21 @@ impl Core {
 
     /// What an earlier process said for the same reason still goes: a restart alone is nothing to tell. It goes until this
     /// process finds something else than it found first.
-    fn inherit(&mut self, id: JobId, found: BlockedBy, estimate: Option<Time>) -> (BlockedBy, Option<Time>) {
-        let clock = self.clock();
-        let Some(job) = self.jobs.all.get_mut(&id) else { return (found, estimate) };
-        let finding = Finding { blocker: found, estimate };
-        let said = job.record.status.as_ref().filter(|_| job.blocker.is_none()).and_then(|status| {
-            // Of one that runs already only the estimate is on record.
-            let blocker = status.blocked_by.as_ref().unwrap_or(&finding.blocker).clone();
-            let says_more = status.blocked_by.is_some() || status.estimated_start_time.is_some();
-            (says_more && blocker.reason == finding.blocker.reason)
-                .then(|| (blocker, status.estimated_start_time.as_ref().map(|at| clock.core(time_of(at)))))
-        });
-        if let Some(said) = said {
-            job.found_first = Some(finding);
+    fn inherit(&mut self, id: JobId, found: BlockedBy) -> BlockedBy {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return found };
+        let status = job.record.status.as_ref().filter(|_| job.blocker.is_none());
+        let said = status.and_then(|status| status.blocked_by.clone());
+        if let Some(said) = said.filter(|said| said.reason == found.reason) {
+            job.found_first = Some(found);
             return said;
         }
-        if job.found_first.as_ref() == Some(&finding)
+        if job.found_first.as_ref() == Some(&found)
             && let Some(blocker) = job.blocker.clone()
         {
-            return (blocker, job.estimate);
+            return blocker;
         }
         job.found_first = None;
-        (finding.blocker, finding.estimate)
+        found
     }
 
     /// All pods of the job that wait with this request.

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
 use super::cluster::Stance;
+use super::estimates::Expected;
 use super::ledger::Allocation;
 use super::plan::Kept;
 use super::queues::{Standing, Walltimes};
@@ -92,11 +93,11 @@ pub(super) struct Job {
     /// What a person reads about why it waits.
     pub blocker: Option<BlockedBy>,
     /// While what an earlier process said is kept: what this one found then.
-    pub found_first: Option<Finding>,
+    pub found_first: Option<BlockedBy>,
     /// What was said about it once: warnings that are not repeated.
     pub warnings: BTreeMap<ConditionType, String>,
-    /// When it is expected to start.
-    pub estimate: Option<Time>,
+    /// When it is expected to start, besides what it is promised.
+    pub expected: Expected,
     /// Its place in the queue.
     pub position: Option<usize>,
     /// What its record says, or is to say, that it is promised.
@@ -155,13 +156,6 @@ pub(super) struct Stalled {
     /// The reason of its condition Degraded.
     pub reason: DegradedReason,
     pub message: String,
-}
-
-/// Why a job waits, and until when.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub blocker: BlockedBy,
-    pub estimate: Option<Time>,
 }
 
 /// Which seat a pod gets.

@@ -12,6 +12,7 @@
 //! - `pass`: what follows from the plan
 //! - `promises`, `promising`: what is promised to those who wait; on record, told, and put back after a restart
 //! - `forward`: the plan run forward in virtual time, without pods
+//! - `estimates`: when those who wait are expected to start
 //! - `explain`: why something waits, for people
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
@@ -37,6 +38,7 @@ pub mod cluster;
 mod consistency;
 mod describe;
 mod dispatch;
+mod estimates;
 mod event;
 mod explain;
 pub mod fluxion;
@@ -92,6 +94,7 @@ use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
 use report::Gauges;
 
 use awaiting_owner::AwaitingOwner;
+use estimates::Estimates;
 use in_flight::{Actions, InFlight};
 use job::Stage;
 use jobs::{Clock, Jobs};
@@ -149,6 +152,7 @@ pub struct Core {
     accounts: Accounts,
     queue: Pending,
     promises: Promises,
+    estimates: Estimates,
     /// What the last walk over the queue came to hold.
     held_nodes: HeldNodes,
     /// Classes whose requests are to be told why they wait.
@@ -231,6 +235,7 @@ impl Core {
             accounts: Accounts::default(),
             queue: Pending::default(),
             promises: Promises::default(),
+            estimates: Estimates::default(),
             held_nodes: HeldNodes::default(),
             reports: VecDeque::new(),
             touched: BTreeSet::new(),
@@ -441,6 +446,7 @@ impl Core {
                 Timer::Queues => self.note_queues(),
                 Timer::Overdue(uid) => self.note_overdue(&uid),
                 Timer::Promises => self.keep_promises(),
+                Timer::Estimates => self.tell_estimates(),
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),
                 Timer::Again => self.report_classes(),

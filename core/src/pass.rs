@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Allocation, Allocations};
 use super::plan::{self, Asking, Decision, Live, News, Outcome, Request};
@@ -122,7 +123,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.pending.remove(pending);
             job.blocker = None;
-            job.estimate = None;
+            job.expected = Expected::default();
             job.position = None;
             if matches!(pending, PendingRequest::Start(_)) {
                 job.life = Lifecycle::Placed;

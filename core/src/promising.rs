@@ -28,11 +28,7 @@ impl Core {
         if let Some(late) = later {
             self.tell_delay(pending, &late, Some(start));
         }
-        let id = pending.job();
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.estimate = Some(Time::from_seconds(start));
-        }
-        self.dirty.insert(id);
+        self.dirty.insert(pending.job());
     }
 
     /// A request has no reservation any more.
@@ -40,11 +36,7 @@ impl Core {
         if let Some(late) = later {
             self.tell_delay(pending, &late, None);
         }
-        let id = pending.job();
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.estimate = None;
-        }
-        self.dirty.insert(id);
+        self.dirty.insert(pending.job());
     }
 
     /// A promise is broken: that is counted, and an Event says for what cause, and who or what is in the way.

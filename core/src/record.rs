@@ -6,8 +6,9 @@ use std::sync::Arc;
 use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
-    ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState, ObservedWorkload,
-    Overrides, PlacementRange, PodSet, Reservation, ScheduledReason, WorkloadKind, WorkloadRef, names,
+    ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState,
+    ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation, ScheduledReason, WorkloadKind, WorkloadRef,
+    names,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
@@ -32,7 +33,8 @@ pub(super) struct Snapshot<'a> {
     /// What its workload says about how long it runs, and what counts; `None` if none of its pods is left.
     pub walltimes: Option<(Lifetime, Lifetime)>,
     pub position: Option<usize>,
-    pub estimate: Option<Time>,
+    /// When it is expected to start.
+    pub estimated_start: Option<EstimatedStart>,
     /// What it is promised, by the API server's clock.
     pub said: Option<Said>,
     pub passed_by_since: Option<Time>,
@@ -104,7 +106,7 @@ impl Snapshot<'_> {
             workload: Some(workload),
             queued_at: job.queued_at.map(micro_time),
             position: position.and_then(|at| i32::try_from(at).ok()),
-            estimated_start_time: self.estimate.map(|at| coarse_estimate(at, self.now)).map(micro_time),
+            estimated_start: self.estimated_start.clone(),
             reservation: self
                 .said
                 .as_ref()
@@ -334,12 +336,6 @@ fn coarse_position(at: usize) -> Option<usize> {
         11..=100 => Some(at.div_ceil(10) * 10),
         _ => Some(at.div_ceil(100) * 100),
     }
-}
-
-/// Minutes, then tens of minutes, rounded up.
-fn coarse_estimate(at: Time, now: Time) -> Time {
-    let step = if at.seconds() - now.seconds() < 3600 { 60 } else { 600 };
-    Time::from_seconds((at.seconds() + step - 1).div_euclid(step) * step)
 }
 
 /// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain integers.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, Overrides};
 
 use super::backoff::Backoff;
+use super::estimates;
 use super::job::{Identity, Job, Stage, Style};
 use super::plan::Requests;
 use super::record::{self, Snapshot};
@@ -156,6 +157,8 @@ impl Core {
             return;
         }
         let status = self.snapshot(job).status();
+        let status = self.ration(id, status);
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let version = job.seats.version();
         if job.record.status.as_ref().is_some_and(|written| record::same(written, &status)) {
             self.note_on_record(id);
@@ -188,6 +191,8 @@ impl Core {
         let live = self.jobs.live_members(job);
         let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
         let waits = !job.pending.is_empty();
+        let said = job.said.as_ref().filter(|_| waits).map(|said| self.said_by_wall(job, said));
+        let estimated_start = if waits { estimates::to_say(job, said.as_ref(), self.clock()) } else { None };
         Snapshot {
             job,
             live,
@@ -196,8 +201,8 @@ impl Core {
             scheduled: self.jobs.scheduled(job),
             walltimes,
             position: job.position.filter(|_| waits),
-            estimate: job.estimate.filter(|_| waits).map(|at| self.clock().wall(at)),
-            said: job.said.as_ref().filter(|_| waits).map(|said| self.said_by_wall(job, said)),
+            estimated_start,
+            said,
             passed_by_since: self.passed_by_since(job).map(|at| self.clock().wall(at)),
             now: self.wall_now(),
         }

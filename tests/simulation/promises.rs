@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fluxqueue_api::{FluxJobStatus, JobState, Reservation};
+use fluxqueue_api::{EstimateKind, FluxJobStatus, JobState, Reservation};
 use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject};
 use fluxqueue_workload::{Lifetime, ObjectRef, Time, Uid};
 
@@ -10,6 +10,7 @@ use crate::checks::{Violation, broken};
 use crate::view::View;
 
 const RULE: &str = "a promise is broken only for a cause that is said";
+const RULE_OF_ESTIMATES: &str = "an estimate is what is promised, or lies ahead";
 const RULE_OF_CAUSES: &str = "the cause for which a promise is broken is one that there was";
 
 /// A start that is later by less is the same, by another clock.
@@ -63,7 +64,10 @@ impl Promises {
                     self.delayed.insert(job.uid.clone());
                     self.broken += 1;
                 }
-                ActionKind::WriteStatus { job, status, .. } => self.judge_status(view, job, status)?,
+                ActionKind::WriteStatus { job, status, .. } => {
+                    judge_estimate(job, status)?;
+                    self.judge_status(view, job, status)?;
+                }
                 _ => {}
             }
         }
@@ -97,6 +101,21 @@ impl Promises {
         }
         Ok(())
     }
+}
+
+/// An estimate of kind Reserved is the promise beside it, and there is no promise without one; a Projected one does not lie before
+/// the time at which it was found out.
+fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violation> {
+    let promised = status.reservation.as_ref().and_then(|kept| kept.start.as_ref());
+    let is_true = match &status.estimated_start {
+        Some(estimate) if estimate.kind == EstimateKind::Reserved => Some(&estimate.time) == promised,
+        Some(estimate) => promised.is_none() && estimate.time.0 >= estimate.as_of.0,
+        None => promised.is_none(),
+    };
+    if is_true {
+        return Ok(());
+    }
+    broken(RULE_OF_ESTIMATES, format!("FluxJob {job}: {:?}, promised {promised:?}", status.estimated_start))
 }
 
 /// There was such a cause, by what the process has received.

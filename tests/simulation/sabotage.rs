@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_api::{FluxJob, JobState};
+use fluxqueue_api::{EstimateKind, FluxJob, JobState};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time, Uid};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::leak;
@@ -53,10 +54,14 @@ enum Sabotage {
     RecordEverything,
     LeakSlots,
     HideDelays,
+    PromiseMore,
+    LookBack,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 30] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 32] = [
+    (Sabotage::PromiseMore, None, &["an estimate is what is promised, or lies ahead"]),
+    (Sabotage::LookBack, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::HideDelays, None, &["a promise is broken only for a cause that is said"]),
     (Sabotage::BindTwice, None, &["no pod is bound twice"]),
     (
@@ -335,6 +340,16 @@ impl Saboteur {
             }
             Sabotage::WriteBlindly => *resource_version = None,
             Sabotage::ClaimEpochs => status.epoch = status.epoch.map(|_| self.epoch),
+            Sabotage::PromiseMore => {
+                if let Some(estimate) = &mut status.estimated_start {
+                    estimate.kind = EstimateKind::Reserved;
+                }
+            }
+            Sabotage::LookBack => {
+                if let Some(estimate) = &mut status.estimated_start {
+                    estimate.time = MicroTime(Timestamp::UNIX_EPOCH);
+                }
+            }
             Sabotage::SayPending if status.state == Some(JobState::Unsatisfiable) => {
                 status.state = Some(JobState::Pending);
             }

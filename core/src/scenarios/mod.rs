@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, FluxJobSpec, FluxQueueStatus, JobState, PlacementRange, placement};
+use fluxqueue_api::{EstimateKind, FluxJob, FluxJobSpec, FluxQueueStatus, JobState, PlacementRange, placement};
 
 use fluxion_sys::FunctionTable;
 
@@ -19,6 +19,7 @@ use fluxqueue_workload::{
 
 mod audit;
 mod endings;
+mod estimates;
 mod gangs;
 mod late;
 mod library;
@@ -323,6 +324,12 @@ impl World {
 
     fn state(&self, workload: &str) -> Option<JobState> {
         self.record(workload).status.as_ref()?.state
+    }
+
+    /// What its record says of its start, to the second.
+    fn estimate(&self, workload: &str) -> Option<(EstimateKind, i64)> {
+        let estimate = self.record(workload).status.as_ref()?.estimated_start.as_ref()?;
+        Some((estimate.kind, crate::record::time_of(&estimate.time).seconds()))
     }
 
     fn blocked(&self, workload: &str) -> (String, String) {

@@ -3,14 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench may unwrap: its panic is the report")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluxion_sys::FunctionTable;
+use fluxqueue_api::FluxJob;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{
-    ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, QueuePolicy, WriteOutcome,
+    Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, QueuePolicy, WriteOutcome,
 };
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
@@ -69,6 +71,8 @@ fn measure(size: &Size, asks: Asks, pods: u32) -> Duration {
 struct Scene {
     core: Core,
     now: Time,
+    pods: BTreeMap<ObjectKey, Pod>,
+    records: BTreeMap<String, FluxJob>,
 }
 
 impl Scene {
@@ -90,7 +94,8 @@ impl Scene {
             record_lone_pods: false,
         };
         let core = Core::new(settings, FunctionTable::builtin(), 1).unwrap();
-        let mut scene = Scene { core, now: Time::from_seconds(1_000) };
+        let (pods, records) = (BTreeMap::new(), BTreeMap::new());
+        let mut scene = Scene { core, now: Time::from_seconds(1_000), pods, records };
         for at in 0..size.nodes {
             scene.tell(Event::Node(Arc::new(node(at, size.racks))));
         }
@@ -110,26 +115,46 @@ impl Scene {
         self.core.handle(event, self.now);
     }
 
-    /// All that is asked for is done; how many pods were bound.
-    fn settle(&mut self) -> usize {
-        let mut bound = 0;
+    /// All that is asked for is done.
+    fn settle(&mut self) {
         loop {
             let actions = self.core.step(self.now);
             if actions.is_empty() {
-                return bound;
+                return;
             }
             for action in actions {
-                let outcome = match action.kind {
-                    ActionKind::Bind { .. } => {
-                        bound += 1;
-                        Outcome::Bind(BindOutcome::Bound)
-                    }
-                    ActionKind::Note(_) => continue,
-                    _ => Outcome::Write(WriteOutcome::Written(None)),
-                };
-                self.tell(Event::Done(action.id, outcome));
+                self.carry_out(action);
             }
         }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        let outcome = match action.kind {
+            ActionKind::Bind { pod, node } => {
+                let bound = self.pods.get_mut(&pod.key).unwrap();
+                bound.node = Some(node);
+                let bound = Arc::new(bound.clone());
+                self.tell(Event::Pod(bound));
+                Outcome::Bind(BindOutcome::Bound)
+            }
+            ActionKind::CreateFluxJob { job, .. } => {
+                let mut job = *job;
+                job.metadata.uid = Some(format!("record-{}", self.records.len()));
+                self.records.insert(job.metadata.name.clone().unwrap(), job.clone());
+                self.tell(Event::FluxJob(Arc::new(job.clone())));
+                Outcome::Write(WriteOutcome::Written(Some(Arc::new(job))))
+            }
+            ActionKind::WriteStatus { job, status, .. } => {
+                let record = self.records.get_mut(&*job.key.name).unwrap();
+                record.status = Some(*status);
+                let record = Arc::new(record.clone());
+                self.tell(Event::FluxJob(record));
+                Outcome::Write(WriteOutcome::Written(None))
+            }
+            ActionKind::Note(_) => return,
+            _ => Outcome::Write(WriteOutcome::Written(None)),
+        };
+        self.tell(Event::Done(action.id, outcome));
     }
 
     fn place(&mut self, asks: Asks, pods: u32, round: usize) -> Duration {
@@ -140,6 +165,7 @@ impl Scene {
             if pods > 1 {
                 member.group = Some(GroupLabels { name: app.as_str().into(), size: Ok(pods) });
             }
+            self.pods.insert(member.id.key.clone(), member.clone());
             self.tell(Event::Pod(Arc::new(member)));
         }
         let before = self.core.gauges().assumed_pods;
@@ -147,14 +173,9 @@ impl Scene {
         let actions = self.core.step(self.now);
         let took = begin.elapsed();
         let placed = self.core.gauges().assumed_pods - before;
-        assert_eq!(placed, u64::from(pods), "{asks:?}: not all were placed");
+        assert_eq!(placed, u64::from(pods), "{asks:?}, round {round}: not all were placed");
         for action in actions {
-            let outcome = match action.kind {
-                ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Bound),
-                ActionKind::Note(_) => continue,
-                _ => Outcome::Write(WriteOutcome::Written(None)),
-            };
-            self.tell(Event::Done(action.id, outcome));
+            self.carry_out(action);
         }
         self.settle();
         took

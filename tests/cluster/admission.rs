@@ -372,7 +372,7 @@ fn a_dead_webhook_blocks_nothing() {
 }
 
 #[test]
-fn certificates_of_its_own_are_rotated_and_put_back_without_a_gap() {
+fn certificates_of_its_own_are_rotated_without_a_gap() {
     let plane = plane();
     let _webhook = Webhook::start(&plane, &["--certificate-lifetime=12s", "--authority-lifetime=40s"]);
     // Another replica shares them.
@@ -397,7 +397,14 @@ fn certificates_of_its_own_are_rotated_and_put_back_without_a_gap() {
     }
     assert!(served.len() > 4, "{} certificates in a minute", served.len());
     assert!(authorities.len() > 2, "{} sets of authorities in a minute", authorities.len());
-    // What somebody else puts into the configuration is put back.
+}
+
+#[test]
+fn whom_the_api_server_trusts_is_put_back_when_somebody_else_changes_it() {
+    let plane = plane();
+    let _webhook = Webhook::start(&plane, &[]);
+    let ns = labelled(&plane, "put-back", &["fluxqueue/admission=enabled"]);
+    goes_to(&ns, "fluxqueue");
     let nonsense = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate").cert.pem();
     let operation = json!([{
         "op": "replace", "path": "/webhooks/0/clientConfig/caBundle",
@@ -405,8 +412,20 @@ fn certificates_of_its_own_are_rotated_and_put_back_without_a_gap() {
     }]);
     let patch = operation.to_string();
     plane.kubectl(&["patch", "mutatingwebhookconfiguration", "fluxqueue", "--type=json", "-p", &patch]);
-    within(Duration::from_secs(10), "the right authority to be back", || (!trusted(&plane).is_empty()).then_some(()));
+    // It looks by itself once a minute: this is its watch.
+    within(Duration::from_secs(20), "the right authority to be back", || (!trusted(&plane).is_empty()).then_some(()));
     goes_to(&ns, "fluxqueue");
+    // A Secret that was emptied is filled again, and what is in it is trusted.
+    let before = trusted(&plane);
+    let empty = r#"[{"op": "remove", "path": "/data"}]"#;
+    plane.kubectl(&["patch", "secret", "fluxqueue-webhook", "-n", "fluxqueue-system", "--type=json", "-p", empty]);
+    within(Duration::from_secs(20), "another authority", || {
+        let now = trusted(&plane);
+        (!now.is_empty() && now != before).then_some(())
+    });
+    goes_to(&ns, "fluxqueue");
+    let log = std::fs::read_to_string(plane.dir.join("webhook.log")).expect("its log");
+    assert!(!log.contains("WARN"), "{log}");
 }
 
 /// A certificate for localhost by this authority, that is valid for so many days from now, which may be fewer than none.

@@ -4,12 +4,14 @@
 //! or a tool changes there is put back.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fluxqueue_tls::{CertificateError, Serving, certified};
 use futures::stream::{self, BoxStream};
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -106,8 +108,9 @@ impl Keeper {
             let pause = match self.look(now()).await {
                 Ok(()) => look_every,
                 Err(error) => {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                    tracing::warn!(%error, cause, "certificates are looked at again");
+                    let causes = iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
+                    let causes = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+                    tracing::warn!(%error, causes, "certificates are looked at again");
                     RETRY_AFTER
                 }
             };
@@ -199,7 +202,9 @@ where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    watcher::watcher(objects, config).default_backoff().map(drop).boxed()
+    let events = watcher::watcher(objects, config).default_backoff();
+    // A watch that breaks is taken up again, and may have missed something meanwhile.
+    events.inspect_err(|error| tracing::warn!(%error, "watching what certificates are kept in")).map(drop).boxed()
 }
 
 fn failed(doing: &'static str) -> impl Fn(kube::Error) -> KeeperError {

@@ -64,6 +64,9 @@ pub const ENABLED: &str = "enabled";
 /// The value of [`ADMISSION`] that leaves an object alone.
 pub const DISABLED: &str = "disabled";
 
+/// The queue of services that name none, if there is a FluxQueue of that name which is for their namespace.
+pub const QUEUE_SERVICES: &str = "services";
+
 /// Label of a FluxJob: the uid of the object it stands for (of the first pod, for a group).
 pub const WORKLOAD_UID: &str = "fluxqueue/workload-uid";
 

@@ -56,15 +56,19 @@ fn bench() -> Result<(), Restless> {
     let plain = run("plain", Twist::None)?;
     let repeller = run("anti-affinity", Twist::Repeller)?;
     let completions = run("completions", Twist::Completions)?;
+    let queues = run("ten queues", Twist::Queues)?;
     let passed = format!("after {} completions of one Job", completions.completed);
-    table::print(&plain, &[("with a pod that repels others", repeller), (&passed, completions)]);
+    table::print(
+        &plain,
+        &[("with a pod that repels others", repeller), (&passed, completions), ("in ten queues", queues)],
+    );
     Ok(())
 }
 
 /// Every row of every scene, once.
 fn test() -> Result<(), Restless> {
     let size = Size { nodes: NODES_OF_A_TEST };
-    for twist in [Twist::None, Twist::Repeller, Twist::Completions] {
+    for twist in [Twist::None, Twist::Repeller, Twist::Completions, Twist::Queues] {
         let samples = measure(size, twist, Duration::ZERO)?;
         for row in Row::ALL {
             assert!(samples.times.contains_key(&row), "no round of: {}", row.name());

@@ -9,13 +9,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use fluxqueue_api::fluxqueue::{FluxQueue, FluxQueueSpec, Limits, LimitsOfScope};
+use fluxqueue_api::names;
 use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::QueueObject;
 use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
 use fluxqueue_workload::{
     Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape,
     Time, Uid,
 };
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use fluxqueue::simulate::server::{Server, scheduled};
 
@@ -53,7 +58,12 @@ pub(crate) enum Twist {
     Repeller,
     /// A Job of which very many pods have ended runs on.
     Completions,
+    /// The jobs are in ten queues, with limits that keep nobody.
+    Queues,
 }
+
+/// How many queues there are, where there are several.
+const QUEUES: usize = 10;
 
 /// What a waiting gang can expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,9 +171,29 @@ impl Variant {
     }
 }
 
+/// Queues of all policies, each with more within its limits than there is.
+fn make_queues(server: &mut Server) {
+    for number in 0..QUEUES {
+        let resources = [("cpu".to_owned(), IntOrString::Int(i32::MAX))].into();
+        let in_all = LimitsOfScope { running_jobs: Some(i32::MAX), resources, ..LimitsOfScope::default() };
+        let limits = Limits { in_all, ..Limits::default() };
+        let mut queue = FluxQueue::new(&queue_name(number), FluxQueueSpec { limits, ..FluxQueueSpec::default() });
+        queue.metadata.uid = Some(server.new_uid().to_string());
+        let queue = QueueObject::from_api(&queue).expect("a queue");
+        server.queues.insert(Arc::clone(&queue.name), Arc::new(queue));
+    }
+}
+
+fn queue_name(number: usize) -> String {
+    format!("queue-{}", number % QUEUES)
+}
+
 /// The server with everything on it, before any scheduler has come.
 pub(crate) fn build(size: Size, twist: Twist) -> Server {
     let mut server = Server::default();
+    if twist == Twist::Queues {
+        make_queues(&mut server);
+    }
     for at in 0..size.nodes {
         let uid = server.new_uid();
         server.put_node(node(size, at, uid));
@@ -292,6 +322,10 @@ pub(crate) fn submit_gang(server: &mut Server, size: Size, number: usize, at: Ti
     for index in 0..GANG {
         let mut pod = pod(server, &format!("{name}-{index}-abcde"), &shape, lifetime);
         pod.labels = labels(&name);
+        if !server.queues.is_empty() {
+            let queue = (Arc::from(names::QUEUE_NAME), queue_name(number).into());
+            pod.labels = pod.labels.iter().cloned().chain([queue]).collect();
+        }
         pod.created = at;
         match &owner {
             Some(owner) => {

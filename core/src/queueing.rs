@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, FluxQueueStatus, JobState, names};
 
-use super::job::{InQueue, Job};
+use super::job::{InQueue, Job, Style};
 use super::ledger::Allocation;
 use super::plan::Policies;
 use super::queues::{AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing};
@@ -32,8 +32,9 @@ impl Core {
             tracing::warn!(%name, policy, "this Fluxion library keeps no reservations: the queue is walked as fcfs");
         }
         if self.queues.put(queue) {
-            // The first one makes queues of what was one.
-            self.look_at_jobs(|job| is_first || job.queue.is(&queue.name));
+            // The first one makes queues of what was one, and that of services takes these from others.
+            let concerns_all = is_first || *queue.name == *names::QUEUE_SERVICES;
+            self.look_at_jobs(|job| concerns_all || job.queue.is(&queue.name));
         }
         self.note_queues_soon();
     }
@@ -68,7 +69,13 @@ impl Core {
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
         let name = job.record.overrides.queue_name.as_deref().or(said.as_deref());
-        let name = name.unwrap_or_else(|| self.queues.default_of(namespace));
+        let name = name.unwrap_or_else(|| {
+            let services = Some(names::QUEUE_SERVICES).filter(|services| {
+                let standing = self.queues.standing(services, namespace);
+                matches!(standing, Standing::Open | Standing::Stopped) && self.is_service(job)
+            });
+            services.unwrap_or_else(|| self.queues.default_of(namespace))
+        });
         let (standing, walltimes) = (self.queues.standing(name, namespace), self.queues.walltimes(name));
         // A place in the queue is kept over a restart, and when the queue goes.
         let on_record = || job.record.status.as_ref().and_then(|status| status.queue_name.as_deref());
@@ -94,6 +101,12 @@ impl Core {
         for uid in live {
             self.plan_end_anew(&uid);
         }
+    }
+
+    /// Nobody ends it: a Deployment, ReplicaSet or StatefulSet, or a pod that says so.
+    fn is_service(&self, job: &Job) -> bool {
+        let Some(first) = self.jobs.live(job).next() else { return job.style == Style::Elastic };
+        job.record.overrides.walltime_seconds.is_none() && self.jobs.said_walltime(&first.pod) == Lifetime::Endless
     }
 
     /// The queue that the workload names: the label of its pods, else of what made them, or of what made that.

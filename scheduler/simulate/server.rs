@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus};
 use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{Action, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{
     Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, ScheduledCondition, ShapeInterner, Time, Uid,
@@ -22,6 +23,8 @@ pub struct Server {
     /// What makes them, by uid.
     pub controllers: BTreeMap<Uid, Arc<Controller>>,
     flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    /// Queues, by name.
+    pub queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
     /// Pods that ask for the same share it, as the watch has it.
     pub shapes: ShapeInterner,
     uids: u64,
@@ -41,6 +44,7 @@ impl Server {
         events.extend(self.nodes.values().cloned().map(Event::Node));
         events.extend(self.pods.values().cloned().map(Event::Pod));
         events.extend(self.controllers.values().cloned().map(Event::Controller));
+        events.extend(self.queues.values().cloned().map(Event::Queue));
         events.extend(self.flux_jobs.values().cloned().map(Event::FluxJob));
         events.push(Event::Synced);
         events
@@ -134,8 +138,15 @@ impl Server {
                     }
                     None => WriteOutcome::Gone,
                 }),
-                // The simulated cluster has no queues but the one of the settings.
-                ActionKind::WriteQueueStatus { .. } => Outcome::Write(WriteOutcome::Gone),
+                ActionKind::WriteQueueStatus { queue, status, .. } => {
+                    Outcome::Write(match self.queues.get_mut(&queue) {
+                        Some(stored) => {
+                            Arc::make_mut(stored).status = *status;
+                            WriteOutcome::Written(None)
+                        }
+                        None => WriteOutcome::Gone,
+                    })
+                }
                 ActionKind::Note(_) => continue,
             };
             events.push(Event::Done(id, outcome));

@@ -10,6 +10,7 @@ use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, Time};
 
 use crate::jobs::{self, Unit};
 use crate::machine::SLOT_KEEP_SECONDS;
+use crate::queues;
 use crate::room;
 use crate::server::{Server, flux_job_key, flux_job_ref, is_version};
 use crate::trace;
@@ -95,7 +96,16 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
         let text = format!("{about}: {} is there: {:?}", other.id, pod.shape.constraints.repels);
         return broken("no pod goes where one is that it is to be apart from", text);
     }
+    if !has_begun(view, &Unit::of(pod)) && !is_decided(view, pod) {
+        queues::judge(view, pod, &about)?;
+    }
     judge_placement(view, server, now, pod, node, &about)
+}
+
+/// A placement of its job was decided on before, with what went for its queue then.
+fn is_decided(view: &View, pod: &Pod) -> bool {
+    let unit = Unit::of(pod);
+    matches!(unit, Unit::Group(..) | Unit::Job(_)) && !jobs::records(&unit, &view.flux_jobs).is_empty()
 }
 
 /// The pod may be bound at all.

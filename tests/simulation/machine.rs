@@ -58,6 +58,11 @@ pub(crate) const BYPASS_SECONDS: u64 = 300;
 /// Makes a machine for a process that starts.
 pub(crate) type Factory = dyn Fn(&Start) -> Box<dyn Machine> + Sync;
 
+/// In the runs of this seed there are FluxQueues. Not beside a second instance, with which it would share their status.
+pub(crate) fn has_queues(seed: u64) -> bool {
+    seed < WHOLE && seed % 6 == 4
+}
+
 /// The FluxJobs of lone pods in the runs of this seed.
 pub(crate) fn records_lone_pods(seed: u64) -> bool {
     !seed.is_multiple_of(2)

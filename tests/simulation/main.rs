@@ -26,6 +26,7 @@ mod leak;
 mod machine;
 mod objects;
 mod promises;
+mod queues;
 mod quiescence;
 mod rng;
 mod roles;

@@ -130,7 +130,9 @@ fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<()
         }),
         Some("priority") => {
             let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref()?.priority);
-            view.pods.values().any(|pod| known.is_none_or(|own| pod.priority > own)) || is_edited(view)
+            view.pods.values().any(|pod| known.is_none_or(|own| pod.priority > own))
+                || view.queues.have_priorities()
+                || is_edited(view)
         }
         // A person may have changed the job itself, and what is changed of nodes cannot be told apart from them any more.
         Some("capacity" | "edit") => true,

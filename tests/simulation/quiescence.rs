@@ -43,6 +43,7 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     while !sim.late.is_empty() {
         sim.land()?;
     }
+    sim.world.open_queues(&mut sim.server);
     if sim.rng.chance(40) {
         sim.world.release_everything(&mut sim.server);
     }
@@ -82,6 +83,7 @@ pub(crate) fn clear(sim: &mut Simulation) -> Result<(), Violation> {
         sim.set_offset(sim.offset_max);
     }
     sim.world.release_everything(&mut sim.server);
+    sim.world.open_queues(&mut sim.server);
     kubelet::heal(&mut sim.server);
     settle(sim, Pods::Ending, CALM_MILLIS)?;
     judge_records(sim)?;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_api::{EstimateKind, FluxJob, JobState};
+use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
 use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::{QueueObject, Rules};
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -56,12 +57,14 @@ enum Sabotage {
     HideDelays,
     PromiseMore,
     LookBack,
+    IgnoreStops,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 32] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 33] = [
     (Sabotage::PromiseMore, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::LookBack, None, &["an estimate is what is promised, or lies ahead"]),
+    (Sabotage::IgnoreStops, None, &["nobody starts from a queue that is stopped or gone"]),
     (Sabotage::HideDelays, None, &["a promise is broken only for a cause that is said"]),
     (Sabotage::BindTwice, None, &["no pod is bound twice"]),
     (
@@ -267,6 +270,10 @@ impl Saboteur {
                 let host = Arc::from("nowhere");
                 Arc::make_mut(&mut pod.shape).constraints.node_selector.push((Arc::from(HOST), host));
                 Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::IgnoreStops, Event::Queue(queue)) => {
+                let rules = Rules { stop: StopPolicy::None, ..queue.rules.clone() };
+                Event::Queue(Arc::new(QueueObject { rules, ..QueueObject::clone(&queue) }))
             }
             (Sabotage::ForgetTheClock, Event::ClockOffset(_)) => Event::ClockOffset(0),
             (Sabotage::ForgetToFree, Event::Pod(pod)) if pod.phase.is_terminal() => return None,

@@ -138,6 +138,12 @@ impl Server {
         }
     }
 
+    pub(crate) fn remove_queue(&mut self, name: &str) {
+        if let Some((name, _)) = self.queues.remove_entry(name) {
+            self.changes.push(Event::QueueGone(name));
+        }
+    }
+
     /// Stores a queue; an unchanged one is no change.
     pub(crate) fn put_queue(&mut self, queue: QueueObject) {
         if self.queues.get(&queue.name).is_some_and(|old| **old == queue) {

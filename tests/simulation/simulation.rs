@@ -91,7 +91,7 @@ impl<'a> Simulation<'a> {
             server: Server::default(),
             instances: schedulers.iter().map(|scheduler| Instance::new(start(scheduler), factory)).collect(),
             late: Late::default(),
-            world: World::new(schedulers),
+            world: World::new(schedulers, machine::has_queues(seed)),
             kubelets: Kubelets::default(),
             foreign: Foreign::default(),
             intruders: Intruders::default(),

@@ -11,6 +11,7 @@ use fluxqueue_workload::{Controller, NodeName, ObjectKey, Pod, Time, Uid};
 
 use crate::jobs::Unit;
 use crate::machine::Start;
+use crate::queues::Known;
 use crate::server::flux_job_key;
 
 /// For so long after a lost answer the watch may still show that the Binding took effect.
@@ -32,6 +33,7 @@ pub(crate) struct View {
     pub(crate) gone: BTreeSet<Uid>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
+    pub(crate) queues: Known,
     /// Open creations whose `FluxJob` the watch has shown.
     pub(crate) shown: BTreeSet<ActionId>,
     /// Placements by uid of the `FluxJob` that the core was told are stored.
@@ -115,12 +117,9 @@ impl View {
                     self.flux_jobs.remove(&id.key);
                 }
             }
-            Event::Queue(_)
-            | Event::QueueGone(_)
-            | Event::Namespace(_)
-            | Event::NamespaceGone(_)
-            | Event::PriorityClass(_)
-            | Event::PriorityClassGone(_) => {}
+            Event::Queue(queue) => self.queues.put(queue),
+            Event::QueueGone(name) => self.queues.remove(name),
+            Event::Namespace(_) | Event::NamespaceGone(_) | Event::PriorityClass(_) | Event::PriorityClassGone(_) => {}
             Event::Synced => self.synced = true,
             Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),

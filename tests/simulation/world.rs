@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_api::names::QUEUE_NAME;
 use fluxqueue_api::{FluxJob, FluxJobStatus, JobState};
 use fluxqueue_workload::{Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 use crate::controllers::{Controllers, JobPlan, Plan, owner_of};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, Run, Template, is_ours};
+use crate::queues;
 use crate::rng::Rng;
 use crate::roles;
 use crate::server::{PRIORITY_CLASSES, Server};
@@ -26,16 +28,22 @@ pub(crate) struct World {
     submitted: u64,
     /// The scheduler names that users choose from.
     schedulers: Vec<Arc<str>>,
+    /// Administrators make queues, and users name them.
+    has_queues: bool,
 }
 
 impl World {
     /// Nobody has submitted anything yet.
-    pub(crate) fn new(schedulers: Vec<Arc<str>>) -> Self {
-        World { schedulers, ..World::default() }
+    pub(crate) fn new(schedulers: Vec<Arc<str>>, has_queues: bool) -> Self {
+        World { schedulers, has_queues, ..World::default() }
     }
 
     /// Somebody does something.
     pub(crate) fn act(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+        if self.has_queues && rng.chance(15) {
+            queues::edit(server, rng, stats);
+            return;
+        }
         let alive = server.pods.values().filter(|pod| is_ours(pod) && !pod.phase.is_terminal()).count();
         let crowded = alive + self.coming.len() >= PODS_MAX;
         if !crowded && rng.chance(45) {
@@ -44,6 +52,13 @@ impl World {
             self.next_member(server, now, rng);
         } else {
             self.change(server, rng, stats, crowded);
+        }
+    }
+
+    /// No queue keeps anybody any more.
+    pub(crate) fn open_queues(&self, server: &mut Server) {
+        if self.has_queues {
+            queues::open(server);
         }
     }
 
@@ -102,6 +117,10 @@ impl World {
         {
             template.scheduler = Arc::clone(second);
         }
+        if self.has_queues && rng.chance(60) {
+            let queue = rng.pick(&queues::NAMES).copied();
+            template.labels = queues::named(&template.labels, queue);
+        }
         template
     }
 
@@ -127,7 +146,11 @@ impl World {
         let name: Arc<str> =
             Arc::from(if rng.chance(25) { format!("gang-{}", rng.below(2)) } else { format!("gang-{number}") });
         let base = self.template(rng);
-        let templates = group_templates(base, members, rng, stats);
+        let queue = base.labels.iter().find(|(name, _)| **name == *QUEUE_NAME).map(|(_, queue)| Arc::clone(queue));
+        let mut templates = group_templates(base, members, rng, stats);
+        for template in &mut templates {
+            template.labels = queues::named(&template.labels, queue.as_deref());
+        }
         let size = |size: u64| Ok(count(size));
         let (what, sizes) = match rng.weighted(&[14, 2, 2, 1, 1]) {
             0 => ("bare group submitted", [size(members), size(members)]),

@@ -480,3 +480,26 @@ fn a_limit_that_is_lowered_breaks_a_promise_and_that_is_said() {
     world.settle();
     assert_eq!((start_of(&world, "waits"), world.blocked("waits").0), (None, "QueueLimit".to_owned()));
 }
+
+#[test]
+fn services_have_a_queue_of_their_own_where_there_is_one_and_are_not_behind_a_gang() {
+    let mut world = backfilling(&[("a", 4)]);
+    world.submit(timed("runs", 2, "default", 100));
+    world.settle();
+    world.submit(timed("large", 4, "default", 1000));
+    world.settle();
+    let service = |name: &str, cores: u64| Pod { lifetime: Lifetime::Endless, ..pod(name, cores) };
+    world.submit(service("early", 1));
+    world.settle();
+    assert_eq!((queue_of(&world, "early"), world.node_of("early")), ("default".to_owned(), None));
+    queue(&mut world, "services", &json!({"priority": 100, "limits": {"resources": {"cpu": 1}}}));
+    world.submit(service("late", 1));
+    world.settle();
+    assert_eq!((queue_of(&world, "early"), world.node_of("early")), ("services".to_owned(), Some("a")));
+    assert_eq!(world.blocked("late").0, "QueueLimit", "within the limit of their queue only");
+    assert_eq!(queue_of(&world, "large"), "default");
+    let named = Pod { labels: of_queue(pod("p", 1), "default").labels, ..service("named", 1) };
+    world.submit(named);
+    world.settle();
+    assert_eq!(queue_of(&world, "named"), "default", "who names a queue is in it");
+}

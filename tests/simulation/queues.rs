@@ -1,0 +1,148 @@
+//! Queues: administrators make, change, stop and delete them; and what must hold for whoever starts from one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::StopPolicy;
+use fluxqueue_api::names::QUEUE_NAME;
+use fluxqueue_core::QueuePolicy;
+use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
+use fluxqueue_workload::Pod;
+use fluxqueue_workload::metadata::Labels;
+
+use crate::checks::{Violation, broken};
+use crate::rng::Rng;
+use crate::server::Server;
+use crate::stats::Stats;
+use crate::view::View;
+
+/// The queues that users name. They are there at times.
+pub(crate) const NAMES: [&str; 2] = ["line", "gpu"];
+
+const STOPPED: &str = "nobody starts from a queue that is stopped or gone";
+
+/// The labels with another queue, or none.
+pub(crate) fn named(labels: &Labels, queue: Option<&str>) -> Labels {
+    let others = labels.iter().filter(|(name, _)| **name != *QUEUE_NAME).cloned();
+    others.chain(queue.map(|queue| (Arc::from(QUEUE_NAME), Arc::from(queue)))).collect()
+}
+
+/// An administrator does something to a queue.
+pub(crate) fn edit(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    let name = *rng.pick(&[NAMES[0], NAMES[1], "default"]).expect("there are three");
+    let Some(known) = server.queues.get(name).cloned() else {
+        let rules = Rules { limits: limits(rng), policy: policy(rng), ..Rules::default() };
+        stats.count("queue made");
+        put(server, name, rules);
+        return;
+    };
+    let mut rules = known.rules.clone();
+    match rng.weighted(&[3, 3, 2, 2, 2]) {
+        0 => {
+            rules.stop = if rules.stop == StopPolicy::Hold { StopPolicy::None } else { StopPolicy::Hold };
+            stats.count(if rules.stop == StopPolicy::Hold { "queue stopped" } else { "queue opened" });
+        }
+        1 => {
+            rules.limits = limits(rng);
+            stats.count("limits of a queue changed");
+        }
+        2 => {
+            rules.priority = *rng.pick(&[0, 10, -10]).unwrap_or(&0);
+            stats.count("priority of a queue changed");
+        }
+        3 => {
+            rules.policy = policy(rng);
+            stats.count("policy of a queue changed");
+        }
+        _ => {
+            server.remove_queue(name);
+            stats.count("queue deleted");
+            return;
+        }
+    }
+    server.put_queue(QueueObject { rules, ..QueueObject::clone(&known) });
+}
+
+/// All queues are there, and keep nobody: what waits then waits for others.
+pub(crate) fn open(server: &mut Server) {
+    for name in [NAMES[0], NAMES[1], "default"] {
+        let rules = Rules { policy: Some(QueuePolicy::Easy), ..Rules::default() };
+        match server.queues.get(name).cloned() {
+            Some(known) => server.put_queue(QueueObject { rules, ..QueueObject::clone(&known) }),
+            None => put(server, name, rules),
+        }
+    }
+}
+
+fn put(server: &mut Server, name: &str, rules: Rules) {
+    let uid = server.new_uid();
+    server.put_queue(QueueObject {
+        name: Arc::from(name),
+        uid,
+        rules,
+        status: fluxqueue_api::FluxQueueStatus::default(),
+    });
+}
+
+fn policy(rng: &mut Rng) -> Option<QueuePolicy> {
+    rng.pick(&QueuePolicy::ALL).copied()
+}
+
+/// Some CPU, or some jobs, or nothing is limited.
+fn limits(rng: &mut Rng) -> Limits {
+    let limit = |what, most| Limit { per_namespace: false, nodes: None, what, most, path: Arc::from("spec.limits") };
+    let mut limits = Limits::default();
+    if rng.chance(85) {
+        limits.running.push(limit(Counted::Resource(Arc::from("cpu")), 1_000 * rng.between(1, 4)));
+    }
+    if rng.chance(30) {
+        limits.running.push(limit(Counted::Jobs, rng.between(1, 4)));
+    }
+    if rng.chance(20) {
+        limits.waiting = Some(rng.between(1, 3));
+    }
+    limits
+}
+
+/// The queues as a process was told of them.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
+    /// It was told of one.
+    is_any: bool,
+    /// One of them had a priority of its own.
+    had_priorities: bool,
+}
+
+impl Known {
+    pub(crate) fn put(&mut self, queue: &Arc<QueueObject>) {
+        self.is_any = true;
+        self.had_priorities |= queue.rules.priority != 0;
+        self.queues.insert(Arc::clone(&queue.name), Arc::clone(queue));
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.queues.remove(name);
+    }
+
+    /// Some queue goes, or went, ahead of another, or behind it.
+    pub(crate) fn have_priorities(&self) -> bool {
+        self.had_priorities
+    }
+}
+
+/// A pod of a job that has not begun is bound now.
+pub(crate) fn judge(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
+    let Some(named) = pod.label(QUEUE_NAME) else { return Ok(()) };
+    let Some(queue) = view.queues.queues.get(named) else {
+        return if view.queues.is_any {
+            broken(STOPPED, format!("{about}: there is no queue {named}"))
+        } else {
+            Ok(())
+        };
+    };
+    if queue.rules.stop == StopPolicy::Hold {
+        return broken(STOPPED, format!("{about}: {named}"));
+    }
+    Ok(())
+}

@@ -59,7 +59,9 @@ impl Live<'_> {
     fn place_crowded(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
         let pods: usize = request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
         let mut fit = Fit::NotNow;
-        for nodes in self.alternatives(request, nodes) {
+        // The nodes that are open to one pod say all.
+        let alternatives = if pods == 1 { vec![nodes.to_vec()] } else { self.alternatives(request, nodes) };
+        for nodes in alternatives {
             let shares = if pods == 1 { Some(whole(request, &nodes)) } else { self.shares(request, &nodes) };
             let Some(shares) = shares else { continue };
             fit = self.place_shares(request, &shares);

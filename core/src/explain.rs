@@ -134,13 +134,15 @@ impl Core {
         if !behind_head {
             blocker.message.push_str(unknown_ends);
         }
-        let (blocker, expected) = (self.inherit(id, blocker), Expected::found(estimate, self.now));
+        let blocker = self.inherit(id, blocker);
+        // Where the plan can be run forward it knows better.
+        let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
             let mut ahead = self.queue.of_queue(job.queue.id);
             job.position = ahead.position(|place| place.request() == pending).map(|at| at + 1);
         }
-        job.expected = expected;
+        job.expected = expected.unwrap_or(job.expected);
         if job.blocker.as_ref() != Some(&blocker) {
             job.blocker = Some(blocker);
             // One that has begun says what is in its way in another place too.

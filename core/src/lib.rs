@@ -94,7 +94,7 @@ use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
 use report::Gauges;
 
 use awaiting_owner::AwaitingOwner;
-use estimates::Estimates;
+use estimates::{Estimates, LookingAhead};
 use in_flight::{Actions, InFlight};
 use job::Stage;
 use jobs::{Clock, Jobs};
@@ -153,6 +153,7 @@ pub struct Core {
     queue: Pending,
     promises: Promises,
     estimates: Estimates,
+    ahead: LookingAhead,
     /// What the last walk over the queue came to hold.
     held_nodes: HeldNodes,
     /// Classes whose requests are to be told why they wait.
@@ -236,6 +237,7 @@ impl Core {
             queue: Pending::default(),
             promises: Promises::default(),
             estimates: Estimates::default(),
+            ahead: LookingAhead::default(),
             held_nodes: HeldNodes::default(),
             reports: VecDeque::new(),
             touched: BTreeSet::new(),
@@ -312,6 +314,7 @@ impl Core {
                     break;
                 }
             }
+            self.look_ahead();
             // What the rounds have changed is written once.
             self.write_records();
         }
@@ -446,6 +449,7 @@ impl Core {
                 Timer::Queues => self.note_queues(),
                 Timer::Overdue(uid) => self.note_overdue(&uid),
                 Timer::Promises => self.keep_promises(),
+                Timer::LookAhead => self.may_look_ahead(),
                 Timer::Estimates => self.tell_estimates(),
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),

@@ -67,6 +67,7 @@ impl Core {
         }
         self.report_classes();
         self.note_positions_soon();
+        self.look_ahead_again();
     }
 
     /// What the jobs ask for.

@@ -10,7 +10,7 @@ use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
 
 /// The promises, by request.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Promises {
     reserved: BTreeMap<PendingRequest, Promise>,
     /// Since when those have been passed by that were the first to wait, and of which nobody knows when they can start.
@@ -36,6 +36,7 @@ struct Patience {
 }
 
 /// A reservation, and what it was made for.
+#[derive(Clone)]
 pub(super) struct Promise {
     pub place: Reservation,
     pub class: ClassId,

@@ -21,6 +21,8 @@ pub(super) enum Timer {
     Overdue(Uid),
     /// A reservation is due, or somebody has been passed by for long enough.
     Promises,
+    /// The plan is run forward a little.
+    LookAhead,
     /// Estimates may be written again.
     Estimates,
     /// Places in the queue are noted.

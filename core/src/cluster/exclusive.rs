@@ -12,7 +12,7 @@ pub(super) trait Exclusive: Clone + PartialEq {
 }
 
 /// What of one kind is taken, by node.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Taken<T> {
     by_rank: BTreeMap<Rank, Vec<T>>,
     version: u64,

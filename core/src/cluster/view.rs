@@ -21,7 +21,7 @@ use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 const CLASSES_MAX: usize = 2048;
 
 /// All nodes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Cluster {
     by_name: BTreeMap<NodeName, Rank>,
     by_rank: Vec<Option<Entry>>,
@@ -36,7 +36,7 @@ pub struct Cluster {
     neighbours: Neighbours,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     node: Arc<Node>,
     generation: u64,
@@ -44,7 +44,7 @@ struct Entry {
 }
 
 /// Where pods of one class may go.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Class {
     /// Nodes that pass every filter now.
     pub now: RankSet,

@@ -1,8 +1,13 @@
 //! When those who wait are expected to start: what is known of it, and what of that is on record.
 //!
 //! A promise is told as it is, with the reservation in the same record (`Reserved`). Whatever else is known comes of things as they are
-//! (`Projected`), and changes with them: it is told again when it has moved by so much that somebody would plan otherwise, and for all
+//! (`Projected`, by the plan run forward: `ahead`, `projection`), and changes with them: it is told again when it has moved by so much that somebody would plan otherwise, and for all
 //! jobs together at a bounded rate. A write that is due for another reason takes it along.
+
+mod ahead;
+mod projection;
+
+pub(super) use ahead::LookingAhead;
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -60,6 +60,18 @@ impl Context {
         Ok(context)
     }
 
+    /// A deep copy, if the library makes one.
+    pub(super) fn copy(&mut self) -> Result<Self, GraphError> {
+        const COPY: &str = "copy";
+        let clone = self.table.clone.ok_or_else(|| lacks(COPY, "reapi_cli_clone"))?;
+        // SAFETY: our context.
+        let Some(ctx) = NonNull::new(unsafe { clone(self.raw()) }) else {
+            self.check(COPY, -1)?;
+            return Err(lacks(COPY, "memory"));
+        };
+        Ok(Context { ctx, table: self.table, buffer: String::new() })
+    }
+
     /// Adds the vertices of a JGF document.
     pub(super) fn add_subgraph(
         &mut self,

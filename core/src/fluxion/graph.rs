@@ -50,6 +50,24 @@ impl Graph {
         }
     }
 
+    /// There can be copies of it.
+    pub fn can_be_copied(&self) -> bool {
+        match &self.0 {
+            Kind::Pools(graph) => graph.can_be_copied(),
+            Kind::Vertices(_) => false,
+        }
+    }
+
+    /// A copy with all that is taken, to try things on. No node of it may be added, changed or removed.
+    ///
+    /// ENOSYS: the library makes none.
+    pub fn copy(&mut self) -> Result<Self, GraphError> {
+        match &mut self.0 {
+            Kind::Pools(graph) => Ok(Graph(Kind::Pools(Box::new(graph.copy()?)))),
+            Kind::Vertices(_) => Err(super::context::lacks("copy", "copies")),
+        }
+    }
+
     /// Moves the present, in seconds of the epoch. It never goes back.
     pub fn set_time(&mut self, now_seconds: i64) -> Result<(), GraphError> {
         match &mut self.0 {

@@ -39,6 +39,21 @@ impl PoolGraph {
         Ok(PoolGraph { context, extensions, nodes: RankSet::new(), now: 0 })
     }
 
+    /// The library makes copies.
+    pub(super) fn can_be_copied(&self) -> bool {
+        self.context.table.clone.is_some()
+    }
+
+    /// A copy with all that is taken, which stays without effect on this graph.
+    pub(super) fn copy(&mut self) -> Result<Self, GraphError> {
+        let mut context = self.context.copy()?;
+        // Else a job that is cancelled in the copy would show as cancelled here: both share its record.
+        // SAFETY: our context.
+        let rc = unsafe { (self.extensions.begin_trial)(context.raw()) };
+        context.check("copy", rc)?;
+        Ok(PoolGraph { context, extensions: self.extensions, nodes: self.nodes.clone(), now: self.now })
+    }
+
     /// Moves the present, in seconds of the epoch. It never goes back.
     pub(super) fn set_time(&mut self, now_seconds: i64) -> Result<(), GraphError> {
         // SAFETY: our context.

@@ -51,6 +51,8 @@ pub(super) struct Ledger {
     pub changes: Changes,
     /// How much is taken of each node until some second that nobody knows.
     unknown_ends: BTreeMap<Rank, u32>,
+    /// How often the graph was asked for places.
+    pub questions: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,
     /// Nodes that were removed since the graph was made: it keeps a little of each.
@@ -73,7 +75,7 @@ pub(super) enum Change {
 }
 
 /// The latest changes, numbered.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Changes {
     count: u64,
     latest: VecDeque<Change>,
@@ -117,7 +119,7 @@ pub(super) struct SlotRequest {
 }
 
 /// Pods that share one set of nodes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GroupRequest {
     pub wants: Vec<SlotRequest>,
     /// `None`: every node.
@@ -131,6 +133,13 @@ pub(super) struct GroupRequest {
 /// What groups were given: per group and want, lowest rank first.
 pub(super) type Allocations = Vec<Vec<Vec<Allocation>>>;
 
+impl Allocation {
+    /// The same allocation in a copy of the ledger.
+    pub(super) fn in_copy(&self) -> Allocation {
+        Allocation { label: Arc::clone(&self.label), node: self.node.clone(), shape: Arc::clone(&self.shape), ..*self }
+    }
+}
+
 impl Ledger {
     pub(super) fn new(graph: Graph) -> Self {
         Ledger {
@@ -139,10 +148,33 @@ impl Ledger {
             now: 0,
             changes: Changes::default(),
             unknown_ends: BTreeMap::new(),
+            questions: 0,
             errors: 0,
             removed: 0,
             lost: false,
         }
+    }
+
+    /// There can be copies of it.
+    pub(super) fn can_be_copied(&self) -> bool {
+        self.graph.can_be_copied()
+    }
+
+    /// A copy with all that is booked, to try what would come: nothing of it comes back. `None` if there can be none.
+    pub(super) fn copy(&mut self) -> Option<Ledger> {
+        if !self.can_be_copied() {
+            return None;
+        }
+        let copied = self.graph.copy();
+        let graph = self.check("copying the graph", copied)?;
+        Some(Ledger {
+            graph,
+            changes: self.changes.clone(),
+            unknown_ends: self.unknown_ends.clone(),
+            questions: 0,
+            errors: 0,
+            ..*self
+        })
     }
 
     /// Moves the present.
@@ -435,6 +467,7 @@ impl Ledger {
             max_per_node.extend(group.max_per_node.map(|limit| (vec![label.clone()], limit)));
         }
         let request = Request { shapes: &shapes, max_per_node: &max_per_node, policy: None, not_before };
+        self.questions += 1;
         let answer = call(&mut self.graph, &request);
         self.check("matching a request", answer)
     }

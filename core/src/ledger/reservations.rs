@@ -5,7 +5,7 @@ use crate::cluster::Cluster;
 use crate::fluxion::{Booking, Fit, Later, Placement, RankSet};
 
 /// A place for groups that is kept for later.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Reservation {
     /// The job number in the graph under which it is kept.
     gid: u64,

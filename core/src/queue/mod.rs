@@ -133,7 +133,7 @@ impl Place {
 }
 
 /// All that waits, in order. `K` says what is asked for: equal keys make a class. `M` is what is remembered about a class.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Queue<K, M> {
     /// Per queue.
     order: BTreeMap<QueueId, BTreeMap<Place, ClassId>>,
@@ -147,7 +147,7 @@ pub struct Queue<K, M> {
     next_class: ClassId,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Class<K, M> {
     key: K,
     places: BTreeSet<Place>,

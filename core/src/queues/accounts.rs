@@ -54,7 +54,7 @@ pub(crate) struct AtLimit {
 pub(crate) type Running = (AccountId, i64, u64);
 
 /// What is used of every limit.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Accounts {
     usages: HashMap<AccountId, Usage>,
     running: BTreeMap<JobId, Vec<Running>>,
@@ -111,6 +111,14 @@ impl Accounts {
             self.change(&demand, from, Usage::give_up);
         }
         self.held = held;
+    }
+
+    /// In a copy, some time ahead: what is planned to end by then has ended, what is promised is told anew, and what was started runs.
+    pub(crate) fn go_to(&mut self, now: i64) {
+        self.usages.values_mut().for_each(|usage| usage.go_to(now));
+        for (demand, from) in std::mem::take(&mut self.promised).into_values() {
+            self.change(&demand, from, Usage::give_up);
+        }
     }
 
     /// A request is promised to start then.

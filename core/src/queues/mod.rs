@@ -193,6 +193,11 @@ impl Queues {
         self.rules(queue).map_or(0, |rules| rules.priority)
     }
 
+    /// How many of those who wait in it, from the first, are looked at for what is to come.
+    pub(crate) fn depth(&self, queue: QueueId) -> usize {
+        self.rules(queue).and_then(|rules| rules.queue_depth).unwrap_or(self.settings.queue_depth)
+    }
+
     /// How long others may go ahead of the first who waits, if nobody knows when he can start.
     pub(crate) fn bypass_secs(&self, queue: QueueId) -> u64 {
         self.rules(queue).and_then(|rules| rules.bypass_secs).unwrap_or(self.settings.bypass_secs)

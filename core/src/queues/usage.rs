@@ -45,6 +45,13 @@ impl Usage {
         self.running = self.running.saturating_sub(amount);
     }
 
+    /// What runs until then has ended.
+    pub(super) fn go_to(&mut self, now: i64) {
+        let later = self.ends.split_off(&now.saturating_add(1));
+        let ended = std::mem::replace(&mut self.ends, later);
+        self.running = self.running.saturating_sub(ended.values().sum());
+    }
+
     /// Something is planned for a span of time.
     pub(crate) fn plan(&mut self, span: Span, amount: u64) {
         self.change(span, i128::from(amount));

@@ -64,7 +64,10 @@ fn an_estimate_that_moves_by_little_is_not_written_again() {
     // It has begun earlier than it was told: first by a little less than a tenth of what is left, then by more.
     for (seconds, expected) in [(700, 9200), (900, 8300)] {
         world.change("runs", |pod| pod.started = Some(Time::from_seconds(2000 - seconds)));
-        world.settle();
+        for _ in 0..10 {
+            world.settle();
+            world.pass_seconds(1);
+        }
         world.pass_seconds(2);
         world.settle();
         assert_eq!(world.estimate("waits-0"), Some((EstimateKind::Projected, expected)), "{seconds}");
@@ -100,4 +103,96 @@ fn of_many_estimates_that_move_at_once_five_are_written_in_a_second() {
     assert!(before.iter().zip(&after).all(|(before, after)| before != after), "{after:?}");
     let status = world.record("waits-0").status.clone().and_then(|status| status.estimated_start).expect("one");
     assert!(time_of(&status.as_of) <= time_of(&status.time));
+}
+
+/// What runs and what waits, each with its cores and for how long it runs, if that is known.
+type Work = (&'static str, u64, Option<u64>);
+
+/// Submits each when the one before has found its place.
+fn submit_all(world: &mut World, work: &[Work]) {
+    for (name, cores, seconds) in work {
+        let lifetime = seconds.map_or(Lifetime::Eventually, Lifetime::Seconds);
+        world.submit(Pod { lifetime, ..pod(name, *cores) });
+        world.settle();
+    }
+}
+
+#[test]
+fn the_plan_run_forward_says_when_each_starts() {
+    use EstimateKind::{Projected, Reserved};
+    use QueuePolicy::{Conservative, Easy, Fcfs};
+    // What it shows, the policy, what runs on two nodes of four cores from 2000 on, what waits, and when it is expected to start.
+    type Case = (&'static str, QueuePolicy, &'static [Work], &'static [Work], &'static [Option<(EstimateKind, i64)>]);
+    let cases: &[Case] = &[
+        (
+            "one after the other",
+            Fcfs,
+            &[("r1", 4, Some(100)), ("r2", 4, Some(1_000))],
+            &[("a", 4, Some(50)), ("b", 4, Some(60)), ("c", 4, Some(70))],
+            &[Some((Projected, 2_100)), Some((Projected, 2_150)), Some((Projected, 2_210))],
+        ),
+        (
+            "the first is promised what the others are not",
+            Easy,
+            &[("r1", 4, Some(100)), ("r2", 4, Some(1_000))],
+            &[("a", 4, Some(50)), ("b", 4, Some(60))],
+            &[Some((Reserved, 2_100)), Some((Projected, 2_150))],
+        ),
+        (
+            "all are promised theirs",
+            Conservative,
+            &[("r1", 4, Some(100)), ("r2", 4, Some(1_000))],
+            &[("a", 4, Some(50)), ("b", 4, Some(60))],
+            &[Some((Reserved, 2_100)), Some((Reserved, 2_150))],
+        ),
+        (
+            "one behind who runs for as long as nobody knows",
+            Fcfs,
+            &[("r1", 4, Some(100)), ("r2", 4, Some(300))],
+            &[("a", 4, None), ("b", 4, Some(60))],
+            &[Some((Projected, 2_100)), Some((Projected, 2_300))],
+        ),
+        ("nobody knows when there is room", Fcfs, &[("r1", 4, None), ("r2", 4, None)], &[("a", 4, Some(60))], &[None]),
+        (
+            "it goes ahead of the first where that delays nobody",
+            Easy,
+            &[("r1", 2, Some(100)), ("r2", 4, Some(50))],
+            &[("a", 4, Some(500)), ("b", 4, Some(40))],
+            &[Some((Reserved, 2_050)), Some((Projected, 2_100))],
+        ),
+    ];
+    for (what, policy, running, waiting, expected) in cases {
+        let mut world = world(*policy, &[("n1", 4), ("n2", 4)]);
+        submit_all(&mut world, running);
+        submit_all(&mut world, waiting);
+        for _ in 0..20 {
+            world.pass_seconds(1);
+            world.settle();
+        }
+        let found: Vec<_> = waiting.iter().map(|(name, ..)| world.estimate(name)).collect();
+        // What was submitted a moment later ends a moment later.
+        let is_near =
+            |found: &Option<(EstimateKind, i64)>, expected: &Option<(EstimateKind, i64)>| match (found, expected) {
+                (Some((kind, at)), Some((as_expected, then))) => kind == as_expected && (0..=1).contains(&(at - then)),
+                (found, expected) => found == expected,
+            };
+        assert!(found.iter().zip(*expected).all(|(found, expected)| is_near(found, expected)), "{what}: {found:?}");
+        assert_eq!(world.core.gauges().graph_errors, 0);
+    }
+}
+
+#[test]
+fn a_successor_that_looks_ahead_anew_writes_nothing() {
+    let (mut world, names) = waiting(5, 3_600);
+    let before: Vec<_> = names.iter().map(|name| world.estimate(name)).collect();
+    assert!(before.iter().all(Option::is_some), "{before:?}");
+    world.show_conditions(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    world.settle();
+    world.restart();
+    world.list(&[("a", 4)], &[]);
+    for _ in 0..100 {
+        let actions = world.step();
+        assert!(actions.is_empty(), "{actions:?}");
+        world.now = world.now.plus_millis(100);
+    }
 }

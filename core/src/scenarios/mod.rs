@@ -303,6 +303,14 @@ impl World {
         self.tell(Event::Done(action.id, outcome));
     }
 
+    /// Everything settles, and there is time to look ahead.
+    fn look_ahead(&mut self) {
+        for _ in 0..10 {
+            self.pass_seconds(1);
+            self.settle();
+        }
+    }
+
     fn node_of(&self, pod: &str) -> Option<&str> {
         self.pods.get(pod)?.node.as_deref()
     }

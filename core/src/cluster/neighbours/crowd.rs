@@ -14,7 +14,7 @@ use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{Constraints, PodSelector, Requirement};
 
 /// A class, and the counts that it needs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Crowd {
     pub(super) says: Constraints,
     /// Changes when a count does.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fluxqueue_workload::constraints::{Operator, Requirement};
 
 /// Askers by a label that they look for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Interest<T> {
     by_label: HashMap<Arc<str>, HashMap<Arc<str>, Vec<T>>>,
     /// Those whose selectors want no certain value of any label.

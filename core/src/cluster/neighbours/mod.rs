@@ -46,7 +46,7 @@ pub enum Company {
 pub(super) type CrowdId = usize;
 
 /// The pods on nodes, and what asks about them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Neighbours {
     topology: Topology,
     occupants: Occupants,

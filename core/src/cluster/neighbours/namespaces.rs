@@ -7,7 +7,7 @@ use fluxqueue_workload::constraints::PodSelector;
 use fluxqueue_workload::metadata::Labels;
 
 /// All namespaces that are known.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Namespaces {
     labels: HashMap<Arc<str>, Labels>,
 }

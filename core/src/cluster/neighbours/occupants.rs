@@ -25,7 +25,7 @@ pub(super) struct Occupant {
 }
 
 /// All pods on nodes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Occupants {
     slots: Vec<Option<Occupant>>,
     free: Vec<OccupantId>,

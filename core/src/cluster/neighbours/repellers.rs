@@ -11,7 +11,7 @@ use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::PodTerm;
 
 /// All terms that pods on nodes have.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Repellers {
     /// By number, which is never given to another term.
     terms: BTreeMap<u32, Term>,
@@ -23,7 +23,7 @@ pub(super) struct Repellers {
 }
 
 /// An anti-affinity term that some pod on a node has.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Term {
     says: PodTerm,
     /// How many pods have it.

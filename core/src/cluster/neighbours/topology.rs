@@ -17,7 +17,7 @@ pub(crate) type Domain = u32;
 const NOWHERE: Domain = Domain::MAX;
 
 /// The labels that terms name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Topology {
     nodes: Vec<Option<Arc<Node>>>,
     keys: Vec<Key>,
@@ -25,7 +25,7 @@ pub(super) struct Topology {
     free: Vec<KeyId>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Key {
     label: Arc<str>,
     domains: HashMap<Arc<str>, Domain>,

@@ -1,0 +1,172 @@
+//! When the plan is run forward, and what its results are used for: a little at a time, between passes, never while Bindings wait.
+
+use super::projection::{Original, Progress, Projection};
+use super::{Expected, has_moved};
+use crate::plan::Asking;
+use crate::queue::{JobId, PendingRequest};
+use crate::{Core, Timer};
+use fluxqueue_api::EstimateKind;
+use fluxqueue_workload::Time;
+
+/// Instants that are looked at in one go, fewer if so many questions to the graph were asked meanwhile; and the pause until the next,
+/// longer by a millisecond for each so many questions.
+const INSTANTS_PER_SLICE: usize = 4;
+const QUESTIONS_PER_SLICE: u64 = 64;
+const SLICE_MILLIS: i64 = 10;
+const QUESTIONS_PER_MILLI: u64 = 4;
+
+/// So long after a pass nothing is copied: what comes of the pass goes first.
+const CALM_MILLIS: i64 = 1_000;
+
+/// From the beginning of one projection to that of the next at least; and for each thing that is copied, so that copies take a small
+/// share of the time however large the cluster is.
+const PAUSE_MILLIS: i64 = 5_000;
+const THINGS_PER_MILLI: usize = 4;
+
+/// A projection is given up when so much of what it rests on has changed.
+const CHANGES_MAX: u64 = 1_024;
+
+/// How far the looking ahead has come.
+#[derive(Default)]
+pub(crate) struct LookingAhead {
+    projection: Option<Box<Projection>>,
+    /// When the last one was begun.
+    begun: Option<Time>,
+    /// The queue was walked since it was begun.
+    is_stale: bool,
+    /// It is its turn in this step.
+    is_due: bool,
+    /// The pause after the last slice.
+    pause_millis: i64,
+}
+
+impl Core {
+    /// The queue was walked: what was found out ahead may be different now.
+    pub(crate) fn look_ahead_again(&mut self) {
+        self.ahead.is_stale = true;
+        self.wake_to_look_ahead();
+    }
+
+    /// It is time to look ahead.
+    pub(crate) fn may_look_ahead(&mut self) {
+        self.ahead.is_due = true;
+    }
+
+    /// Looks ahead for a moment, if it is time.
+    pub(crate) fn look_ahead(&mut self) {
+        if !std::mem::take(&mut self.ahead.is_due) {
+            return;
+        }
+        if self.outbox.is_empty() {
+            match self.ahead.projection.take() {
+                Some(projection) => self.continue_projection(projection),
+                None if self.is_worth_a_projection() => self.begin_projection(),
+                None => {}
+            }
+        }
+        self.wake_to_look_ahead();
+    }
+
+    fn wake_to_look_ahead(&mut self) {
+        if self.ahead.projection.is_some() || !self.outbox.is_empty() {
+            self.timers.wake(Timer::LookAhead, self.now.plus_millis(SLICE_MILLIS.max(self.ahead.pause_millis)));
+        } else if self.ahead.is_stale && !self.queue.is_empty() && self.ledger.can_be_copied() {
+            let things = self.cluster.len() + self.jobs.members.len() + self.foreign.len() + self.queue.len();
+            let pause = PAUSE_MILLIS.max(i64::try_from(things / THINGS_PER_MILLI).unwrap_or(i64::MAX));
+            let due = self.ahead.begun.map_or(self.now, |begun| begun.plus_millis(pause));
+            self.timers.wake(Timer::LookAhead, due.max(self.now.plus_millis(CALM_MILLIS)));
+        }
+    }
+
+    /// Something is different from when the last one was begun, or nobody has looked yet.
+    fn is_worth_a_projection(&self) -> bool {
+        self.ahead.is_stale && !self.queue.is_empty()
+    }
+
+    fn begin_projection(&mut self) {
+        let taken = self.jobs.members.values().filter_map(|member| member.allocation.as_ref());
+        let foreign = self.foreign.values().filter_map(|foreign| foreign.allocation.as_ref());
+        let retaining = self.retaining.iter().filter_map(|id| self.jobs.all.get(id));
+        let retained = retaining.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
+        let of = Original {
+            now: self.now,
+            ledger: &mut self.ledger,
+            cluster: &self.cluster,
+            queue: &self.queue,
+            held_nodes: &self.held_nodes,
+            promises: &self.promises,
+            accounts: &self.accounts,
+            queues: &self.queues,
+            suspects_version: self.suspects.version(),
+        };
+        let projection = Projection::new(of, taken.chain(foreign).chain(retained));
+        (self.ahead.begun, self.ahead.is_stale) = (Some(self.now), false);
+        self.ahead.projection = projection.filter(|projection| !projection.is_done()).map(Box::new);
+    }
+
+    fn continue_projection(&mut self, mut projection: Box<Projection>) {
+        if self.ledger.changes.count() - projection.changes > CHANGES_MAX {
+            self.ahead.is_stale = true;
+            return;
+        }
+        let before = projection.questions();
+        for _ in 0..INSTANTS_PER_SLICE {
+            let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
+            match projection.advance(asking) {
+                Progress::At(start, pending) => {
+                    for pending in pending {
+                        self.expect(&pending, Expected::At { start, as_of: projection.as_of });
+                    }
+                }
+                Progress::Over(undated) => {
+                    for pending in undated {
+                        self.expect(&pending, Expected::NoDate);
+                    }
+                }
+                Progress::TooFar => {
+                    self.ledger.errors += projection.take_errors();
+                    return;
+                }
+            }
+            if projection.is_done() || projection.questions() - before > QUESTIONS_PER_SLICE {
+                break;
+            }
+        }
+        let asked = projection.questions() - before;
+        self.ahead.pause_millis = i64::try_from(asked / QUESTIONS_PER_MILLI).unwrap_or(0);
+        self.ledger.errors += projection.take_errors();
+        if !projection.is_done() {
+            self.ahead.projection = Some(projection);
+        }
+    }
+
+    /// A request is expected to start then. Of a job whose pods start one by one the first counts.
+    fn expect(&mut self, pending: &PendingRequest, found: Expected) {
+        let id: JobId = pending.job();
+        let clock = self.clock();
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.pending.contains(pending)) else { return };
+        let as_of = |expected: Expected| match expected {
+            Expected::At { start, as_of } => Some((start, as_of)),
+            Expected::Unasked | Expected::NoDate => None,
+        };
+        let is_first = match (as_of(job.expected), as_of(found)) {
+            // By the same look ahead.
+            (Some((known, then)), Some((start, now))) => then != now || start < known,
+            (Some((_, then)), None) => Some(then) != self.ahead.begun,
+            (None, _) => true,
+        };
+        if !is_first {
+            return;
+        }
+        job.expected = found;
+        let written = job.record.status.as_ref().and_then(|status| status.estimated_start.as_ref());
+        let is_news = match (written, found.projected(clock)) {
+            (Some(written), Some(_)) if written.kind == EstimateKind::Reserved => true,
+            (Some(written), Some(found)) => has_moved(written, &found, clock.wall_now()),
+            (written, found) => written.is_some() != found.is_some(),
+        };
+        if is_news {
+            self.dirty.insert(id);
+        }
+    }
+}

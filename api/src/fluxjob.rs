@@ -210,6 +210,9 @@ pub struct FluxJobStatus {
     /// When it is expected to start. Absent if nobody can say: then `blockedBy` says whose ends it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_start: Option<EstimatedStart>,
+    /// What was said of its start while it waited, and what came of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_estimates: Option<StartEstimates>,
     /// The start that it is promised. Later than written here it starts only if a job outlives its walltime, capacity goes, a job
     /// of higher priority comes, or a person changes something: an Event says which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -267,6 +270,25 @@ pub struct EstimatedStart {
     pub kind: EstimateKind,
     /// When that was found out.
     pub as_of: MicroTime,
+}
+
+/// What was said of the start of a job while it waited, and what came of that. Differences are seconds by which it started later than
+/// was said; less than 0 if it started earlier. They are there when it has started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartEstimates {
+    /// The first estimate that was on record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<EstimatedStart>,
+    /// The start that was promised last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised: Option<MicroTime>,
+    /// How much later it started than by the first estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_than_first_seconds: Option<i64>,
+    /// How much later it started than was promised last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_than_promised_seconds: Option<i64>,
 }
 
 /// What an estimate rests on.

@@ -17,6 +17,6 @@ pub use conditions::{ConditionType, DegradedReason, FinishedReason, JobState, Sc
 pub use events::EventReason;
 pub use fluxjob::{
     BlockedBy, BlockedReason, EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload,
-    Overrides, PlacementRange, PodSet, Reservation, WorkloadKind, WorkloadRef,
+    Overrides, PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind, WorkloadRef,
 };
 pub use fluxqueue::{FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy};

@@ -209,10 +209,10 @@ impl Core {
     fn bound(&mut self, uid: &Uid, id: JobId) {
         let now = self.wall_now();
         self.gauges.pods_bound += 1;
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.started_at.get_or_insert(now);
+        if let Some(job) = self.jobs.all.get(&id) {
             let since = job.queued_at.unwrap_or(now);
             self.gauges.scheduling_sli.observe_micros(now.0 - since.0);
+            self.note_start(id, now);
         }
         let Some(member) = self.jobs.members.get(uid) else { return };
         let pod = Arc::clone(&member.pod);

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 
+use super::estimates;
 use super::grouping;
 use super::job::{Identity, Job, Member, Said, Style};
 use fluxqueue_workload::{Lifetime, Resources, Shape, Time};
@@ -96,6 +97,8 @@ impl Snapshot<'_> {
         let conditions = self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
         let state = JobState::from_conditions(&conditions);
         let workload = self.workload();
+        let said = self.said.as_ref();
+        let reservation = said.map(|said| Reservation { start: said.start.map(micro_time), nodes: said.nodes.clone() });
         FluxJobStatus {
             conditions,
             state: Some(state),
@@ -107,10 +110,13 @@ impl Snapshot<'_> {
             queued_at: job.queued_at.map(micro_time),
             position: position.and_then(|at| i32::try_from(at).ok()),
             estimated_start: self.estimated_start.clone(),
-            reservation: self
-                .said
-                .as_ref()
-                .map(|said| Reservation { start: said.start.map(micro_time), nodes: said.nodes.clone() }),
+            start_estimates: estimates::on_record(
+                written,
+                self.estimated_start.as_ref(),
+                reservation.as_ref(),
+                job.started_at,
+            ),
+            reservation,
             passed_by_since: self.passed_by_since.map(micro_time),
             start_time: job.started_at.map(micro_time),
             completion_time: job.completed_at.map(micro_time),

@@ -2,8 +2,12 @@
 //!
 //! Counters only grow, from 0 at the start of the process; gauges say how it is now.
 
+mod starts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub use starts::{EstimateSaid, Hours, StartErrors, Waits};
 
 use crate::plan::Delay;
 
@@ -30,6 +34,10 @@ pub struct Gauges {
     pub attempts: Vec<Attempts>,
     /// From the moment at which a pod could first have been placed to its Binding.
     pub scheduling_sli: DurationCounts,
+    /// How long jobs waited, by queue, of those that this process has started.
+    pub waits: Waits,
+    /// How much later or earlier they started than was said.
+    pub start_estimates: StartErrors,
     /// Pods bound by this process.
     pub pods_bound: u64,
     /// Pods that a kubelet refused or evicted after we had placed them.

@@ -95,9 +95,7 @@ impl Core {
         let allocation = self.allocation_in_place(&pod, allocation, end);
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.started_at.get_or_insert(started);
-        }
+        self.note_start(id, started);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.allocation = allocation;
         let seat = member.seat;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -19,7 +19,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::process::ProcessCollector;
-use fluxqueue_core::report::{DELAY_CAUSES, Gauges};
+use fluxqueue_core::report::{DELAY_CAUSES, Gauges, Hours};
 
 /// Labels of one counter: all values come from closed sets.
 pub type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -181,6 +181,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     }
     encode_attempts(encoder, core)?;
     encode_sli(encoder, core)?;
+    encode_starts(encoder, core)?;
     let totals = [
         ("pods_bound", "Pods bound by this process", core.pods_bound),
         ("kubelet_refusals", "Placed pods that a kubelet refused or evicted", core.kubelet_refusals),
@@ -230,6 +231,29 @@ fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt:
     let name = "pod_scheduling_sli_duration";
     let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
     metric.encode_histogram::<NoLabelSet>(sli.sum_seconds(), sli.count(), &buckets, None)
+}
+
+/// How long jobs waited, and how true what was said of that. Histograms have no buckets below 0, so later and earlier are apart.
+fn encode_starts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
+    let help = "From the moment at which a job could first have been placed to its first Binding, by queue";
+    let unit = Some(&Unit::Seconds);
+    let mut waits = encoder.encode_descriptor("job_wait_duration", help, unit, MetricType::Histogram)?;
+    for (queue, hours) in core.waits.iter() {
+        encode_hours(waits.encode_family(&[("queue", queue)])?, hours)?;
+    }
+    let help = "By how much jobs started later or earlier than their records had said, by which estimate that was";
+    let mut errors = encoder.encode_descriptor("job_start_estimate_error", help, unit, MetricType::Histogram)?;
+    for (said, direction, hours) in core.start_estimates.iter() {
+        let (estimate, kind) = said.labels();
+        let labels = [("estimate", estimate), ("kind", kind), ("direction", direction)];
+        encode_hours(errors.encode_family(&labels)?, hours)?;
+    }
+    Ok(())
+}
+
+fn encode_hours(mut metric: MetricEncoder<'_>, hours: &Hours) -> Result<(), fmt::Error> {
+    let buckets: Vec<(f64, u64)> = hours.buckets().collect();
+    metric.encode_histogram::<NoLabelSet>(hours.sum_seconds(), hours.count(), &buckets, None)
 }
 
 fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> Result<(), fmt::Error> {

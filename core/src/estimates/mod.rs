@@ -5,9 +5,11 @@
 //! jobs together at a bounded rate. A write that is due for another reason takes it along.
 
 mod ahead;
+mod outcome;
 mod projection;
 
 pub(super) use ahead::LookingAhead;
+pub(super) use outcome::on_record;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -114,9 +116,10 @@ impl Core {
             return status;
         }
         let wanted = std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
+        let said = std::mem::replace(&mut status.start_estimates, written.start_estimates.clone());
         let says_more = !record::same(written, &status);
         if says_more || self.estimates.may_write(self.now) {
-            status.estimated_start = wanted;
+            (status.estimated_start, status.start_estimates) = (wanted, said);
         } else {
             self.estimates.wait(id);
             self.wake_for_estimates();

@@ -196,3 +196,32 @@ fn a_successor_that_looks_ahead_anew_writes_nothing() {
         world.now = world.now.plus_millis(100);
     }
 }
+
+#[test]
+fn what_was_said_is_compared_with_what_came() {
+    let mut world = world(QueuePolicy::Easy, &[("a", 4)]);
+    submit_all(&mut world, &[("runs", 4, Some(100)), ("first", 4, Some(50)), ("second", 4, Some(50))]);
+    for _ in 0..20 {
+        world.settle();
+        world.pass_seconds(1);
+    }
+    let said = |world: &World, name: &str| world.record(name).status.clone().and_then(|status| status.start_estimates);
+    let before = said(&world, "first").expect("it was promised a start");
+    assert_eq!((before.later_than_first_seconds, before.later_than_promised_seconds), (None, None));
+    assert_eq!(before.first.map(|first| first.kind), Some(EstimateKind::Reserved));
+    // What runs ends 60 seconds before it was to.
+    world.now = Time::from_seconds(2_040);
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    let first = said(&world, "first").expect("it has started");
+    assert_eq!((first.later_than_first_seconds, first.later_than_promised_seconds), (Some(-60), Some(-60)));
+    let second = said(&world, "second").and_then(|said| said.first).expect("an estimate");
+    assert_eq!((second.kind, time_of(&second.time).seconds()), (EstimateKind::Projected, 2_150));
+    let gauges = world.core.gauges();
+    let errors = gauges.start_estimates.iter().map(|(said, side, hours)| (said.labels(), side, hours.count()));
+    assert_eq!(
+        errors.collect::<Vec<_>>(),
+        [(("first", "Reserved"), "earlier", 1), (("last", "Reserved"), "earlier", 1)]
+    );
+    assert_eq!(gauges.waits.iter().map(|(queue, hours)| (queue, hours.count())).collect::<Vec<_>>(), [("default", 2)]);
+}

@@ -1,0 +1,134 @@
+//! How long jobs waited, and how true it was what their records said of that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bounds of the buckets, in seconds: a second to a week.
+const BOUNDS: [u64; 12] = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400, 259_200, 604_800];
+
+const MICROS: u64 = 1_000_000;
+
+/// A histogram of times as jobs wait: a second to a week.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hours {
+    /// Per bucket; the last has no bound.
+    counts: [u64; BOUNDS.len() + 1],
+    /// Exact, so that equal runs give equal reports.
+    sum_micros: u64,
+}
+
+/// How long jobs waited, by queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Waits(BTreeMap<Arc<str>, Hours>);
+
+/// What was said of a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EstimateSaid {
+    /// The first estimate, and it was promised.
+    FirstReserved,
+    /// The first estimate, and it was not.
+    FirstProjected,
+    /// The start that was promised last.
+    LastPromised,
+}
+
+/// By how much jobs started later than was said, and by how much earlier.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StartErrors {
+    later: BTreeMap<EstimateSaid, Hours>,
+    earlier: BTreeMap<EstimateSaid, Hours>,
+}
+
+impl EstimateSaid {
+    /// As metrics have it: which one, and of what kind.
+    pub fn labels(self) -> (&'static str, &'static str) {
+        match self {
+            EstimateSaid::FirstReserved => ("first", "Reserved"),
+            EstimateSaid::FirstProjected => ("first", "Projected"),
+            EstimateSaid::LastPromised => ("last", "Reserved"),
+        }
+    }
+}
+
+impl Hours {
+    fn observe(&mut self, micros: u64) {
+        let bucket = BOUNDS.iter().position(|bound| micros <= bound * MICROS).unwrap_or(BOUNDS.len());
+        self.counts[bucket] += 1;
+        self.sum_micros = self.sum_micros.saturating_add(micros);
+    }
+
+    /// Bucket bounds in seconds (the last is infinite) with the number of times in each bucket, not accumulated.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        let bounds = BOUNDS.iter().map(|bound| super::seconds(bound * MICROS)).chain([f64::INFINITY]);
+        bounds.zip(self.counts)
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum, in seconds.
+    pub fn sum_seconds(&self) -> f64 {
+        super::seconds(self.sum_micros)
+    }
+}
+
+impl Waits {
+    /// A job of this queue has waited for so long; less than nothing (clocks differ) counts as nothing.
+    pub(crate) fn observe(&mut self, queue: &str, micros: i64) {
+        if !self.0.contains_key(queue) {
+            self.0.insert(Arc::from(queue), Hours::default());
+        }
+        if let Some(hours) = self.0.get_mut(queue) {
+            hours.observe(u64::try_from(micros).unwrap_or(0));
+        }
+    }
+
+    /// By queue.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Hours)> {
+        self.0.iter().map(|(queue, hours)| (&**queue, hours))
+    }
+}
+
+impl StartErrors {
+    /// A job started so much later than was said; less than 0: earlier.
+    pub(crate) fn observe(&mut self, said: EstimateSaid, later_micros: i64) {
+        let side = if later_micros < 0 { &mut self.earlier } else { &mut self.later };
+        side.entry(said).or_default().observe(later_micros.unsigned_abs());
+    }
+
+    /// What was said, whether they started later or earlier, and by how much.
+    pub fn iter(&self) -> impl Iterator<Item = (EstimateSaid, &'static str, &Hours)> {
+        let later = self.later.iter().map(|(said, hours)| (*said, "later", hours));
+        later.chain(self.earlier.iter().map(|(said, hours)| (*said, "earlier", hours)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_and_earlier_are_counted_apart() {
+        let mut errors = StartErrors::default();
+        for seconds in [0, 60, 61, -61, -3_600, 700_000] {
+            errors.observe(EstimateSaid::LastPromised, seconds * 1_000_000);
+        }
+        let sums: Vec<_> = errors.iter().map(|(_, side, hours)| (side, hours.count(), hours.sum_micros)).collect();
+        assert_eq!(sums, [("later", 4, 700_121 * MICROS), ("earlier", 2, 3_661 * MICROS)]);
+        let (_, _, later) = errors.iter().next().unwrap();
+        let buckets: Vec<(f64, u64)> = later.buckets().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(buckets, [(1.0, 1), (60.0, 1), (300.0, 1), (f64::INFINITY, 1)]);
+    }
+
+    #[test]
+    fn each_queue_has_its_own() {
+        let mut waits = Waits::default();
+        for (queue, micros) in [("default", 1_500_000), ("default", -1), ("big", 3_600_000_000)] {
+            waits.observe(queue, micros);
+        }
+        let found: Vec<_> = waits.iter().map(|(queue, hours)| (queue, hours.count(), hours.sum_micros)).collect();
+        assert_eq!(found, [("big", 1, 3_600 * MICROS), ("default", 2, 1_500_000)]);
+    }
+}

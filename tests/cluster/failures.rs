@@ -150,6 +150,40 @@ fn two_replicas_are_safe_and_the_second_takes_over() {
     assert_eq!(second.terminate(), Some(0), "SIGTERM ends it cleanly");
 }
 
+/// As `kubectl rollout restart` does it: one replica after the other is told to end, and a new one comes.
+#[test]
+fn an_upgrade_while_a_gang_of_200_is_bound_moves_nobody() {
+    let plane = ControlPlane::start(FIFTY, &[]);
+    let replica = || plane.fluxqueue(&["--leader-elect=true", "--leader-elect-retry-period=500ms"]);
+    let mut old = [replica(), replica()];
+    for round in 0..2_u64 {
+        let ns = plane.namespace("upgrade");
+        ns.apply(&job("gang", 200, "1", "infinity"));
+        let mut before = BTreeMap::new();
+        for replica_to_end in &mut old {
+            std::thread::sleep(Duration::from_millis(400 + round * 300));
+            before.extend(bound(&ns.list("pods")));
+            assert_eq!(replica_to_end.terminate(), Some(0), "SIGTERM ends it cleanly");
+            *replica_to_end = replica();
+        }
+        let after = bound(&ns.running(200));
+        assert!(before.iter().all(|(pod, node)| after.get(pod) == Some(node)), "a bound pod has moved");
+        let mut nodes = BTreeMap::new();
+        for node in after.into_values() {
+            *nodes.entry(node).or_default() += 1;
+        }
+        assert_eq!(
+            planned(&ns.state("gang", "Running")),
+            nodes,
+            "round {round}: pods are not where the placement says"
+        );
+        ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
+        ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
+        until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));
+    }
+    assert_eq!(plane.testbed(&["refusals"]).trim(), "0", "a kubelet refused a pod");
+}
+
 #[test]
 fn deleting_the_owner_at_any_stage_leaves_nothing() {
     let plane = ControlPlane::start(FIFTY, &[]);

@@ -91,6 +91,7 @@ impl Scene {
             start_slack_secs: 0,
             end_slack_secs: 0,
             gang_start_timeout_secs: 60,
+            volume_bind_timeout_secs: 600,
             record_lone_pods: false,
         };
         let core = Core::new(settings, FunctionTable::builtin(), 1).unwrap();

@@ -90,6 +90,9 @@ pub struct FluxqueueConfiguration {
     /// seconds. Default: 60.
     #[serde(default)]
     pub gang_start_timeout: Option<u64>,
+    /// How long the volumes of a pod, or of a gang, may take to be bound once it has its slots, in seconds. Default: 600.
+    #[serde(default)]
+    pub volume_bind_timeout: Option<u64>,
     /// How many Bindings are in flight at once, 1 to 128. Default: 64.
     #[serde(default)]
     pub bind_concurrency: Option<u32>,
@@ -189,6 +192,7 @@ impl FluxqueueConfiguration {
             slot_keep_seconds: None,
             group_grace_seconds: None,
             gang_start_timeout: None,
+            volume_bind_timeout: None,
             bind_concurrency: None,
             record_lone_pods: None,
         }
@@ -214,6 +218,7 @@ impl Settings {
             slot_keep_seconds,
             group_grace_seconds,
             gang_start_timeout,
+            volume_bind_timeout,
             bind_concurrency,
             record_lone_pods,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
@@ -226,6 +231,7 @@ impl Settings {
             slot_keep_secs: slot_keep_seconds.unwrap_or(15),
             group_grace_secs: group_grace_seconds.unwrap_or(3),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(60),
+            volume_bind_timeout_secs: volume_bind_timeout.unwrap_or(600),
             record_lone_pods: record_lone_pods.unwrap_or(false),
             queue_policy: queue_policy_of(flags.queue_policy.or(queue_policy).as_deref())?,
             queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(QUEUE_DEPTH))?,
@@ -342,7 +348,7 @@ mod tests {
         let settings = resolve(
             "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\nreservationDepth: 12\n\
              bypassSeconds: 13\ndefaultWalltime: 1h30m\n\
-             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nbindConcurrency: 10\n\
+             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
              recordLonePods: true\n",
         )
         .unwrap();
@@ -354,6 +360,7 @@ mod tests {
             slot_keep_secs: 8,
             group_grace_secs: 9,
             gang_start_timeout_secs: 10,
+            volume_bind_timeout_secs: 14,
             record_lone_pods: true,
             queue_policy: QueuePolicy::Hybrid,
             queue_depth: 11,
@@ -385,6 +392,7 @@ mod tests {
             slot_keep_seconds: Some(_),
             group_grace_seconds: Some(_),
             gang_start_timeout: Some(_),
+            volume_bind_timeout: Some(_),
             bind_concurrency: Some(_),
             record_lone_pods: Some(_),
         } = file.clone()

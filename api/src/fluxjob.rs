@@ -402,6 +402,10 @@ pub enum BlockedReason {
     PlacementWithdrawn,
     /// Binding its pods has failed several times.
     BindFailed,
+    /// A claim of a pod is missing, lost, about to go, not bound or in use.
+    VolumesNotReady,
+    /// A claim could not be bound where its pod was placed.
+    VolumeBindingFailed,
     /// A reason that another version of Fluxqueue has written.
     #[serde(other)]
     #[schemars(skip)]
@@ -434,7 +438,7 @@ pub struct BlockedBy {
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 15] = [
+    pub const ALL: [BlockedReason; 17] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
@@ -450,6 +454,8 @@ impl BlockedReason {
         BlockedReason::Unsatisfiable,
         BlockedReason::PlacementWithdrawn,
         BlockedReason::BindFailed,
+        BlockedReason::VolumesNotReady,
+        BlockedReason::VolumeBindingFailed,
     ];
 
     /// Its name.
@@ -470,6 +476,8 @@ impl BlockedReason {
             BlockedReason::Unsatisfiable => "Unsatisfiable",
             BlockedReason::PlacementWithdrawn => "PlacementWithdrawn",
             BlockedReason::BindFailed => "BindFailed",
+            BlockedReason::VolumesNotReady => "VolumesNotReady",
+            BlockedReason::VolumeBindingFailed => "VolumeBindingFailed",
             BlockedReason::Unknown => "Unknown",
         }
     }
@@ -477,7 +485,7 @@ impl BlockedReason {
     /// Where a job is in its life that waits for this reason.
     pub fn state(self) -> JobState {
         match self {
-            BlockedReason::Incomplete | BlockedReason::Gated => JobState::Incomplete,
+            BlockedReason::Incomplete | BlockedReason::Gated | BlockedReason::VolumesNotReady => JobState::Incomplete,
             BlockedReason::Held => JobState::Held,
             BlockedReason::QueueNotUsable
             | BlockedReason::WalltimeTooLong
@@ -491,6 +499,7 @@ impl BlockedReason {
             | BlockedReason::NoMatchingNodes
             | BlockedReason::PlacementWithdrawn
             | BlockedReason::BindFailed
+            | BlockedReason::VolumeBindingFailed
             | BlockedReason::Unknown => JobState::Pending,
         }
     }

@@ -119,6 +119,7 @@ fn core() -> Core {
         slot_keep_secs: 5,
         group_grace_secs: 3,
         gang_start_timeout_secs: 60,
+        volume_bind_timeout_secs: 600,
         record_lone_pods: true,
         queue_policy: policy(),
         queue_depth: 1_000,

@@ -91,6 +91,26 @@ pub enum ActionKind {
         /// The whole status.
         status: Box<FluxQueueStatus>,
     },
+    /// Say in a claim for which node its volume is to be made, if uid and version still are the claim's.
+    SelectNode {
+        /// The claim.
+        claim: ObjectRef,
+        /// The version of the claim that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
+        /// The node.
+        node: NodeName,
+    },
+    /// Bind a volume to a claim from its own side, if uid and version still are the volume's. The controller does the rest.
+    ClaimVolume {
+        /// The volume; it has no namespace.
+        volume: ObjectRef,
+        /// The version of the volume that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
+        /// The claim.
+        claim: ObjectRef,
+        /// A person has meant it for the claim already.
+        was_meant: bool,
+    },
     /// Publish an Event. No outcome: it may be dropped, which is counted.
     Note(Note),
 }

@@ -98,9 +98,13 @@ impl Core {
             ungated: false,
             reported: None,
             stance: Stance::default(),
+            volumes: None,
+            unready: None,
+            mountings_failed: 0,
             telling: None,
         };
         self.jobs.members.insert(uid.clone(), member);
+        self.note_volumes(&uid);
         self.settle(&uid);
         if !ignored.is_empty() && !was_told {
             self.warn_once(id, ConditionType::SoftTermsIgnored, format!("accepted, but not honoured yet: {ignored}"));

@@ -4,6 +4,7 @@
 //! still fits beside everything that is known of the node. An answer that got lost is asked for again on the same node:
 //! the uid makes that safe, and 409 then means success.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, names};
@@ -11,6 +12,7 @@ use fluxqueue_api::{BlockedReason, EventReason, names};
 use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage, Style};
 use super::ledger::Ledger;
+use super::mounting::Mounting;
 use super::plan::{Delay, Late};
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
@@ -29,6 +31,7 @@ impl Core {
     /// Sends what may leave.
     pub(super) fn dispatch(&mut self) {
         let mut misfits = Vec::new();
+        let mut waiting = BTreeSet::new();
         while self.actions.bindings_in_flight() < BINDINGS_MAX
             && let Some(uid) = self.outbox.pop_front()
         {
@@ -42,7 +45,11 @@ impl Core {
                 continue;
             }
             if job.life == Lifecycle::Placed {
-                self.begin(job.id);
+                let id = job.id;
+                // Once is enough: whoever asks for it, all its pods are looked at.
+                if !waiting.contains(&id) && !self.begin(id) {
+                    waiting.insert(id);
+                }
                 continue;
             }
             if member.retry_at > self.now {
@@ -56,8 +63,14 @@ impl Core {
             // After so many failures it queues again; a gang whose placement is written stays where it is.
             let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
             let doubt_until = member.doubt_until;
-            if !given_up && self.still_fits(&uid) {
-                self.send(&uid);
+            if let Some(why) = self.mounting_trouble(&uid) {
+                self.mounting_failed(&uid, why);
+            } else if !given_up && self.still_fits(&uid) {
+                match self.mount(&uid) {
+                    Mounting::Done => self.send(&uid),
+                    Mounting::Later => {}
+                    Mounting::Failed(why) => self.mounting_failed(&uid, why),
+                }
             } else if doubt_until > self.now {
                 // It may be there already: until that is known nobody else gets the place.
                 self.timers.wake(Timer::Pod(uid), doubt_until);
@@ -89,6 +102,7 @@ impl Core {
             && self.cluster.holds(rank, &pod.shape.requests)
             && self.cluster.has_its_own(rank, &pod.shape)
             && self.cluster.class(&pod.shape.constraints).now.contains(rank)
+            && self.cluster.volumes_suit(rank, &pod)
             && self.suits_neighbours(uid, &pod)
     }
 
@@ -142,6 +156,9 @@ impl Core {
     pub(super) fn done(&mut self, action: ActionId, outcome: Outcome) {
         match (self.actions.answered(action), outcome) {
             (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => self.bind_done(&uid, action, outcome),
+            (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
+                self.volume_written(&uid, &claim, version, &outcome);
+            }
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => self.ungate_done(&uid, action, outcome),
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {

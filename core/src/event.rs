@@ -6,6 +6,7 @@ use fluxqueue_api::FluxJob;
 
 use super::ActionId;
 use crate::cluster::Node;
+use crate::cluster::volumes::StorageNews;
 use crate::queues::{Namespace, QueueObject};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Uid};
 
@@ -41,6 +42,8 @@ pub enum Event {
     Namespace(Arc<Namespace>),
     /// The namespace of this name is gone.
     NamespaceGone(Arc<str>),
+    /// News about claims, volumes and what is around them.
+    Storage(StorageNews),
     /// The API server's clock was compared with the core's: so many microseconds are to be added to the core's time. The
     /// core's own time grows evenly from where the process started, whatever happens to clocks.
     ClockOffset(i64),

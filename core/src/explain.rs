@@ -345,6 +345,12 @@ impl Core {
             *counts.entry(rejection.reason().into_owned()).or_default() += open.intersection(&closed).len();
             open.subtract(&closed);
         }
+        if group.volumes.is_some() {
+            // A node may be closed for several of these: VolumeBinding says all that it finds.
+            for (closed, rejection) in self.cluster.closed_by_volumes(&group.sample) {
+                *counts.entry(rejection.reason().into_owned()).or_default() += open.intersection(&closed).len();
+            }
+        }
         counts.retain(|_, nodes| *nodes > 0);
     }
 

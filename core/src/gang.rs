@@ -9,6 +9,7 @@ use super::backoff::Backoff;
 use super::dispatch::is_gated;
 use super::grouping::{self, StartSize};
 use super::job::{Job, Lifecycle, Member, Stage, Stalled, Style};
+use super::mounting::Mounting;
 use super::plan::{Delay, Late};
 use super::{Core, Timer};
 use crate::fluxion::Rank;
@@ -22,7 +23,7 @@ const WITHDRAWN: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
 enum Begin {
     /// All of it fits: these are its pods, in the order of their seats.
     Now(Vec<Uid>),
-    /// Its placement is not acknowledged yet, or gates of ours are still on.
+    /// Its placement is not acknowledged yet, a claim is not bound, or gates of ours are still on.
     Later,
     /// It does not fit any more as it was placed.
     Not(String),
@@ -30,12 +31,15 @@ enum Begin {
 
 impl Core {
     /// Before the first Binding of a gang leaves, all its members are checked together against everything received so far.
-    /// If all fit, the gang begins; if one does not, none is sent.
-    pub(super) fn begin(&mut self, id: JobId) {
+    /// If all fit, the gang begins; if one does not, none is sent. False if it has to wait.
+    pub(super) fn begin(&mut self, id: JobId) -> bool {
         let checked = match self.may_begin(id) {
             Begin::Now(pods) => pods,
-            Begin::Later => return,
-            Begin::Not(why) => return self.withdraw_if_unsent(id, &why),
+            Begin::Later => return false,
+            Begin::Not(why) => {
+                self.withdraw_if_unsent(id, &why);
+                return true;
+            }
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Starting { since: self.now };
@@ -46,6 +50,7 @@ impl Core {
             self.outbox.push_front(uid);
         }
         self.touched.insert(id);
+        true
     }
 
     fn may_begin(&mut self, id: JobId) -> Begin {
@@ -60,10 +65,26 @@ impl Core {
         }
         let pods = self.jobs.unsent(job);
         for uid in &pods {
+            if let Some(why) = self.mounting_trouble(uid) {
+                return Begin::Not(why);
+            }
             if !self.still_fits(uid) {
                 let Some(member) = self.jobs.members.get(uid) else { return Begin::Later };
                 let node = member.allocation.as_ref().map_or("its node", |allocation| &allocation.node);
                 return Begin::Not(format!("pod {} does not fit on {node} any more", member.pod.id));
+            }
+        }
+        if !self.cluster.volumes().is_idle() {
+            let mut are_mounted = true;
+            for uid in &pods {
+                match self.mount(uid) {
+                    Mounting::Done => {}
+                    Mounting::Later => are_mounted = false,
+                    Mounting::Failed(why) => return Begin::Not(why),
+                }
+            }
+            if !are_mounted {
+                return Begin::Later;
             }
         }
         let mut later = false;

@@ -120,6 +120,7 @@ impl Core {
             self.free_allocation(foreign.allocation);
             self.by_node.unlist(&foreign.pod);
         }
+        self.forget_volumes(&id.uid);
         if self.jobs.members.contains_key(&id.uid) {
             self.end(&id.uid, Cause::Deleted);
             if let Some(member) = self.jobs.members.remove(&id.uid) {
@@ -166,6 +167,7 @@ impl Core {
             foreign.allocation = allocation;
             foreign.reported |= gated;
         }
+        self.note_volumes(&uid);
         if has_begun {
             self.plan_foreign_end_anew(&uid);
         }

@@ -14,6 +14,7 @@ use super::plan::Kept;
 use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
 use super::stored::Record;
+use crate::cluster::volumes::{Unready, VolumeNeeds};
 use crate::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
@@ -204,6 +205,12 @@ pub(super) struct Member {
     pub reported: Option<(String, Time)>,
     /// How it stands to pods on nodes, as of when it was last queued.
     pub stance: Stance,
+    /// What it asks of nodes for its volumes, as of when it was last looked at.
+    pub volumes: Option<Arc<VolumeNeeds>>,
+    /// Its claims are not such that it could be placed.
+    pub unready: Option<Unready>,
+    /// How often its volumes could not be bound.
+    pub mountings_failed: u32,
     /// The condition that is to be written.
     pub telling: Option<ActionId>,
 }
@@ -255,6 +262,7 @@ impl Member {
             && !self.deletion_observed
             && !self.pod.deleting
             && self.pod.unsupported.is_empty()
+            && self.unready.is_none()
             && self.pod.gates.iter().all(|held| **held == *gate)
             && !matches!(self.pod.group, Some(ref group) if group.size.is_err())
     }

@@ -14,6 +14,7 @@
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `explain`: why something waits, for people
+//! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
@@ -50,6 +51,7 @@ mod intake;
 mod job;
 mod jobs;
 mod ledger;
+mod mounting;
 mod notices;
 mod pass;
 mod plan;
@@ -281,6 +283,7 @@ impl Core {
                 self.queue_changed |= self.cluster.remove_namespace(&name);
                 self.queues.remove_namespace(&name);
             }
+            Event::Storage(news) => self.storage(news),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
             Event::Synced => self.listed = true,
             Event::Done(action, outcome) => self.done(action, outcome),

@@ -8,6 +8,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, Job
 
 use super::grouping::{self, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
+use super::mounting::not_mountable;
 use super::plan::Delay;
 use super::{Core, Timer};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
@@ -35,6 +36,7 @@ impl Core {
         self.outgrow_start(id);
         self.forget_empty_start(id);
         self.seat_externally_bound(id);
+        self.look_at_volumes(id);
         let wanted = self.wanted_requests(id);
         self.set_requests(id, wanted);
         self.notice_completeness(id);
@@ -42,6 +44,7 @@ impl Core {
         self.notice_stall(id);
         self.notice_end(id);
         self.report_refused(id);
+        self.report_unready(id);
         self.count_in_queue(id);
         self.count_running(id);
         self.dirty.insert(id);
@@ -96,7 +99,7 @@ impl Core {
             self.block(id, BlockedReason::Held, "spec.overrides.hold of its FluxJob is true".to_owned());
             return Vec::new();
         }
-        if let Some((reason, message)) = refusal(&live)
+        if let Some((reason, message)) = refusal(&live).or_else(|| not_mountable(&live))
             && (job.style != Style::Elastic || ready.is_empty())
             && !job.life.is_placed()
         {

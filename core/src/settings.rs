@@ -21,6 +21,8 @@ pub struct CoreSettings {
     pub slot_keep_secs: u64,
     /// How long a gang may take from its first Binding until all are bound before it says that it is Degraded.
     pub gang_start_timeout_secs: u64,
+    /// How long the volumes of a pod, or of a gang, may take to be bound once it has its slots.
+    pub volume_bind_timeout_secs: u64,
     /// How long a group whose pods stop appearing may stay incomplete before that is said.
     pub group_grace_secs: u64,
     /// Every lone pod has a FluxJob, also one that gets its node at once.

@@ -31,6 +31,8 @@ impl Core {
         member.stage = Stage::Assigned;
         member.attempts = 0;
         let index = member.pod.completion_index;
+        self.choose_volumes(uid);
+        self.note_volumes(uid);
         // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
         self.outbox.push_back(uid.clone());
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
@@ -55,6 +57,7 @@ impl Core {
         let (seat, id) = (member.seat.take(), member.job);
         let allocation = self.take_allocation(uid);
         self.free_allocation(allocation);
+        self.note_volumes(uid);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.leave(seat);
         }
@@ -105,6 +108,7 @@ impl Core {
             // It is where it is: the record follows.
             job.seats.follow(seat, &node);
         }
+        self.note_volumes(uid);
         match before {
             Stage::Bound => {}
             // Somebody else has bound it: it waits no more.
@@ -268,6 +272,7 @@ impl Core {
         member.stage = Stage::Ended;
         let (seat, id, pod) = (member.seat.take(), member.job, Arc::clone(&member.pod));
         let allocation = self.take_allocation(uid);
+        self.note_volumes(uid);
         self.touched.insert(id);
         if cause == Cause::Refused {
             self.gauges.kubelet_refusals += 1;

@@ -14,7 +14,9 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{
-    Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, Pod, PodSpec, PodStatus,
+    Namespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec, PersistentVolumeStatus, Pod, PodSpec,
+    PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
@@ -193,4 +195,6 @@ parts! {
     ReplicaSet of ReplicaSetSpec, ReplicaSetStatus;
     Deployment of DeploymentSpec, DeploymentStatus;
     StatefulSet of StatefulSetSpec, StatefulSetStatus;
+    PersistentVolume of PersistentVolumeSpec, PersistentVolumeStatus;
+    PersistentVolumeClaim of PersistentVolumeClaimSpec, PersistentVolumeClaimStatus;
 }

@@ -23,6 +23,7 @@ pub mod seen;
 mod served_crd;
 pub mod shell;
 pub(crate) mod signals;
+mod storage;
 pub(crate) mod tasks;
 mod throttle;
 pub mod trailing_statuses;

@@ -116,6 +116,11 @@ impl Reply {
         self.parse::<Status>().is_ok_and(|status| status.is_already_exists())
     }
 
+    /// The server does not let this process, or does not have it.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.code, 403 | 404)
+    }
+
     /// What the server says, for people.
     pub(super) fn explain(&self) -> String {
         /// Bodies that are no Status come from proxies: their beginning tells enough.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +24,7 @@ use super::lease::{Candidate, LeaseLost, LeaseSettings};
 use super::reviews::Reviews;
 use super::served_crd;
 use super::signals::{SignalError, Signals};
+use super::storage;
 use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};
 use crate::serve::{
@@ -31,7 +33,7 @@ use crate::serve::{
 };
 use fluxqueue_core::Event;
 
-/// Kinds that are watched.
+/// Kinds that are watched besides those of storage.
 const KINDS: usize = 10;
 
 /// Questions of the HTTP server that may wait for the core.
@@ -251,7 +253,7 @@ impl Run {
         let driver = Driver::new(machine, clock, inbox, Arc::clone(&executors), metrics, health);
         self.start_driver(driver, ending)?;
         self.start_clock(clock, &batches_in).await;
-        self.start_watches(batches_in);
+        self.start_watches(batches_in).await;
         self.show(questions_in, Arc::clone(&executors));
         Ok(executors)
     }
@@ -282,12 +284,19 @@ impl Run {
         self.tasks.spawn_telling("clock", server_clock.keep_comparing(batches.clone()));
     }
 
-    fn start_watches(&mut self, batches: mpsc::Sender<Vec<Event>>) {
+    async fn start_watches(&mut self, batches: mpsc::Sender<Vec<Event>>) {
+        let refusal = storage::refusal(&self.clients.watch).await;
+        if let Some(why) = &refusal {
+            tracing::warn!(why, "claims and volumes may not be read: pods that mount them wait");
+            // Nobody takes it only if the core has ended, which its task will say.
+            let _ = batches.send(vec![storage::hidden(why)]).await;
+        }
+        let kinds = KINDS + if refusal.is_none() { storage::KINDS } else { 0 };
         let watches = Watches {
             client: self.clients.watch.clone(),
             batches,
             metrics: Arc::clone(&self.facts.metrics),
-            unlisted: Arc::new(AtomicUsize::new(KINDS)),
+            unlisted: Arc::new(AtomicUsize::new(kinds)),
         };
         self.start_watch::<Lean<Node>>(&watches);
         self.start_watch::<Lean<Pod>>(&watches);
@@ -299,6 +308,15 @@ impl Run {
         self.start_watch::<LooseFluxQueue>(&watches);
         self.start_watch::<Lean<Namespace>>(&watches);
         self.start_watch::<PriorityClass>(&watches);
+        if refusal.is_none() {
+            self.start_watch::<Lean<PersistentVolumeClaim>>(&watches);
+            self.start_watch::<Lean<PersistentVolume>>(&watches);
+            self.start_watch::<StorageClass>(&watches);
+            self.start_watch::<CSINode>(&watches);
+            self.start_watch::<CSIDriver>(&watches);
+            self.start_watch::<CSIStorageCapacity>(&watches);
+            self.start_watch::<VolumeAttachment>(&watches);
+        }
     }
 
     fn start_watch<K>(&mut self, watches: &Watches)

@@ -17,7 +17,8 @@ use super::request::{Content, Reply};
 use super::trailing_statuses::TrailingStatuses;
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
-use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
+use fluxqueue_workload::storage::{BOUND_BY_CONTROLLER, SELECTED_NODE};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 
 /// One write to do.
 #[derive(Debug)]
@@ -43,6 +44,19 @@ pub enum Write {
     QueueStatus(Arc<str>, Uid, Box<fluxqueue_api::FluxQueueStatus>),
     /// Remove the gate of this name from a pod of this version.
     Ungate(ObjectRef, Option<Arc<str>>, Arc<str>),
+    /// Say in a claim of this version for which node its volume is to be made.
+    SelectNode(ObjectRef, Option<Arc<str>>, NodeName),
+    /// Bind a volume of this version to a claim.
+    ClaimVolume {
+        /// The volume.
+        volume: ObjectRef,
+        /// Its version.
+        resource_version: Option<Arc<str>>,
+        /// The claim.
+        claim: ObjectRef,
+        /// A person has meant it for the claim already.
+        was_meant: bool,
+    },
     /// Set a pod's condition PodScheduled to False with reason and message.
     Unscheduled {
         /// The pod.
@@ -122,6 +136,12 @@ impl Write {
             ActionKind::SetPodScheduled { pod, resource_version, reason, message, newly } => {
                 (Write::Unscheduled { pod, resource_version, reason, message, newly }, Urgency::Trailing)
             }
+            ActionKind::SelectNode { claim, resource_version, node } => {
+                (Write::SelectNode(claim, resource_version, node), Urgency::Urgent)
+            }
+            ActionKind::ClaimVolume { volume, resource_version, claim, was_meant } => {
+                (Write::ClaimVolume { volume, resource_version, claim, was_meant }, Urgency::Urgent)
+            }
             ActionKind::Bind { .. } | ActionKind::Note(_) => return None,
         })
     }
@@ -134,6 +154,8 @@ impl Write {
             Write::QueueStatus(..) => "write_queue_status",
             Write::Ungate(..) => "ungate_pod",
             Write::Unscheduled { .. } => "set_pod_condition",
+            Write::SelectNode(..) => "select_node",
+            Write::ClaimVolume { .. } => "claim_volume",
         }
     }
 }
@@ -176,6 +198,31 @@ impl Writer {
                 });
                 let path = pod_path(&pod.key);
                 done(self.patch(&path, "", Content::StrategicMergePatch, &body, pod).await)
+            }
+            Write::SelectNode(claim, version, node) => {
+                let mut metadata = identity(claim, version.as_deref());
+                metadata["annotations"] = json!({ SELECTED_NODE: &**node });
+                let path =
+                    format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", claim.key.namespace, claim.key.name);
+                let body = json!({ "metadata": metadata });
+                done(self.patch(&path, "", Content::MergePatch, &body, claim).await)
+            }
+            Write::ClaimVolume { volume, resource_version, claim, was_meant } => {
+                let mut metadata = identity(volume, resource_version.as_deref());
+                if !was_meant {
+                    // So the controller takes the claim out again when that is deleted.
+                    metadata["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
+                }
+                let reference = json!({
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": &*claim.key.namespace,
+                    "name": &*claim.key.name,
+                    "uid": &*claim.uid,
+                });
+                let path = format!("/api/v1/persistentvolumes/{}", volume.key.name);
+                let body = json!({ "metadata": metadata, "spec": { "claimRef": reference } });
+                done(self.patch(&path, "", Content::MergePatch, &body, volume).await)
             }
             Write::Unscheduled { pod, resource_version, reason, message, newly } => {
                 // Merged by type: what is left out stays as it is.

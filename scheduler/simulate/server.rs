@@ -147,6 +147,8 @@ impl Server {
                         None => WriteOutcome::Gone,
                     })
                 }
+                // The simulated cluster has no storage.
+                ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => Outcome::Write(WriteOutcome::Gone),
                 ActionKind::Note(_) => continue,
             };
             events.push(Event::Done(id, outcome));

@@ -125,6 +125,7 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::Namespace(namespace) => Stream::Namespace(Arc::clone(&namespace.name)),
         Event::NamespaceGone(name) => Stream::Namespace(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
-        Event::Synced | Event::Done(..) => return None,
+        // The simulation has no storage.
+        Event::Storage(_) | Event::Synced | Event::Done(..) => return None,
     })
 }

@@ -300,8 +300,12 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         ActionKind::Ungate { pod, .. } | ActionKind::SetPodScheduled { pod, .. } => {
             view.pods.get(&pod.uid).is_none_or(|pod| pod.scheduler == view.scheduler)
         }
-        // Queues are everybody's.
-        ActionKind::WriteQueueStatus { .. } | ActionKind::Bind { .. } | ActionKind::Note(_) => true,
+        // Queues are everybody's, and so are claims and volumes.
+        ActionKind::SelectNode { .. }
+        | ActionKind::ClaimVolume { .. }
+        | ActionKind::WriteQueueStatus { .. }
+        | ActionKind::Bind { .. }
+        | ActionKind::Note(_) => true,
     };
     if is_own {
         return Ok(());
@@ -456,6 +460,8 @@ fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => ("FluxJob", named(&job.key)),
         ActionKind::Ungate { pod, .. } => ("gate", (*pod.uid).into()),
         ActionKind::SetPodScheduled { pod, .. } => ("condition", (*pod.uid).into()),
+        ActionKind::SelectNode { claim, .. } => ("claim", (*claim.uid).into()),
+        ActionKind::ClaimVolume { volume, .. } => ("volume", (*volume.uid).into()),
         ActionKind::WriteQueueStatus { queue, .. } => ("FluxQueue", Arc::clone(queue)),
         ActionKind::Bind { pod, .. } => ("binding", (*pod.uid).into()),
         ActionKind::Note(note) => ("note", named(&note.subject.key())),

@@ -92,6 +92,7 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         slot_keep_secs: SLOT_KEEP_SECONDS,
         group_grace_secs: 3,
         gang_start_timeout_secs: 60,
+        volume_bind_timeout_secs: 600,
         record_lone_pods: start.record_lone_pods,
         queue_policy: start.queue_policy,
         queue_depth: 1_000,

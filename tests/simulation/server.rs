@@ -203,6 +203,8 @@ impl Server {
                 }
                 None => WriteOutcome::Gone,
             }),
+            // There is no storage here.
+            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => Outcome::Write(WriteOutcome::Gone),
             ActionKind::WriteQueueStatus { queue, uid, status } => Outcome::Write(match self.queues.get(queue) {
                 Some(stored) if stored.uid == *uid => {
                     let status = FluxQueueStatus::clone(status);

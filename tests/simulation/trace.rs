@@ -71,6 +71,7 @@ pub(crate) fn event(event: &Event) -> String {
         Event::NamespaceGone(name) => format!("Namespace {name} gone"),
         Event::PriorityClass(class) => format!("PriorityClass {} {}", class.name, class.value),
         Event::PriorityClassGone(name) => format!("PriorityClass {name} gone"),
+        Event::Storage(news) => format!("{news:?}"),
         Event::Synced => "synced".to_string(),
         Event::Done(id, Outcome::Bind(outcome)) => format!("outcome of {id}: {outcome:?}"),
         Event::Done(id, Outcome::Write(WriteOutcome::Written(stored))) => {
@@ -100,6 +101,8 @@ pub(crate) fn kind(kind: &ActionKind) -> String {
         }
         ActionKind::DeleteFluxJob { job, .. } => format!("delete FluxJob {job} ({})", job.uid),
         ActionKind::WriteQueueStatus { queue, status, .. } => format!("write FluxQueue {queue} {status:?}"),
+        ActionKind::SelectNode { claim, node, .. } => format!("select {node} for claim {claim} ({})", claim.uid),
+        ActionKind::ClaimVolume { volume, claim, .. } => format!("claim volume {volume} for {claim} ({})", claim.uid),
         ActionKind::Note(note) => format!("note {} {}: {}", note.subject.key(), note.reason, note.note),
     }
 }

@@ -119,7 +119,11 @@ impl View {
             }
             Event::Queue(queue) => self.queues.put(queue),
             Event::QueueGone(name) => self.queues.remove(name),
-            Event::Namespace(_) | Event::NamespaceGone(_) | Event::PriorityClass(_) | Event::PriorityClassGone(_) => {}
+            Event::Namespace(_)
+            | Event::NamespaceGone(_)
+            | Event::PriorityClass(_)
+            | Event::PriorityClassGone(_)
+            | Event::Storage(_) => {}
             Event::Synced => self.synced = true,
             Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),

@@ -14,6 +14,7 @@ mod refusal;
 pub mod requests;
 mod resources;
 mod shape;
+pub mod storage;
 mod unsupported;
 pub mod walltime;
 
@@ -28,6 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use constraints::Constraints;
+use storage::PodClaim;
 
 /// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always told the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -90,6 +92,8 @@ pub struct Pod {
     pub labels: metadata::Labels,
     /// What it asks and where it may go. Pods of one template share one value.
     pub shape: Arc<Shape>,
+    /// The claims that it mounts. They are not part of the shape, since pods of one template differ in them.
+    pub claims: Vec<PodClaim>,
     /// How long its resources are taken.
     pub lifetime: Lifetime,
     /// How long it may take to stop when it is told to, in seconds.
@@ -124,6 +128,7 @@ impl Pod {
             ended: None,
             labels: Arc::from([]),
             shape,
+            claims: Vec::new(),
             lifetime: Lifetime::Eventually,
             grace_secs: 0,
             unsupported: Vec::new(),

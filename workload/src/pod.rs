@@ -11,7 +11,8 @@ use super::metadata::{self, InvalidObject};
 use super::shape::ShapeInterner;
 use super::walltime;
 use super::{
-    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, group, requests, unsupported,
+    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, group, requests, storage,
+    unsupported,
 };
 
 /// The name that the API server gives pods without one.
@@ -88,6 +89,7 @@ impl Pod {
             ended: ended(status),
             labels,
             shape: interner.intern(Shape { requests: requests.total, constraints }),
+            claims: storage::claims_of(spec, &id.key.name),
             lifetime,
             grace_secs: grace_secs(spec),
             unsupported,

@@ -34,6 +34,22 @@ pub enum Rejection {
     HostPorts,
     /// A disk that the pod names itself is in use.
     DiskConflict,
+    /// A claim of the pod is not ready: what is said of it.
+    Claim(Arc<str>),
+    /// A claim that one pod at a time may use is in use.
+    ClaimInUse,
+    /// The node attaches no more volumes of some driver.
+    VolumeLimit,
+    /// A bound volume is not to be had on the node.
+    VolumeAffinity,
+    /// A claim finds no volume there, and none can be made.
+    NoVolume,
+    /// There is too little left to make a volume.
+    TooLittleStorage,
+    /// A bound volume is not there, or a claim is not ready.
+    VolumeMissing,
+    /// A bound volume is in another zone.
+    VolumeZone,
     /// The node lacks the label of a spread constraint.
     SpreadLabel,
     /// The node's domain would have too many more pods than another, by a spread constraint.
@@ -162,6 +178,17 @@ impl Rejection {
             Rejection::ConflictingNames => "pod affinity terms conflict",
             Rejection::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Rejection::DiskConflict => "node(s) had no available disk",
+            Rejection::Claim(said) => return said.to_string().into(),
+            Rejection::ClaimInUse => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+                 another pod"
+            }
+            Rejection::VolumeLimit => "node(s) exceed max volume count",
+            Rejection::VolumeAffinity => "node(s) didn't match PersistentVolume's node affinity",
+            Rejection::NoVolume => "node(s) didn't find available persistent volumes to bind",
+            Rejection::TooLittleStorage => "node(s) did not have enough free storage",
+            Rejection::VolumeMissing => "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+            Rejection::VolumeZone => "node(s) had no available volume zone",
             Rejection::SpreadLabel => "node(s) didn't match pod topology spread constraints (missing required label)",
             Rejection::Spread => "node(s) didn't match pod topology spread constraints",
             Rejection::Affinity => "node(s) didn't match pod affinity rules",
@@ -183,7 +210,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 }
 
 /// Whether the node meets all of a term. One without requirements matches nothing.
-fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
+pub(super) fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
     let field = |key: &str| (key == "metadata.name").then_some(&*node.name);
     // A field that does not exist is empty, unlike a label that does not exist.
     let fields = || term.fields.iter().all(|field_of| field_of.matches(Some(field(&field_of.key).unwrap_or_default())));

@@ -9,6 +9,7 @@ use super::filters::{self, Rejection};
 use super::{Cluster, Node, summary};
 use crate::fluxion::Rank;
 use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::NamedNodes;
 
 impl Cluster {
     /// Why a pod that is not there yet may not use this node: all that the first filter that rejects it says, which may be
@@ -16,7 +17,14 @@ impl Cluster {
     pub fn judge(&mut self, rank: Rank, pod: &Pod) -> Vec<Rejection> {
         let Some(node) = self.node(rank).cloned() else { return Vec::new() };
         let constraints = &pod.shape.constraints;
-        if let Some(rejection) = filters::named(&node, constraints) {
+        let named = filters::named(&node, constraints);
+        // What is wrong with the pod itself is found before any node is looked at.
+        if let Err(unready) = self.volumes().needs(pod)
+            && named != Some(Rejection::ConflictingNames)
+        {
+            return vec![Rejection::Claim(unready.said.into())];
+        }
+        if let Some(rejection) = named {
             return vec![rejection];
         }
         let rejected = filters::admit(&node, constraints).err().map(|rejected| rejected.first);
@@ -35,6 +43,10 @@ impl Cluster {
         if self.has_disk_conflict(rank, &constraints.disks) {
             return vec![Rejection::DiskConflict];
         }
+        let volumes = self.volumes().reject(pod, &node);
+        if !volumes.is_empty() {
+            return volumes;
+        }
         if let Some(rejection) = self.judge_neighbours(rank, pod) {
             return vec![rejection];
         }
@@ -43,6 +55,11 @@ impl Cluster {
 
     /// What kube-scheduler says of a pod that no node takes.
     pub fn unavailable(&mut self, pod: &Pod) -> String {
+        if let Err(unready) = self.volumes().needs(pod)
+            && pod.shape.constraints.named_nodes() != NamedNodes::None
+        {
+            return summary::unplaceable(self.len(), &unready.said);
+        }
         let mut reasons: BTreeMap<Rejection, usize> = BTreeMap::new();
         for rank in self.present().clone().iter() {
             for rejection in self.judge(rank, pod) {

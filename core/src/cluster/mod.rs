@@ -9,6 +9,7 @@ mod neighbours;
 mod node;
 pub mod summary;
 mod view;
+pub mod volumes;
 
 pub use neighbours::OccupantId;
 pub use neighbours::{Company, OwnTerms, Stance};

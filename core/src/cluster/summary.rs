@@ -24,6 +24,15 @@ pub fn unavailable<R: AsRef<str>>(nodes: usize, reasons: &BTreeMap<R, usize>) ->
     format!("0/{nodes} nodes are available:{counted}")
 }
 
+/// The text for a pod that could go nowhere for what it is itself, however many nodes there were.
+pub fn unplaceable(nodes: usize, said: &str) -> String {
+    if nodes == 0 {
+        unavailable::<&str>(0, &BTreeMap::new())
+    } else {
+        format!("0/{nodes} nodes are available: {said}.")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::Node;
 use super::exclusive::Taken;
 use super::filters::{self, Rejection};
 use super::neighbours::{Company, CrowdId, KeyId, Neighbours, OccupantId, Stance, Trial};
+use super::volumes::Volumes;
+use super::{Node, volumes};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 use fluxqueue_workload::metadata::Labels;
@@ -34,6 +35,8 @@ pub struct Cluster {
     disks: Taken<Disk>,
     /// Pods on nodes, and who wants to be near them, apart from them, or spread among them.
     neighbours: Neighbours,
+    /// Shared with whoever runs the plan forward on a copy of the nodes.
+    volumes: Arc<Volumes>,
 }
 
 #[derive(Debug, Clone)]
@@ -447,6 +450,27 @@ impl Cluster {
         let crowd = self.crowd(pod);
         all.extend(self.neighbours.closed(pod, company, crowd, &self.present));
         all
+    }
+
+    /// All that is known of storage.
+    pub fn volumes(&self) -> &Volumes {
+        &self.volumes
+    }
+
+    /// The same, to be changed.
+    pub fn volumes_mut(&mut self) -> &mut Volumes {
+        Arc::make_mut(&mut self.volumes)
+    }
+
+    /// Nodes on which the pod cannot have its volumes.
+    pub fn closed_by_volumes(&self, pod: &Pod) -> Vec<(RankSet, Rejection)> {
+        let nodes = self.by_rank.iter().zip(0..).filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)));
+        self.volumes.closed_to(pod, nodes)
+    }
+
+    /// The pod, which has a slot on the node, can still have its volumes there.
+    pub fn volumes_suit(&self, rank: Rank, pod: &Pod) -> bool {
+        !volumes::concern(pod) || self.node(rank).is_some_and(|node| self.volumes.still_suit(pod, node))
     }
 
     /// A host port of these is taken on the node.

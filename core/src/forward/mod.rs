@@ -198,6 +198,7 @@ impl Ask {
             walltime: self.walltime,
             deadline: None,
             stance: Stance::default(),
+            volumes: None,
             count: self.pods,
         }];
         RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
@@ -214,6 +215,7 @@ impl Ask {
             stance: Stance::default(),
             company: Company::Together,
             queue: QueueId::DEFAULT,
+            volumes: None,
         };
         Request { groups: vec![group], starts_job: true }
     }

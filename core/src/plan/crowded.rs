@@ -158,7 +158,8 @@ impl Live<'_> {
             let shape = Arc::clone(&group.wants[share.want].shape);
             let all = group.request(&share.nodes, self.cluster);
             let wants = vec![SlotRequest { shape, count: share.count }];
-            groups.push(GroupRequest { wants, max_per_node: share.max_per_node, ..all });
+            let max_per_node = [share.max_per_node, all.max_per_node].into_iter().flatten().min();
+            groups.push(GroupRequest { wants, max_per_node, ..all });
         }
         let placed = match self.ledger.allocate(self.cluster, &groups) {
             Fit::Placed(placed) => placed,

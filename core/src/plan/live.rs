@@ -63,6 +63,7 @@ impl Asking<'_> {
                 walltime: self.jobs.occupies(pod, job),
                 deadline: self.jobs.deadline(pod, self.clock).map(Time::seconds),
                 stance: member.stance.clone(),
+                volumes: member.volumes.clone(),
                 count: 1,
             };
             match slots.iter_mut().find(|known| known.is_like(&want)) {
@@ -86,6 +87,7 @@ impl Asking<'_> {
             group.lifetime == lifetime
                 && group.sample.shape.constraints == pod.shape.constraints
                 && group.stance == member.stance
+                && group.volumes == member.volumes
         };
         match request.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod),
@@ -98,6 +100,7 @@ impl Asking<'_> {
                     stance: member.stance.clone(),
                     company: Company::Together,
                     queue,
+                    volumes: member.volumes.clone(),
                 };
                 group.add(pod);
                 request.groups.push(group);
@@ -109,8 +112,8 @@ impl Asking<'_> {
 impl SlotKey {
     /// They differ in their number at most.
     fn is_like(&self, other: &Self) -> bool {
-        (&self.shape, self.walltime, self.deadline, &self.stance)
-            == (&other.shape, other.walltime, other.deadline, &other.stance)
+        (&self.shape, self.walltime, self.deadline, &self.stance, &self.volumes)
+            == (&other.shape, other.walltime, other.deadline, &other.stance, &other.volumes)
     }
 }
 
@@ -163,7 +166,7 @@ impl Group {
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
             prefer: cluster.class(&self.sample.shape.constraints).tiers(),
             lifetime: self.lifetime,
-            max_per_node: None,
+            max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
         }
     }
 }
@@ -174,6 +177,14 @@ impl Live<'_> {
         if let Some(constraints) = self.queues.nodes(group.queue) {
             nodes.intersect_with(&self.cluster.class(constraints).lasting);
         }
+    }
+
+    /// Slots for all pods, with their volumes where they need some.
+    fn allocate(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+        if request.rests_on_volumes() {
+            return self.place_with_volumes(request, nodes);
+        }
+        self.place_now(request, nodes)
     }
 
     pub(super) fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
@@ -192,6 +203,9 @@ impl Capacity for Live<'_> {
                 nodes += self.cluster.repellers_version();
             }
             nodes += self.cluster.crowd_version(&group.sample.shape.constraints);
+            if group.volumes.is_some() {
+                nodes += self.cluster.volumes().version();
+            }
         }
         Version { nodes, changes: self.ledger.changes.count() }
     }
@@ -203,21 +217,23 @@ impl Capacity for Live<'_> {
         }
         open.subtract(self.suspects);
         self.narrow(&mut open, group);
+        self.close_by_volumes(group, &mut open);
         open
     }
 
     fn lasting(&mut self, group: &Group) -> RankSet {
         let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
         self.narrow(&mut lasting, group);
+        self.close_by_volumes(group, &mut lasting);
         lasting
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
         if !self.is_limited(request) {
-            return self.place_now(request, nodes);
+            return self.allocate(request, nodes);
         }
         let Some((demand, nodes)) = self.within_limits(request, nodes) else { return Fit::NotNow };
-        let fit = self.place_now(request, &nodes);
+        let fit = self.allocate(request, &nodes);
         if let Fit::Placed(slots) = &fit {
             self.count_start(demand, slots);
         }
@@ -230,7 +246,11 @@ impl Capacity for Live<'_> {
 
     fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
         let groups = self.groups(request, nodes);
-        self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked)
+        match self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked) {
+            // Whether it finds its volumes then is not known.
+            Forecast::At(_) if request.rests_on_volumes() => Forecast::Eventually,
+            forecast => forecast,
+        }
     }
 
     fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
@@ -273,8 +293,9 @@ impl Promising for Live<'_> {
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots> {
-        if request.asks_about_pods() {
-            // Other pods may come to its nodes, or leave those that it wants to be near to: nothing is promised on that.
+        if request.asks_about_pods() || request.rests_on_volumes() {
+            // Other pods may come to its nodes, or leave those that it wants to be near to, and volumes that are free may go to
+            // others: nothing is promised on that.
             return match self.place(request, nodes) {
                 Fit::Placed(slots) => Booking::Now(slots),
                 Fit::NotNow | Fit::NotFound => Booking::Never,

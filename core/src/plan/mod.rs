@@ -14,6 +14,7 @@ mod backfill;
 mod backfill_tests;
 mod crowded;
 mod live;
+mod mounting;
 mod policies;
 mod promising;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use super::explain::Reported;
 use super::ledger::{Change, SlotRequest};
 use super::queues::AtLimit;
+use crate::cluster::volumes::VolumeNeeds;
 use crate::cluster::{Company, Stance};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
@@ -60,6 +62,8 @@ pub(super) struct Group {
     pub company: Company,
     /// Whose nodes they may use.
     pub queue: QueueId,
+    /// What all of them ask of nodes for their volumes.
+    pub volumes: Option<Arc<VolumeNeeds>>,
 }
 
 /// What makes two requests ask for the same, by the same rules.
@@ -79,6 +83,8 @@ pub(super) struct SlotKey {
     /// The second at which they are ended whatever they do.
     pub deadline: Option<i64>,
     pub stance: Stance,
+    /// What they ask of nodes for their volumes.
+    pub volumes: Option<Arc<VolumeNeeds>>,
     pub count: usize,
 }
 

@@ -139,6 +139,7 @@ impl Requests for Waiting {
             stance: Stance::default(),
             company: Company::Together,
             queue: QueueId::DEFAULT,
+            volumes: None,
         };
         Some(Request { groups: vec![group], starts_job: true })
     }
@@ -156,6 +157,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             walltime: Lifetime::Eventually,
             deadline: None,
             stance: Stance::default(),
+            volumes: None,
             count: usize::try_from(*slots).expect("a few"),
         };
         queue.put(
@@ -170,7 +172,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
 /// What a job asks for.
 pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
     let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-    let slots = vec![SlotKey { shape, walltime, deadline: None, stance: Stance::default(), count }];
+    let slots = vec![SlotKey { shape, walltime, deadline: None, stance: Stance::default(), volumes: None, count }];
     RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
 }
 
@@ -373,8 +375,14 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
     queue.take_arrivals();
     for (number, nodes) in [(2, "0"), (3, "1")] {
         let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-        let want =
-            SlotKey { shape, walltime: Lifetime::Eventually, deadline: None, stance: Stance::default(), count: 1 };
+        let want = SlotKey {
+            shape,
+            walltime: Lifetime::Eventually,
+            deadline: None,
+            stance: Stance::default(),
+            volumes: None,
+            count: 1,
+        };
         let job = JobId::from(number);
         queue.put(
             Place::new(0, Time(number.cast_signed()), 0, PendingRequest::Start(job)),

@@ -33,6 +33,7 @@ mod restarts;
 mod scaling;
 mod starting;
 mod versions;
+mod volumes;
 mod whole;
 mod wishes;
 
@@ -45,6 +46,7 @@ struct World {
     uids: u32,
     /// Every Binding that was asked for: pod and node.
     bindings: Vec<(String, String)>,
+    storage: volumes::Storage,
     /// Every reason of an Event.
     notes: Vec<String>,
     /// The status of queues that was last written, by name.
@@ -68,6 +70,7 @@ fn settings() -> CoreSettings {
         start_slack_secs: 0,
         end_slack_secs: 0,
         gang_start_timeout_secs: 60,
+        volume_bind_timeout_secs: 600,
         record_lone_pods: true,
     }
 }
@@ -149,6 +152,7 @@ impl World {
             records: BTreeMap::new(),
             uids: 0,
             bindings: Vec::new(),
+            storage: volumes::Storage::default(),
             notes: Vec::new(),
             queues: BTreeMap::new(),
             conditions: BTreeMap::new(),
@@ -295,6 +299,12 @@ impl World {
                 self.queues.insert(queue.to_string(), *status);
                 Outcome::Write(WriteOutcome::Written(None))
             }
+            ActionKind::SelectNode { claim, resource_version, node } => {
+                Outcome::Write(self.select_node(&claim, resource_version.as_deref(), &node))
+            }
+            ActionKind::ClaimVolume { volume, resource_version, claim, .. } => {
+                Outcome::Write(self.claim_volume(&volume, resource_version.as_deref(), &claim))
+            }
             ActionKind::Note(note) => {
                 self.notes.push(note.reason.to_owned());
                 return;
@@ -366,6 +376,7 @@ impl World {
         for (name, cores) in nodes {
             self.tell(Event::Node(node(name, *cores)));
         }
+        self.list_storage();
         self.tell(Event::Synced);
     }
 }

@@ -108,6 +108,7 @@ fn settings() -> CoreSettings {
         start_slack_secs: 0,
         end_slack_secs: 0,
         gang_start_timeout_secs: 60,
+        volume_bind_timeout_secs: 600,
         record_lone_pods: true,
     }
 }

@@ -308,6 +308,8 @@ pub(crate) struct Toleration {
 /// `core.v1.Volume`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Volume {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
     #[prost(message, optional, tag = "2")]
     pub(crate) source: Option<VolumeSource>,
 }
@@ -318,21 +320,19 @@ pub(crate) struct VolumeSource {
     #[prost(message, optional, tag = "3")]
     pub(crate) gce_persistent_disk: Option<GcePersistentDisk>,
     #[prost(message, optional, tag = "4")]
-    pub(crate) aws_elastic_block_store: Option<AwsElasticBlockStore>,
+    pub(crate) aws_elastic_block_store: Option<Disk>,
     #[prost(message, optional, tag = "8")]
     pub(crate) iscsi: Option<Iscsi>,
     #[prost(message, optional, tag = "10")]
-    pub(crate) persistent_volume_claim: Option<Presence>,
+    pub(crate) persistent_volume_claim: Option<PersistentVolumeClaim>,
     #[prost(message, optional, tag = "11")]
     pub(crate) rbd: Option<Rbd>,
     #[prost(message, optional, tag = "13")]
-    pub(crate) cinder: Option<Presence>,
-    #[prost(message, optional, tag = "20")]
-    pub(crate) vsphere_volume: Option<Presence>,
+    pub(crate) cinder: Option<Disk>,
     #[prost(message, optional, tag = "22")]
-    pub(crate) azure_disk: Option<Presence>,
+    pub(crate) azure_disk: Option<AzureDisk>,
     #[prost(message, optional, tag = "24")]
-    pub(crate) portworx_volume: Option<Presence>,
+    pub(crate) portworx_volume: Option<Disk>,
     #[prost(message, optional, tag = "29")]
     pub(crate) ephemeral: Option<Presence>,
 }
@@ -346,11 +346,25 @@ pub(crate) struct GcePersistentDisk {
     pub(crate) read_only: bool,
 }
 
-/// `core.v1.AWSElasticBlockStoreVolumeSource`
+/// `core.v1.AWSElasticBlockStoreVolumeSource`, `core.v1.CinderVolumeSource` and `core.v1.PortworxVolumeSource`
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct AwsElasticBlockStore {
+pub(crate) struct Disk {
     #[prost(string, tag = "1")]
     pub(crate) volume_id: String,
+}
+
+/// `core.v1.AzureDiskVolumeSource`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AzureDisk {
+    #[prost(string, tag = "2")]
+    pub(crate) disk_uri: String,
+}
+
+/// `core.v1.PersistentVolumeClaimVolumeSource`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PersistentVolumeClaim {
+    #[prost(string, tag = "1")]
+    pub(crate) claim_name: String,
 }
 
 /// `core.v1.ISCSIVolumeSource`

@@ -223,7 +223,7 @@ fn toleration(toleration: wire::Toleration) -> core_v1::Toleration {
     }
 }
 
-/// Of a volume matters what kube-scheduler looks at: disks that pods keep from each other, and what is refused.
+/// Of a volume matters what kube-scheduler looks at: claims, and disks.
 fn volume(volume: wire::Volume) -> core_v1::Volume {
     let wire::VolumeSource {
         gce_persistent_disk,
@@ -232,7 +232,6 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
         persistent_volume_claim,
         rbd,
         cinder,
-        vsphere_volume,
         azure_disk,
         portworx_volume,
         ephemeral,
@@ -242,8 +241,14 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
             volume_id: disk.volume_id,
             ..core_v1::AWSElasticBlockStoreVolumeSource::default()
         }),
-        azure_disk: there(azure_disk),
-        cinder: there(cinder),
+        azure_disk: azure_disk.map(|disk| core_v1::AzureDiskVolumeSource {
+            disk_uri: disk.disk_uri,
+            ..core_v1::AzureDiskVolumeSource::default()
+        }),
+        cinder: cinder.map(|disk| core_v1::CinderVolumeSource {
+            volume_id: disk.volume_id,
+            ..core_v1::CinderVolumeSource::default()
+        }),
         ephemeral: there(ephemeral),
         gce_persistent_disk: gce_persistent_disk.map(|disk| core_v1::GCEPersistentDiskVolumeSource {
             pd_name: disk.pd_name,
@@ -255,8 +260,15 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
             read_only: Some(disk.read_only),
             ..core_v1::ISCSIVolumeSource::default()
         }),
-        persistent_volume_claim: there(persistent_volume_claim),
-        portworx_volume: there(portworx_volume),
+        name: volume.name,
+        persistent_volume_claim: persistent_volume_claim.map(|claim| core_v1::PersistentVolumeClaimVolumeSource {
+            claim_name: claim.claim_name,
+            ..core_v1::PersistentVolumeClaimVolumeSource::default()
+        }),
+        portworx_volume: portworx_volume.map(|disk| core_v1::PortworxVolumeSource {
+            volume_id: disk.volume_id,
+            ..core_v1::PortworxVolumeSource::default()
+        }),
         rbd: rbd.map(|disk| core_v1::RBDVolumeSource {
             image: disk.image,
             monitors: disk.monitors,
@@ -264,7 +276,6 @@ fn volume(volume: wire::Volume) -> core_v1::Volume {
             read_only: Some(disk.read_only),
             ..core_v1::RBDVolumeSource::default()
         }),
-        vsphere_volume: there(vsphere_volume),
         ..core_v1::Volume::default()
     }
 }

@@ -1,9 +1,11 @@
 //! Disks that pods name themselves: which of them pods on one node keep from each other, by the rules of kube-scheduler's
-//! VolumeRestrictions.
+//! VolumeRestrictions, and what of them counts against the limits of nodes.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Volume;
+
+use crate::storage::Attachable;
 
 /// A disk that a pod names itself, without a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,6 +19,21 @@ pub enum Disk {
     },
     /// `awsElasticBlockStore`
     Aws {
+        /// `volumeID`
+        id: Arc<str>,
+    },
+    /// `azureDisk`
+    Azure {
+        /// `diskURI`
+        uri: Arc<str>,
+    },
+    /// `cinder`
+    Cinder {
+        /// `volumeID`
+        id: Arc<str>,
+    },
+    /// `portworxVolume`
+    Portworx {
         /// `volumeID`
         id: Arc<str>,
     },
@@ -52,6 +69,15 @@ impl Disk {
         if let Some(disk) = &volume.aws_elastic_block_store {
             return Some(Disk::Aws { id: disk.volume_id.as_str().into() });
         }
+        if let Some(disk) = &volume.azure_disk {
+            return Some(Disk::Azure { uri: disk.disk_uri.as_str().into() });
+        }
+        if let Some(disk) = &volume.cinder {
+            return Some(Disk::Cinder { id: disk.volume_id.as_str().into() });
+        }
+        if let Some(disk) = &volume.portworx_volume {
+            return Some(Disk::Portworx { id: disk.volume_id.as_str().into() });
+        }
         if let Some(disk) = &volume.iscsi {
             return Some(Disk::Iscsi { iqn: disk.iqn.as_str().into(), read_only: disk.read_only == Some(true) });
         }
@@ -62,6 +88,18 @@ impl Disk {
             image: disk.image.as_str().into(),
             read_only: disk.read_only == Some(true),
         })
+    }
+
+    /// What of it counts against the limit of a node where a driver has replaced the plugin for such disks.
+    pub fn attachable(&self) -> Option<Attachable> {
+        match self {
+            Disk::Gce { name, .. } => Attachable::of_plugin("kubernetes.io/gce-pd", name),
+            Disk::Aws { id } => Attachable::of_plugin("kubernetes.io/aws-ebs", id),
+            Disk::Azure { uri } => Attachable::of_plugin("kubernetes.io/azure-disk", uri),
+            Disk::Cinder { id } => Attachable::of_plugin("kubernetes.io/cinder", id),
+            Disk::Portworx { id } => Attachable::of_plugin("kubernetes.io/portworx-volume", id),
+            Disk::Iscsi { .. } | Disk::Rbd { .. } => None,
+        }
     }
 
     /// Two pods on one node cannot both have it: it is the same disk, and not both only read it. An EBS volume is had by one pod
@@ -131,6 +169,23 @@ mod tests {
         assert!(!both(volume(&["a", "b"], None, false), volume(&["c"], None, false)));
         assert!(!both(volume(&["a"], None, false), volume(&["a"], Some("other"), false)));
         assert!(!both(volume(&["a"], None, true), volume(&["a"], None, true)));
+    }
+
+    #[test]
+    fn disks_of_clouds_are_attached_and_those_of_networks_are_not() {
+        for (kind, id) in [
+            ("gcePersistentDisk", "pdName"),
+            ("awsElasticBlockStore", "volumeID"),
+            ("cinder", "volumeID"),
+            ("portworxVolume", "volumeID"),
+        ] {
+            let attached = disk(json!({ "name": "v", kind: { id: "d" } })).and_then(|disk| disk.attachable());
+            assert_eq!(attached.map(|disk| disk.handle.to_string()).as_deref(), Some("d"), "{kind}");
+        }
+        let azure = disk(json!({ "name": "v", "azureDisk": { "diskName": "n", "diskURI": "u" } })).unwrap();
+        assert_eq!(&*azure.attachable().unwrap().handle, "u");
+        let network = disk(json!({ "name": "v", "rbd": { "monitors": ["m"], "image": "i" } })).unwrap();
+        assert_eq!(network.attachable(), None);
     }
 
     #[test]

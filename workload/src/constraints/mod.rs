@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 pub use disk::Disk;
 pub use matching::all_match;
+pub(crate) use read::node_terms;
 pub use read::{of_spec, selector};
 
 /// Everything in a pod that restricts or ranks nodes, apart from its requests.

@@ -31,7 +31,7 @@ pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>, labels: &[(Arc<str>, Arc<st
     let preferred = node_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
     Constraints {
         node_selector: sorted(spec.node_selector.as_ref()).collect(),
-        required: required.map(|selector| selector.node_selector_terms.iter().map(node_term).collect()),
+        required: required.map(|selector| node_terms(&selector.node_selector_terms)),
         preferred: preferred.unwrap_or_default().iter().map(|p| (p.weight, node_term(&p.preference))).collect(),
         tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
         host_ports: host_ports(spec),
@@ -41,6 +41,11 @@ pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>, labels: &[(Arc<str>, Arc<st
         repels: pod_terms(apart),
         spreads: spreads.map(|spread| spread_constraint(spread, namespace, labels)).collect(),
     }
+}
+
+/// Terms of which one must hold.
+pub(crate) fn node_terms(terms: &[KubeTerm]) -> Vec<NodeSelectorTerm> {
+    terms.iter().map(node_term).collect()
 }
 
 fn node_term(term: &KubeTerm) -> NodeSelectorTerm {

@@ -1,0 +1,206 @@
+//! What was chosen for pods that have a slot, until it is bound: a volume for each claim that has none, or the node for which one
+//! is to be made.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Volumes;
+use super::candidates::reaches;
+use crate::cluster::Node;
+use fluxqueue_workload::storage::{Claim, PersistentVolume};
+use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
+
+/// What was chosen for a pod on a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The node.
+    pub node: NodeName,
+    /// Volumes that are there, by the claims that are to have them.
+    pub bind: Vec<(ObjectRef, Arc<str>)>,
+    /// Claims for which volumes are to be made.
+    pub make: Vec<ObjectRef>,
+    /// Since when it is being bound.
+    pub since: Option<Time>,
+    /// What has been written of it, by claim.
+    pub written: BTreeMap<ObjectRef, Written>,
+}
+
+/// How far a write has come by which a claim gets its volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// It is on its way.
+    Asked,
+    /// It was carried out on an object of this version: news of an older or the same version say nothing about it.
+    Done(Option<Arc<str>>),
+}
+
+/// How far a claim is on its way to what was chosen for it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// It is bound, and its volume can be had on the node.
+    Bound,
+    /// Others have to act, or news have to come.
+    Waits,
+    /// This volume is to be bound to it.
+    Claim(Arc<PersistentVolume>),
+    /// It has to say the node, at this version.
+    Select(Option<Arc<str>>),
+    /// It will not come to what was chosen.
+    Failed(String),
+}
+
+impl Choice {
+    pub(super) fn on(node: NodeName) -> Self {
+        Choice { node, bind: Vec::new(), make: Vec::new(), since: None, written: BTreeMap::new() }
+    }
+
+    /// Every claim had its volume already.
+    pub fn is_empty(&self) -> bool {
+        self.bind.is_empty() && self.make.is_empty()
+    }
+
+    fn covers(&self, claim: &ObjectRef) -> bool {
+        self.make.contains(claim) || self.bind.iter().any(|(bound, _)| bound == claim)
+    }
+}
+
+impl Volumes {
+    /// Chooses for all of these pods, each on its node, one after the other. If one cannot have its volumes beside the others,
+    /// nothing is chosen for anybody, and those who cannot are returned.
+    pub fn choose(&mut self, seats: &[(Uid, Arc<Node>)]) -> Vec<Uid> {
+        let (mut done, mut misfits) = (Vec::new(), Vec::new());
+        let version = self.version;
+        for (uid, node) in seats {
+            let Some(pod) = self.pods.get(uid).cloned() else { continue };
+            match self.mounts(&pod).ok_or(Vec::new()).and_then(|mounts| self.look(&mounts, node)) {
+                Ok(choice) => {
+                    for (claim, volume) in &choice.bind {
+                        self.taken.insert(Arc::clone(volume), claim.clone());
+                    }
+                    for claim in &choice.make {
+                        self.made_for.insert(claim.clone(), choice.node.clone());
+                    }
+                    self.choices.insert(uid.clone(), choice);
+                    self.place(uid, &node.name);
+                    done.push(uid);
+                }
+                Err(_) => misfits.push(uid.clone()),
+            }
+        }
+        if !misfits.is_empty() {
+            for uid in done {
+                self.release(uid);
+            }
+            // Nothing is other than it was.
+            self.version = version;
+        }
+        misfits
+    }
+
+    /// What was chosen for a pod.
+    pub fn choice(&self, uid: &Uid) -> Option<&Choice> {
+        self.choices.get(uid)
+    }
+
+    /// The same, to be changed.
+    pub fn choice_mut(&mut self, uid: &Uid) -> Option<&mut Choice> {
+        self.choices.get_mut(uid)
+    }
+
+    pub(super) fn forget_choice(&mut self, uid: &Uid) {
+        let Some(choice) = self.choices.remove(uid) else { return };
+        for (claim, volume) in choice.bind {
+            if self.taken.get(&volume) == Some(&claim) && !self.is_chosen_by_another(&claim) {
+                self.taken.remove(&volume);
+            }
+        }
+        for claim in choice.make {
+            if !self.is_chosen_by_another(&claim) {
+                self.made_for.remove(&claim);
+            }
+        }
+    }
+
+    /// Another pod that mounts the claim rests on what was chosen for it.
+    fn is_chosen_by_another(&self, claim: &ObjectRef) -> bool {
+        let users = self.users.get(&claim.key).into_iter().flatten();
+        users.filter_map(|user| self.choices.get(user)).any(|choice| choice.covers(claim))
+    }
+
+    /// A pod with a slot on this node can still have its volumes there: those that are bound, and those that were chosen.
+    pub fn still_suit(&self, pod: &Pod, node: &Node) -> bool {
+        let Some(mut mounts) = self.mounts(pod) else { return false };
+        let choice = self.choices.get(&pod.id.uid).filter(|choice| choice.node == node.name);
+        let is_left_open = mounts.leave_out(|claim| choice.is_some_and(|choice| choice.covers(&claim.id)));
+        !is_left_open && self.look(&mounts, node).is_ok()
+    }
+
+    /// How far each claim is on its way to what was chosen for it.
+    pub fn progress(&self, choice: &Choice, node: &Node) -> Vec<(ObjectRef, Progress)> {
+        let bind = choice.bind.iter().map(|(claim, volume)| (claim, Some(volume)));
+        let all = bind.chain(choice.make.iter().map(|claim| (claim, None)));
+        all.map(|(claim, volume)| (claim.clone(), self.progress_of(choice, claim, volume, node))).collect()
+    }
+
+    fn progress_of(&self, choice: &Choice, id: &ObjectRef, volume: Option<&Arc<str>>, node: &Node) -> Progress {
+        let Some(claim) = self.claim(id) else {
+            return Progress::Failed(format!("persistentvolumeclaim {} not found", id.key));
+        };
+        if claim.deleting {
+            return Progress::Failed(format!("persistentvolumeclaim {} is being deleted", id.key));
+        }
+        if claim.is_bound {
+            return match claim.volume.as_ref().and_then(|name| self.persistent.get(name)) {
+                Some(volume) if reaches(volume, node) => Progress::Bound,
+                Some(volume) => Progress::Failed(format!(
+                    "persistentvolumeclaim {} is bound to pv {:?}, whose node affinity doesn't match node {:?}",
+                    id.key, volume.name, node.name
+                )),
+                None => Progress::Waits,
+            };
+        }
+        let written = choice.written.get(id);
+        match volume {
+            Some(volume) => self.progress_of_volume(written, claim, volume),
+            None => progress_of_making(written, claim, node),
+        }
+    }
+
+    fn progress_of_volume(&self, written: Option<&Written>, claim: &Claim, name: &Arc<str>) -> Progress {
+        let Some(volume) = self.persistent.get(name) else {
+            return Progress::Failed(format!("persistentvolume {name:?} for claim {} is gone", claim.id.key));
+        };
+        let owner = volume.claim.as_ref();
+        if owner.is_some_and(|own| own.uid.as_ref() == Some(&claim.id.uid)) {
+            return Progress::Waits;
+        }
+        if owner.is_some() && !volume.is_of(&claim.id) {
+            return Progress::Failed(format!("persistentvolume {name:?} for claim {} is another's now", claim.id.key));
+        }
+        match written {
+            None => Progress::Claim(Arc::clone(volume)),
+            Some(Written::Asked) => Progress::Waits,
+            Some(Written::Done(version)) if *version == volume.resource_version => Progress::Waits,
+            Some(Written::Done(_)) => {
+                Progress::Failed(format!("ClaimRef got reset for pv {name:?}, chosen for claim {}", claim.id.key))
+            }
+        }
+    }
+}
+
+fn progress_of_making(written: Option<&Written>, claim: &Claim, node: &Node) -> Progress {
+    match (&claim.selected_node, written) {
+        (Some(selected), _) if *selected == node.name => Progress::Waits,
+        (Some(selected), _) => Progress::Failed(format!(
+            "the volume of persistentvolumeclaim {} is made for node {selected:?}",
+            claim.id.key
+        )),
+        (None, None) => Progress::Select(claim.resource_version.clone()),
+        (None, Some(Written::Asked)) => Progress::Waits,
+        (None, Some(Written::Done(version))) if *version == claim.resource_version => Progress::Waits,
+        // A provisioner that gives up takes the node away.
+        (None, Some(Written::Done(_))) => {
+            Progress::Failed(format!("provisioning failed for persistentvolumeclaim {}", claim.id.key))
+        }
+    }
+}

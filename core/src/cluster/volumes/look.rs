@@ -1,0 +1,196 @@
+//! One pod on one node: which volumes it would have there, or why it cannot have them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::candidates::{Candidates, reaches};
+use super::{Volumes, choices::Choice};
+use crate::cluster::Node;
+use crate::cluster::filters::Rejection;
+use crate::fluxion::{Rank, RankSet};
+use fluxqueue_workload::constraints::Requirement;
+use fluxqueue_workload::storage::{Attachable, Claim, PersistentVolume, StorageClass};
+use fluxqueue_workload::{ObjectKey, Pod, Uid};
+
+/// The provisioner of classes whose volumes nobody makes.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// Labels that volumes have, and the newer ones that nodes may have in their place.
+const RENAMED: [(&str, &str); 2] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+];
+
+/// What a pod's volumes are, whatever the node.
+pub(super) struct Mounts {
+    uid: Uid,
+    bound: Vec<Arc<PersistentVolume>>,
+    /// Each with the volumes that it could have.
+    unbound: Vec<(Arc<Claim>, Candidates)>,
+    exclusive: Vec<ObjectKey>,
+    pub(super) attachables: Vec<Attachable>,
+}
+
+impl Mounts {
+    pub(super) fn uid(&self) -> &Uid {
+        &self.uid
+    }
+
+    /// Leaves out claims that are looked after. True if some are left that have no volume.
+    pub(super) fn leave_out(&mut self, looked_after: impl Fn(&Claim) -> bool) -> bool {
+        self.unbound.retain(|(claim, _)| !looked_after(claim));
+        !self.unbound.is_empty()
+    }
+}
+
+impl Volumes {
+    /// What a pod mounts that is ready; `None` if it is not.
+    pub(super) fn mounts(&self, pod: &Pod) -> Option<Mounts> {
+        let claims = self.ready_claims(pod).ok()?;
+        let mut mounts = Mounts {
+            uid: pod.id.uid.clone(),
+            bound: Vec::new(),
+            unbound: Vec::new(),
+            exclusive: Vec::new(),
+            attachables: self.attachables(pod),
+        };
+        for claim in claims {
+            if claim.is_for_one_pod() {
+                mounts.exclusive.push(claim.id.key.clone());
+            }
+            match claim.volume.as_ref().filter(|_| claim.is_bound).and_then(|name| self.persistent.get(name)) {
+                Some(volume) => mounts.bound.push(Arc::clone(volume)),
+                None => {
+                    // A claim that is mounted twice is one.
+                    if !mounts.unbound.iter().any(|(known, _)| known.id == claim.id) {
+                        let candidates = self.candidates(&claim);
+                        mounts.unbound.push((claim, candidates));
+                    }
+                }
+            }
+        }
+        Some(mounts)
+    }
+
+    /// The nodes on which the pod cannot have its volumes, and why.
+    pub fn closed_to<'a>(&self, pod: &Pod, nodes: impl Iterator<Item = (Rank, &'a Node)>) -> Vec<(RankSet, Rejection)> {
+        let mounts = self.mounts(pod);
+        let mut closed: BTreeMap<Rejection, RankSet> = BTreeMap::new();
+        for (rank, node) in nodes {
+            let rejections = match &mounts {
+                Some(mounts) => self.look(mounts, node).err().unwrap_or_default(),
+                None => vec![Rejection::VolumeMissing],
+            };
+            for rejection in rejections {
+                closed.entry(rejection).or_default().insert(rank);
+            }
+        }
+        closed.into_iter().map(|(rejection, ranks)| (ranks, rejection)).collect()
+    }
+
+    /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins says that rejects it.
+    pub fn reject(&self, pod: &Pod, node: &Node) -> Vec<Rejection> {
+        let found = self.mounts(pod).map(|mounts| self.look(&mounts, node));
+        found.and_then(Result::err).unwrap_or_default()
+    }
+
+    /// What the pod would have on this node.
+    pub(super) fn look(&self, mounts: &Mounts, node: &Node) -> Result<Choice, Vec<Rejection>> {
+        if mounts.exclusive.iter().any(|claim| self.is_in_use(claim, &mounts.uid)) {
+            return Err(vec![Rejection::ClaimInUse]);
+        }
+        if self.exceeds_limit(mounts, node) {
+            return Err(vec![Rejection::VolumeLimit]);
+        }
+        let found = self.bind(mounts, node)?;
+        if mounts.bound.iter().all(|volume| is_in_zone(volume, node)) {
+            Ok(found)
+        } else {
+            Err(vec![Rejection::VolumeZone])
+        }
+    }
+
+    fn bind(&self, mounts: &Mounts, node: &Node) -> Result<Choice, Vec<Rejection>> {
+        let mut rejections = Vec::new();
+        if !mounts.bound.iter().all(|volume| reaches(volume, node)) {
+            rejections.push(Rejection::VolumeAffinity);
+        }
+        let mut choice = Choice::on(node.name.clone());
+        let selected = |claim: &Claim| claim.selected_node.clone().or_else(|| self.made_for.get(&claim.id).cloned());
+        let selected_elsewhere = |claim: &Claim| selected(claim).is_some_and(|selected| selected != node.name);
+        if mounts.unbound.iter().any(|(claim, _)| selected_elsewhere(claim)) {
+            rejections.push(Rejection::NoVolume);
+            return Err(rejections);
+        }
+        let mut chosen: Vec<Arc<str>> = Vec::new();
+        // Claims whose volume is asked for already are not bound to another.
+        let mut to_make: Vec<&Arc<Claim>> =
+            mounts.unbound.iter().map(|(claim, _)| claim).filter(|claim| selected(claim).is_some()).collect();
+        let mut to_find: Vec<&(Arc<Claim>, Candidates)> =
+            mounts.unbound.iter().filter(|(claim, _)| selected(claim).is_none()).collect();
+        // The smallest first, so that it does not take what a larger one needs.
+        to_find.sort_by_key(|(claim, _)| claim.wants.bytes.unwrap_or(0));
+        for (claim, candidates) in to_find {
+            match candidates.find(node, &chosen) {
+                Some(volume) => {
+                    chosen.push(Arc::clone(&volume.name));
+                    choice.bind.push((claim.id.clone(), Arc::clone(&volume.name)));
+                }
+                None => to_make.push(claim),
+            }
+        }
+        for claim in to_make {
+            match self.can_make(claim, node) {
+                Ok(()) => choice.make.push(claim.id.clone()),
+                Err(rejection) => {
+                    rejections.push(rejection);
+                    break;
+                }
+            }
+        }
+        if rejections.is_empty() { Ok(choice) } else { Err(rejections) }
+    }
+
+    /// Somebody makes volumes of its class.
+    pub(super) fn is_made(&self, claim: &Claim) -> bool {
+        let class = self.classes.get(&claim.wants.class);
+        class.is_some_and(|class| !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER)
+    }
+
+    /// A volume for the claim can be made that is of use on the node, as far as its class and its driver say.
+    fn can_make(&self, claim: &Claim, node: &Node) -> Result<(), Rejection> {
+        let class = self.classes.get(&claim.wants.class).ok_or(Rejection::NoVolume)?;
+        if !self.is_made(claim) || !allows(class, node) {
+            return Err(Rejection::NoVolume);
+        }
+        let tells = self.drivers.get(&class.provisioner).is_some_and(|driver| driver.tells_capacity);
+        let Some(bytes) = claim.wants.bytes.filter(|_| tells) else { return Ok(()) };
+        let mut capacities = self.capacities.values().filter(|capacity| capacity.class == class.name);
+        let is_enough = capacities.any(|capacity| {
+            capacity.bytes.is_some_and(|largest| largest >= bytes)
+                && capacity.nodes.as_ref().is_some_and(|nodes| all_match(nodes, node))
+        });
+        if is_enough { Ok(()) } else { Err(Rejection::TooLittleStorage) }
+    }
+}
+
+/// A term without requirements matches nothing.
+fn allows(class: &StorageClass, node: &Node) -> bool {
+    let terms = &class.allowed_topologies;
+    terms.is_empty() || terms.iter().any(|term| !term.is_empty() && all_match(term, node))
+}
+
+fn all_match(requirements: &[Requirement], node: &Node) -> bool {
+    requirements.iter().all(|requirement| requirement.matches(node.label(&requirement.key)))
+}
+
+/// A node without any zone or region is in all of them: the cluster has but one.
+fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
+    let has_zones = RENAMED.iter().any(|(old, new)| node.label(old).is_some() || node.label(new).is_some());
+    !has_zones
+        || volume.zones.iter().all(|(label, zones)| {
+            let renamed = RENAMED.iter().find(|(old, _)| **old == **label).map(|(_, new)| *new);
+            let zone = node.label(label).or_else(|| node.label(renamed?));
+            zone.is_some_and(|zone| zones.contains(zone))
+        })
+}

@@ -1,0 +1,121 @@
+//! Requests whose pods need more of a node than room: volumes that are still to be found or made, or of which a node attaches so
+//! many only.
+//!
+//! The graph places by room; then each pod is looked at on its node, one after the other. Who cannot have his volumes there beside
+//! the others is kept from that node, and the graph is asked again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::live::Live;
+use super::{Group, Request};
+use crate::cluster::Node;
+use crate::fluxion::{Fit, Rank, RankSet};
+use crate::ledger::{Allocation, Allocations, SlotRequest};
+use fluxqueue_workload::{Pod, Uid};
+
+/// How often the graph is asked for one request.
+const TRIES: usize = 32;
+
+impl Request {
+    /// What it needs of nodes for its volumes cannot be held in time.
+    pub(crate) fn rests_on_volumes(&self) -> bool {
+        self.groups.iter().any(|group| group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
+    }
+}
+
+impl Live<'_> {
+    /// Takes the nodes out on which pods of the group cannot have their volumes.
+    pub(super) fn close_by_volumes(&self, group: &Group, nodes: &mut RankSet) {
+        if group.volumes.is_some() {
+            for (closed, _) in self.cluster.closed_by_volumes(&group.sample) {
+                nodes.subtract(&closed);
+            }
+        }
+    }
+
+    /// Takes slots for all pods, and chooses volumes for them.
+    pub(super) fn place_with_volumes(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+        let (mut asked, mut within) = (request.clone(), nodes.to_vec());
+        for _ in 0..TRIES {
+            let slots = match self.place_now(&asked, &within) {
+                Fit::Placed(slots) => slots,
+                // By what was kept from nodes it may not fit that would in another way.
+                Fit::NotNow if asked.groups.len() > request.groups.len() => return Fit::NotFound,
+                other => return other,
+            };
+            let mut by_pod = by_pod(&asked, slots);
+            let seats: Vec<(Uid, Arc<Node>)> = by_pod
+                .iter()
+                .filter_map(|(uid, slot)| Some((uid.clone(), Arc::clone(self.cluster.node(slot.rank)?))))
+                .collect();
+            let misfits = self.cluster.volumes_mut().choose(&seats);
+            if misfits.is_empty() {
+                return Fit::Placed(in_order(request, &mut by_pod));
+            }
+            for uid in &misfits {
+                let Some(slot) = by_pod.get(uid) else { continue };
+                keep_away(&mut asked, &mut within, uid, slot.rank);
+            }
+            for slot in by_pod.into_values() {
+                self.ledger.free(self.cluster, slot);
+            }
+            if within.iter().any(RankSet::is_empty) {
+                break;
+            }
+        }
+        Fit::NotFound
+    }
+}
+
+/// The slot of each pod.
+fn by_pod(request: &Request, slots: Allocations) -> BTreeMap<Uid, Allocation> {
+    let groups = request.groups.iter().zip(slots);
+    let wants = groups.flat_map(|(group, of_group)| group.pods.iter().zip(of_group));
+    wants.flat_map(|(pods, of_want)| pods.iter().map(|pod| pod.id.uid.clone()).zip(of_want)).collect()
+}
+
+/// The slots as the request asks for them.
+fn in_order(request: &Request, by_pod: &mut BTreeMap<Uid, Allocation>) -> Allocations {
+    let of_want = |pods: &Vec<Arc<Pod>>, by_pod: &mut BTreeMap<Uid, Allocation>| -> Vec<Allocation> {
+        pods.iter().filter_map(|pod| by_pod.remove(&pod.id.uid)).collect()
+    };
+    let groups = request.groups.iter();
+    groups.map(|group| group.pods.iter().map(|pods| of_want(pods, by_pod)).collect()).collect()
+}
+
+/// The pod becomes a group of its own that may not use this node.
+fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: Rank) {
+    let place = request.groups.iter().enumerate().find_map(|(at, group)| {
+        let find = |pods: &Vec<Arc<Pod>>| pods.iter().position(|pod| pod.id.uid == *uid);
+        group.pods.iter().enumerate().find_map(|(want, pods)| Some((at, want, find(pods)?)))
+    });
+    let Some((at, want, pod)) = place else { return };
+    let group = &mut request.groups[at];
+    let is_alone = group.pods.iter().map(Vec::len).sum::<usize>() == 1;
+    if is_alone {
+        nodes[at].remove(rank);
+        return;
+    }
+    let shape = Arc::clone(&group.wants[want].shape);
+    let pod = group.pods[want].remove(pod);
+    group.wants[want].count -= 1;
+    let alone = Group {
+        wants: vec![SlotRequest { shape, count: 1 }],
+        pods: vec![vec![Arc::clone(&pod)]],
+        lifetime: group.lifetime,
+        sample: pod,
+        stance: group.stance.clone(),
+        company: group.company,
+        queue: group.queue,
+        volumes: group.volumes.clone(),
+    };
+    if group.wants[want].count == 0 {
+        group.wants.remove(want);
+        group.pods.remove(want);
+    }
+    let mut left = nodes[at].clone();
+    left.remove(rank);
+    request.groups.push(alone);
+    nodes.push(left);
+}

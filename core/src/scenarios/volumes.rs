@@ -1,0 +1,516 @@
+//! Pods with claims: which nodes they may use, and what has to be bound before they start.
+
+use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator, Requirement};
+use fluxqueue_workload::storage::{Claim, ClaimRef, CsiNode, PersistentVolume, PodClaim, StorageClass, VolumeWants};
+
+use super::*;
+use crate::cluster::volumes::StorageNews;
+
+/// What an API server would hold of storage.
+#[derive(Default)]
+pub(super) struct Storage {
+    claims: BTreeMap<String, Claim>,
+    volumes: BTreeMap<String, PersistentVolume>,
+    classes: BTreeMap<String, StorageClass>,
+    versions: u32,
+    /// Volumes that were claimed and nodes that were selected, in order.
+    written: Vec<(String, String)>,
+}
+
+impl World {
+    fn version(&mut self) -> Arc<str> {
+        self.storage.versions += 1;
+        self.storage.versions.to_string().into()
+    }
+
+    /// A claim for a class, not bound.
+    fn claim(&mut self, name: &str, class: &str) {
+        let claim = Claim {
+            id: ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-claim-{name}")) },
+            resource_version: Some(self.version()),
+            deleting: false,
+            owner: None,
+            volume: None,
+            is_bound: false,
+            is_lost: false,
+            selected_node: None,
+            wants: wants(class),
+        };
+        self.tell_claim(claim);
+    }
+
+    fn tell_claim(&mut self, claim: Claim) {
+        self.storage.claims.insert(claim.id.key.name.to_string(), claim.clone());
+        self.tell(Event::Storage(StorageNews::Claim(Arc::new(claim))));
+    }
+
+    fn change_claim(&mut self, name: &str, how: impl FnOnce(&mut Claim)) {
+        let mut claim = self.storage.claims[name].clone();
+        how(&mut claim);
+        claim.resource_version = Some(self.version()).filter(|_| !claim.is_bound);
+        self.tell_claim(claim);
+    }
+
+    /// A volume on this node's own disk, or one that can be had everywhere.
+    fn volume(&mut self, name: &str, class: &str, on: Option<&str>) {
+        let hostname = |node: &str| Requirement {
+            key: Arc::from("kubernetes.io/hostname"),
+            operator: Operator::In,
+            values: vec![Arc::from(node)],
+        };
+        let volume = PersistentVolume {
+            name: name.into(),
+            uid: Uid::from(format!("uid-volume-{name}")),
+            resource_version: Some(self.version()),
+            deleting: false,
+            labels: Arc::from([]),
+            offers: wants(class),
+            claim: None,
+            is_available: true,
+            affinity: on.map(|node| vec![NodeSelectorTerm { labels: vec![hostname(node)], fields: Vec::new() }]),
+            zones: Vec::new(),
+            attachable: None,
+        };
+        self.tell_volume(volume);
+    }
+
+    fn tell_volume(&mut self, volume: PersistentVolume) {
+        self.storage.volumes.insert(volume.name.to_string(), volume.clone());
+        self.tell(Event::Storage(StorageNews::Volume(Arc::new(volume))));
+    }
+
+    fn change_volume(&mut self, name: &str, how: impl FnOnce(&mut PersistentVolume)) {
+        let mut volume = self.storage.volumes[name].clone();
+        how(&mut volume);
+        volume.resource_version = Some(self.version());
+        self.tell_volume(volume);
+    }
+
+    fn class(&mut self, name: &str, provisioner: &str) {
+        let class = StorageClass {
+            name: name.into(),
+            uid: Uid::from(format!("uid-class-{name}")),
+            waits_for_pod: provisioner != "at-once",
+            provisioner: provisioner.into(),
+            allowed_topologies: Vec::new(),
+        };
+        self.storage.classes.insert(name.to_owned(), class.clone());
+        self.tell(Event::Storage(StorageNews::Class(Arc::new(class))));
+    }
+
+    /// The controller binds a claim to a volume, from both sides.
+    fn bind_claim(&mut self, claim: &str, volume: &str) {
+        let id = self.storage.claims[claim].id.clone();
+        self.change_volume(volume, |volume| {
+            volume.claim = Some(ClaimRef { key: id.key, uid: Some(id.uid) });
+            volume.is_available = false;
+        });
+        self.change_claim(claim, |claim| {
+            claim.volume = Some(volume.into());
+            claim.is_bound = true;
+        });
+    }
+
+    pub(super) fn list_storage(&mut self) {
+        for class in self.storage.classes.values().cloned().collect::<Vec<_>>() {
+            self.tell(Event::Storage(StorageNews::Class(Arc::new(class))));
+        }
+        for volume in self.storage.volumes.values().cloned().collect::<Vec<_>>() {
+            self.tell(Event::Storage(StorageNews::Volume(Arc::new(volume))));
+        }
+        for claim in self.storage.claims.values().cloned().collect::<Vec<_>>() {
+            self.tell(Event::Storage(StorageNews::Claim(Arc::new(claim))));
+        }
+    }
+
+    pub(super) fn select_node(&mut self, claim: &ObjectRef, version: Option<&str>, node: &NodeName) -> WriteOutcome {
+        let name = claim.key.name.to_string();
+        let Some(known) = self.storage.claims.get(&name).filter(|known| known.id == *claim) else {
+            return WriteOutcome::Gone;
+        };
+        if known.resource_version.as_deref() != version {
+            return WriteOutcome::Conflict;
+        }
+        self.storage.written.push((name.clone(), node.to_string()));
+        self.change_claim(&name, |claim| claim.selected_node = Some(node.clone()));
+        WriteOutcome::Written(None)
+    }
+
+    pub(super) fn claim_volume(
+        &mut self,
+        volume: &ObjectRef,
+        version: Option<&str>,
+        claim: &ObjectRef,
+    ) -> WriteOutcome {
+        let name = volume.key.name.to_string();
+        let Some(known) = self.storage.volumes.get(&name).filter(|known| known.uid == volume.uid) else {
+            return WriteOutcome::Gone;
+        };
+        if known.resource_version.as_deref() != version {
+            return WriteOutcome::Conflict;
+        }
+        self.storage.written.push((claim.key.name.to_string(), name.clone()));
+        let reference = ClaimRef { key: claim.key.clone(), uid: Some(claim.uid.clone()) };
+        self.change_volume(&name, |volume| volume.claim = Some(reference));
+        WriteOutcome::Written(None)
+    }
+
+    /// Claims and where they are to be, as written so far; then it is forgotten.
+    fn written(&mut self) -> Vec<(String, String)> {
+        let mut written = std::mem::take(&mut self.storage.written);
+        written.sort();
+        written
+    }
+
+    /// Nodes with the label by which local volumes find them.
+    fn labelled(nodes: &[(&str, u64)]) -> Self {
+        let mut world = World::new(nodes);
+        for (name, cores) in nodes {
+            world.tell(Event::Node(labelled(name, *cores)));
+        }
+        world
+    }
+
+    /// A new process finds what an API server holds.
+    fn start_anew(&mut self, nodes: &[(&str, u64)], controllers: &[Controller]) {
+        self.restart();
+        self.list(nodes, controllers);
+        for (name, cores) in nodes {
+            self.tell(Event::Node(labelled(name, *cores)));
+        }
+        self.settle();
+    }
+}
+
+fn labelled(name: &str, cores: u64) -> Arc<Node> {
+    let labels = vec![(Arc::from("kubernetes.io/hostname"), Arc::from(name))];
+    Arc::new(Node { labels, ..Node::clone(&node(name, cores)) })
+}
+
+fn wants(class: &str) -> VolumeWants {
+    VolumeWants {
+        class: class.into(),
+        bytes: Some(1 << 30),
+        access_modes: vec!["ReadWriteOnce".into()],
+        is_block: false,
+        attributes_class: "".into(),
+        selector: None,
+    }
+}
+
+fn mounting(mut pod: Pod, claims: &[&str]) -> Pod {
+    pod.claims = claims.iter().map(|name| PodClaim { name: (*name).into(), is_ephemeral: false }).collect();
+    pod
+}
+
+fn pair(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+}
+
+const NODES: [(&str, u64); 3] = [("n0", 4), ("n1", 4), ("n2", 4)];
+
+#[test]
+fn a_pod_goes_where_its_volume_is() {
+    let mut world = World::labelled(&NODES);
+    world.class("local", "kubernetes.io/no-provisioner");
+    world.volume("v", "local", Some("n1"));
+    world.claim("data", "local");
+    world.bind_claim("data", "v");
+    world.submit(mounting(pod("p", 1), &["data"]));
+    world.settle();
+    assert_eq!(world.node_of("p"), Some("n1"));
+    // Where it is full, nobody else's node will do.
+    world.submit(mounting(pod("large", 4), &["data"]));
+    world.submit(pod("free", 4));
+    world.settle();
+    assert_eq!((world.node_of("large"), world.node_of("free").is_some()), (None, true));
+    let (_, text) = world.blocked("large");
+    assert!(text.contains("2 node(s) didn't match PersistentVolume's node affinity"), "{text}");
+    assert!(text.contains("1 Insufficient cpu"), "{text}");
+}
+
+#[test]
+fn a_claim_that_is_not_ready_is_waited_for_and_named() {
+    let mut world = World::labelled(&NODES);
+    world.submit(mounting(pod("p", 1), &["data"]));
+    world.settle();
+    let said = |world: &World| world.conditions["p"].message.clone();
+    assert_eq!(said(&world), r#"0/3 nodes are available: persistentvolumeclaim "data" not found."#);
+    let (reason, text) = world.blocked("p");
+    assert_eq!(reason, "VolumesNotReady");
+    assert!(text.contains("claim ns/data") && text.contains("not found"), "{text}");
+
+    world.class("fast", "at-once");
+    world.claim("data", "fast");
+    world.pass_seconds(60);
+    world.settle();
+    assert!(world.blocked("p").1.contains("unbound immediate PersistentVolumeClaims"), "{:?}", world.blocked("p"));
+    world.volume("v", "fast", Some("n2"));
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!(world.node_of("p"), Some("n2"), "that it is bound is an event");
+
+    world.change_claim("data", |claim| claim.deleting = true);
+    world.submit(mounting(pod("late", 1), &["data"]));
+    world.settle();
+    assert!(world.blocked("late").1.contains("is being deleted"), "{:?}", world.blocked("late"));
+}
+
+#[test]
+fn one_pod_at_a_time_uses_a_claim_that_says_so() {
+    let mut world = World::labelled(&NODES);
+    world.class("net", "at-once");
+    world.volume("v", "net", None);
+    world.claim("data", "net");
+    world.bind_claim("data", "v");
+    world.change_claim("data", |claim| claim.wants.access_modes = vec!["ReadWriteOncePod".into()]);
+    world.submit(mounting(pod("a", 1), &["data"]));
+    world.submit(mounting(pod("b", 1), &["data"]));
+    world.settle();
+    assert_eq!(world.bound(), 1, "{:?}", world.bindings);
+    let waiting = if world.node_of("a").is_none() { "a" } else { "b" };
+    let running = if waiting == "a" { "b" } else { "a" };
+    world.settle();
+    assert!(world.blocked(waiting).1.contains("ReadWriteOncePod"), "{:?}", world.blocked(waiting));
+    world.change(running, |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert!(world.node_of(waiting).is_some());
+}
+
+#[test]
+fn a_gang_begins_when_all_its_claims_are_bound() {
+    let mut world = World::labelled(&NODES);
+    world.class("local", "kubernetes.io/no-provisioner");
+    for (volume, on) in [("v0", "n0"), ("v1", "n1")] {
+        world.volume(volume, "local", Some(on));
+    }
+    for claim in ["c0", "c1"] {
+        world.claim(claim, "local");
+    }
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for (name, claim) in [("p0", "c0"), ("p1", "c1")] {
+        world.submit(of_job(mounting(pod(name, 1), &[claim]), "j"));
+    }
+    world.settle();
+    assert_eq!(world.bound(), 0);
+    assert_eq!(world.state("j"), Some(JobState::Starting));
+    let written = world.written();
+    assert_eq!(written.len(), 2, "{written:?}");
+    assert_ne!(written[0].1, written[1].1, "no volume is chosen twice");
+    world.bind_claim(&written[0].0, &written[0].1);
+    world.settle();
+    assert_eq!(world.bound(), 0, "one claim is not bound");
+    world.bind_claim(&written[1].0, &written[1].1);
+    world.settle();
+    assert_eq!(world.bound(), 2, "{:?}", world.bindings);
+    assert_ne!(world.node_of("p0"), world.node_of("p1"));
+}
+
+#[test]
+fn two_jobs_never_have_the_same_volume() {
+    let mut world = World::labelled(&NODES);
+    world.class("local", "kubernetes.io/no-provisioner");
+    world.volume("v", "local", Some("n0"));
+    for (name, claim) in [("a", "ca"), ("b", "cb")] {
+        world.claim(claim, "local");
+        world.submit(mounting(pod(name, 1), &[claim]));
+    }
+    world.settle();
+    let written = world.written();
+    assert_eq!(written.len(), 1, "{written:?}");
+    let other = if written[0].0 == "ca" { "b" } else { "a" };
+    let (_, text) = world.blocked(other);
+    assert!(text.contains("3 node(s) didn't find available persistent volumes to bind"), "{text}");
+    world.volume("w", "local", Some("n1"));
+    world.settle();
+    assert_eq!(world.written().len(), 1, "another volume is an event");
+}
+
+#[test]
+fn pods_that_mount_one_claim_get_one_volume() {
+    for class in ["local", "made"] {
+        let mut world = World::labelled(&NODES);
+        world.class("local", "kubernetes.io/no-provisioner");
+        world.class("made", "example.com/disk");
+        for (volume, on) in [("v0", "n0"), ("v1", "n1"), ("v2", "n2")] {
+            world.volume(volume, "local", Some(on));
+        }
+        world.claim("data", class);
+        for name in ["p0", "p1"] {
+            world.submit(of_group(mounting(pod(name, 2), &["data"]), "g", Ok(2)));
+        }
+        world.settle();
+        world.submit(mounting(pod("alone", 2), &["data"]));
+        world.settle();
+        world.pass_seconds(5);
+        world.settle();
+        let written = world.written();
+        assert_eq!(written.len(), 1, "{class}: {written:?}");
+        let node = written[0].1.replace('v', "n");
+        if class == "made" {
+            world.volume("w", "made", Some(&node));
+            world.bind_claim("data", "w");
+        } else {
+            world.bind_claim("data", &written[0].1);
+        }
+        world.settle();
+        world.pass_seconds(40);
+        world.settle();
+        assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some(&*node), Some(&*node)), "{class}");
+        assert_eq!(world.node_of("alone"), None, "{class}: there is no room beside them");
+    }
+}
+
+#[test]
+fn a_volume_is_made_for_the_node_and_waited_for() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.submit(mounting(pod("p", 1), &["data"]));
+    world.settle();
+    assert_eq!((world.written(), world.bound()), (pair(&[("data", "n0")]), 0));
+    world.volume("v", "made", Some("n0"));
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!(world.node_of("p"), Some("n0"));
+}
+
+#[test]
+fn a_provisioner_that_gives_up_is_asked_again_and_one_elsewhere_is_followed() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.submit(mounting(pod("p", 1), &["data"]));
+    world.settle();
+    assert_eq!(world.written().len(), 1);
+    world.change_claim("data", |claim| claim.selected_node = None);
+    world.settle();
+    assert_eq!(world.blocked("p").0, "VolumeBindingFailed");
+    assert!(world.blocked("p").1.contains("provisioning failed for persistentvolumeclaim ns/data"));
+    world.pass_seconds(3);
+    world.settle();
+    assert_eq!((world.written().len(), world.bound()), (1, 0), "it is asked again");
+    // The volume is made, but where it is of no use to that node.
+    world.volume("v", "made", Some("n2"));
+    world.bind_claim("data", "v");
+    world.settle();
+    world.pass_seconds(30);
+    world.settle();
+    assert_eq!(world.node_of("p"), Some("n2"));
+}
+
+#[test]
+fn what_was_bound_of_a_gang_that_failed_keeps_it_there() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    for (name, claim) in [("p0", "c0"), ("p1", "c1")] {
+        world.claim(claim, "made");
+        world.submit(of_group(mounting(pod(name, 3), &[claim]), "g", Ok(2)));
+    }
+    world.settle();
+    let written = world.written();
+    assert_eq!(written.len(), 2);
+    // One is made on the node that the other is to use, and there it stays; the other is given up.
+    let (first, second) = (written[0].clone(), written[1].clone());
+    world.volume("v", "made", Some(&second.1));
+    world.bind_claim(&first.0, "v");
+    world.change_claim(&second.0, |claim| claim.selected_node = None);
+    world.settle();
+    assert_eq!(world.blocked("g").0, "PlacementWithdrawn");
+    assert!(world.blocked("g").1.contains("ns/c"), "{:?}", world.blocked("g"));
+    world.pass_seconds(5);
+    world.settle();
+    let again = world.written();
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert_ne!(again[0].1, second.1, "that node is full with the one whose volume is there");
+    world.volume("w", "made", Some(&again[0].1));
+    world.bind_claim(&again[0].0, "w");
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}
+
+#[test]
+fn a_process_that_dies_while_volumes_are_bound_is_followed_by_one_that_finds_them() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    for (name, claim) in [("p0", "c0"), ("p1", "c1")] {
+        world.claim(claim, "made");
+        world.submit(of_group(mounting(pod(name, 3), &[claim]), "g", Ok(2)));
+    }
+    world.settle();
+    let written = world.written();
+    world.start_anew(&NODES, &[]);
+    assert_eq!((world.written(), world.bound()), (Vec::new(), 0), "nothing is written twice");
+    for (at, (claim, node)) in written.iter().enumerate() {
+        world.volume(&format!("v{at}"), "made", Some(node));
+        world.bind_claim(claim, &format!("v{at}"));
+    }
+    world.settle();
+    assert_eq!(world.bound(), 2, "{:?}", world.blocked("g"));
+}
+
+#[test]
+fn volumes_that_are_not_bound_in_time_give_the_slot_back() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.submit(mounting(pod("p", 4), &["data"]));
+    world.settle();
+    world.submit(pod("a", 4));
+    world.submit(pod("b", 4));
+    world.submit(pod("c", 4));
+    world.settle();
+    assert_eq!(world.bound(), 2, "the slot is taken");
+    world.pass_seconds(601);
+    world.settle();
+    assert_eq!(world.bound(), 3, "{:?}", world.blocked("p"));
+}
+
+#[test]
+fn a_node_attaches_so_many_volumes_and_no_more() {
+    let mut world = World::labelled(&[("n0", 8)]);
+    let limits = [(Arc::from("example.com/disk"), 2)].into();
+    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits, replaced: [].into() };
+    world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(node.clone()))));
+    world.class("made", "example.com/disk");
+    for name in ["a", "b", "c"] {
+        world.claim(name, "made");
+        world.submit(mounting(pod(name, 1), &[name]));
+    }
+    world.settle();
+    assert_eq!(world.written().len(), 2);
+    let waiting = ["a", "b", "c"].into_iter().find(|name| world.storage.claims[*name].selected_node.is_none()).unwrap();
+    assert!(world.blocked(waiting).1.contains("1 node(s) exceed max volume count"), "{:?}", world.blocked(waiting));
+    world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(CsiNode {
+        limits: [(Arc::from("example.com/disk"), 3)].into(),
+        ..node
+    }))));
+    world.settle();
+    assert_eq!(world.written().len(), 1);
+}
+
+#[test]
+fn what_rests_on_volumes_is_promised_no_start() {
+    let mut world = World::told(
+        CoreSettings { queue_policy: crate::QueuePolicy::Easy, ..settings() },
+        FunctionTable::builtin(),
+        &NODES,
+    );
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    for name in ["a", "b", "c"] {
+        let mut pod = pod(name, 4);
+        pod.lifetime = Lifetime::Seconds(100);
+        world.submit(pod);
+    }
+    world.settle();
+    world.submit(mounting(pod("mounts", 4), &["data"]));
+    world.settle();
+    let status = world.record("mounts").status.clone().expect("a status");
+    assert_eq!((status.reservation, status.estimated_start), (None, None));
+    for name in ["a", "b", "c"] {
+        world.change(name, |pod| pod.phase = Phase::Succeeded);
+    }
+    world.settle();
+    assert_eq!(world.written().len(), 1);
+}

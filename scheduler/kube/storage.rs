@@ -1,0 +1,119 @@
+//! Storage: the kinds that are watched for it, if all of them may be read, and what becomes of their objects.
+//!
+//! A process that may not read one of them says so, and goes on without: pods with claims wait then, and are told why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1 as core_v1;
+use k8s_openapi::api::storage::v1 as storage_v1;
+use kube::Client;
+
+use super::convert::Watched;
+use super::lean::Lean;
+use super::request::get;
+use super::seen::Known;
+use fluxqueue_core::Event;
+use fluxqueue_core::cluster::volumes::StorageNews;
+use fluxqueue_workload::ObjectKey;
+use fluxqueue_workload::storage::{
+    Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
+};
+
+/// How many kinds there are.
+pub(super) const KINDS: usize = 7;
+
+/// Where each is listed.
+const LISTS: [&str; KINDS] = [
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/storage.k8s.io/v1/csinodes",
+    "/apis/storage.k8s.io/v1/csidrivers",
+    "/apis/storage.k8s.io/v1/csistoragecapacities",
+    "/apis/storage.k8s.io/v1/volumeattachments",
+];
+
+/// How long one question may take.
+const ASK_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why storage may not be read; `None` if it may, or if that could not be found out: then the watches will tell.
+pub(super) async fn refusal(client: &Client) -> Option<String> {
+    for list in LISTS {
+        let path = format!("{list}?limit=1");
+        if let Ok(Err(reply)) = get::<serde_json::Value>(client, &path, ASK_WITHIN).await
+            && reply.is_refused()
+        {
+            return Some(format!("listing {list}: {}", reply.explain()));
+        }
+    }
+    None
+}
+
+/// What the core is told when storage may not be read.
+pub(super) fn hidden(why: &str) -> Event {
+    let text = format!("fluxqueue may not read claims and volumes ({why}); it is restarted once it may");
+    Event::Storage(StorageNews::Hidden(text.into()))
+}
+
+macro_rules! watched {
+    ($($object:ty => $value:ident $kind:literal $inner:tt;)*) => {
+        $(impl Watched for $object {
+            type Value = $value;
+            type Memory = ();
+            const KIND: &'static str = $kind;
+
+            fn convert(self, (): &mut ()) -> Result<$value, String> {
+                $value::from_kubernetes(watched!(@ self $inner)).map_err(|error| error.to_string())
+            }
+        })*
+    };
+    (@ $self:ident lean) => { &$self.0 };
+    (@ $self:ident whole) => { &$self };
+}
+
+watched! {
+    Lean<core_v1::PersistentVolumeClaim> => Claim "PersistentVolumeClaim" lean;
+    Lean<core_v1::PersistentVolume> => PersistentVolume "PersistentVolume" lean;
+    storage_v1::StorageClass => StorageClass "StorageClass" whole;
+    storage_v1::CSINode => CsiNode "CSINode" whole;
+    storage_v1::CSIDriver => CsiDriver "CSIDriver" whole;
+    storage_v1::CSIStorageCapacity => StorageCapacity "CSIStorageCapacity" whole;
+    storage_v1::VolumeAttachment => VolumeAttachment "VolumeAttachment" whole;
+}
+
+macro_rules! known {
+    ($($value:ident $object:ident: $key:expr, $uid:expr, $there:ident, $gone:expr;)*) => {
+        $(impl Known for $value {
+            fn key(&self) -> ObjectKey {
+                let $object = self;
+                $key
+            }
+            fn uid(&self) -> &str {
+                let $object = self;
+                $uid
+            }
+            fn there(self: Arc<Self>) -> Event {
+                Event::Storage(StorageNews::$there(self))
+            }
+            fn gone(&self) -> Event {
+                let $object = self;
+                Event::Storage($gone)
+            }
+        })*
+    };
+}
+
+known! {
+    Claim it: it.id.key.clone(), &it.id.uid, Claim, StorageNews::ClaimGone(it.id.clone());
+    PersistentVolume it: named(&it.name), &it.uid, Volume, StorageNews::VolumeGone(Arc::clone(&it.name), it.uid.clone());
+    StorageClass it: named(&it.name), &it.uid, Class, StorageNews::ClassGone(Arc::clone(&it.name));
+    CsiNode it: ObjectKey::new("", &*it.node), &it.uid, CsiNode, StorageNews::CsiNodeGone(it.node.clone());
+    CsiDriver it: named(&it.name), &it.uid, Driver, StorageNews::DriverGone(Arc::clone(&it.name));
+    StorageCapacity it: it.id.key.clone(), &it.id.uid, Capacity, StorageNews::CapacityGone(it.id.key.clone());
+    VolumeAttachment it: named(&it.name), &it.uid, Attachment, StorageNews::AttachmentGone(Arc::new(it.clone()));
+}
+
+fn named(name: &Arc<str>) -> ObjectKey {
+    ObjectKey::new("", Arc::clone(name))
+}

@@ -1,0 +1,225 @@
+//! What volumes are made of: claims, volumes, storage classes, and what is known of drivers on nodes. As with pods, only what
+//! placement depends on.
+
+mod read;
+
+pub(crate) use read::claims_of;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::constraints::{NodeSelectorTerm, Requirement};
+use crate::{NodeName, ObjectKey, ObjectRef, Uid, metadata};
+
+/// Annotation of a claim: the node for which its volume is to be made. The scheduler sets it, a provisioner that gives up takes
+/// it away.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Annotation of a volume: its claimRef was set by a controller, and not by a person.
+pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+
+/// A claim that a pod mounts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodClaim {
+    /// The claim's name, in the pod's namespace.
+    pub name: Arc<str>,
+    /// It is made for this pod, from a template in the pod.
+    pub is_ephemeral: bool,
+}
+
+/// A PersistentVolumeClaim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// Which claim.
+    pub id: ObjectRef,
+    /// `metadata.resourceVersion`, while it is not bound: what is written to it is written to this version.
+    pub resource_version: Option<Arc<str>>,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The controller of it: a pod, of a claim that is made for one.
+    pub owner: Option<Uid>,
+    /// `spec.volumeName`, if it has one.
+    pub volume: Option<Arc<str>>,
+    /// The controller has bound it, from both sides.
+    pub is_bound: bool,
+    /// `status.phase` is Lost: its volume is gone.
+    pub is_lost: bool,
+    /// The node for which its volume is to be made.
+    pub selected_node: Option<NodeName>,
+    /// What it wants of a volume.
+    pub wants: VolumeWants,
+}
+
+/// What a claim wants of its volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct VolumeWants {
+    /// The StorageClass, "" for none.
+    pub class: Arc<str>,
+    /// `spec.resources.requests.storage` in bytes, if it says so.
+    pub bytes: Option<u64>,
+    /// `spec.accessModes`.
+    pub access_modes: Vec<Arc<str>>,
+    /// `spec.volumeMode` is Block.
+    pub is_block: bool,
+    /// `spec.volumeAttributesClassName`, "" for none.
+    pub attributes_class: Arc<str>,
+    /// `spec.selector`: labels that the volume must have.
+    pub selector: Option<Vec<Requirement>>,
+}
+
+/// A PersistentVolume.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PersistentVolume {
+    /// `metadata.name`
+    pub name: Arc<str>,
+    /// `metadata.uid`
+    pub uid: Uid,
+    /// `metadata.resourceVersion`, while it is not bound.
+    pub resource_version: Option<Arc<str>>,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.labels`, sorted by key.
+    pub labels: metadata::Labels,
+    /// What it offers: class, bytes, access modes and mode. It has no selector.
+    pub offers: VolumeWants,
+    /// `spec.claimRef`
+    pub claim: Option<ClaimRef>,
+    /// `status.phase` is Available.
+    pub is_available: bool,
+    /// `spec.nodeAffinity.required`; `None`: every node.
+    pub affinity: Option<Vec<NodeSelectorTerm>>,
+    /// Its zone labels, each with the values that it stands for.
+    pub zones: Vec<(Arc<str>, BTreeSet<Arc<str>>)>,
+    /// What of it counts against the limits of nodes.
+    pub attachable: Option<Attachable>,
+}
+
+/// The claim that a volume belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRef {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// The claim's uid, if it is known: who pre-binds a volume by hand may leave it out.
+    pub uid: Option<Uid>,
+}
+
+/// Something that a driver attaches to a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Attachable {
+    /// The CSI driver.
+    pub driver: Arc<str>,
+    /// What the driver knows it by.
+    pub handle: Arc<str>,
+    /// The plugin in Kubernetes itself that the driver has replaced: it counts on nodes where that is so.
+    pub replaces: Option<&'static str>,
+}
+
+/// A StorageClass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StorageClass {
+    /// `metadata.name`
+    pub name: Arc<str>,
+    /// `metadata.uid`
+    pub uid: Uid,
+    /// `volumeBindingMode` is WaitForFirstConsumer.
+    pub waits_for_pod: bool,
+    /// `provisioner`
+    pub provisioner: Arc<str>,
+    /// `allowedTopologies`: one of them must match; none at all allows every node.
+    pub allowed_topologies: Vec<Vec<Requirement>>,
+}
+
+/// A CSINode: the drivers of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CsiNode {
+    /// `metadata.name`, the node's.
+    pub node: NodeName,
+    /// `metadata.uid`
+    pub uid: Uid,
+    /// How many volumes each driver attaches at most; drivers without a limit are left out.
+    pub limits: BTreeMap<Arc<str>, u64>,
+    /// The plugins of Kubernetes itself that drivers have replaced there.
+    pub replaced: BTreeSet<Arc<str>>,
+}
+
+/// A CSIDriver.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CsiDriver {
+    /// `metadata.name`
+    pub name: Arc<str>,
+    /// `metadata.uid`
+    pub uid: Uid,
+    /// `spec.storageCapacity`: it says how much room is left where.
+    pub tells_capacity: bool,
+}
+
+/// A CSIStorageCapacity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StorageCapacity {
+    /// Which one.
+    pub id: ObjectRef,
+    /// `storageClassName`
+    pub class: Arc<str>,
+    /// The largest volume that can be made: `maximumVolumeSize`, else `capacity`.
+    pub bytes: Option<u64>,
+    /// `nodeTopology`: the nodes that it is for; `None`: no node.
+    pub nodes: Option<Vec<Requirement>>,
+}
+
+/// A VolumeAttachment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VolumeAttachment {
+    /// `metadata.name`
+    pub name: Arc<str>,
+    /// `metadata.uid`
+    pub uid: Uid,
+    /// `spec.nodeName`
+    pub node: NodeName,
+    /// `spec.attacher`: the driver.
+    pub driver: Arc<str>,
+    /// `spec.source.persistentVolumeName`
+    pub volume: Arc<str>,
+}
+
+/// The drivers that replace plugins of Kubernetes itself, and whose volumes kube-scheduler counts then.
+const REPLACED: [(&str, &str); 5] = [
+    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+];
+
+impl Attachable {
+    /// A volume of a plugin of Kubernetes itself.
+    pub(crate) fn of_plugin(plugin: &str, id: &str) -> Option<Self> {
+        let (plugin, driver) = REPLACED.into_iter().find(|(known, _)| *known == plugin)?;
+        Some(Attachable { driver: driver.into(), handle: id.into(), replaces: Some(plugin) })
+    }
+
+    /// A volume that a provisioner has still to make for a claim.
+    pub fn to_be_made(provisioner: &Arc<str>, claim: &ObjectKey) -> Self {
+        let handle = format!("claim {claim}");
+        Self::of_plugin(provisioner, &handle).unwrap_or_else(|| Attachable {
+            driver: Arc::clone(provisioner),
+            handle: handle.into(),
+            replaces: None,
+        })
+    }
+}
+
+impl Claim {
+    /// Only one pod may use it at a time.
+    pub fn is_for_one_pod(&self) -> bool {
+        self.wants.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod")
+    }
+}
+
+impl PersistentVolume {
+    /// It is bound to this claim, or meant for it.
+    pub fn is_of(&self, claim: &ObjectRef) -> bool {
+        self.claim
+            .as_ref()
+            .is_some_and(|own| own.key == claim.key && own.uid.as_ref().is_none_or(|uid| *uid == claim.uid))
+    }
+}

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::rng::Rng;
+use super::storage;
 
 /// What kept some pod off some node, in every run that is worth its name.
 pub(crate) const REASONS: &[&str] = &[
@@ -19,9 +20,18 @@ pub(crate) const REASONS: &[&str] = &[
     "node(s) didn't match pod topology spread constraints (missing required label)",
     "node(s) didn't satisfy existing pods anti-affinity rules",
     "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+    "node(s) did not have enough free storage",
+    "node(s) didn't find available persistent volumes to bind",
+    "node(s) didn't match PersistentVolume's node affinity",
+    "node(s) exceed max volume count",
     "node(s) had no available disk",
+    "node(s) had no available volume zone",
     "node(s) had untolerated taint(s)",
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
     "node(s) were unschedulable",
+    "persistentvolumeclaim \"c0\" is being deleted",
+    "persistentvolumeclaim \"c0\" not found",
+    "pod has unbound immediate PersistentVolumeClaims",
     "pod affinity terms conflict",
 ];
 
@@ -31,8 +41,8 @@ pub(crate) const SCHEDULER: &str = "fluxqueue";
 /// Pods that ask about one cluster.
 const QUESTIONS: usize = 20;
 
-const NAMESPACES: [&str; 3] = ["a", "b", "c"];
-const ZONES: [&str; 3] = ["east", "west", "south"];
+pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const ZONES: [&str; 3] = ["east", "west", "south"];
 const RACKS: [&str; 4] = ["r1", "r2", "r3", "r4"];
 const FEATURES: [&str; 2] = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
 pub(crate) const TOPOLOGY_KEYS: [&str; 4] = ["kubernetes.io/hostname", "zone", "rack", "nowhere"];
@@ -46,6 +56,7 @@ pub(crate) struct Case {
     pub namespaces: Vec<Value>,
     pub nodes: Vec<Value>,
     pub pods: Vec<Value>,
+    pub storage: Value,
     pub questions: Vec<Question>,
 }
 
@@ -62,6 +73,7 @@ impl Case {
             seed,
             namespaces: NAMESPACES.iter().map(|name| namespace(&mut rng, name)).collect(),
             nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
+            storage: storage::of_cluster(&mut rng, nodes),
             pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
             questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes) }).collect(),
         }
@@ -70,8 +82,9 @@ impl Case {
     /// As `testbed oracle` reads it.
     pub(crate) fn line(&self) -> String {
         let questions: Vec<Value> = self.questions.iter().map(|question| json!({"pod": question.pod})).collect();
-        let Case { namespaces, nodes, pods, .. } = self;
-        json!({"namespaces": namespaces, "nodes": nodes, "pods": pods, "questions": questions}).to_string()
+        let Case { namespaces, nodes, pods, storage, .. } = self;
+        json!({"namespaces": namespaces, "nodes": nodes, "pods": pods, "storage": storage, "questions": questions})
+            .to_string()
     }
 }
 
@@ -82,7 +95,9 @@ fn namespace(rng: &mut Rng, name: &str) -> Value {
 fn node(rng: &mut Rng, at: usize) -> Value {
     let name = format!("n{at}");
     let mut labels = json!({"kubernetes.io/hostname": name, "cores": rng.between(1, 32).to_string()});
-    for (key, values, percent) in [("zone", &ZONES[..], 85), ("rack", &RACKS, 70), ("disk", &["ssd", "hdd"], 60)] {
+    for (key, values, percent) in
+        [("zone", &ZONES[..], 85), (storage::ZONE, &ZONES, 60), ("rack", &RACKS, 70), ("disk", &["ssd", "hdd"], 60)]
+    {
         if rng.chance(percent) {
             labels[key] = json!(rng.pick(values));
         }
@@ -184,7 +199,13 @@ fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
         }
         container["ports"] = json!([port]);
     }
-    let volumes = if rng.chance(15) { rng.some(2, disk) } else { Vec::new() };
+    let mut volumes = if rng.chance(15) { rng.some(2, disk) } else { Vec::new() };
+    if rng.chance(30) {
+        let mut mounts = rng.some(2, storage::mount);
+        // Of a claim that is mounted twice and not bound, kube-scheduler would find two volumes.
+        mounts.dedup();
+        volumes.extend(mounts);
+    }
     json!({
         "metadata": {"name": name, "namespace": rng.pick(&NAMESPACES), "uid": name, "labels": labels},
         "spec": {"containers": [container], "restartPolicy": "Never", "volumes": volumes},

@@ -39,7 +39,11 @@ struct World {
 pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
     let case = Case::of(seed);
     let mut rng = Rng::new(!seed);
-    let template = rng.pick(&case.questions).pod.clone();
+    let mut template = rng.pick(&case.questions).pod.clone();
+    // This world has no storage: a member would wait for its claims.
+    if let Some(volumes) = template["spec"]["volumes"].as_array_mut() {
+        volumes.retain(|volume| volume.get("persistentVolumeClaim").is_none() && volume.get("ephemeral").is_none());
+    }
     let size = rng.between(2, MEMBERS_MAX);
     let members: Vec<Value> = (0..size).map(|at| member(&template, at, size)).collect();
     let mut world = World {
@@ -63,6 +67,7 @@ pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
             seed,
             namespaces: case.namespaces.clone(),
             nodes: case.nodes.clone(),
+            storage: case.storage.clone(),
             pods: case.pods.iter().cloned().chain(others).collect(),
             questions: vec![Question { pod: members[at].clone() }],
         }

@@ -2,6 +2,7 @@
 //!
 //! - [`rng`]: where chance comes from
 //! - [`cases`]: clusters, pods that are there, pods that ask
+//! - [`storage`]: what pods can mount
 //! - [`kube_scheduler`]: the plugins, in the testbed's program
 //! - [`ours`]: the same questions to [`fluxqueue_core::cluster`]
 //! - [`gangs`]: gangs as the core places them
@@ -17,6 +18,7 @@ mod gangs;
 mod kube_scheduler;
 mod ours;
 mod rng;
+mod storage;
 
 use std::collections::BTreeMap;
 

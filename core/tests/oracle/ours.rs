@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use fluxqueue_core::cluster::volumes::{self, StorageNews};
 use fluxqueue_core::cluster::{Cluster, Company, Node};
 use fluxqueue_core::fluxion::Rank;
+use fluxqueue_workload::storage::{
+    Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
+};
 use fluxqueue_workload::{Pod, Resources, ShapeInterner, metadata};
 
 use super::cases::{Case, Question};
@@ -25,6 +29,7 @@ impl Ours {
             assert_eq!(invalid, []);
             ours.cluster.apply(&Arc::new(node));
         }
+        ours.tell_storage(&case.storage);
         ours.detour(case);
         for namespace in &case.namespaces {
             let namespace: k8s_openapi::api::core::v1::Namespace = serde_json::from_value(namespace.clone()).unwrap();
@@ -32,9 +37,13 @@ impl Ours {
             ours.cluster.put_namespace(&namespace.metadata.name.unwrap().into(), &labels);
         }
         for pod in &case.pods {
-            let pod = ours.read(pod);
-            let rank = ours.cluster.rank(pod.node.as_ref().unwrap()).unwrap();
-            ours.cluster.put(rank, &pod);
+            let pod = Arc::new(ours.read(pod));
+            let node = pod.node.clone().unwrap();
+            ours.cluster.put(ours.cluster.rank(&node).unwrap(), &pod);
+            if volumes::concern(&pod) {
+                ours.cluster.volumes_mut().note_pod(&pod);
+                ours.cluster.volumes_mut().place(&pod.id.uid, &node);
+            }
         }
         ours
     }
@@ -67,6 +76,26 @@ impl Ours {
         }
         for (occupant, rank, pod) in were_there {
             self.cluster.take_away(occupant, rank, &pod.shape);
+        }
+    }
+
+    fn tell_storage(&mut self, storage: &serde_json::Value) {
+        macro_rules! tell {
+            ($($kind:literal $from:ident $into:ident;)*) => {
+                $(for object in storage[$kind].as_array().unwrap() {
+                    let object = $from::from_kubernetes(&serde_json::from_value(object.clone()).unwrap()).unwrap();
+                    self.cluster.volumes_mut().take_up(StorageNews::$into(Arc::new(object)));
+                })*
+            };
+        }
+        tell! {
+            "classes" StorageClass Class;
+            "volumes" PersistentVolume Volume;
+            "claims" Claim Claim;
+            "csiNodes" CsiNode CsiNode;
+            "drivers" CsiDriver Driver;
+            "capacities" StorageCapacity Capacity;
+            "attachments" VolumeAttachment Attachment;
         }
     }
 
@@ -106,6 +135,15 @@ impl Ours {
         let mut open = self.cluster.class(&pod.shape.constraints).now.clone();
         for (closed, _) in self.cluster.repelled(pod, Company::Alone) {
             open.subtract(&closed);
+        }
+        match self.cluster.volumes().needs(pod) {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                for (closed, _) in self.cluster.closed_by_volumes(pod) {
+                    open.subtract(&closed);
+                }
+            }
+            Err(_) => return BTreeSet::new(),
         }
         let has_room = |rank: &Rank| self.cluster.would_hold(*rank, &pod.shape.requests, &Resources::new());
         open.iter().filter(has_room).collect()

@@ -23,6 +23,7 @@ const lineBytesMax = 256 << 20
 type Cluster struct {
 	Namespaces []*v1.Namespace `json:"namespaces"`
 	Nodes      []*v1.Node      `json:"nodes"`
+	Storage    Storage         `json:"storage"`
 	// Pods are on nodes already: spec.nodeName says where.
 	Pods      []*v1.Pod  `json:"pods"`
 	Questions []Question `json:"questions"`
@@ -73,6 +74,9 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func (s *scheduler) answer(ctx context.Context, cluster *Cluster) ([]Answer, error) {
 	if err := s.setNamespaces(cluster.Namespaces); err != nil {
+		return nil, err
+	}
+	if err := s.setStorage(&cluster.Storage); err != nil {
 		return nil, err
 	}
 	pods := cluster.Pods

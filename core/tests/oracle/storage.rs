@@ -1,0 +1,196 @@
+//! What the pods of a case can mount: claims, bound and not, volumes, classes, drivers and their limits.
+
+use serde_json::{Value, json};
+
+use super::cases::{NAMESPACES, ZONES};
+use super::rng::Rng;
+
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The claims of a namespace, as far as they are there.
+const CLAIMS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
+
+/// A class that makes volumes at once, two that wait for a pod and make one, of these one in a single zone, and one whose volumes
+/// nobody makes.
+const CLASSES: [&str; 4] = ["now", "made", "zoned", "local"];
+
+const DRIVER: &str = "csi.example.com";
+
+pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
+    let mut storage = Storage { claims: Vec::new(), volumes: Vec::new() };
+    for namespace in NAMESPACES {
+        for claim in CLAIMS {
+            if rng.chance(85) {
+                storage.claim(rng, namespace, claim, nodes);
+            }
+        }
+    }
+    for _ in 0..rng.between(0, 8) {
+        let volume = storage.volume(rng, nodes);
+        storage.volumes.push(volume);
+    }
+    let attachments: Vec<Value> = (0..rng.between(0, 4)).filter_map(|at| storage.attachment(rng, at, nodes)).collect();
+    json!({
+        "claims": storage.claims,
+        "volumes": storage.volumes,
+        "classes": CLASSES.iter().filter_map(|name| class(rng, name)).collect::<Vec<Value>>(),
+        "csiNodes": (0..nodes).filter_map(|at| csi_node(rng, at)).collect::<Vec<Value>>(),
+        "drivers": [{"metadata": {"name": DRIVER, "uid": "d"}, "spec": {"storageCapacity": rng.chance(60)}}],
+        "capacities": rng.some(3, capacity),
+        "attachments": attachments,
+    })
+}
+
+/// A volume of a pod.
+pub(crate) fn mount(rng: &mut Rng) -> Value {
+    let claim = *rng.pick(&CLAIMS);
+    if rng.chance(3) {
+        return json!({"name": claim, "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
+    }
+    json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
+}
+
+struct Storage {
+    claims: Vec<Value>,
+    volumes: Vec<Value>,
+}
+
+impl Storage {
+    fn claim(&mut self, rng: &mut Rng, namespace: &str, name: &str, nodes: usize) {
+        let mode = *rng.pick(&["ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]);
+        let uid = format!("{namespace}-{name}");
+        let mut claim = json!({
+            "metadata": {"name": name, "namespace": namespace, "uid": uid, "annotations": {}},
+            "spec": {
+                "accessModes": [mode],
+                "storageClassName": rng.pick(&CLASSES),
+                "resources": {"requests": {"storage": format!("{}Gi", rng.between(1, 4))}},
+            },
+            "status": {"phase": "Pending"},
+        });
+        if rng.chance(4) {
+            claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        if rng.chance(10) {
+            claim["spec"]["selector"] = json!({"matchLabels": {"kind": rng.pick(&["fast", "slow"])}});
+        }
+        if rng.chance(55) {
+            let mut volume = self.volume(rng, nodes);
+            let of = volume["metadata"]["name"].clone();
+            volume["spec"]["claimRef"] = json!({"namespace": namespace, "name": name, "uid": uid});
+            volume["status"]["phase"] = json!("Bound");
+            claim["spec"]["volumeName"] = of;
+            claim["status"]["phase"] = json!(if rng.chance(4) { "Lost" } else { "Bound" });
+            if rng.chance(95) {
+                claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = json!("yes");
+            }
+            if rng.chance(96) {
+                self.volumes.push(volume);
+            }
+        } else if rng.chance(15) {
+            let node = format!("n{}", rng.between(0, nodes - 1));
+            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!(node);
+        } else if rng.chance(10) {
+            let mut volume = self.volume(rng, nodes);
+            volume["spec"]["claimRef"] = json!({"namespace": namespace, "name": name});
+            volume["spec"]["storageClassName"] = claim["spec"]["storageClassName"].clone();
+            self.volumes.push(volume);
+        }
+        self.claims.push(claim);
+    }
+
+    fn volume(&self, rng: &mut Rng, nodes: usize) -> Value {
+        let name = format!("v{}-{}", self.volumes.len(), rng.between(0, 999));
+        let mut volume = json!({
+            "metadata": {"name": name, "uid": name, "labels": {"kind": rng.pick(&["fast", "slow"])}},
+            "spec": {
+                "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
+                // No two of one size: which of them kube-scheduler takes is chance.
+                "capacity": {"storage": format!("{}Mi", 1024 * rng.between(1, 6) + self.volumes.len())},
+                "storageClassName": rng.pick(&CLASSES),
+            },
+            "status": {"phase": if rng.chance(90) { "Available" } else { "Released" }},
+        });
+        if rng.chance(15) {
+            volume["spec"]["accessModes"] = json!(["ReadWriteOnce"]);
+        }
+        let terms = |key: &str, values: &[String]| {
+            let requirement = json!({"key": key, "operator": "In", "values": values});
+            json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}})
+        };
+        match rng.between(0, 3) {
+            0 => {
+                let hosts = [format!("n{}", rng.between(0, nodes - 1)), format!("n{}", rng.between(0, nodes - 1))];
+                volume["spec"]["nodeAffinity"] = terms("kubernetes.io/hostname", &hosts[..rng.between(1, 2)]);
+            }
+            1 => volume["spec"]["nodeAffinity"] = terms("zone", &[(*rng.pick(&ZONES)).to_owned()]),
+            2 => {
+                let zones = [*rng.pick(&ZONES), *rng.pick(&ZONES)];
+                let label = *rng.pick(&[ZONE, "failure-domain.beta.kubernetes.io/zone"]);
+                volume["metadata"]["labels"][label] = json!(zones[..rng.between(1, 2)].join("__"));
+            }
+            _ => {}
+        }
+        match rng.between(0, 2) {
+            0 => volume["spec"]["csi"] = json!({"driver": DRIVER, "volumeHandle": format!("h{}", rng.between(0, 9))}),
+            1 => volume["spec"]["nfs"] = json!({"server": "s", "path": "/"}),
+            _ => volume["spec"]["local"] = json!({"path": "/x"}),
+        }
+        volume
+    }
+
+    fn attachment(&self, rng: &mut Rng, at: usize, nodes: usize) -> Option<Value> {
+        let volume = self.volumes.get(rng.between(0, self.volumes.len().max(1) - 1))?;
+        Some(json!({
+            "metadata": {"name": format!("a{at}"), "uid": format!("a{at}")},
+            "spec": {
+                "attacher": DRIVER,
+                "nodeName": format!("n{}", rng.between(0, nodes - 1)),
+                "source": {"persistentVolumeName": volume["metadata"]["name"]},
+            },
+        }))
+    }
+}
+
+fn class(rng: &mut Rng, name: &str) -> Option<Value> {
+    let mode = if name == "now" { "Immediate" } else { "WaitForFirstConsumer" };
+    let provisioner = if name == "local" { "kubernetes.io/no-provisioner" } else { DRIVER };
+    let mut class = json!({
+        "metadata": {"name": name, "uid": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": mode,
+    });
+    if name == "zoned" {
+        let zones = [rng.pick(&ZONES), rng.pick(&ZONES)];
+        class["allowedTopologies"] = json!([{"matchLabelExpressions": [{"key": "zone", "values": zones}]}]);
+    }
+    rng.chance(97).then_some(class)
+}
+
+fn csi_node(rng: &mut Rng, at: usize) -> Option<Value> {
+    let mut driver = json!({"name": DRIVER, "nodeID": "x", "topologyKeys": null});
+    if rng.chance(70) {
+        driver["allocatable"] = json!({"count": rng.between(0, 4)});
+    }
+    let node = json!({
+        "metadata": {"name": format!("n{at}"), "uid": format!("csi-{at}"), "annotations": {
+            "storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs,kubernetes.io/gce-pd",
+        }},
+        "spec": {"drivers": [driver, {"name": "ebs.csi.aws.com", "nodeID": "y", "allocatable": {"count": rng.between(0, 2)}}]},
+    });
+    rng.chance(80).then_some(node)
+}
+
+fn capacity(rng: &mut Rng) -> Value {
+    let at = rng.between(0, 999);
+    let mut capacity = json!({
+        "metadata": {"name": format!("cap{at}"), "namespace": "a", "uid": format!("cap{at}")},
+        "storageClassName": rng.pick(&CLASSES),
+        "capacity": format!("{}Gi", rng.between(1, 6)),
+        "nodeTopology": {"matchLabels": {"zone": rng.pick(&ZONES)}},
+    });
+    if rng.chance(30) {
+        capacity["maximumVolumeSize"] = json!(format!("{}Gi", rng.between(1, 6)));
+    }
+    capacity
+}

@@ -57,14 +57,14 @@ async fn the_gate_is_on_a_path_of_its_own() {
 async fn a_refusal_names_each_field() {
     let spec = json!({
         "schedulerName": "fluxqueue", "containers": [],
-        "volumes": [{"name": "d", "ephemeral": {}}], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
+        "schedulingGroup": {"podGroupName": "g"}, "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
     });
     let (_, answer) = post(Paths::VALIDATE, review(spec)).await;
     let response = &answer["response"];
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(422)));
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
     let fields: Vec<_> = causes.iter().map(|cause| cause["field"].as_str().unwrap()).collect();
-    assert_eq!(fields, ["spec.volumes[0].ephemeral", "spec.resourceClaims"]);
+    assert_eq!(fields, ["spec.resourceClaims", "spec.schedulingGroup"]);
     let message = response["status"]["message"].as_str().unwrap();
     assert!(fields.iter().all(|field| message.contains(field)), "{message}");
 }

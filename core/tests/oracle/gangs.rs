@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::cases::{self, Case, Question};
 use super::rng::Rng;
+use super::storage;
 
 /// Members of a gang at most.
 const MEMBERS_MAX: usize = 6;
@@ -40,7 +41,7 @@ pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
     let case = Case::of(seed);
     let mut rng = Rng::new(!seed);
     let mut template = rng.pick(&case.questions).pod.clone();
-    // This world has no storage: a member would wait for its claims.
+    // Nobody binds claims here: a member would wait for them. Its disks count against the limits of nodes.
     if let Some(volumes) = template["spec"]["volumes"].as_array_mut() {
         volumes.retain(|volume| volume.get("persistentVolumeClaim").is_none() && volume.get("ephemeral").is_none());
     }
@@ -104,6 +105,9 @@ impl World {
         for node in &case.nodes {
             let (node, _) = Node::from_kubernetes(&serde_json::from_value(node.clone()).unwrap()).unwrap();
             self.tell(Event::Node(Arc::new(node)));
+        }
+        for news in storage::news(&case.storage) {
+            self.tell(Event::Storage(news));
         }
         for pod in &case.pods {
             self.submit(pod.clone());

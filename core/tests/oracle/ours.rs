@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::volumes::{self, StorageNews};
+use fluxqueue_core::cluster::volumes;
 use fluxqueue_core::cluster::{Cluster, Company, Node};
 use fluxqueue_core::fluxion::Rank;
-use fluxqueue_workload::storage::{
-    Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
-};
 use fluxqueue_workload::{Pod, Resources, ShapeInterner, metadata};
 
 use super::cases::{Case, Question};
 use super::kube_scheduler::Answer;
+use super::storage;
 
 pub(crate) struct Ours {
     cluster: Cluster,
@@ -29,7 +27,9 @@ impl Ours {
             assert_eq!(invalid, []);
             ours.cluster.apply(&Arc::new(node));
         }
-        ours.tell_storage(&case.storage);
+        for news in storage::news(&case.storage) {
+            ours.cluster.volumes_mut().take_up(news);
+        }
         ours.detour(case);
         for namespace in &case.namespaces {
             let namespace: k8s_openapi::api::core::v1::Namespace = serde_json::from_value(namespace.clone()).unwrap();
@@ -76,26 +76,6 @@ impl Ours {
         }
         for (occupant, rank, pod) in were_there {
             self.cluster.take_away(occupant, rank, &pod.shape);
-        }
-    }
-
-    fn tell_storage(&mut self, storage: &serde_json::Value) {
-        macro_rules! tell {
-            ($($kind:literal $from:ident $into:ident;)*) => {
-                $(for object in storage[$kind].as_array().unwrap() {
-                    let object = $from::from_kubernetes(&serde_json::from_value(object.clone()).unwrap()).unwrap();
-                    self.cluster.volumes_mut().take_up(StorageNews::$into(Arc::new(object)));
-                })*
-            };
-        }
-        tell! {
-            "classes" StorageClass Class;
-            "volumes" PersistentVolume Volume;
-            "claims" Claim Claim;
-            "csiNodes" CsiNode CsiNode;
-            "drivers" CsiDriver Driver;
-            "capacities" StorageCapacity Capacity;
-            "attachments" VolumeAttachment Attachment;
         }
     }
 

@@ -1,5 +1,11 @@
 //! What the pods of a case can mount: claims, bound and not, volumes, classes, drivers and their limits.
 
+use std::sync::Arc;
+
+use fluxqueue_core::cluster::volumes::StorageNews;
+use fluxqueue_workload::storage::{
+    Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
+};
 use serde_json::{Value, json};
 
 use super::cases::{NAMESPACES, ZONES};
@@ -39,6 +45,29 @@ pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
         "capacities": rng.some(3, capacity),
         "attachments": attachments,
     })
+}
+
+/// What the core is told of it.
+pub(crate) fn news(storage: &Value) -> Vec<StorageNews> {
+    let mut news = Vec::new();
+    macro_rules! tell {
+        ($($kind:literal $from:ident $into:ident;)*) => {
+            $(for object in storage[$kind].as_array().unwrap() {
+                let object = $from::from_kubernetes(&serde_json::from_value(object.clone()).unwrap()).unwrap();
+                news.push(StorageNews::$into(Arc::new(object)));
+            })*
+        };
+    }
+    tell! {
+        "classes" StorageClass Class;
+        "volumes" PersistentVolume Volume;
+        "claims" Claim Claim;
+        "csiNodes" CsiNode CsiNode;
+        "drivers" CsiDriver Driver;
+        "capacities" StorageCapacity Capacity;
+        "attachments" VolumeAttachment Attachment;
+    }
+    news
 }
 
 /// A volume of a pod.

@@ -50,5 +50,8 @@ mod sharing;
 /// The API server's answers in both encodings.
 mod encodings;
 
+/// Pods that mount volumes.
+mod volumes;
+
 /// Promised starts, and when jobs start.
 mod time;

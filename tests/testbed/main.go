@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -15,6 +16,7 @@ import (
 	"fluxqueue/tests/testbed/component"
 	"fluxqueue/tests/testbed/controlplane"
 	"fluxqueue/tests/testbed/oracle"
+	"fluxqueue/tests/testbed/provisioner"
 	"fluxqueue/tests/testbed/simnode"
 )
 
@@ -27,6 +29,7 @@ const usage = `usage: testbed COMMAND [flags]
   bench         measure how fast pods are bound, and print a table
   kubeconfig    write a kubeconfig for a service account
   oracle        answer which nodes take a pod, by kube-scheduler's plugins: clusters as JSON on stdin, one a line
+  provisioner   make volumes for claims that name a node: --dir D --name PROVISIONER
   nodes         the simulated nodes (started by up)
   etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
                 the program of that name, with its own flags
@@ -70,6 +73,8 @@ func command(name string, args []string) error {
 		return kubeconfig(flags, dir, args)
 	case "nodes":
 		return nodes(flags, dir, args)
+	case "provisioner":
+		return provision(flags, dir, args)
 	case "oracle":
 		return oracle.Run(context.Background(), os.Stdin, os.Stdout)
 	default:
@@ -191,4 +196,14 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 		return err
 	}
 	return bench.Run(ctx, options, os.Stdout)
+}
+
+func provision(flags *flag.FlagSet, dir *string, args []string) error {
+	name := flags.String("name", "testbed/provisioner", "the provisioner that StorageClasses name")
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return provisioner.Run(ctx, filepath.Join(*dir, "admin.kubeconfig"), *name)
 }

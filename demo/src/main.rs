@@ -73,13 +73,13 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let cluster = Cluster::connect(&arguments.place).await.context("finding out how to reach the API server")?;
     let end = Duration::from_secs(arguments.seconds_max);
     match &arguments.command {
-        Command::Examples => examples(&cluster, end).await,
-        Command::Backlog { chart } => backlog(&cluster, end, chart).await,
+        Command::Examples => watch_examples(&cluster, end).await,
+        Command::Backlog { chart } => watch_backlog(&cluster, end, chart).await,
     }
 }
 
 /// Watches until all jobs are what their manifests say, or it has taken too long.
-async fn examples(cluster: &Cluster, end: Duration) -> anyhow::Result<bool> {
+async fn watch_examples(cluster: &Cluster, end: Duration) -> anyhow::Result<bool> {
     let (begun, mut board, mut screen) = (Instant::now(), Board::default(), Screen::default());
     let mut failed = None;
     while begun.elapsed() < end && !board.is_settled() {
@@ -105,7 +105,7 @@ async fn examples(cluster: &Cluster, end: Duration) -> anyhow::Result<bool> {
 }
 
 /// Watches until all Jobs have ended, or it has taken too long.
-async fn backlog(cluster: &Cluster, end: Duration, chart: &Path) -> anyhow::Result<bool> {
+async fn watch_backlog(cluster: &Cluster, end: Duration, chart: &Path) -> anyhow::Result<bool> {
     let (begun, mut backlog, mut said) = (Instant::now(), Backlog::default(), [0; 4]);
     let jobs = cluster.jobs().await.context("looking at the cluster")?;
     while begun.elapsed() < end && !backlog.is_over(jobs) {

@@ -3,17 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench may unwrap: its panic is the report")]
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_api::FluxJob;
+use fluxqueue::simulate::server::Server;
 use fluxqueue_core::cluster::Node;
-use fluxqueue_core::{
-    Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, QueuePolicy, WriteOutcome,
-};
+use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
 };
@@ -70,50 +67,42 @@ fn measure(size: &Size, asks: Asks, pods: u32) -> Duration {
 
 struct Scene {
     core: Core,
+    server: Server,
     now: Time,
-    pods: BTreeMap<ObjectKey, Pod>,
-    records: BTreeMap<String, FluxJob>,
 }
 
 impl Scene {
     fn new(size: &Size) -> Self {
         let settings = CoreSettings {
-            scheduler_names: vec![Arc::from("fluxqueue")],
             node_policy: NodePolicy::LoNode,
-            default_walltime_secs: None,
             ttl_after_finished_secs: 60,
-            slot_keep_secs: 15,
-            group_grace_secs: 3,
             queue_policy: QueuePolicy::Easy,
-            queue_depth: 1_000,
-            reservation_depth: 64,
-            bypass_secs: 300,
             start_slack_secs: 0,
             end_slack_secs: 0,
-            gang_start_timeout_secs: 60,
-            volume_bind_timeout_secs: 600,
-            record_lone_pods: false,
+            ..CoreSettings::default()
         };
         let core = Core::new(settings, FunctionTable::builtin(), 1).unwrap();
-        let (pods, records) = (BTreeMap::new(), BTreeMap::new());
-        let mut scene = Scene { core, now: Time::from_seconds(1_000), pods, records };
+        let mut scene = Scene { core, server: Server::default(), now: Time::from_seconds(1_000) };
         for at in 0..size.nodes {
-            scene.tell(Event::Node(Arc::new(node(at, size.racks))));
+            scene.server.put_node(node(at, size.racks));
         }
         for at in 0..size.pods {
             let mut there = pod(&format!("there-{at}"), &shape(Asks::Nothing, "other"), "other");
             there.scheduler = "default-scheduler".into();
             there.node = Some(format!("node-{:05}", at * 7 % size.nodes).into());
             there.phase = Phase::Running;
-            scene.tell(Event::Pod(Arc::new(there)));
+            scene.server.put_pod(there);
         }
-        scene.tell(Event::Synced);
+        let listed = scene.server.list();
+        scene.tell(listed);
         scene.settle();
         scene
     }
 
-    fn tell(&mut self, event: Event) {
-        self.core.handle(event, self.now);
+    fn tell(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.core.handle(event, self.now);
+        }
     }
 
     /// All that is asked for is done.
@@ -123,39 +112,9 @@ impl Scene {
             if actions.is_empty() {
                 return;
             }
-            for action in actions {
-                self.carry_out(action);
-            }
+            let events = self.server.answer(actions, self.now);
+            self.tell(events);
         }
-    }
-
-    fn carry_out(&mut self, action: Action) {
-        let outcome = match action.kind {
-            ActionKind::Bind { pod, node } => {
-                let bound = self.pods.get_mut(&pod.key).unwrap();
-                bound.node = Some(node);
-                let bound = Arc::new(bound.clone());
-                self.tell(Event::Pod(bound));
-                Outcome::Bind(BindOutcome::Bound)
-            }
-            ActionKind::CreateFluxJob { job, .. } => {
-                let mut job = *job;
-                job.metadata.uid = Some(format!("record-{}", self.records.len()));
-                self.records.insert(job.metadata.name.clone().unwrap(), job.clone());
-                self.tell(Event::FluxJob(Arc::new(job.clone())));
-                Outcome::Write(WriteOutcome::Written(Some(Arc::new(job))))
-            }
-            ActionKind::WriteStatus { job, status, .. } => {
-                let record = self.records.get_mut(&*job.key.name).unwrap();
-                record.status = Some(*status);
-                let record = Arc::new(record.clone());
-                self.tell(Event::FluxJob(record));
-                Outcome::Write(WriteOutcome::Written(None))
-            }
-            ActionKind::Note(_) => return,
-            _ => Outcome::Write(WriteOutcome::Written(None)),
-        };
-        self.tell(Event::Done(action.id, outcome));
     }
 
     fn place(&mut self, asks: Asks, pods: u32, round: usize) -> Duration {
@@ -166,8 +125,8 @@ impl Scene {
             if pods > 1 {
                 member.group = Some(GroupLabels { name: app.as_str().into(), size: Ok(pods) });
             }
-            self.pods.insert(member.id.key.clone(), member.clone());
-            self.tell(Event::Pod(Arc::new(member)));
+            let came = self.server.put_pod(member);
+            self.core.handle(came, self.now);
         }
         let before = self.core.gauges().assumed_pods;
         let begin = Instant::now();
@@ -175,9 +134,8 @@ impl Scene {
         let took = begin.elapsed();
         let placed = self.core.gauges().assumed_pods - before;
         assert_eq!(placed, u64::from(pods), "{asks:?}, round {round}: not all were placed");
-        for action in actions {
-            self.carry_out(action);
-        }
+        let events = self.server.answer(actions, self.now);
+        self.tell(events);
         self.settle();
         took
     }

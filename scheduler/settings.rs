@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fluxqueue_api::names::SCHEDULER_NAME;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
@@ -25,21 +24,6 @@ const BIND_CONCURRENCY: u32 = 64;
 
 /// The core decides no more than this ahead of the answers.
 const BIND_CONCURRENCY_MAX: u32 = 128;
-
-/// Fluxion's own depths are 32 and 64; a job that waits costs less here.
-const QUEUE_DEPTH: usize = 1_000;
-const RESERVATION_DEPTH: usize = 64;
-
-/// How long the first who waits is passed by, if nobody knows when he can start.
-const BYPASS_SECONDS: u64 = 300;
-
-/// From the decision to the kubelet's start of a pod: the record and the Bindings are written, which takes a second when many jobs
-/// come at once, and the kubelet takes the pod up within a second.
-const START_SLACK_SECONDS: u64 = 2;
-
-/// A kubelet says in whole seconds when a pod started, the API server's clock is known to half a second, and an end takes a moment to
-/// be seen.
-const END_SLACK_SECONDS: u64 = 1;
 
 /// Longest name of a scheduler, as of any label value.
 const SCHEDULER_NAME_BYTES: usize = 63;
@@ -223,22 +207,26 @@ impl Settings {
             record_lone_pods,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
         let names = if flags.scheduler_names.is_empty() { scheduler_names } else { Some(flags.scheduler_names) };
+        let default = CoreSettings::default();
         let core = CoreSettings {
-            scheduler_names: scheduler_names_of(names)?,
+            scheduler_names: names.map(scheduler_names_of).transpose()?.unwrap_or(default.scheduler_names),
             node_policy: node_policy_of(flags.policy.or(policy).as_deref())?,
             default_walltime_secs: default_walltime.as_deref().map(walltime_secs).transpose()?,
-            ttl_after_finished_secs: ttl_seconds_after_finished.unwrap_or(3600),
-            slot_keep_secs: slot_keep_seconds.unwrap_or(15),
-            group_grace_secs: group_grace_seconds.unwrap_or(3),
-            gang_start_timeout_secs: gang_start_timeout.unwrap_or(60),
-            volume_bind_timeout_secs: volume_bind_timeout.unwrap_or(600),
-            record_lone_pods: record_lone_pods.unwrap_or(false),
+            ttl_after_finished_secs: ttl_seconds_after_finished.unwrap_or(default.ttl_after_finished_secs),
+            slot_keep_secs: slot_keep_seconds.unwrap_or(default.slot_keep_secs),
+            group_grace_secs: group_grace_seconds.unwrap_or(default.group_grace_secs),
+            gang_start_timeout_secs: gang_start_timeout.unwrap_or(default.gang_start_timeout_secs),
+            volume_bind_timeout_secs: volume_bind_timeout.unwrap_or(default.volume_bind_timeout_secs),
+            record_lone_pods: record_lone_pods.unwrap_or(default.record_lone_pods),
             queue_policy: queue_policy_of(flags.queue_policy.or(queue_policy).as_deref())?,
-            queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(QUEUE_DEPTH))?,
-            reservation_depth: at_least_one("reservationDepth", reservation_depth.unwrap_or(RESERVATION_DEPTH))?,
-            bypass_secs: bypass_seconds.unwrap_or(BYPASS_SECONDS),
-            start_slack_secs: START_SLACK_SECONDS,
-            end_slack_secs: END_SLACK_SECONDS,
+            queue_depth: at_least_one("queueDepth", queue_depth.unwrap_or(default.queue_depth))?,
+            reservation_depth: at_least_one(
+                "reservationDepth",
+                reservation_depth.unwrap_or(default.reservation_depth),
+            )?,
+            bypass_secs: bypass_seconds.unwrap_or(default.bypass_secs),
+            start_slack_secs: default.start_slack_secs,
+            end_slack_secs: default.end_slack_secs,
         };
         let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
@@ -257,8 +245,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| format!("{text:?} is negative"))
 }
 
-fn scheduler_names_of(names: Option<Vec<String>>) -> Result<Vec<Arc<str>>, SettingsError> {
-    let names = names.unwrap_or_else(|| vec![SCHEDULER_NAME.to_owned()]);
+fn scheduler_names_of(names: Vec<String>) -> Result<Vec<Arc<str>>, SettingsError> {
     let mut kept: Vec<Arc<str>> = Vec::new();
     for name in names {
         let field = "schedulerNames";
@@ -366,8 +353,8 @@ mod tests {
             queue_depth: 11,
             reservation_depth: 12,
             bypass_secs: 13,
-            start_slack_secs: START_SLACK_SECONDS,
-            end_slack_secs: END_SLACK_SECONDS,
+            start_slack_secs: 2,
+            end_slack_secs: 1,
         };
         assert_eq!(settings, Settings { core, bind_concurrency: 10 });
     }

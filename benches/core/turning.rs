@@ -114,19 +114,14 @@ fn core() -> Core {
     let settings = CoreSettings {
         scheduler_names: vec![Arc::from(OURS)],
         node_policy: NodePolicy::First,
-        default_walltime_secs: None,
         ttl_after_finished_secs: 86_400,
         slot_keep_secs: 5,
-        group_grace_secs: 3,
-        gang_start_timeout_secs: 60,
-        volume_bind_timeout_secs: 600,
         record_lone_pods: true,
         queue_policy: policy(),
-        queue_depth: 1_000,
         reservation_depth: 32,
-        bypass_secs: 300,
         start_slack_secs: 0,
         end_slack_secs: 0,
+        ..CoreSettings::default()
     };
     Core::new(settings, FunctionTable::builtin(), 1).expect("the built-in library is always there")
 }

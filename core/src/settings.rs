@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use fluxqueue_api::names::SCHEDULER_NAME;
+
 use crate::plan::{Depths, Policies};
 
 /// Settings of the core.
@@ -92,6 +94,34 @@ impl QueuePolicy {
     /// The policy of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+}
+
+impl Default for CoreSettings {
+    /// What goes where nobody says otherwise.
+    fn default() -> Self {
+        CoreSettings {
+            scheduler_names: vec![Arc::from(SCHEDULER_NAME)],
+            node_policy: NodePolicy::default(),
+            default_walltime_secs: None,
+            ttl_after_finished_secs: 3_600,
+            slot_keep_secs: 15,
+            gang_start_timeout_secs: 60,
+            volume_bind_timeout_secs: 600,
+            group_grace_secs: 3,
+            record_lone_pods: false,
+            queue_policy: QueuePolicy::default(),
+            // Fluxion's own depths are 32 and 64; a job that waits costs less here.
+            queue_depth: 1_000,
+            reservation_depth: 64,
+            bypass_secs: 300,
+            // From the decision to the kubelet's start of a pod: the record and the Bindings are written, which takes a second when
+            // many jobs come at once, and the kubelet takes the pod up within a second.
+            start_slack_secs: 2,
+            // A kubelet says in whole seconds when a pod started, the API server's clock is known to half a second, and an end takes
+            // a moment to be seen.
+            end_slack_secs: 1,
+        }
     }
 }
 

@@ -79,7 +79,7 @@ fn settings(policy: QueuePolicy, reservation_depth: Option<u32>) -> anyhow::Resu
         eprintln!("--reservation-depth {depth}: is for --policy hybrid; {} has its own", policy.as_str());
     }
     let reservation_depth = reservation_depth.map(usize::try_from).transpose()?;
-    Ok(simulate::settings(policy, reservation_depth)?)
+    Ok(simulate::settings(policy, reservation_depth))
 }
 
 fn policy(name: &str) -> Result<QueuePolicy, String> {

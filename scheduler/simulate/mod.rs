@@ -27,21 +27,19 @@ use std::sync::Arc;
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_workload::NodeName;
 
-use crate::settings::{Overrides, Settings, SettingsError};
-
 /// What the core is told: it takes the lowest-numbered nodes that will do, only the number of reservations is limited, and what is
 /// decided has its effect at once.
-pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> Result<CoreSettings, SettingsError> {
-    let settings = Settings::resolve(None, Overrides::default())?.core;
-    Ok(CoreSettings {
+pub fn settings(policy: QueuePolicy, reservation_depth: Option<usize>) -> CoreSettings {
+    let default = CoreSettings::default();
+    CoreSettings {
         node_policy: NodePolicy::LoNode,
         queue_policy: policy,
         queue_depth: usize::MAX,
-        reservation_depth: reservation_depth.unwrap_or(settings.reservation_depth),
+        reservation_depth: reservation_depth.unwrap_or(default.reservation_depth),
         start_slack_secs: 0,
         end_slack_secs: 0,
-        ..settings
-    })
+        ..default
+    }
 }
 
 /// What came of a simulation.

@@ -87,19 +87,14 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
     let settings = CoreSettings {
         scheduler_names: vec![Arc::clone(&start.scheduler)],
         node_policy: NodePolicy::First,
-        default_walltime_secs: None,
-        ttl_after_finished_secs: 3600,
         slot_keep_secs: SLOT_KEEP_SECONDS,
-        group_grace_secs: 3,
-        gang_start_timeout_secs: 60,
-        volume_bind_timeout_secs: 600,
         record_lone_pods: start.record_lone_pods,
         queue_policy: start.queue_policy,
-        queue_depth: 1_000,
         reservation_depth: 3,
         bypass_secs: BYPASS_SECONDS,
         start_slack_secs: 0,
         end_slack_secs: 0,
+        ..CoreSettings::default()
     };
     Box::new(Core::new(settings, library, start.epoch).expect("the built-in library is always there"))
 }

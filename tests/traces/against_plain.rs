@@ -11,7 +11,7 @@ use crate::plain::{self, Policy};
 use crate::random;
 
 pub(crate) fn settings(policy: QueuePolicy, reservation_depth: usize) -> CoreSettings {
-    simulate::settings(policy, Some(reservation_depth)).unwrap()
+    simulate::settings(policy, Some(reservation_depth))
 }
 
 fn compare(policy: Policy, settings: &CoreSettings, seeds: Range<u64>) {

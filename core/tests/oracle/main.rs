@@ -99,18 +99,11 @@ fn settings() -> CoreSettings {
     CoreSettings {
         scheduler_names: vec![cases::SCHEDULER.into()],
         node_policy: NodePolicy::LoNode,
-        default_walltime_secs: None,
         ttl_after_finished_secs: 60,
-        slot_keep_secs: 15,
-        group_grace_secs: 3,
         queue_policy: QueuePolicy::Easy,
-        queue_depth: 1_000,
-        reservation_depth: 64,
-        bypass_secs: 300,
         start_slack_secs: 0,
         end_slack_secs: 0,
-        gang_start_timeout_secs: 60,
-        volume_bind_timeout_secs: 600,
         record_lone_pods: true,
+        ..CoreSettings::default()
     }
 }

@@ -139,14 +139,18 @@ impl Core {
     pub(super) fn outgrow_start(&mut self, id: JobId) {
         let alone = |job: &&Job| job.style == Style::Gang && job.life == Lifecycle::Placed && !job.writes_ahead();
         let Some(job) = self.jobs.all.get(&id).filter(alone) else { return };
+        if let Some(size) = self.start_size_now(job).filter(|size| *size > 1) {
+            self.withdraw_if_unsent(id, &format!("{size} pods start together by now"));
+        }
+    }
+
+    /// How many pods of a job start together; `None` if nobody can say yet.
+    pub(super) fn start_size_now(&self, job: &Job) -> Option<usize> {
         let live = self.jobs.live_members(job);
         let grace_secs = self.settings.group_grace_secs;
-        let size = match grouping::start_size(job, &live, &self.jobs.controllers, grace_secs, self.now) {
-            StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => size,
-            StartSize::Until(_) | StartSize::None => return,
-        };
-        if size > 1 {
-            self.withdraw_if_unsent(id, &format!("{size} pods start together by now"));
+        match grouping::start_size(job, &live, &self.jobs.controllers, grace_secs, self.now) {
+            StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => Some(size),
+            StartSize::Until(_) | StartSize::None => None,
         }
     }
 

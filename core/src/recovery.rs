@@ -6,8 +6,8 @@ use fluxqueue_api::{
     ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobStatus, conditions, names, placement,
 };
 
-use super::grouping::{self, Belonging, StartSize};
-use super::job::{Identity, Job, Lifecycle, Seating, Stalled, Style};
+use super::grouping::Belonging;
+use super::job::{Identity, Lifecycle, Seating, Stalled, Style};
 use super::record::{pod_set_at, time_of};
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
@@ -147,7 +147,8 @@ impl Core {
         let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
         let stalled = job.record.status.as_ref().and_then(stall_on_record);
         // A group that somebody else began has seats only for those who were there: it is not whole with these.
-        let stalled_size = stalled.as_ref().map_or(0, |_| self.group_start_size(job));
+        let is_stalled_group = stalled.is_some() && matches!(job.identity, Identity::Group(_));
+        let stalled_size = if is_stalled_group { self.start_size_now(job).unwrap_or(0) } else { 0 };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
@@ -190,19 +191,6 @@ impl Core {
         if empty > 0 && !job.live.is_empty() {
             let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
             self.withdraw_if_unsent(id, &why);
-        }
-    }
-
-    /// How many pods of a group start together, by their labels; 0 if it is no group, or has to wait for that.
-    fn group_start_size(&self, job: &Job) -> usize {
-        if !matches!(job.identity, Identity::Group(_)) {
-            return 0;
-        }
-        let live = self.jobs.live_members(job);
-        let grace_secs = self.settings.group_grace_secs;
-        match grouping::start_size(job, &live, &self.jobs.controllers, grace_secs, self.now) {
-            StartSize::Pods(size) | StartSize::Clamped { to: size, .. } => size,
-            StartSize::Until(_) | StartSize::None => 0,
         }
     }
 

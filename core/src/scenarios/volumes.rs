@@ -399,8 +399,8 @@ fn a_provisioner_that_gives_up_is_asked_again_and_one_elsewhere_is_followed() {
     assert_eq!(world.node_of("p"), Some("n2"));
 }
 
-#[test]
-fn what_was_bound_of_a_gang_that_failed_keeps_it_there() {
+/// A gang `g` of two pods has its slots, and the volume of each is being made.
+fn gang_whose_volumes_are_made() -> World {
     let mut world = World::labelled(&NODES);
     world.class("made", "example.com/disk");
     for (name, claim) in [("p0", "c0"), ("p1", "c1")] {
@@ -408,6 +408,12 @@ fn what_was_bound_of_a_gang_that_failed_keeps_it_there() {
         world.submit(of_group(mounting(pod(name, 3), &[claim]), "g", Ok(2)));
     }
     world.settle();
+    world
+}
+
+#[test]
+fn what_was_bound_of_a_gang_that_failed_keeps_it_there() {
+    let mut world = gang_whose_volumes_are_made();
     let written = world.written();
     assert_eq!(written.len(), 2);
     // One is made on the node that the other is to use, and there it stays; the other is given up.
@@ -431,13 +437,7 @@ fn what_was_bound_of_a_gang_that_failed_keeps_it_there() {
 
 #[test]
 fn a_process_that_dies_while_volumes_are_bound_is_followed_by_one_that_finds_them() {
-    let mut world = World::labelled(&NODES);
-    world.class("made", "example.com/disk");
-    for (name, claim) in [("p0", "c0"), ("p1", "c1")] {
-        world.claim(claim, "made");
-        world.submit(of_group(mounting(pod(name, 3), &[claim]), "g", Ok(2)));
-    }
-    world.settle();
+    let mut world = gang_whose_volumes_are_made();
     let written = world.written();
     world.start_anew(&NODES, &[]);
     assert_eq!((world.written(), world.bound()), (Vec::new(), 0), "nothing is written twice");

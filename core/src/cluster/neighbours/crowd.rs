@@ -6,7 +6,7 @@
 use super::namespaces::Namespaces;
 use super::occupants::Occupant;
 use super::tally::{SpreadTally, Tally};
-use super::topology::Topology;
+use super::topology::{Domain, Topology};
 use crate::cluster::Node;
 use crate::cluster::filters::{self, Rejection};
 use crate::fluxion::{Rank, RankSet};
@@ -115,35 +115,20 @@ impl Crowd {
         }
     }
 
-    /// A pod that this part counts came to its node.
-    pub(super) fn add(&mut self, part: Part, rank: Rank, topology: &Topology) {
+    /// A pod that this part counts comes to a node, or leaves it.
+    pub(super) fn count(&mut self, part: Part, rank: Rank, comes: bool, topology: &Topology) {
+        let count: fn(&mut Tally, Option<Domain>, u32) = if comes { Tally::add } else { Tally::remove };
+        let spread: fn(&mut SpreadTally, Domain, u32) = if comes { SpreadTally::add } else { SpreadTally::remove };
         match part {
-            Part::Near => self.near.iter_mut().for_each(|tally| tally.add(topology.domain(tally.key, rank), 1)),
+            Part::Near => self.near.iter_mut().for_each(|tally| count(tally, topology.domain(tally.key, rank), 1)),
             Part::Apart(at) => {
                 let tally = &mut self.apart[at];
-                tally.add(topology.domain(tally.key, rank), 1);
+                count(tally, topology.domain(tally.key, rank), 1);
             }
             Part::Spread(at) => {
                 let tally = &mut self.spreads[at];
                 if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
-                    tally.add(domain, 1);
-                }
-            }
-        }
-    }
-
-    /// Takes back a [`Crowd::add`].
-    pub(super) fn remove(&mut self, part: Part, rank: Rank, topology: &Topology) {
-        match part {
-            Part::Near => self.near.iter_mut().for_each(|tally| tally.remove(topology.domain(tally.key, rank), 1)),
-            Part::Apart(at) => {
-                let tally = &mut self.apart[at];
-                tally.remove(topology.domain(tally.key, rank), 1);
-            }
-            Part::Spread(at) => {
-                let tally = &mut self.spreads[at];
-                if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
-                    tally.remove(domain, 1);
+                    spread(tally, domain, 1);
                 }
             }
         }

@@ -171,11 +171,7 @@ impl Neighbours {
             if crowd.counts(part, pod, namespaces) {
                 *changes += 1;
                 crowd.version = *changes;
-                if comes {
-                    crowd.add(part, pod.rank, topology);
-                } else {
-                    crowd.remove(part, pod.rank, topology);
-                }
+                crowd.count(part, pod.rank, comes, topology);
             }
         }
     }
@@ -196,7 +192,7 @@ impl Neighbours {
             for id in self.occupants.candidates(&requirements) {
                 let Some(pod) = self.occupants.get(id) else { continue };
                 if crowd.counts(part, pod, &self.namespaces) {
-                    crowd.add(part, pod.rank, &self.topology);
+                    crowd.count(part, pod.rank, true, &self.topology);
                 }
             }
         }

@@ -10,6 +10,7 @@ use fluxqueue_api::{JobState, ScheduledReason, WorkloadKind};
 
 use super::grouping;
 use super::job::{Identity, Job, Lifecycle, Member};
+use super::ledger::Allocation;
 use crate::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
 
@@ -142,6 +143,12 @@ impl Jobs {
     /// The same, as a list.
     pub(super) fn live_members<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
         self.live(job).collect()
+    }
+
+    /// What its pods have of nodes, and the slots that are retained for it.
+    pub(super) fn allocations<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Allocation> {
+        let of_pods = self.live(job).filter_map(|member| member.allocation.as_ref());
+        of_pods.chain(job.retained.iter().map(|slot| &slot.allocation))
     }
 
     /// Those of them that have a slot and of which no Binding has left.

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::job::{Job, Said, Style};
 use super::ledger::Allocations;
-use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Pending, Promising, Request, Requests};
-use super::queues::Queues;
+use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Promising, Request, Requests};
 use super::record::time_of;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
-use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
+use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_api::{EventReason, Reservation};
 use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
@@ -130,11 +129,6 @@ impl Core {
         }
     }
 
-    /// How long others may go ahead of a request, by the rules of its queue.
-    fn bypass_secs(&self, pending: &PendingRequest) -> u64 {
-        bypass_secs(&self.queue, &self.queues, pending)
-    }
-
     /// There are no reservations any more: by now nobody may have one.
     pub(super) fn withdraw_all_promises(&mut self) {
         for pending in self.promises.requests() {
@@ -166,7 +160,8 @@ impl Core {
     /// The next promise to come due is looked at then.
     pub(super) fn wake_for_promises(&mut self) {
         let start = self.promises.next_start().map(Time::from_seconds);
-        let patience = self.promises.next_patience(|pending| self.bypass_secs(pending));
+        let bypass_secs = |pending: &_| self.queues.bypass_secs(self.queue.queue_of(pending));
+        let patience = self.promises.next_patience(bypass_secs);
         if let Some(at) = start.into_iter().chain(patience).min() {
             self.timers.wake(Timer::Promises, at.max(self.now.plus_millis(1)));
         }
@@ -175,7 +170,7 @@ impl Core {
     /// What has come due leads to a walk: a reservation may start, or somebody is passed by no more.
     pub(super) fn keep_promises(&mut self) {
         let (queue, queues) = (&self.queue, &self.queues);
-        let is_over = self.promises.end_patience(self.now, |pending| bypass_secs(queue, queues, pending));
+        let is_over = self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
         let is_due = self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
         if is_over || is_due {
             self.queue_changed = true;
@@ -365,11 +360,6 @@ impl Core {
             }
         }
     }
-}
-
-/// How long others may go ahead of a request, by the rules of its queue.
-fn bypass_secs(queue: &Pending, queues: &Queues, pending: &PendingRequest) -> u64 {
-    queues.bypass_secs(queue.place_of(pending).map_or(QueueId::DEFAULT, |(place, _)| place.queue()))
 }
 
 /// From when on a pod is overdue that was to end at this second.

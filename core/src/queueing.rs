@@ -200,13 +200,8 @@ impl Core {
     /// What the pods of a job have of nodes, and the slots that are retained for it.
     fn has(&self, job: &Job) -> Resources {
         let mut has = Resources::new();
-        self.allocations(job).for_each(|allocation| has.add(&allocation.shape.requests));
+        self.jobs.allocations(job).for_each(|allocation| has.add(&allocation.shape.requests));
         has
-    }
-
-    fn allocations<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Allocation> {
-        let of_pods = self.jobs.live(job).filter_map(|member| member.allocation.as_ref());
-        of_pods.chain(job.retained.iter().map(|slot| &slot.allocation))
     }
 
     // --- limits ---
@@ -227,8 +222,7 @@ impl Core {
             self.accounts.set_running(id, Vec::new());
             return;
         };
-        let of_pods = self.jobs.live(job).filter_map(|member| member.allocation.as_ref());
-        let allocations: Vec<&Allocation> = of_pods.chain(job.retained.iter().map(|slot| &slot.allocation)).collect();
+        let allocations: Vec<&Allocation> = self.jobs.allocations(job).collect();
         let mut running: BTreeMap<(AccountId, i64), u64> = BTreeMap::new();
         for (at, limit) in limits.running.iter().enumerate() {
             let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::Cluster;
 use crate::fluxion::{End, RankSet};
-use crate::ledger::{Allocation, Allocations, Ledger};
-use crate::plan::{self, Asking, Decision, HeldNodes, Live, News, Pending, Request, Requests};
+use crate::forward;
+use crate::ledger::{Allocation, Ledger};
+use crate::plan::{self, Asking, HeldNodes, Live, News, Pending, Request, Requests};
 use crate::promises::Promises;
 use crate::queue::{PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
@@ -131,15 +132,10 @@ impl Projection {
         let end = self.ends.keys().next().copied();
         let start = self.promises.next_start();
         let planned = end.into_iter().chain(start).min().map(Time::from_seconds);
-        let patience = self.promises.next_patience(|pending| self.bypass_secs(queues, pending));
+        let patience = self.promises.next_patience(|pending| queues.bypass_secs(self.queue.queue_of(pending)));
         // What was due by now is taken to come in a second, as the graph takes it.
         let next = planned.into_iter().chain(patience).min()?;
         Some(next.max(self.now.plus_millis(1_000)))
-    }
-
-    fn bypass_secs(&self, queues: &Queues, pending: &PendingRequest) -> u64 {
-        let place = self.queue.place_of(pending);
-        queues.bypass_secs(place.map_or(QueueId::DEFAULT, |(place, _)| place.queue()))
     }
 
     /// One walk over the queue, after what has ended by now is given back. Says who starts of those who are looked for.
@@ -155,9 +151,7 @@ impl Projection {
         self.ledger.set_time(self.now);
         self.accounts.go_to(self.now.seconds());
         let queue = &self.queue;
-        self.promises.end_patience(self.now, |pending| {
-            queues.bypass_secs(queue.place_of(pending).map_or(QueueId::DEFAULT, |(place, _)| place.queue()))
-        });
+        self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
@@ -171,36 +165,17 @@ impl Projection {
         live.count_promises();
         let last = &mut self.held_nodes;
         let plan = plan::walk(queues.policies(), &self.queue, asking, &mut live, News::Anything, last);
-        self.promises.forget_who_came();
-        plan::confirm(&mut self.queue, plan.confirmed);
-        for first in plan.first_undated {
-            self.promises.pass_by(&first, self.now);
-        }
-        let mut started = Vec::new();
-        for decision in plan.decisions {
-            match decision {
-                Decision::Start { pending, slots, .. } => {
-                    self.start(&pending, slots);
-                    if self.wanted.remove(&pending) {
-                        started.push(pending);
-                    }
-                }
-                Decision::Blocked { class, attempt, .. } => self.queue.remember(class, *attempt),
-                Decision::Reserved { .. } | Decision::Withdrawn { .. } => {}
+        let started = forward::follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
+        let mut found = Vec::new();
+        for (pending, slots) in started {
+            for allocation in slots.into_iter().flatten().flatten() {
+                self.note(allocation);
+            }
+            if self.wanted.remove(&pending) {
+                found.push(pending);
             }
         }
-        self.queue.take_arrivals();
-        started
-    }
-
-    fn start(&mut self, pending: &PendingRequest, slots: Allocations) {
-        self.queue.remove(pending);
-        if let Some(promise) = self.promises.forget(pending) {
-            self.ledger.give_up(&promise.place);
-        }
-        for allocation in slots.into_iter().flatten().flatten() {
-            self.note(allocation);
-        }
+        found
     }
 
     fn note(&mut self, allocation: Allocation) {

@@ -16,9 +16,9 @@ use fluxion_sys::FunctionTable;
 
 use super::cluster::{Cluster, Company, Node, Stance};
 use super::fluxion::{Rank, RankSet};
-use super::ledger::{Allocation, Ledger, SlotRequest};
+use super::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use super::plan::{
-    self, Decision, Group, HeldNodes, Live, News, Pending, Policies, Request, RequestKey, Requests, Same, SlotKey,
+    self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Request, RequestKey, Requests, Same, SlotKey,
 };
 use super::promises::Promises;
 use super::{CoreError, CoreSettings};
@@ -34,11 +34,9 @@ pub struct Forward {
     queue: Pending,
     held_nodes: HeldNodes,
     promises: Promises,
-    policies: Policies,
     /// None: there is one queue.
     queues: Queues,
     accounts: Accounts,
-    bypass_secs: u64,
     waiting: BTreeMap<JobId, Ask>,
     running: BTreeMap<JobId, Vec<Allocation>>,
     now: Time,
@@ -89,10 +87,8 @@ impl Forward {
             queue: Pending::default(),
             held_nodes: HeldNodes::default(),
             promises: Promises::default(),
-            policies: settings.policies(),
             queues: Queues::new(settings, true),
             accounts: Accounts::default(),
-            bypass_secs: settings.bypass_secs,
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             now: Time(0),
@@ -125,7 +121,7 @@ impl Forward {
             self.now = now;
             self.ledger.set_time(now);
         }
-        self.changed |= self.promises.end_patience(self.now, |_| self.bypass_secs);
+        self.changed |= self.promises.end_patience(self.now, |_| self.queues.bypass_secs(QueueId::DEFAULT));
         if !self.changed && !self.queue.has_arrivals() {
             return Vec::new();
         }
@@ -145,23 +141,10 @@ impl Forward {
         };
         let mut machine = Foreseen { live, failures: &mut self.failures };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
-        let plan = plan::walk(&self.policies, &self.queue, &asking, &mut machine, news, last);
+        let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut machine, news, last);
         self.is_unsettled = self.ledger.changes.count() != before && !self.promises.is_empty();
-        self.promises.forget_who_came();
-        plan::confirm(&mut self.queue, plan.confirmed);
-        for first in plan.first_undated {
-            self.promises.pass_by(&first, self.now);
-        }
-        let mut began = Vec::new();
-        for decision in plan.decisions {
-            match decision {
-                Decision::Start { pending, slots, .. } => began.push(self.begin(&pending, slots)),
-                Decision::Blocked { class, attempt, .. } => self.queue.remember(class, *attempt),
-                Decision::Reserved { .. } | Decision::Withdrawn { .. } => {}
-            }
-        }
-        self.queue.take_arrivals();
-        began
+        let started = follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
+        started.into_iter().map(|(pending, slots)| self.begin(&pending, slots)).collect()
     }
 
     /// Jobs that wait.
@@ -174,18 +157,45 @@ impl Forward {
         self.ledger.errors
     }
 
-    fn begin(&mut self, pending: &PendingRequest, slots: Vec<Vec<Vec<Allocation>>>) -> Began {
+    fn begin(&mut self, pending: &PendingRequest, slots: Allocations) -> Began {
         let job = pending.job();
-        self.queue.remove(pending);
-        if let Some(promise) = self.promises.forget(pending) {
-            self.ledger.give_up(&promise.place);
-        }
         self.waiting.remove(&job);
         let slots: Vec<Allocation> = slots.into_iter().flatten().flatten().collect();
         let ranks = slots.iter().map(|allocation| allocation.rank).collect();
         self.running.insert(job, slots);
         Began { job, ranks }
     }
+}
+
+/// What follows from a plan where there are no pods and no records: who starts, and has these slots.
+pub(crate) fn follow(
+    plan: Plan<Allocations>,
+    queue: &mut Pending,
+    promises: &mut Promises,
+    ledger: &mut Ledger,
+    now: Time,
+) -> Vec<(PendingRequest, Allocations)> {
+    promises.forget_who_came();
+    plan::confirm(queue, plan.confirmed);
+    for first in plan.first_undated {
+        promises.pass_by(&first, now);
+    }
+    let mut started = Vec::new();
+    for decision in plan.decisions {
+        match decision {
+            Decision::Start { pending, slots, .. } => {
+                queue.remove(&pending);
+                if let Some(promise) = promises.forget(&pending) {
+                    ledger.give_up(&promise.place);
+                }
+                started.push((pending, slots));
+            }
+            Decision::Blocked { class, attempt, .. } => queue.remember(class, *attempt),
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } => {}
+        }
+    }
+    queue.take_arrivals();
+    started
 }
 
 // === impl Ask ===

@@ -288,6 +288,11 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         self.places.get(pending).map(|(place, class)| (place, *class))
     }
 
+    /// The queue that a request is in; the default one if it is in none.
+    pub fn queue_of(&self, pending: &PendingRequest) -> QueueId {
+        self.place_of(pending).map_or(QueueId::DEFAULT, |(place, _)| place.queue())
+    }
+
     /// The class of a request.
     pub fn class_of(&self, pending: &PendingRequest) -> Option<ClassId> {
         self.places.get(pending).map(|(_, class)| *class)

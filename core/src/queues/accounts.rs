@@ -105,12 +105,14 @@ impl Accounts {
 
     /// Forgets what was planned: it is told anew. What was started is among what runs by now.
     pub(crate) fn begin_walk(&mut self, keeps_held: bool) {
-        let held = if keeps_held { std::mem::take(&mut self.held) } else { BTreeMap::new() };
-        let forgotten = std::mem::take(&mut self.promised).into_values().chain(std::mem::take(&mut self.started));
-        for (demand, from) in forgotten.chain(std::mem::take(&mut self.held).into_values()).collect::<Vec<_>>() {
+        let mut forgotten = std::mem::take(&mut self.started);
+        forgotten.extend(std::mem::take(&mut self.promised).into_values());
+        if !keeps_held {
+            forgotten.extend(std::mem::take(&mut self.held).into_values());
+        }
+        for (demand, from) in forgotten {
             self.change(&demand, from, Usage::give_up);
         }
-        self.held = held;
     }
 
     /// In a copy, some time ahead: what is planned to end by then has ended, what is promised is told anew, and what was started runs.

@@ -1,8 +1,9 @@
 # Every command of the project. `make` lists them.
 TESTBED := tests/testbed/bin/testbed
+HELM := tests/helm/bin/helm
 FLUXQUEUE := target/release/fluxqueue
 
-.PHONY: help build demo-binaries library testbed demo test oracle panics bench bench-cluster fuzz miri lint docs crds reference
+.PHONY: help build demo-binaries library testbed helm demo test oracle panics bench bench-cluster fuzz miri lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +20,10 @@ testbed: ## build the control plane that tests and demo run on
 	@test -e $(TESTBED) || echo "== Building the testbed (etcd and Kubernetes): about 5 minutes the first time, on two cores"
 	$(MAKE) --no-print-directory -C tests/testbed build
 
+helm: ## build Helm, for the tests of the chart
+	@test -e $(HELM) || echo "== Building Helm: about 2 minutes the first time, on two cores"
+	$(MAKE) --no-print-directory -C tests/helm build
+
 # Quickly built rather than fast: nobody measures a demo.
 demo-binaries:
 	@test -e target/demo/board || echo "== Building Fluxqueue and the demo's board: some minutes the first time"
@@ -28,7 +33,7 @@ demo: ## show Fluxqueue at work (KEEP=1 keeps the cluster; CLUSTER=kind-NAME use
 	@$(MAKE) --no-print-directory -j2 demo-binaries $(if $(CLUSTER),,testbed)
 	@CLUSTER="$(CLUSTER)" KEEP="$(KEEP)" demo/demo.sh
 
-test: testbed ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane
+test: testbed helm ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
 

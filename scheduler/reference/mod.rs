@@ -4,7 +4,7 @@
 
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 use fluxqueue_api::{BlockedReason, ConditionType, DegradedReason, EventReason, FinishedReason};
 use fluxqueue_core::report::{Attempts, Gauges};
+use fluxqueue_core::{NodePolicy, QueuePolicy};
 
 use crate::cli::Cli;
 use crate::serve::Metrics;
@@ -40,6 +41,21 @@ fn the_reference_is_what_the_code_says() {
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(written == page, "docs/reference.md is not what the code says: run `make reference`");
+}
+
+/// The chart's schema knows each setting, and the words that it may be.
+#[test]
+fn the_chart_takes_the_settings_that_there_are() {
+    let schema = include_str!("../../manifests/chart/values.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let settings = &schema["properties"]["settings"]["properties"];
+    let in_chart: BTreeSet<&str> = settings.as_object().unwrap().keys().map(String::as_str).collect();
+    let fields = source::members(SETTINGS, "FluxqueueConfiguration");
+    let fields: BTreeSet<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    let of_the_file = BTreeSet::from(["apiVersion", "kind"]);
+    assert_eq!(in_chart, fields.difference(&of_the_file).copied().collect());
+    assert_eq!(settings["policy"]["enum"], serde_json::json!(NodePolicy::ALL.map(NodePolicy::as_str)));
+    assert_eq!(settings["queuePolicy"]["enum"], serde_json::json!(QueuePolicy::ALL.map(QueuePolicy::as_str)));
 }
 
 fn page() -> String {

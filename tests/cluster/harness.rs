@@ -46,7 +46,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn testbed() -> PathBuf {
+pub(crate) fn testbed() -> PathBuf {
     let path = root().join("tests/testbed/bin/testbed");
     assert!(path.exists(), "the testbed is not built: run `make testbed` first ({} is missing)", path.display());
     path
@@ -68,6 +68,13 @@ pub(crate) fn shared() -> &'static ControlPlane {
 impl ControlPlane {
     /// Starts one with these nodes, and installs Fluxqueue's CRD and RBAC.
     pub(crate) fn start(nodes: &str, flags: &[&str]) -> Self {
+        let plane = Self::bare(nodes, flags);
+        plane.install();
+        plane
+    }
+
+    /// Starts one with these nodes, where nobody has heard of Fluxqueue.
+    pub(crate) fn bare(nodes: &str, flags: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("fluxqueue-cluster-{}-{number}", std::process::id());
@@ -91,17 +98,19 @@ impl ControlPlane {
         assert!(ready, "the control plane did not come up: see {}", errors.display());
         // Whatever else it prints must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        let plane = ControlPlane { dir, up };
+        ControlPlane { dir, up }
+    }
+
+    fn install(&self) {
         let base = ["namespace", "rbac", "roles", "admission-policy"].map(|name| format!("base/{name}.yaml"));
         for manifest in ["crds/fluxjobs.yaml", "crds/fluxqueues.yaml"].map(str::to_owned).into_iter().chain(base) {
             let path = root().join("manifests").join(manifest);
-            plane.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
+            self.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
         }
         for definition in ["fluxjobs", "fluxqueues"] {
             let definition = format!("crd/{definition}.jobs.converged-computing.org");
-            plane.kubectl(&["wait", "--for=condition=Established", &definition]);
+            self.kubectl(&["wait", "--for=condition=Established", &definition]);
         }
-        plane
     }
 
     /// Starts Fluxqueue under its own service account.

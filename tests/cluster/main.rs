@@ -41,6 +41,9 @@ mod admission;
 /// A webhook process and its manifests.
 mod webhook;
 
+/// The Helm chart.
+mod chart;
+
 /// Other Fluxion libraries than the built-in one.
 mod library;
 

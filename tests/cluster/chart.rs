@@ -1,0 +1,386 @@
+//! The Helm chart: it gives what the kustomizations give, refuses values that make no sense, and is installed, upgraded and uninstalled.
+//!
+//! Needs Helm's binary besides the testbed's (`make helm`).
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::{ControlPlane, Namespace, job, pod, root, testbed, until};
+use crate::webhook::{free_port, process, trusted};
+
+/// By kind and name. No two namespaced objects of ours have the same.
+type Objects = BTreeMap<(String, String), Value>;
+
+const NAMESPACE: &str = "fluxqueue-system";
+
+fn chart() -> PathBuf {
+    root().join("manifests/chart")
+}
+
+/// Runs helm; says whether it succeeded, and what it printed on stdout and stderr.
+fn try_helm(args: &[&str], values: &str) -> (bool, String, String) {
+    let path = root().join("tests/helm/bin/helm");
+    assert!(path.exists(), "helm is not built: run `make helm` first ({} is missing)", path.display());
+    let mut helm = Command::new(path);
+    helm.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = helm.spawn().expect("helm starts");
+    child.stdin.take().expect("stdin is piped").write_all(values.as_bytes()).expect("helm reads");
+    let out = child.wait_with_output().expect("helm ends");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (out.status.success(), text(out.stdout), text(out.stderr))
+}
+
+fn try_template(values: &str) -> (bool, String, String) {
+    let chart = chart();
+    try_helm(&["template", "fluxqueue", chart.to_str().expect("a path"), "-n", NAMESPACE, "-f", "-"], values)
+}
+
+/// What the chart gives with these values.
+fn templated(values: &str) -> Objects {
+    let (ok, out, err) = try_template(values);
+    assert!(ok, "{values}: {err}");
+    objects(&out)
+}
+
+fn objects(text: &str) -> Objects {
+    let mut all = Objects::new();
+    for object in serde_saphyr::from_multiple::<Value>(text).expect("YAML") {
+        let of = |text: &Value| text.as_str().expect("a text").to_owned();
+        let key = (of(&object["kind"]), of(&object["metadata"]["name"]));
+        let before = all.insert(key, object);
+        assert!(before.is_none(), "twice: {before:?}");
+    }
+    all
+}
+
+/// What these kustomizations give, but for the namespace: Helm makes that itself.
+fn kustomized(folders: &[&str]) -> Objects {
+    let mut all = Objects::new();
+    for folder in folders {
+        let path = root().join("manifests").join(folder);
+        let out = Command::new(testbed()).args(["kubectl", "kustomize"]).arg(path).output().expect("kubectl runs");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        all.extend(objects(std::str::from_utf8(&out.stdout).expect("text")));
+    }
+    let namespace = all.remove(&("Namespace".to_owned(), NAMESPACE.to_owned()));
+    assert_eq!(namespace.is_some(), folders.contains(&"base"));
+    for ((kind, _), object) in &mut all {
+        // kustomize does not know yet that these belong to no namespace; the API server does.
+        if kind.starts_with("ValidatingAdmissionPolicy") {
+            object["metadata"].as_object_mut().expect("metadata").remove("namespace");
+        }
+    }
+    all
+}
+
+#[test]
+fn the_chart_gives_what_the_kustomizations_give() {
+    let cases: [(&str, &[&str]); 4] = [
+        ("", &["crds", "base"]),
+        ("webhook: {enabled: true}", &["crds", "base", "webhook"]),
+        ("webhook: {enabled: true, certManager: {enabled: true}}", &["crds", "base", "overlays/webhook-cert-manager"]),
+        ("{admissionPolicies: {enabled: true}, crds: {enabled: false}}", &["base", "admission-policies"]),
+    ];
+    for (values, folders) in cases {
+        let (mut chart, kustomizations) = (templated(values), kustomized(folders));
+        for ((kind, name), object) in &mut chart {
+            if kind == "CustomResourceDefinition" {
+                let annotations = object["metadata"].as_object_mut().expect("metadata").remove("annotations");
+                assert_eq!(annotations, Some(json!({"helm.sh/resource-policy": "keep"})), "{name}");
+            }
+        }
+        let keys = |objects: &Objects| objects.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&chart), keys(&kustomizations), "{values}");
+        for (key, object) in &chart {
+            assert_eq!(object, &kustomizations[key], "{values}: {key:?}");
+        }
+    }
+}
+
+#[test]
+fn every_value_goes_where_it_belongs() {
+    let each = |values: &str| format!("{{scheduler: {values}, webhook: {{enabled: true, {}", &values[1..]) + "}";
+    let (pod, container) = ("/spec/template/spec", "/spec/template/spec/containers/0");
+    let of_deployments = [
+        ("{replicas: 3}", "/spec/replicas".to_owned(), json!(3)),
+        ("{resources: {requests: {cpu: 2}}}", format!("{container}/resources/requests/cpu"), json!(2)),
+        ("{priorityClassName: ''}", format!("{pod}/priorityClassName"), Value::Null),
+        ("{nodeSelector: {role: infra}}", format!("{pod}/nodeSelector"), json!({"role": "infra"})),
+        ("{tolerations: [{operator: Exists}]}", format!("{pod}/tolerations"), json!([{"operator": "Exists"}])),
+        ("{affinity: {nodeAffinity: {}}}", format!("{pod}/affinity"), json!({"nodeAffinity": {}})),
+        (
+            "{topologySpreadConstraints: [{maxSkew: 1}]}",
+            format!("{pod}/topologySpreadConstraints"),
+            json!([{"maxSkew": 1}]),
+        ),
+        ("{podLabels: {team: hpc}}", "/spec/template/metadata/labels/team".to_owned(), json!("hpc")),
+        ("{podAnnotations: {note: x}}", "/spec/template/metadata/annotations/note".to_owned(), json!("x")),
+    ];
+    for (values, pointer, expected) in of_deployments {
+        let objects = templated(&each(values));
+        for name in ["fluxqueue", "fluxqueue-webhook"] {
+            let deployment = &objects[&("Deployment".to_owned(), name.to_owned())];
+            let found = deployment.pointer(&pointer).cloned().unwrap_or_default();
+            assert_eq!(found, expected, "{values} of {name}");
+            // What the Deployment finds its pods by is left as it is.
+            assert_eq!(
+                deployment["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"],
+                deployment["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
+            );
+        }
+    }
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let values = format!(
+        "
+image: {{repository: registry.example.com/fluxqueue, tag: '1', digest: '{digest}', pullPolicy: Always, pullSecrets: [{{name: s}}]}}
+settings: {{schedulerNames: [hpc, fluence], queueDepth: 1000000, recordLonePods: true}}
+scheduler: {{extraArgs: [--log-level=debug]}}
+webhook: {{enabled: true, extraArgs: [--log-level=debug], certManager: {{enabled: true, issuerRef: {{kind: ClusterIssuer, name: ca}}}}}}
+metrics:
+  readers: [{{namespace: monitoring, name: prometheus}}]
+  serviceMonitor: {{enabled: true, interval: 10s, labels: {{release: prometheus}}}}
+podDisruptionBudget: {{enabled: false}}
+networkPolicy: {{enabled: false}}
+crds: {{keep: false}}
+"
+    );
+    let objects = templated(&values);
+    let at = |kind: &str, name: &str, pointer: &str| {
+        let object = objects.get(&(kind.to_owned(), name.to_owned()));
+        object.and_then(|object| object.pointer(pointer)).cloned().unwrap_or_default()
+    };
+    for name in ["fluxqueue", "fluxqueue-webhook"] {
+        let container = at("Deployment", name, container);
+        assert_eq!(container["image"], format!("registry.example.com/fluxqueue@{digest}"));
+        assert_eq!(container["imagePullPolicy"], "Always");
+        assert!(container["args"].as_array().expect("args").contains(&json!("--log-level=debug")), "{container}");
+        assert_eq!(at("Deployment", name, &format!("{pod}/imagePullSecrets")), json!([{"name": "s"}]));
+    }
+    let args = at("Deployment", "fluxqueue-webhook", &format!("{container}/args"));
+    let names = ["--scheduler-name=hpc", "--scheduler-name=fluence"].map(Value::from);
+    assert!(names.iter().all(|name| args.as_array().expect("args").contains(name)), "{args}");
+    let settings = at("ConfigMap", "fluxqueue", "/data/config.yaml");
+    for line in ["queueDepth: 1000000", "recordLonePods: true", "kind: FluxqueueConfiguration"] {
+        assert!(settings.as_str().expect("a text").lines().any(|other| other == line), "{line} in {settings}");
+    }
+    let other = templated("settings: {queueDepth: 2}");
+    let checksum = |objects: &Objects| {
+        objects[&("Deployment".to_owned(), "fluxqueue".to_owned())]["spec"]["template"]["metadata"]["annotations"]
+            ["checksum/settings"]
+            .clone()
+    };
+    assert_ne!(checksum(&objects), checksum(&other), "other settings restart the replicas");
+    assert_eq!(
+        at("Certificate", "fluxqueue-webhook", "/spec/issuerRef"),
+        json!({"kind": "ClusterIssuer", "name": "ca"})
+    );
+    assert_eq!(at("ClusterRoleBinding", "fluxqueue-metrics-reader", "/subjects/0/name"), "prometheus");
+    assert_eq!(at("ServiceMonitor", "fluxqueue", "/metadata/labels/release"), "prometheus");
+    assert_eq!(at("ServiceMonitor", "fluxqueue", "/spec/endpoints/0/interval"), "10s");
+    let port = at("ServiceMonitor", "fluxqueue", "/spec/endpoints/0/port");
+    assert_eq!(port, at("Service", "fluxqueue-metrics", "/spec/ports/0/name"));
+    for gone in ["PodDisruptionBudget", "NetworkPolicy", "Issuer"] {
+        assert!(!objects.keys().any(|(kind, _)| kind == gone), "{gone}");
+    }
+    assert_eq!(
+        at("CustomResourceDefinition", "fluxjobs.jobs.converged-computing.org", "/metadata/annotations"),
+        Value::Null
+    );
+}
+
+/// In another namespace everything that names ours names that.
+#[test]
+fn the_chart_goes_where_it_is_told() {
+    let chart = chart();
+    let args = ["template", "fluxqueue", chart.to_str().expect("a path"), "-n", "hpc", "--set", "webhook.enabled=true"];
+    let (ok, out, err) = try_helm(&args, "");
+    assert!(ok, "{err}");
+    assert!(!out.contains(NAMESPACE), "{out}");
+    for object in objects(&out).values().filter(|object| object["kind"].as_str() == Some("Deployment")) {
+        assert_eq!(object["metadata"]["namespace"], "hpc");
+    }
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    let cases = [
+        ("replicaCount: 2", "replicaCount"),
+        ("scheduler: {replica: 2}", "replica"),
+        ("scheduler: {replicas: 0}", "/scheduler/replicas"),
+        ("scheduler: {replicas: '2'}", "/scheduler/replicas"),
+        ("scheduler: {extraArgs: [log-level=debug]}", "/scheduler/extraArgs/0"),
+        ("webhook: {enabled: 'yes'}", "/webhook/enabled"),
+        ("webhook: {certManager: {issuerRef: {kind: Vault, name: x}}}", "/webhook/certManager/issuerRef"),
+        ("image: {tag: 1.0}", "/image/tag"),
+        ("image: {digest: latest}", "/image/digest"),
+        ("settings: {queuePolicy: fifo}", "/settings/queuePolicy"),
+        ("settings: {queuepolicy: fcfs}", "queuepolicy"),
+        ("settings: {bindConcurrency: 129}", "/settings/bindConcurrency"),
+        ("settings: {schedulerNames: [default-scheduler]}", "/settings/schedulerNames/0"),
+        ("metrics: {readers: [prometheus]}", "/metrics/readers/0"),
+    ];
+    for (values, named) in cases {
+        let (ok, _, err) = try_template(values);
+        assert!(!ok && err.contains(named), "{values}: {err}");
+    }
+    // As a part of another chart it is given what all of them share.
+    assert!(try_template("global: {imageRegistry: registry.example.com}").0);
+    let chart = chart();
+    let old = ["template", "fluxqueue", chart.to_str().expect("a path"), "--kube-version=1.35.0", "-f", "-"];
+    let (ok, _, err) = try_helm(&old, "admissionPolicies: {enabled: true}");
+    assert!(!ok && err.contains("admissionPolicies.enabled: needs Kubernetes 1.36"), "{err}");
+}
+
+/// What the simulated kubelets run has no programs in it: ours would end at once, and never be available.
+const LASTING: &str = "podAnnotations: {testbed/run-seconds: '100000'}";
+
+/// Helm as the admin of a control plane.
+struct Release<'a>(&'a ControlPlane);
+
+impl Release<'_> {
+    fn attempt(&self, command: &str, more: &[&str], values: &str) -> (bool, String, String) {
+        let kubeconfig = self.0.dir.join("admin.kubeconfig");
+        let own = ["-n", NAMESPACE, "--timeout=2m", "--kubeconfig", kubeconfig.to_str().expect("a path")];
+        try_helm(&[&[command, "fluxqueue"], more, &own].concat(), values)
+    }
+
+    fn run(&self, command: &str, more: &[&str], values: &str) {
+        let (ok, out, err) = self.attempt(command, more, values);
+        assert!(ok, "helm {command}: {out}{err}");
+    }
+
+    fn install(&self, chart: &Path, values: &str) {
+        let chart = chart.to_str().expect("a path");
+        self.run("install", &[chart, "--create-namespace", "--wait", "-f", "-"], values);
+    }
+
+    fn upgrade(&self, values: &str) -> (bool, String, String) {
+        let chart = chart();
+        self.attempt("upgrade", &[chart.to_str().expect("a path"), "--wait", "-f", "-"], values)
+    }
+}
+
+/// The chart of a release whose FluxJobs had no estimates yet.
+fn older_chart(plane: &ControlPlane) -> PathBuf {
+    let copy = plane.dir.join("older-chart");
+    let copied = Command::new("cp").arg("-rL").arg(chart()).arg(&copy).status().expect("cp runs");
+    assert!(copied.success());
+    let path = copy.join("files/crds/fluxjobs.yaml");
+    let text = std::fs::read_to_string(&path).expect("the definition");
+    let mut definition: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+    let status = definition.pointer_mut(status).and_then(Value::as_object_mut).expect("the schema of the status");
+    status.remove("estimatedStart").expect("the field");
+    std::fs::write(path, definition.to_string()).expect("it is written");
+    copy
+}
+
+fn secret(plane: &ControlPlane) -> String {
+    plane.kubectl(&["get", "secret", "fluxqueue-webhook", "-n", NAMESPACE, "-o=jsonpath={.data}"])
+}
+
+fn leader(plane: &ControlPlane) -> String {
+    plane.try_kubectl(&["get", "lease", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.spec.holderIdentity}"], "").1
+}
+
+#[test]
+fn the_chart_is_installed_upgraded_uninstalled_and_installed_again() {
+    let nodes = "groups:\n- {namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}\n";
+    let plane = ControlPlane::bare(nodes, &["--kube-scheduler"]);
+    let release = Release(&plane);
+    // Of the release before: its definition lacks a field, so this process does not lead.
+    let lasting = |scheduler: &str, webhook: &str| {
+        format!("scheduler: {{{scheduler}, {LASTING}}}\nwebhook: {{{webhook}, {LASTING}}}\n")
+    };
+    release.install(&older_chart(&plane), &lasting("replicas: 2", "enabled: true"));
+    let mut fluxqueue = plane.fluxqueue(&["--leader-elect=true"]);
+    let log = plane.dir.join("fluxqueue.log");
+    until("the older definition to be noticed", || {
+        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("estimatedStart")).then_some(())
+    });
+    assert_eq!(leader(&plane), "");
+    let webhook = process(&plane, free_port(), &[]);
+    until("certificates", || (!trusted(&plane).is_empty()).then_some(()));
+    let (authority, certificate) = (trusted(&plane), secret(&plane));
+
+    // The upgrade brings the definition, and leaves what the webhook has written.
+    let settings = "settings: {queuePolicy: conservative, recordLonePods: true}";
+    let (ok, _, err) = release.upgrade(&(lasting("replicas: 1", "enabled: true") + settings));
+    assert!(ok, "{err}");
+    until("a leader", || (!leader(&plane).is_empty()).then_some(()));
+    assert_eq!((trusted(&plane), secret(&plane)), (authority, certificate));
+    let replicas = ["get", "deployment", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.spec.replicas}"];
+    assert_eq!(plane.kubectl(&replicas), "1");
+
+    // What cannot be meant changes nothing.
+    let (ok, _, err) = release.upgrade("scheduler: {replicas: 0}");
+    assert!(!ok && err.contains("/scheduler/replicas"), "{err}");
+    assert_eq!(plane.kubectl(&replicas), "1");
+
+    // The settings are read as they were written.
+    fluxqueue.terminate();
+    let file = plane.dir.join("settings.yaml");
+    let text = plane.kubectl(&["get", "configmap", "fluxqueue", "-n", NAMESPACE, "-o=jsonpath={.data.config\\.yaml}"]);
+    std::fs::write(&file, text).expect("it is written");
+    let config = format!("--config={}", file.display());
+    let mut fluxqueue = plane.fluxqueue(&[&config]);
+    let ns = plane.namespace("chart");
+    ns.apply(&pod("lone", "500m", "infinity", ""));
+    ns.apply(&job("solve", 2, "3", "infinity"));
+    ns.running(3);
+    ns.apply(&job("waits", 3, "3", "1"));
+    let before = [ns.state("lone", "Running"), ns.state("solve", "Running"), ns.state("waits", "Pending")];
+    fluxqueue.terminate();
+    drop(webhook);
+
+    // What is uninstalled leaves what runs, and the order of the queue.
+    release.run("uninstall", &["--wait"], "");
+    for object in ["clusterrole/fluxqueue", "clusterrole/fluxqueue-view", "mutatingwebhookconfiguration/fluxqueue"] {
+        assert!(!plane.try_kubectl(&["get", object], "").0, "{object} is still there");
+    }
+    assert!(
+        plane.kubectl(&["get", "deployments,configmaps", "-n", NAMESPACE, "-o=name"]).lines().all(is_kubernetes_own)
+    );
+    ns.running(3);
+    assert_eq!(identities(&ns).len(), 3);
+    release.install(&chart(), &lasting("replicas: 2", "enabled: false"));
+    let _fluxqueue = plane.fluxqueue(&[]);
+    ns.apply(&job("later", 3, "3", "1"));
+    ns.flux_job("later", "waits behind the other", |job| job["status"]["position"] == 2);
+    let ids: Vec<_> = before.iter().map(|job| job["metadata"]["uid"].clone()).collect();
+    let now = identities(&ns);
+    assert!(ids.iter().all(|id| now.contains(id)), "{ids:?} and {now:?}");
+}
+
+#[test]
+fn a_release_takes_over_what_kubectl_has_installed() {
+    let plane = ControlPlane::start(crate::harness::NODES, &["--kube-scheduler"]);
+    let path = root().join("manifests/base");
+    plane.kubectl(&["apply", "--server-side", "-k", path.to_str().expect("a path")]);
+    let chart = chart();
+    let release = Release(&plane);
+    let install = [chart.to_str().expect("a path"), "--wait"];
+    let (ok, _, err) = release.attempt("install", &install, "");
+    assert!(!ok && err.contains("invalid ownership metadata"), "{err}");
+    let values = format!("scheduler: {{{LASTING}}}");
+    let take_over = ["--take-ownership", "--force-conflicts", "-f", "-"];
+    release.run("install", &[&install[..], &take_over].concat(), &values);
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let ns = plane.namespace("taken-over");
+    ns.apply(&job("solve", 2, "1", "infinity"));
+    ns.running(2);
+}
+
+/// A ConfigMap that every namespace has.
+fn is_kubernetes_own(name: &str) -> bool {
+    name == "configmap/kube-root-ca.crt"
+}
+
+/// The uids of all FluxJobs here.
+fn identities(ns: &Namespace<'_>) -> Vec<Value> {
+    ns.list("fluxjobs").into_iter().map(|job| job["metadata"]["uid"].clone()).collect()
+}

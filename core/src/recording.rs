@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, Overrides};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::backoff::Backoff;
 use super::estimates;
@@ -12,7 +13,8 @@ use super::record::{self, Snapshot};
 use super::stored::{StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
-use fluxqueue_workload::{ObjectKey, ObjectRef, Time, Uid};
+use fluxqueue_workload::metadata::owner_kind;
+use fluxqueue_workload::{ObjectKey, ObjectRef, OwnerKind, Time, Uid};
 
 const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
@@ -141,7 +143,18 @@ impl Core {
     /// What made its pods was deleted: a record would be removed with it at once, again and again.
     fn owners_are_gone(&self, job: &Job) -> bool {
         let made_by_controller = !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
-        made_by_controller && !job.owners.iter().any(|owner| self.jobs.controllers.contains_key(&*owner.uid))
+        made_by_controller && !job.owners.iter().any(|owner| self.may_be_there(owner, job))
+    }
+
+    /// The objects of operators are not watched: what is deleted takes its pods along.
+    fn may_be_there(&self, owner: &OwnerReference, job: &Job) -> bool {
+        match owner_kind(&owner.api_version, &owner.kind) {
+            OwnerKind::Other(_) => {
+                let mut members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
+                members.any(|member| !member.pod.deleting)
+            }
+            _ => self.jobs.controllers.contains_key(&*owner.uid),
+        }
     }
 
     /// False only between the arrival of a pod and the first pass.

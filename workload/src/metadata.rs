@@ -83,8 +83,9 @@ fn required<'a>(
     })
 }
 
-/// Versions of one group are the same kind: `apps/v1beta1` is long gone, but a reference may still say so.
-fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
+/// The kind that an owner reference names. Versions of one group are the same kind: `apps/v1beta1` is long gone, but a reference may
+/// still say so.
+pub fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match (group, kind) {
         ("batch", "Job") => OwnerKind::Job,

@@ -27,6 +27,7 @@ mod limits;
 mod lone_pods;
 mod mishaps;
 mod neighbours;
+mod operators;
 mod promises;
 mod queues;
 mod restarts;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
+use fluxqueue_core::cluster::{Level, Topology};
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_workload::{Lifetime, walltime};
 
@@ -83,6 +84,29 @@ pub struct FluxqueueConfiguration {
     /// Whether every lone pod has a FluxJob. By default only one that waits for longer than a second has.
     #[serde(default)]
     pub record_lone_pods: Option<bool>,
+    /// The levels of the machine that jobs may ask for, as trees: each is a list `levels` from the widest to the narrowest, of levels
+    /// with a `name` and `nodeLabels`, of which the first that a node has says in which part of the level it is. Default: one
+    /// tree of region, zone, block, rack and host.
+    #[serde(default)]
+    pub topology: Option<Vec<LevelTree>>,
+}
+
+/// A tree of levels, in the settings file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LevelTree {
+    /// From the widest to the narrowest.
+    pub levels: Vec<LevelOfTree>,
+}
+
+/// A level, in the settings file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LevelOfTree {
+    /// How jobs name it.
+    pub name: String,
+    /// Node labels that say in which part of it a node is: the first that the node has counts.
+    pub node_labels: Vec<String>,
 }
 
 /// What flags say; each overrides the file.
@@ -179,6 +203,7 @@ impl FluxqueueConfiguration {
             volume_bind_timeout: None,
             bind_concurrency: None,
             record_lone_pods: None,
+            topology: None,
         }
     }
 }
@@ -205,6 +230,7 @@ impl Settings {
             volume_bind_timeout,
             bind_concurrency,
             record_lone_pods,
+            topology,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
         let names = if flags.scheduler_names.is_empty() { scheduler_names } else { Some(flags.scheduler_names) };
         let default = CoreSettings::default();
@@ -227,6 +253,7 @@ impl Settings {
             bypass_secs: bypass_seconds.unwrap_or(default.bypass_secs),
             start_slack_secs: default.start_slack_secs,
             end_slack_secs: default.end_slack_secs,
+            topology: topology.map(topology_of).transpose()?.map_or(default.topology, Arc::new),
         };
         let bind_concurrency = flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);
         if !(1..=BIND_CONCURRENCY_MAX).contains(&bind_concurrency) {
@@ -287,6 +314,15 @@ fn queue_policy_of(name: Option<&str>) -> Result<QueuePolicy, SettingsError> {
     })
 }
 
+fn topology_of(trees: Vec<LevelTree>) -> Result<Topology, SettingsError> {
+    let level = |level: LevelOfTree| Level {
+        name: level.name.into(),
+        node_labels: level.node_labels.into_iter().map(Arc::from).collect(),
+    };
+    let trees = trees.into_iter().map(|tree| tree.levels.into_iter().map(level).collect()).collect();
+    Topology::new(trees).map_err(|error| bad("topology", error.to_string()))
+}
+
 fn at_least_one(field: &'static str, depth: usize) -> Result<usize, SettingsError> {
     if depth == 0 { Err(bad(field, "0 is less than 1".to_owned())) } else { Ok(depth) }
 }
@@ -336,9 +372,11 @@ mod tests {
             "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\nreservationDepth: 12\n\
              bypassSeconds: 13\ndefaultWalltime: 1h30m\n\
              ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
-             recordLonePods: true\n",
+             recordLonePods: true\n\
+             topology: [{levels: [{name: row, nodeLabels: [example.com/row]}]}]\n",
         )
         .unwrap();
+        let row = Level { name: "row".into(), node_labels: vec!["example.com/row".into()] };
         let core = CoreSettings {
             scheduler_names: vec!["a".into(), "b".into()],
             node_policy: NodePolicy::HiNode,
@@ -355,6 +393,7 @@ mod tests {
             bypass_secs: 13,
             start_slack_secs: 2,
             end_slack_secs: 1,
+            topology: Arc::new(Topology::new(vec![vec![row]]).unwrap()),
         };
         assert_eq!(settings, Settings { core, bind_concurrency: 10 });
     }
@@ -382,6 +421,7 @@ mod tests {
             volume_bind_timeout: Some(_),
             bind_concurrency: Some(_),
             record_lone_pods: Some(_),
+            topology: Some(_),
         } = file.clone()
         else {
             panic!("docs/settings.md leaves out a field: {file:?}")
@@ -428,6 +468,7 @@ mod tests {
             ("schedulerNames: []\n", "schedulerNames: there must be at least one"),
             ("schedulerNames: ['']\n", "schedulerNames: a name is empty"),
             ("schedulerNames: [default-scheduler]\n", "schedulerNames: default-scheduler is kube-scheduler's"),
+            ("topology: [{levels: [{name: rack, nodeLabels: []}]}]\n", "topology: level \"rack\" has no node label"),
             ("slotKeepSecs: 3\n", "slotKeepSecs"),
             ("slotKeepSeconds: -3\n", "slotKeepSeconds"),
             ("policy: first\npolicy: first\n", "policy"),

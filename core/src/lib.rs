@@ -214,6 +214,7 @@ impl Core {
             return Err(CoreError::Policy(settings.queue_policy));
         }
         let queues = Queues::new(&settings, graph.has_reservations());
+        let topology = Arc::clone(&settings.topology);
         let (default_walltime_secs, slack) =
             (settings.default_walltime_secs, (settings.start_slack_secs, settings.end_slack_secs));
         Ok(Core {
@@ -226,7 +227,7 @@ impl Core {
             synced: false,
             taking_over: false,
             cluster: Cluster::default(),
-            ledger: Ledger::new(graph),
+            ledger: Ledger::new(graph, topology),
             foreign: BTreeMap::new(),
             awaiting_owner: AwaitingOwner::default(),
             by_node: ByNode::default(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::names::SCHEDULER_NAME;
 
+use crate::cluster::Topology;
 use crate::plan::{Depths, Policies};
 
 /// Settings of the core.
@@ -42,6 +43,8 @@ pub struct CoreSettings {
     pub start_slack_secs: u64,
     /// The end of a pod may be seen so much later than it was due by such clocks without anything being delayed by that.
     pub end_slack_secs: u64,
+    /// The levels of the machine: racks, zones and the like, by labels of nodes.
+    pub topology: Arc<Topology>,
 }
 
 /// Who may start before whom: Fluxion's queue policies, by their names there.
@@ -121,6 +124,7 @@ impl Default for CoreSettings {
             // A kubelet says in whole seconds when a pod started, the API server's clock is known to half a second, and an end takes
             // a moment to be seen.
             end_slack_secs: 1,
+            topology: Arc::default(),
         }
     }
 }

@@ -5,12 +5,14 @@ pub mod filters;
 #[cfg(test)]
 mod golden;
 mod judge;
+mod levels;
 mod neighbours;
 mod node;
 pub mod summary;
 mod view;
 pub mod volumes;
 
+pub use levels::{Level, Topology, TopologyError, readable};
 pub use neighbours::OccupantId;
 pub use neighbours::{Company, OwnTerms, Stance};
 pub use node::InvalidAmount;

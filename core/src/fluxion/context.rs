@@ -224,6 +224,6 @@ pub(super) fn lacks(operation: &'static str, what: &str) -> GraphError {
     GraphError { operation, errno: errno::ENOSYS, text: format!("the Fluxion library lacks {what}") }
 }
 
-fn with_nul(operation: &'static str) -> GraphError {
+pub(super) fn with_nul(operation: &'static str) -> GraphError {
     GraphError { operation, errno: errno::EINVAL, text: "an argument holds a NUL character".to_owned() }
 }

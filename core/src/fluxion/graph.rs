@@ -84,6 +84,21 @@ impl Graph {
         either!(&mut self.0, graph => graph.add_node(rank, name, pools))
     }
 
+    /// Nodes can be put into parts of levels, and requests ask for these.
+    pub fn has_levels(&self) -> bool {
+        matches!(self.0, Kind::Pools(_))
+    }
+
+    /// Puts a node into a part of a level, and out of the one that it is in; `None`: into none. Jobs keep what they have.
+    ///
+    /// ENOSYS: the library has no levels.
+    pub fn set_part(&mut self, level: &str, rank: Rank, part: Option<&str>) -> Result<(), GraphError> {
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.set_part(level, rank, part),
+            Kind::Vertices(_) => Err(super::context::lacks("set_part", "levels")),
+        }
+    }
+
     /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.
     pub fn resize(&mut self, rank: Rank, resource: &str, size: u64) -> Result<(), GraphError> {
         either!(&mut self.0, graph => graph.resize(rank, resource, size))

@@ -1,7 +1,7 @@
 //! A graph whose nodes are pools of units: what the core asks, in a library that has the extensions.
 #![allow(unsafe_code, reason = "calls the extensions of fluxion-sys")]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
 use fluxion_sys::{
@@ -9,7 +9,7 @@ use fluxion_sys::{
 };
 
 use super::answer::{self, Explanation, NodeUsage};
-use super::context::{Context, lacks, take};
+use super::context::{Context, lacks, take, with_nul};
 use super::{Booking, End, Fit, Forecast, GraphError, Later, Moved, Placement, Policy, Rank, RankSet, Request, json};
 use fluxqueue_workload::Resources;
 
@@ -72,6 +72,18 @@ impl PoolGraph {
         self.context.add_subgraph("add_node", |out| json::node(out, rank, name, pools))?;
         self.nodes.insert(rank);
         Ok(())
+    }
+
+    /// Puts a node into a part of a level, and out of the one that it is in; `None`: into none.
+    pub(super) fn set_part(&mut self, level: &str, rank: Rank, part: Option<&str>) -> Result<(), GraphError> {
+        const SET_PART: &str = "set_part";
+        let text = |text: &str| CString::new(text).map_err(|_| with_nul(SET_PART));
+        let (level, part) = (text(level)?, part.map(text).transpose()?);
+        let part = part.as_ref().map_or(ptr::null(), |part| part.as_ptr());
+        let rank = self.context.write(SET_PART, |out| out.push_str(&rank.to_string()))?;
+        // SAFETY: our context, strings that end in NUL and live through the call, or NULL.
+        let rc = unsafe { (self.extensions.set_part)(self.context.raw(), level.as_ptr(), rank, part) };
+        self.context.check(SET_PART, rc)
     }
 
     /// Sets how much a node has of a resource; 0 takes it away. What is taken of it stays.

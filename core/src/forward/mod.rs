@@ -77,7 +77,8 @@ impl Forward {
         library: FunctionTable,
         nodes: impl IntoIterator<Item = Node>,
     ) -> Result<Self, CoreError> {
-        let (mut cluster, mut ledger) = (Cluster::default(), Ledger::new(settings.graph(library)?));
+        let topology = Arc::clone(&settings.topology);
+        let (mut cluster, mut ledger) = (Cluster::default(), Ledger::new(settings.graph(library)?, topology));
         for node in nodes {
             ledger.apply_node(&mut cluster, &Arc::new(node));
         }

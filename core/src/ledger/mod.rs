@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tracing::error;
 
 use crate::cluster::filters::Rejection;
-use crate::cluster::{Cluster, Node, NodeChange, OccupantId};
+use crate::cluster::{Cluster, Node, NodeChange, OccupantId, Topology};
 use crate::fluxion::{
     End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape,
 };
@@ -44,6 +44,8 @@ pub(super) struct Allocation {
 /// The graph, and what is booked in it.
 pub(super) struct Ledger {
     graph: Graph,
+    /// The levels that the graph is told of.
+    topology: Arc<Topology>,
     next_gid: u64,
     /// The graph's time, in seconds.
     now: i64,
@@ -141,9 +143,10 @@ impl Allocation {
 }
 
 impl Ledger {
-    pub(super) fn new(graph: Graph) -> Self {
+    pub(super) fn new(graph: Graph, topology: Arc<Topology>) -> Self {
         Ledger {
             graph,
+            topology,
             next_gid: 1,
             now: 0,
             changes: Changes::default(),
@@ -169,6 +172,7 @@ impl Ledger {
         let graph = self.check("copying the graph", copied)?;
         Some(Ledger {
             graph,
+            topology: Arc::clone(&self.topology),
             changes: self.changes.clone(),
             unknown_ends: self.unknown_ends.clone(),
             questions: 0,
@@ -225,6 +229,7 @@ impl Ledger {
                     let resized = self.graph.resize(*rank, resource, *size);
                     self.check("resizing a node", resized);
                 }
+                self.set_parts(*rank, node);
                 self.changes.push(Change::Node(*rank));
             }
             NodeChange::Same => {}
@@ -235,7 +240,20 @@ impl Ledger {
     fn add_node(&mut self, rank: Rank, node: &Node) {
         let added = self.graph.add_node(rank, &node.name, &node.allocatable);
         self.check("adding a node", added);
+        self.set_parts(rank, node);
         self.changes.push(Change::Node(rank));
+    }
+
+    /// Puts a node into the parts of levels that its labels name, and out of others.
+    fn set_parts(&mut self, rank: Rank, node: &Node) {
+        if !self.graph.has_levels() {
+            return;
+        }
+        let topology = Arc::clone(&self.topology);
+        for (level, part) in topology.parts(node) {
+            let set = self.graph.set_part(&level.name, rank, part.as_deref());
+            self.check("putting a node into a part of a level", set);
+        }
     }
 
     /// Removes a node with all that was taken of it.

@@ -6,6 +6,7 @@
 
 use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::Pools;
 use crate::bits::Bits;
@@ -19,7 +20,8 @@ const CHANGED_MAX: usize = 1 << 16;
 /// All levels.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Levels {
-    all: Vec<Level>,
+    /// Shared with copies of the graph, which change none: a level may have as many parts as there are nodes.
+    all: Vec<Arc<Level>>,
     sums: RefCell<Sums>,
 }
 
@@ -66,7 +68,7 @@ impl Levels {
     }
 
     pub(super) fn insert_row(&mut self, row: usize) {
-        for level in &mut self.all {
+        for level in self.all.iter_mut().map(Arc::make_mut) {
             level.of_row.insert(row, NOWHERE);
             level.rows.open(row, false);
         }
@@ -74,7 +76,7 @@ impl Levels {
     }
 
     pub(super) fn remove_row(&mut self, row: usize, rank: u32) {
-        for level in &mut self.all {
+        for level in self.all.iter_mut().map(Arc::make_mut) {
             level.leave(row, rank);
             level.of_row.remove(row);
             level.rows.close(row);
@@ -166,13 +168,13 @@ impl Pools {
         let rank = self.ranks[row];
         let Some(at) = self.levels.find(level).or_else(|| {
             part.map(|_| {
-                self.levels.all.push(Level {
+                self.levels.all.push(Arc::new(Level {
                     name: level.into(),
                     parts: Vec::new(),
                     by_name: HashMap::new(),
                     of_row: vec![NOWHERE; self.ranks.len()],
                     rows: Bits::empty(self.ranks.len()),
-                });
+                }));
                 self.levels.all.len() - 1
             })
         }) else {
@@ -183,6 +185,7 @@ impl Pools {
         if before == part {
             return;
         }
+        let of = Arc::make_mut(of);
         of.leave(row, rank);
         if let Some(part) = part {
             of.enter(row, rank, part);

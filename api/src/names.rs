@@ -39,6 +39,13 @@ pub const GROUP_LABELS: [(&str, &str); 5] = [
 /// Kubernetes duration, or a bare number of seconds; `unlimited` for a service.
 pub const WALLTIME: &str = "fluxqueue/walltime";
 
+/// Annotation of a pod, or of the object that makes it: all pods of the job that say so are to be within one part of this level of the
+/// machine, such as `rack`: a level's name in the settings, or its node label.
+pub const REQUIRED_LEVEL: &str = "fluxqueue/required-level";
+
+/// Annotation of a pod, or of the object that makes it: so if possible, else in as few parts of this level as possible.
+pub const PREFERRED_LEVEL: &str = "fluxqueue/preferred-level";
+
 /// Label of a pod or of the object that makes it: the queue that it is to wait in.
 pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
 

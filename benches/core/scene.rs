@@ -413,6 +413,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         queue: None,
         deleting: false,
         walltime: None,
+        levels: Ok(None),
     });
     Owner { kind, name: name.into(), uid, api_version: if job { "batch/v1".into() } else { "apps/v1".into() } }
 }

@@ -99,6 +99,7 @@ impl Core {
             reported: None,
             stance: Stance::default(),
             volumes: None,
+            levels: None,
             unready: None,
             mountings_failed: 0,
             telling: None,

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
 
 use super::cluster::filters::Rejection;
-use super::cluster::summary;
+use super::cluster::{readable, summary};
 use super::estimates::Expected;
 use super::job::Stage;
 use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
-use crate::fluxion::{End, RankSet};
+use crate::fluxion::{End, LevelSupply, RankSet, ShapeReport, Supply, Within};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{ObjectKey, Time, Uid};
 
@@ -231,6 +231,7 @@ impl Core {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut worst: Option<Shortage> = None;
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
+        let mut cramped: Option<String> = None;
         for (group, open) in groups.iter().zip(&attempt.open) {
             self.count_closed(group, &mut counts);
             let request = group.request(open, &mut self.cluster);
@@ -238,6 +239,7 @@ impl Core {
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
+                cramped = cramped.or_else(|| cramped_in(group, shape, supply, *outcome == Outcome::Never));
                 for pool in &supply.pools {
                     if pool.short_nodes > 0 {
                         let nodes = usize::try_from(pool.short_nodes).unwrap_or(usize::MAX);
@@ -269,6 +271,10 @@ impl Core {
                 worst.resource,
                 amount(worst.free),
             );
+        }
+        if let Some(cramped) = cramped {
+            message.push(' ');
+            message += &cramped;
         }
         let reason = match outcome {
             Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
@@ -431,6 +437,28 @@ impl Core {
             self.note(Subject::Pod(pod), EventKind::Warning, warning.as_str(), "Grouping", text, &reporter);
         }
     }
+}
+
+/// Which level it is whose parts are too small for all pods of a shape that are to be in one.
+fn cramped_in(group: &Group, shape: &ShapeReport, supply: &Supply, if_idle: bool) -> Option<String> {
+    let has = if if_idle { "would have" } else { "has" };
+    let wanted = if shape.wanted == 1 { "1 pod".to_owned() } else { format!("{} pods", shape.wanted) };
+    let wants = group.levels.iter().flat_map(|levels| levels.iter());
+    wants.zip(&supply.levels).find_map(|(want, LevelSupply { level, parts, largest, part })| {
+        let is_too_small = *largest < shape.wanted;
+        match (&want.within, part) {
+            (Within::One, Some(part)) if is_too_small => {
+                let part = readable(part);
+                Some(format!("No {level} {has} room for {wanted}: the largest, {part}, {has} room for {largest}."))
+            }
+            (Within::One, None) if *parts == 0 => Some(format!("No node that they may use is in a {level}.")),
+            (Within::Part(of_job), _) if is_too_small => {
+                let of_job = readable(of_job);
+                Some(format!("The rest of its job is in {level} {of_job}, which {has} no room for {wanted} more."))
+            }
+            _ => None,
+        }
+    })
 }
 
 /// kube-scheduler's words for a node that has too little of a resource.

@@ -64,6 +64,9 @@ impl Core {
             return Begin::Not(format!("{empty} of its pods are gone"));
         }
         let pods = self.jobs.unsent(job);
+        if let Some(why) = self.torn_apart(&pods) {
+            return Begin::Not(why);
+        }
         for uid in &pods {
             if let Some(why) = self.mounting_trouble(uid) {
                 return Begin::Not(why);

@@ -17,13 +17,21 @@ impl Core {
     // --- nodes ---
 
     pub(super) fn node(&mut self, node: &Arc<Node>) {
+        let is_moved = self.is_moved(node);
         match self.ledger.apply_node(&mut self.cluster, node) {
             NodeChange::Added(_) => self.node_is_new(&node.name),
             NodeChange::Replaced { .. } => {
                 self.node_is_void(&node.name);
                 self.node_is_new(&node.name);
             }
-            NodeChange::Changed { .. } => self.queue_changed = true,
+            NodeChange::Changed { .. } => {
+                self.queue_changed = true;
+                if is_moved {
+                    // Who joins those that are there follows them.
+                    let there = self.by_node.all(&node.name);
+                    self.touched.extend(there.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job)));
+                }
+            }
             NodeChange::Same => {}
         }
     }
@@ -104,7 +112,7 @@ impl Core {
             self.foreign_pod(pod);
             return;
         }
-        let pod = self.refused_by_library(pod);
+        let pod = self.refused_by_machine(pod);
         if self.jobs.members.contains_key(&pod.id.uid) {
             self.member_changed(pod);
         } else {
@@ -133,12 +141,21 @@ impl Core {
         }
     }
 
-    /// What no graph of the library in use has is as unsupported as what Fluxqueue itself does not honour.
-    fn refused_by_library(&self, pod: Arc<Pod>) -> Arc<Pod> {
-        let Some(resource) = self.ledger.refuses(&pod.shape.requests) else { return pod };
-        let field = format!("spec.containers[*].resources.requests[{resource}]");
+    /// What no graph of the library in use has, and levels that this machine has not, are as unsupported as what Fluxqueue itself does
+    /// not honour.
+    fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
+        let no_vertex = self.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
+            field: format!("spec.containers[*].resources.requests[{resource}]"),
+            message: NOT_A_VERTEX.to_owned(),
+        });
+        let no_level = self.level_trouble(&pod.levels);
+        let ignored: Vec<&str> = self.ignored_levels(&pod.levels).collect();
+        if no_vertex.is_none() && no_level.is_none() && ignored.is_empty() {
+            return pod;
+        }
         let mut refused = Pod::clone(&pod);
-        refused.unsupported.push(Unsupported { field, message: NOT_A_VERTEX.to_owned() });
+        refused.unsupported.extend(no_vertex.into_iter().chain(no_level));
+        refused.soft_ignored.extend(ignored);
         Arc::new(refused)
     }
 

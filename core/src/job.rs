@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::ActionId;
 use super::cluster::Stance;
 use super::estimates::Expected;
-use super::ledger::Allocation;
+use super::ledger::{Allocation, LevelWants};
 use super::plan::Kept;
 use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
@@ -207,6 +207,8 @@ pub(super) struct Member {
     pub stance: Stance,
     /// What it asks of nodes for its volumes, as of when it was last looked at.
     pub volumes: Option<Arc<VolumeNeeds>>,
+    /// What it asks of levels of the machine, as of when it was last queued.
+    pub levels: LevelWants,
     /// Its claims are not such that it could be placed.
     pub unready: Option<Unready>,
     /// How often its volumes could not be bound.

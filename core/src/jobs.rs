@@ -12,6 +12,7 @@ use super::grouping;
 use super::job::{Identity, Job, Lifecycle, Member};
 use super::ledger::Allocation;
 use crate::queue::JobId;
+use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
 
 /// The jobs, their pods and their controllers, with the indexes that find them.
@@ -283,6 +284,12 @@ impl Jobs {
         let made_by = self.controller(pod)?;
         let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
         made_by.deadline.filter(|_| !annotated).map(|at| clock.core(at).plus_secs(pod.grace_secs))
+    }
+
+    /// What a pod asks of levels: the object that made it says so, else the pod itself.
+    pub(super) fn level_rules<'a>(&'a self, pod: &'a Pod) -> Option<&'a Arc<[LevelRule]>> {
+        let of_maker = self.controller(pod).and_then(|made_by| made_by.levels.as_ref().ok()?.as_ref());
+        of_maker.or(pod.levels.as_ref())
     }
 
     fn controller(&self, pod: &Pod) -> Option<&Controller> {

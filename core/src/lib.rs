@@ -14,6 +14,7 @@
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `explain`: why something waits, for people
+//! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
@@ -51,6 +52,7 @@ mod intake;
 mod job;
 mod jobs;
 mod ledger;
+mod levels;
 mod mounting;
 mod notices;
 mod pass;

@@ -69,17 +69,14 @@ impl Core {
     fn report_refused(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by_queue = self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
-        let by_queue = by_queue.map(|(_, text)| text);
+        let for_all = self.bad_levels(job).or(by_queue.map(|(_, text)| text));
         let refused: Vec<(Uid, String)> = self
             .jobs
             .live_members(job)
             .into_iter()
             .filter(|member| member.stage == Stage::Waiting)
             .filter_map(|member| {
-                Some((
-                    member.pod.id.uid.clone(),
-                    refusal(&[member]).map(|(_, text)| text).or_else(|| by_queue.clone())?,
-                ))
+                Some((member.pod.id.uid.clone(), refusal(&[member]).map(|(_, text)| text).or_else(|| for_all.clone())?))
             })
             .collect();
         for (uid, text) in refused {
@@ -104,6 +101,12 @@ impl Core {
             && !job.life.is_placed()
         {
             self.block(id, reason, message);
+            return Vec::new();
+        }
+        if !job.life.is_placed()
+            && let Some(message) = self.bad_levels(job)
+        {
+            self.block(id, BlockedReason::UnsupportedConstraint, message);
             return Vec::new();
         }
         if !job.life.is_placed()
@@ -205,7 +208,7 @@ impl Core {
             (None, true) if !ready.is_empty() => Some(self.new_place(ready)),
             _ => first,
         };
-        for (index, uid) in ready.iter().enumerate() {
+        for (index, uid) in self.without_followers(id, ready).iter().enumerate() {
             let Some(member) = self.jobs.members.get(uid) else { continue };
             let at = if lone { queued_at.unwrap_or(self.wall_now()) } else { member.pod.created };
             pending.push((PendingRequest::Member(id, uid.clone()), at, u32::try_from(index).unwrap_or(u32::MAX)));
@@ -245,11 +248,15 @@ impl Core {
         for gone in before.difference(&after) {
             self.forget_request(gone);
         }
+        let mut known = Vec::new();
         for (pending, at, index) in wanted {
+            let joins = matches!(pending, PendingRequest::Member(..));
             let pods: Vec<Uid> =
                 self.asking().pods(&pending).into_iter().map(|member| member.pod.id.uid.clone()).collect();
             for uid in pods {
+                let levels = self.level_wants(id, &uid, joins, &mut known);
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
+                    member.levels = levels;
                     member.stance = self.cluster.stance(&member.pod);
                 }
             }

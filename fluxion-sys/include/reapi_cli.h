@@ -353,7 +353,8 @@ int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **rank
  *   S = {"nodes":2,"room":3,"pools":[{"type":"cpu","per_slot":1000,"short_nodes":1,"free":3500,"largest":3000}]}
  *   nodes considered, slots there is room for; per pool type units of one slot, nodes too short of it for one slot,
  *   free units together, and of the node that has most. Where the shape is under rules of levels, for each of them
- *   "levels":[{"level":"rack","parts":8,"largest":28}]: parts with such a node, slots that fit in the one that has most room. */
+ *   "levels":[{"level":"rack","parts":8,"largest":28,"part":"/c0/rack0"}]: parts with such a node, slots that fit in the one that has
+ *   most room, and which that is (left out where none fits). */
 int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json);
 
 /* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */

@@ -148,6 +148,7 @@ impl Controllers {
             queue: None,
             deleting: false,
             walltime: None,
+            levels: Ok(None),
         }
     }
 

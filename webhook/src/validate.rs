@@ -3,7 +3,7 @@
 //! Only of what names one of our schedulers, and of an update only what it makes wrong: what is stored already must remain usable.
 
 use fluxqueue_api::names;
-use fluxqueue_workload::{Pod, Refusal, ShapeInterner, walltime};
+use fluxqueue_workload::{Pod, Refusal, ShapeInterner, levels, walltime};
 use k8s_openapi::api::core::v1::{Pod as KubePod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
@@ -61,10 +61,10 @@ impl Admission {
         if let Some(pod) = pod_of(kind, object, part) {
             findings.add_pod(&kind.prefix(), &pod);
         }
-        findings.add_walltime("metadata", Some(&object.metadata).filter(|_| kind != Kind::Pod));
+        findings.add_annotations("metadata", Some(&object.metadata).filter(|_| kind != Kind::Pod));
         let of_jobs = object.data.pointer("/spec/jobTemplate/metadata").filter(|_| kind == Kind::CronJob);
         let of_jobs: Option<ObjectMeta> = of_jobs.and_then(|metadata| ObjectMeta::deserialize(metadata).ok());
-        findings.add_walltime("spec.jobTemplate.metadata", of_jobs.as_ref());
+        findings.add_annotations("spec.jobTemplate.metadata", of_jobs.as_ref());
         findings
     }
 }
@@ -86,11 +86,17 @@ impl Findings {
         self.warnings.extend(ignored);
     }
 
-    /// What controllers say of their pods' walltime. The scheduler takes one that it cannot read for none, and says so.
-    fn add_walltime(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
-        if let Some(Err(message)) = metadata.and_then(walltime::of_object) {
+    /// What controllers say of their pods. The scheduler takes a walltime that it cannot read for none, and says so; for levels it
+    /// refuses the pods.
+    fn add_annotations(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
+        let Some(metadata) = metadata else { return };
+        if let Some(Err(message)) = walltime::of_object(metadata) {
             let field = format!("{path}.annotations[{}]", names::WALLTIME);
             self.problems.push(Problem { field, message });
+        }
+        if let Err(wrong) = levels::of_object(metadata) {
+            let field = wrong.field.replacen("metadata", path, 1);
+            self.problems.push(Problem { field, message: wrong.message });
         }
     }
 }

@@ -76,6 +76,22 @@ fn walltimes_of_what_makes_pods_are_read_too() {
 }
 
 #[test]
+fn levels_that_contradict_each_other_are_refused_wherever_they_stand() {
+    let both = json!({"annotations": {"fluxqueue/required-level": "rack", "fluxqueue/preferred-level": "zone"}});
+    let path = "metadata.annotations[fluxqueue/preferred-level]: fluxqueue/required-level is there too";
+    let fine = pod(json!({}), json!({}), json!({}));
+    let found = problems("Job", json!({"metadata": both, "spec": {"template": fine}}));
+    assert!(found.len() == 1 && found[0].starts_with(path), "{found:?}");
+    let job = json!({"metadata": both, "spec": {"template": fine}});
+    let found = problems("CronJob", json!({"metadata": {}, "spec": {"jobTemplate": job}}));
+    assert!(found.len() == 1 && found[0].starts_with(&format!("spec.jobTemplate.{path}")), "{found:?}");
+    let mut template = fine.clone();
+    template["metadata"]["annotations"] = both["annotations"].clone();
+    let found = problems("Job", json!({"metadata": {}, "spec": {"template": template}}));
+    assert!(found.len() == 1 && found[0].starts_with(&format!("spec.template.{path}")), "{found:?}");
+}
+
+#[test]
 fn who_goes_to_another_scheduler_is_not_ours_to_judge() {
     let mut other = pod(json!({}), json!({}), claim());
     other["spec"]["schedulerName"] = json!("default-scheduler");

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::metadata::{self, InvalidObject};
-use super::{Controller, OwnerKind, Time, walltime};
+use super::{Controller, OwnerKind, Time, levels, walltime};
 
 impl Controller {
     /// Reads a Job.
@@ -103,6 +103,7 @@ fn elastic(
         deleting: metadata.deletion_timestamp.is_some(),
         queue: metadata::label(metadata, names::QUEUE_NAME).map(Arc::from),
         walltime: walltime::of_object(metadata),
+        levels: levels::of_object(metadata),
     })
 }
 

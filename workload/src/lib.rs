@@ -7,6 +7,7 @@ pub mod constraints;
 mod controller;
 mod group;
 mod ids;
+pub mod levels;
 pub mod metadata;
 mod pod;
 pub mod quantity;
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use constraints::Constraints;
+use levels::LevelRules;
 use storage::PodClaim;
 
 /// A UTC instant in microseconds since the Unix epoch. The core never reads a clock: it is always told the time.
@@ -92,6 +94,8 @@ pub struct Pod {
     pub labels: metadata::Labels,
     /// What it asks and where it may go. Pods of one template share one value.
     pub shape: Arc<Shape>,
+    /// What it asks of levels of the machine, if it says so itself.
+    pub levels: LevelRules,
     /// The claims that it mounts. They are not part of the shape, since pods of one template differ in them.
     pub claims: Vec<PodClaim>,
     /// How long its resources are taken.
@@ -128,6 +132,7 @@ impl Pod {
             ended: None,
             labels: Arc::from([]),
             shape,
+            levels: None,
             claims: Vec::new(),
             lifetime: Lifetime::Eventually,
             grace_secs: 0,
@@ -280,6 +285,9 @@ pub struct Controller {
     /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for `unlimited`), or why
     /// its value is no duration (names the annotation).
     pub walltime: Option<Result<Lifetime, String>>,
+    /// What the object's annotations ask of levels of the machine for those of its pods that ask for nothing themselves, or what is
+    /// wrong with them.
+    pub levels: Result<LevelRules, Unsupported>,
 }
 
 /// A PriorityClass.

@@ -11,7 +11,7 @@ use super::metadata::{self, InvalidObject};
 use super::shape::ShapeInterner;
 use super::walltime;
 use super::{
-    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, group, requests, storage,
+    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, group, levels, requests, storage,
     unsupported,
 };
 
@@ -68,6 +68,10 @@ impl Pod {
         let mut unsupported = unsupported::required(spec);
         unsupported.extend(requests.problems);
         let lifetime = lifetime(pod, spec, &mut unsupported);
+        let levels = levels::of_object(meta).unwrap_or_else(|wrong| {
+            unsupported.push(wrong);
+            None
+        });
         let labels: metadata::Labels = metadata::sorted(meta.labels.as_ref()).collect();
         let constraints = constraints::of_spec(spec, &id.key.namespace, &labels);
 
@@ -89,6 +93,7 @@ impl Pod {
             ended: ended(status),
             labels,
             shape: interner.intern(Shape { requests: requests.total, constraints }),
+            levels,
             claims: storage::claims_of(spec, &id.key.name),
             lifetime,
             grace_secs: grace_secs(spec),

@@ -37,6 +37,23 @@ pub struct Supply {
     pub room: u64,
     /// One entry for each resource of the slot.
     pub pools: Vec<PoolSupply>,
+    /// One entry for each rule about a level that the slots are under.
+    #[serde(default)]
+    pub levels: Vec<LevelSupply>,
+}
+
+/// What there is for one shape in the parts of a level.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LevelSupply {
+    /// The level.
+    pub level: String,
+    /// Parts with a node that the request may use.
+    pub parts: u64,
+    /// How many of its slots fit in the part that has most room.
+    pub largest: u64,
+    /// That part, if some slot fits.
+    #[serde(default)]
+    pub part: Option<String>,
 }
 
 /// What there is of one resource.

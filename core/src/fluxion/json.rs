@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{End, Rank, RankSet, Request, SlotShape};
+use super::{End, LevelRule, Rank, RankSet, Request, SlotShape, Within};
 use fluxqueue_workload::{Lifetime, Resources};
 
 /// Path of the root, and of the nodes below it.
@@ -134,9 +134,9 @@ fn duration(out: &mut String, end: Lifetime) {
 
 /// What upstream does not know; `common` stands for all shapes that are alike.
 fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>>) {
-    let Request { shapes, max_per_node, policy, not_before } = request;
+    let Request { shapes, max_per_node, policy, not_before, levels } = request;
     let plain = common.is_some_and(|shape| shape.prefer.is_empty() && shape.end != Lifetime::Eventually);
-    if plain && max_per_node.is_empty() && policy.is_none() && not_before.is_none() {
+    if plain && max_per_node.is_empty() && policy.is_none() && not_before.is_none() && levels.is_empty() {
         return;
     }
     out.push_str(r#""fluxion":{"#);
@@ -153,14 +153,19 @@ fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>
     out.push_str(r#""max_per_node":["#);
     for (at, (labels, count)) in max_per_node.iter().enumerate() {
         separate(out, at);
-        out.push_str(r#"{"labels":["#);
-        for (at, label) in labels.iter().enumerate() {
-            separate(out, at);
-            string(out, label);
-        }
-        let _ = write!(out, r#"],"count":{count}}}"#);
+        out.push('{');
+        slot_labels(out, labels);
+        let _ = write!(out, r#","count":{count}}}"#);
     }
     out.push(']');
+    if !levels.is_empty() {
+        out.push_str(r#","levels":["#);
+        for (at, rule) in levels.iter().enumerate() {
+            separate(out, at);
+            level_rule(out, rule);
+        }
+        out.push(']');
+    }
     if let Some(policy) = policy {
         let _ = write!(out, r#","policy":"{}""#, policy.as_str());
     }
@@ -171,6 +176,31 @@ fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>
         let _ = write!(out, r#","not_before":{}"#, second.max(&0));
     }
     out.push('}');
+}
+
+fn slot_labels(out: &mut String, labels: &[String]) {
+    out.push_str(r#""labels":["#);
+    for (at, label) in labels.iter().enumerate() {
+        separate(out, at);
+        string(out, label);
+    }
+    out.push(']');
+}
+
+fn level_rule(out: &mut String, rule: &LevelRule) {
+    out.push_str(r#"{"level":"#);
+    string(out, &rule.level);
+    out.push(',');
+    slot_labels(out, &rule.labels);
+    match &rule.within {
+        Within::One => out.push_str(r#","within":"one"}"#),
+        Within::Fewest => out.push_str(r#","within":"fewest"}"#),
+        Within::Part(part) => {
+            out.push_str(r#","part":"#);
+            string(out, part);
+            out.push('}');
+        }
+    }
 }
 
 /// What holds for the slots of one shape alone.

@@ -30,12 +30,13 @@ mod pools;
 mod rankset;
 mod vertices;
 
-pub use answer::{Explanation, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
+pub use answer::{Explanation, LevelSupply, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use graph::Graph;
 pub use rankset::{ParseRankSetError, RankSet};
 pub(crate) use vertices::NOT_A_VERTEX;
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use fluxion_sys::errno;
 
@@ -110,6 +111,30 @@ pub struct Request<'a> {
     pub policy: Option<Policy>,
     /// A reservation of it starts at this second at the earliest, until it is moved.
     pub not_before: Option<i64>,
+    /// In which parts of levels slots may lie. Their slots lie on no nodes that are in no part.
+    pub levels: &'a [LevelRule],
+}
+
+/// In which parts of a level slots may lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelRule {
+    /// The level, as nodes were put into parts of it.
+    pub level: Arc<str>,
+    /// The slots that it is for.
+    pub labels: Vec<String>,
+    /// What of it.
+    pub within: Within,
+}
+
+/// Over which parts of a level slots may be spread.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Within {
+    /// All in one, the tightest in which there is a place.
+    One,
+    /// So if possible, else in as few as possible.
+    Fewest,
+    /// In this one.
+    Part(Arc<str>),
 }
 
 /// Where slots go.
@@ -235,7 +260,7 @@ impl<'a> SlotShape<'a> {
 impl<'a> Request<'a> {
     /// These shapes, in the graph's own order.
     pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
-        Request { shapes, max_per_node: &[], policy: None, not_before: None }
+        Request { shapes, max_per_node: &[], policy: None, not_before: None, levels: &[] }
     }
 }
 

@@ -210,6 +210,7 @@ impl Ask {
             deadline: None,
             stance: Stance::default(),
             volumes: None,
+            levels: None,
             count: self.pods,
         }];
         RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
@@ -227,6 +228,7 @@ impl Ask {
             company: Company::Together,
             queue: QueueId::DEFAULT,
             volumes: None,
+            levels: None,
         };
         Request { groups: vec![group], starts_job: true }
     }

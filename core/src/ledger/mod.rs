@@ -13,9 +13,10 @@ use tracing::error;
 use crate::cluster::filters::Rejection;
 use crate::cluster::{Cluster, Node, NodeChange, OccupantId, Topology};
 use crate::fluxion::{
-    End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, SlotShape,
+    End, Explanation, Fit, Forecast, Graph, GraphError, LevelRule, Placement, Rank, RankSet, Request, SlotShape, Within,
 };
 use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 
 pub(super) use reservations::{Remade, Reservation};
@@ -130,6 +131,19 @@ pub(super) struct GroupRequest {
     pub lifetime: Lifetime,
     /// So many of them together on one node at most.
     pub max_per_node: Option<u64>,
+    pub levels: LevelWants,
+}
+
+/// What pods want of levels; most want nothing.
+pub(super) type LevelWants = Option<Arc<[LevelWant]>>;
+
+/// Where pods want to lie in a level of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct LevelWant {
+    pub level: Arc<str>,
+    pub within: Within,
+    /// With which others of the request that want the same.
+    pub of: RuleScope,
 }
 
 /// What groups were given: per group and want, lowest rank first.
@@ -206,6 +220,11 @@ impl Ledger {
     fn new_gid(&mut self) -> u64 {
         self.next_gid += 1;
         self.next_gid - 1
+    }
+
+    /// Requests can ask for parts of levels.
+    pub(super) fn has_levels(&self) -> bool {
+        self.graph.has_levels()
     }
 
     /// A resource of these that the library in use has no graph for.
@@ -439,8 +458,8 @@ impl Ledger {
         let mut ranks = RankSet::new();
         ranks.insert(rank);
         let want = SlotRequest { shape: Arc::clone(&pod.shape), count: 1 };
-        let group =
-            GroupRequest { wants: vec![want], ranks: Some(ranks), prefer: Vec::new(), lifetime, max_per_node: None };
+        let (wants, ranks) = (vec![want], Some(ranks));
+        let group = GroupRequest { wants, ranks, prefer: Vec::new(), lifetime, max_per_node: None, levels: None };
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 
@@ -484,7 +503,9 @@ impl Ledger {
         for ((group, _), label) in wants.iter().zip(&labels) {
             max_per_node.extend(group.max_per_node.map(|limit| (vec![label.clone()], limit)));
         }
-        let request = Request { shapes: &shapes, max_per_node: &max_per_node, policy: None, not_before };
+        let levels = level_rules(&wants, &labels);
+        let (shapes, max_per_node, levels) = (&shapes, &max_per_node, &levels);
+        let request = Request { shapes, max_per_node, policy: None, not_before, levels };
         self.questions += 1;
         let answer = call(&mut self.graph, &request);
         self.check("matching a request", answer)
@@ -561,6 +582,25 @@ fn allocation(
 
 fn label_of(at: usize) -> String {
     at.to_string()
+}
+
+/// The rules of all wants: those that want the same of a level together are under one.
+fn level_rules(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<LevelRule> {
+    let mut rules: Vec<(&LevelWant, &Arc<Shape>, LevelRule)> = Vec::new();
+    for ((group, want), label) in wants.iter().zip(labels) {
+        for wanted in group.levels.iter().flat_map(|levels| levels.iter()) {
+            let is_own = wanted.of == RuleScope::PodSet;
+            let is_same = |known: &LevelWant, shape: &Arc<Shape>| known == wanted && (!is_own || *shape == want.shape);
+            match rules.iter_mut().find(|(known, shape, _)| is_same(known, shape)) {
+                Some((.., rule)) => rule.labels.push(label.clone()),
+                None => {
+                    let (level, within) = (Arc::clone(&wanted.level), wanted.within.clone());
+                    rules.push((wanted, &want.shape, LevelRule { level, labels: vec![label.clone()], within }));
+                }
+            }
+        }
+    }
+    rules.into_iter().map(|(.., rule)| rule).collect()
 }
 
 /// Wants that exclude each other, themselves included, share a node at most once: their host ports collide, or their disks. Wants

@@ -219,7 +219,17 @@ impl Requests for Jobs {
         let lifetime = if seconds == 0 { Lifetime::Eventually } else { Lifetime::Seconds(seconds) };
         let wants = vec![SlotRequest { shape: Arc::clone(&sample.shape), count }];
         let (pods, stance, company) = (Vec::new(), Stance::default(), Company::Together);
-        let group = Group { wants, pods, lifetime, sample, stance, company, queue: QueueId::DEFAULT, volumes: None };
+        let group = Group {
+            wants,
+            pods,
+            lifetime,
+            sample,
+            stance,
+            company,
+            queue: QueueId::DEFAULT,
+            volumes: None,
+            levels: None,
+        };
         Some(Request { groups: vec![group], starts_job: true })
     }
 }

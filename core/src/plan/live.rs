@@ -64,6 +64,7 @@ impl Asking<'_> {
                 deadline: self.jobs.deadline(pod, self.clock).map(Time::seconds),
                 stance: member.stance.clone(),
                 volumes: member.volumes.clone(),
+                levels: member.levels.clone(),
                 count: 1,
             };
             match slots.iter_mut().find(|known| known.is_like(&want)) {
@@ -88,6 +89,7 @@ impl Asking<'_> {
                 && group.sample.shape.constraints == pod.shape.constraints
                 && group.stance == member.stance
                 && group.volumes == member.volumes
+                && group.levels == member.levels
         };
         match request.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod),
@@ -101,6 +103,7 @@ impl Asking<'_> {
                     company: Company::Together,
                     queue,
                     volumes: member.volumes.clone(),
+                    levels: member.levels.clone(),
                 };
                 group.add(pod);
                 request.groups.push(group);
@@ -112,8 +115,8 @@ impl Asking<'_> {
 impl SlotKey {
     /// They differ in their number at most.
     fn is_like(&self, other: &Self) -> bool {
-        (&self.shape, self.walltime, self.deadline, &self.stance, &self.volumes)
-            == (&other.shape, other.walltime, other.deadline, &other.stance, &other.volumes)
+        (&self.shape, self.walltime, self.deadline, &self.stance, &self.volumes, &self.levels)
+            == (&other.shape, other.walltime, other.deadline, &other.stance, &other.volumes, &other.levels)
     }
 }
 
@@ -167,6 +170,7 @@ impl Group {
             prefer: cluster.class(&self.sample.shape.constraints).tiers(),
             lifetime: self.lifetime,
             max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
+            levels: self.levels.clone(),
         }
     }
 }

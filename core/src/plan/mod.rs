@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use super::explain::Reported;
-use super::ledger::{Change, SlotRequest};
+use super::ledger::{Change, LevelWants, SlotRequest};
 use super::queues::AtLimit;
 use crate::cluster::volumes::VolumeNeeds;
 use crate::cluster::{Company, Stance};
@@ -64,6 +64,8 @@ pub(super) struct Group {
     pub queue: QueueId,
     /// What all of them ask of nodes for their volumes.
     pub volumes: Option<Arc<VolumeNeeds>>,
+    /// What all of them ask of levels of the machine.
+    pub levels: LevelWants,
 }
 
 /// What makes two requests ask for the same, by the same rules.
@@ -85,6 +87,8 @@ pub(super) struct SlotKey {
     pub stance: Stance,
     /// What they ask of nodes for their volumes.
     pub volumes: Option<Arc<VolumeNeeds>>,
+    /// What they ask of levels of the machine.
+    pub levels: LevelWants,
     pub count: usize,
 }
 

@@ -109,6 +109,7 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
         company: group.company,
         queue: group.queue,
         volumes: group.volumes.clone(),
+        levels: group.levels.clone(),
     };
     if group.wants[want].count == 0 {
         group.wants.remove(want);

@@ -140,6 +140,7 @@ impl Requests for Waiting {
             company: Company::Together,
             queue: QueueId::DEFAULT,
             volumes: None,
+            levels: None,
         };
         Some(Request { groups: vec![group], starts_job: true })
     }
@@ -158,6 +159,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             deadline: None,
             stance: Stance::default(),
             volumes: None,
+            levels: None,
             count: usize::try_from(*slots).expect("a few"),
         };
         queue.put(
@@ -172,7 +174,15 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
 /// What a job asks for.
 pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
     let shape = Same(Arc::new(Shape::clone(&pod("p", 1).shape)));
-    let slots = vec![SlotKey { shape, walltime, deadline: None, stance: Stance::default(), volumes: None, count }];
+    let slots = vec![SlotKey {
+        shape,
+        walltime,
+        deadline: None,
+        stance: Stance::default(),
+        volumes: None,
+        levels: None,
+        count,
+    }];
     RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
 }
 
@@ -381,6 +391,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
             deadline: None,
             stance: Stance::default(),
             volumes: None,
+            levels: None,
             count: 1,
         };
         let job = JobId::from(number);

@@ -33,6 +33,7 @@ mod queues;
 mod restarts;
 mod scaling;
 mod starting;
+mod topology;
 mod versions;
 mod volumes;
 mod whole;
@@ -106,6 +107,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         queue: None,
         deleting: false,
         walltime: None,
+        levels: Ok(None),
     }
 }
 

@@ -210,7 +210,7 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
     let shape = Shape { count: 2, need: [2, 0], hold: Hold::Endless, ranks: (0..NODES).collect(), plain: true };
     let wish = Wish { shapes: vec![shape], limits: Vec::new(), rules: vec![rule], policy: "lonode" };
     assert_eq!(engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(&wish), 3).unwrap().at, 10);
-    assert!(engine.explain(&jobspec(&wish)).unwrap().to_json().contains(r#""parts":2,"largest":2}"#));
+    assert!(engine.explain(&jobspec(&wish)).unwrap().to_json().contains(r#""parts":2,"largest":2,"part":"p0"}"#));
     set_part(&mut engine, 0, 1, Some(1));
     let moved = engine.move_reservation(3).unwrap();
     assert_eq!((moved.at, moved.later.status), (20, true));

@@ -1,5 +1,7 @@
 //! What rules leave of the machine, for people.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 use crate::bits::Bits;
@@ -18,6 +20,9 @@ pub struct LevelSupply {
     pub parts: u64,
     /// How many of its slots fit in the part that has most room.
     pub largest: u64,
+    /// That part; of several the first by name. `None` where no slot fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
 }
 
 impl Request<'_> {
@@ -33,10 +38,14 @@ impl Request<'_> {
                 is_there[part] = true;
             }
             let rooms = rooms_on(&alone, rule, shape, pools, free, rows);
+            let name = |part: usize| rule.level(pools).map_or("", |level| &level.parts()[part].name);
+            let rooms = rooms.into_iter().enumerate().filter(|(_, room)| *room > 0);
+            let largest = rooms.max_by_key(|(part, room)| (*room, Reverse(name(*part))));
             LevelSupply {
                 level: rule.name.to_owned(),
                 parts: is_there.iter().filter(|is_there| **is_there).count() as u64,
-                largest: rooms.into_iter().max().unwrap_or(0).min(rule.most),
+                largest: largest.map_or(0, |(_, room)| room).min(rule.most),
+                part: largest.map(|(part, _)| name(part).to_owned()),
             }
         };
         of_shape.map(supply).collect()

@@ -1,0 +1,167 @@
+//! What jobs ask of levels of the machine: that all pods are in one rack, say.
+//!
+//! Here it is said which rules count for a pod, by the levels that there are; where its job is already, for those who join it; and
+//! whether it is still so before the first Binding. Keeping the rules is the graph's matter, from `plan` on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Core;
+use super::cluster::{Node, readable};
+use super::fluxion::Within;
+use super::job::{Job, Style};
+use super::ledger::{LevelWant, LevelWants};
+use crate::queue::JobId;
+use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
+use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
+
+/// What pods of one job want, by what they ask for and their shape: many pods have both in common.
+type Known = Vec<(Arc<[LevelRule]>, Arc<Shape>, LevelWants)>;
+
+impl Core {
+    // --- what cannot be honoured ---
+
+    /// A rule of these that names no level, or that the library in use cannot keep.
+    pub(super) fn level_trouble(&self, rules: &LevelRules) -> Option<Unsupported> {
+        rules.iter().flat_map(|rules| rules.iter()).find_map(|rule| {
+            if !self.ledger.has_levels() {
+                let message = "this Fluxion library knows no levels above nodes";
+                return (rule.bound == LevelBound::Required).then(|| rule.refused(message.to_owned()));
+            }
+            let topology = &self.settings.topology;
+            if topology.find(&rule.level).is_some() {
+                return None;
+            }
+            let known: Vec<&str> = topology.levels().map(|level| &*level.name).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Some(rule.refused(format!("{:?} is no level of this machine; there are: {known}", &*rule.level)))
+        })
+    }
+
+    /// Annotations of these rules that are wishes, and not honoured by the library in use.
+    pub(super) fn ignored_levels<'a>(&self, rules: &'a LevelRules) -> impl Iterator<Item = &'static str> + 'a {
+        let has_levels = self.ledger.has_levels();
+        let rules = rules.iter().flat_map(|rules| rules.iter());
+        rules.filter(move |rule| !has_levels && rule.bound == LevelBound::Preferred).map(|rule| rule.annotation)
+    }
+
+    /// What is wrong with what the objects that made a job's pods ask of levels.
+    pub(super) fn bad_levels(&self, job: &Job) -> Option<String> {
+        let mut made_by = job.controllers.iter().filter_map(|uid| self.jobs.controllers.get(uid));
+        made_by.find_map(|made_by| {
+            let wrong = match &made_by.levels {
+                Err(wrong) => wrong.clone(),
+                Ok(rules) => self.level_trouble(rules)?,
+            };
+            Some(format!("{} {}: {}: {}", made_by.kind.as_str(), made_by.id, wrong.field, wrong.message))
+        })
+    }
+
+    // --- what is wanted ---
+
+    /// What a pod wants of levels. Who joins others that ask for the same is to be where they are.
+    pub(super) fn level_wants(&self, id: JobId, uid: &Uid, joins: bool, known: &mut Known) -> LevelWants {
+        let pod = &self.jobs.members.get(uid)?.pod;
+        let rules = self.jobs.level_rules(pod).filter(|_| self.ledger.has_levels())?;
+        let is_known =
+            |(of, shape, _): &&(Arc<[LevelRule]>, Arc<Shape>, LevelWants)| of == rules && *shape == pod.shape;
+        if let Some((.., wants)) = known.iter().find(is_known) {
+            return wants.clone();
+        }
+        let job = self.jobs.all.get(&id)?;
+        let want = |rule: &LevelRule| {
+            let level = Arc::clone(&self.settings.topology.find(&rule.level)?.name);
+            let within = match rule.bound {
+                LevelBound::Preferred => Within::Fewest,
+                LevelBound::Required => {
+                    let part = if joins { self.part_of(job, pod, rule, &level) } else { None };
+                    part.map_or(Within::One, |part| Within::Part(part.into()))
+                }
+            };
+            Some(LevelWant { level, within, of: rule.of.clone() })
+        };
+        let wants: Arc<[LevelWant]> = rules.iter().filter_map(want).collect();
+        let wants = Some(wants).filter(|wants| !wants.is_empty());
+        known.push((Arc::clone(rules), Arc::clone(&pod.shape), wants.clone()));
+        wants
+    }
+
+    /// The part of a level in which most of those are that ask for the same as this pod of the job.
+    fn part_of(&self, job: &Job, pod: &Pod, rule: &LevelRule, level: &str) -> Option<String> {
+        let asks_for_it = |other: &Pod| {
+            let rules = self.jobs.level_rules(other);
+            let is_same =
+                |known: &LevelRule| (&known.level, known.bound, &known.of) == (&rule.level, rule.bound, &rule.of);
+            rules.is_some_and(|rules| rules.iter().any(is_same))
+                && (rule.of != RuleScope::PodSet || other.shape == pod.shape)
+        };
+        let members = self.jobs.live(job).filter(|member| asks_for_it(&member.pod));
+        let of_members = members.filter_map(|member| member.allocation.as_ref());
+        // Of a slot without a pod it is not known what that asked for, but for its shape.
+        let of_slots = job.retained.iter().map(|slot| &slot.allocation).filter(|slot| slot.shape == pod.shape);
+        let mut parts: BTreeMap<String, usize> = BTreeMap::new();
+        for allocation in of_members.chain(of_slots) {
+            let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
+            if let Some(part) = node.and_then(|node| self.settings.topology.part(level, node)) {
+                *parts.entry(part).or_default() += 1;
+            }
+        }
+        parts.into_iter().max_by_key(|(_, count)| *count).map(|(part, _)| part)
+    }
+
+    /// Pods of an elastic job start one by one, but the first of those that are to be in one part says in which: the others wait
+    /// for it.
+    pub(super) fn without_followers(&self, id: JobId, ready: &[Uid]) -> Vec<Uid> {
+        let is_elastic = self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Elastic);
+        let (mut known, mut first) = (Known::new(), Vec::<LevelWant>::new());
+        let follows = |uid: &&Uid| {
+            let wants = self.level_wants(id, uid, true, &mut known);
+            let open = wants.iter().flat_map(|wants| wants.iter()).filter(|want| want.within == Within::One);
+            let open: Vec<LevelWant> = open.cloned().collect();
+            let is_first = open.is_empty() || open.iter().any(|want| !first.contains(want));
+            first.extend(open);
+            is_first
+        };
+        if is_elastic { ready.iter().filter(follows).cloned().collect() } else { ready.to_vec() }
+    }
+
+    // --- whether it is so ---
+
+    /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a level are not any more.
+    pub(super) fn torn_apart(&self, pods: &[Uid]) -> Option<String> {
+        let mut places: Vec<(&LevelRule, &Arc<Shape>, String)> = Vec::new();
+        for member in pods.iter().filter_map(|uid| self.jobs.members.get(uid)) {
+            let rules = self.jobs.level_rules(&member.pod).into_iter().flat_map(|rules| rules.iter());
+            for rule in rules.filter(|rule| rule.bound == LevelBound::Required) {
+                let Some(level) = self.settings.topology.find(&rule.level) else { continue };
+                let Some(allocation) = &member.allocation else { continue };
+                let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
+                let Some(part) = node.and_then(|node| self.settings.topology.part(&level.name, node)) else {
+                    return Some(format!("{} is in no {} any more", allocation.node, level.name));
+                };
+                let shape = &member.pod.shape;
+                let is_same = |known: &LevelRule, other: &Arc<Shape>| {
+                    (&known.level, &known.of) == (&rule.level, &rule.of)
+                        && (rule.of != RuleScope::PodSet || other == shape)
+                };
+                match places.iter().find(|(known, other, _)| is_same(known, other)) {
+                    None => places.push((rule, shape, part)),
+                    Some((.., other)) if *other == part => {}
+                    Some((.., other)) => {
+                        let (node, level, part, other) =
+                            (&allocation.node, &level.name, readable(&part), readable(other));
+                        return Some(format!("{node} is in {level} {part} now, and others are in {other}"));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// A node that is known will be in other parts of levels.
+    pub(super) fn is_moved(&self, node: &Node) -> bool {
+        let known = self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank));
+        let topology = &self.settings.topology;
+        known.is_some_and(|known| known.labels != node.labels && topology.parts(known).ne(topology.parts(node)))
+    }
+}

@@ -1,0 +1,295 @@
+//! Jobs that ask for levels of the machine: all pods in one rack, and what follows from that.
+
+use fluxqueue_workload::levels::{LevelBound, LevelRule, RuleScope};
+
+use super::*;
+use crate::QueuePolicy;
+
+const RACK: &str = "topology.kubernetes.io/rack";
+
+/// Three racks of 2, 3 and 2 nodes with 2 cores each.
+const NODES: [(&str, &str); 7] =
+    [("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("b3", "b"), ("c1", "c"), ("c2", "c")];
+
+fn node_in(name: &str, rack: &str) -> Event {
+    let labels = vec![(Arc::from(RACK), Arc::from(rack))];
+    Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 2)) }))
+}
+
+fn racks(settings: CoreSettings) -> World {
+    let mut world = World::told(settings, FunctionTable::builtin(), &[]);
+    for (name, rack) in NODES {
+        world.tell(node_in(name, rack));
+    }
+    world
+}
+
+fn within(bound: LevelBound, level: &str, of: RuleScope) -> Arc<[LevelRule]> {
+    Arc::from([LevelRule { level: level.into(), bound, of, annotation: "fluxqueue/required-level" }])
+}
+
+fn in_one(level: &str, pod: Pod) -> Pod {
+    Pod { levels: Some(within(LevelBound::Required, level, RuleScope::Job)), ..pod }
+}
+
+/// A Job with pods of so many cores, `<name>0`, `<name>1` and so on, which all ask for the same.
+fn submit(world: &mut World, name: &str, pods: u32, cores: u64, ask: impl Fn(Pod) -> Pod) {
+    world.tell(Event::Controller(Arc::new(job(name, pods, pods))));
+    for at in 0..pods {
+        world.submit(ask(of_job(pod(&format!("{name}{at}"), cores), name)));
+    }
+}
+
+/// The racks in which pods of a Job are, one letter each.
+fn racks_of(world: &World, name: &str) -> String {
+    let pods = world.pods.iter().filter(|(pod, _)| pod.starts_with(name));
+    let mut racks: Vec<char> = pods.filter_map(|(_, pod)| pod.node.as_ref()?.chars().next()).collect();
+    racks.sort_unstable();
+    racks.into_iter().collect()
+}
+
+/// A pod of another scheduler has all of these nodes.
+fn fill(world: &mut World, nodes: &[&str]) {
+    for name in nodes {
+        let full = pod(&format!("on-{name}"), 2);
+        world.submit(Pod { node: Some((*name).into()), scheduler: "other".into(), ..full });
+    }
+}
+
+#[test]
+fn a_gang_starts_whole_in_one_rack_or_not_at_all() {
+    // Nodes that are full, how many pods of 2 cores, where they are.
+    let cases: [(&[&str], u32, &str); 6] = [
+        (&[], 3, "bbb"),
+        // The tightest rack in which there is room, not the first.
+        (&["b1"], 2, "aa"),
+        (&["a1", "b1"], 2, "bb"),
+        (&["a1", "b1", "c1"], 2, "bb"),
+        (&["a1", "b1", "c1"], 3, ""),
+        (&["a1", "b1", "b2", "c1"], 2, ""),
+    ];
+    for (full, pods, expected) in cases {
+        let mut world = racks(settings());
+        fill(&mut world, full);
+        submit(&mut world, "j", pods, 2, |pod| in_one("rack", pod));
+        world.settle();
+        assert_eq!(racks_of(&world, "j"), expected, "{pods} pods where {full:?} are full");
+    }
+}
+
+#[test]
+fn a_level_goes_by_its_name_or_by_its_node_label() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 3, 2, |pod| in_one(RACK, pod));
+    world.settle();
+    assert_eq!(racks_of(&world, "j"), "bbb");
+}
+
+#[test]
+fn what_is_short_is_said_with_numbers() {
+    let mut world = racks(settings());
+    fill(&mut world, &["a1", "b1", "c1"]);
+    submit(&mut world, "j", 3, 2, |pod| in_one("rack", pod));
+    submit(&mut world, "k", 4, 2, |pod| in_one("rack", pod));
+    submit(&mut world, "l", 1, 2, |pod| in_one("zone", pod));
+    world.settle();
+    let (reason, message) = world.blocked("j");
+    let text = "No rack has room for 3 pods: the largest, b, has room for 2.";
+    assert!(reason == "InsufficientResources" && message.contains(text), "{reason}: {message}");
+    let of_pod = &world.conditions["j0"].message;
+    assert!(of_pod.ends_with(text), "{of_pod}");
+    let (reason, message) = world.blocked("k");
+    let text = "No rack would have room for 4 pods: the largest, b, would have room for 3.";
+    assert!(reason == "Unsatisfiable" && message.ends_with(text), "{reason}: {message}");
+    let (reason, message) = world.blocked("l");
+    assert!(reason == "Unsatisfiable" && message.ends_with("No node that they may use is in a zone."), "{message}");
+}
+
+#[test]
+fn a_start_is_promised_for_when_one_rack_has_room() {
+    let mut world = racks(CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() });
+    // Rack b is free in 300 s; a node of each other rack in 100 s.
+    for (name, node, seconds) in
+        [("x", "b1", 300), ("y", "a1", 100), ("z", "c1", 100), ("s", "a2", 900), ("t", "c2", 900)]
+    {
+        let runs = pod(name, 2);
+        let lifetime = Lifetime::Seconds(seconds);
+        world.submit(Pod {
+            node: Some(node.into()),
+            scheduler: "other".into(),
+            started: Some(world.now),
+            lifetime,
+            ..runs
+        });
+    }
+    submit(&mut world, "j", 3, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..in_one("rack", pod) });
+    world.settle();
+    let start = world.now.seconds();
+    let reservation = world.record("j").status.as_ref().unwrap().reservation.clone().expect("a promise");
+    let nodes = reservation.nodes;
+    assert_eq!(nodes, "b[1-3]");
+    assert_eq!(world.estimate("j"), Some((EstimateKind::Reserved, start + 300)));
+    // What does not need a rack may use what is left until then, and no longer.
+    submit(&mut world, "k", 1, 2, |pod| Pod { lifetime: Lifetime::Seconds(200), ..pod });
+    submit(&mut world, "m", 1, 2, |pod| Pod { lifetime: Lifetime::Seconds(400), ..pod });
+    world.settle();
+    assert_eq!((racks_of(&world, "k"), racks_of(&world, "m")), ("b".to_owned(), String::new()));
+}
+
+#[test]
+fn a_node_whose_labels_change_is_in_another_rack() {
+    let mut world = racks(settings());
+    fill(&mut world, &["a1", "b1", "c1"]);
+    submit(&mut world, "j", 3, 2, |pod| in_one("rack", pod));
+    world.settle();
+    assert_eq!(racks_of(&world, "j"), "");
+    world.tell(node_in("c2", "b"));
+    world.settle();
+    assert_eq!(racks_of(&world, "j"), "bbc", "c2 is in rack b by now");
+}
+
+#[test]
+fn a_placement_that_lies_in_two_racks_by_now_is_withdrawn() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 2, 2, |pod| in_one("rack", pod));
+    // The placement is decided, and on its way to the record.
+    let actions = world.step();
+    assert_eq!(binds(&actions), 0, "it is written first");
+    world.tell(node_in("a2", "c"));
+    world.carry_out_all(actions);
+    world.settle();
+    let (reason, message) = world.blocked("j");
+    assert_eq!(reason, "PlacementWithdrawn");
+    assert!(message.contains("is in rack"), "{message}");
+    world.pass_seconds(2);
+    world.settle();
+    let racks: Vec<Option<&str>> = ["j0", "j1"].map(|pod| world.node_of(pod)).into();
+    assert!(racks == [Some("a2"), Some("c1")] || racks == [Some("b1"), Some("b2")], "{racks:?}");
+}
+
+#[test]
+fn who_replaces_a_lost_pod_stays_in_the_rack() {
+    for restarts in [false, true] {
+        let mut world = racks(settings());
+        submit(&mut world, "j", 2, 2, |pod| in_one("rack", pod));
+        world.settle();
+        assert_eq!(racks_of(&world, "j"), "aa");
+        if restarts {
+            world.restart();
+            for (name, rack) in NODES {
+                world.tell(node_in(name, rack));
+            }
+            world.list(&[], &[job("j", 2, 2)]);
+            world.settle();
+        }
+        let lost = world.node_of("j1").expect("it runs").to_owned();
+        world.tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
+        world.delete("j1");
+        world.submit(in_one("rack", of_job(pod("j2", 2), "j")));
+        world.settle();
+        assert_eq!(world.node_of("j2"), None, "there is room in other racks alone");
+        let message = &world.conditions["j2"].message;
+        assert!(message.ends_with("The rest of its job is in rack a, which has no room for 1 pod more."), "{message}");
+        world.tell(node_in("a3", "a"));
+        world.settle();
+        assert_eq!(world.node_of("j2"), Some("a3"));
+    }
+}
+
+#[test]
+fn pods_of_a_service_follow_the_first() {
+    let mut world = racks(settings());
+    fill(&mut world, &["a1", "b1"]);
+    let service = Controller { kind: OwnerKind::StatefulSet, completions: None, ..job("s", 3, 3) };
+    world.tell(Event::Controller(Arc::new(service)));
+    for name in ["s0", "s1", "s2"] {
+        let mut pod = in_one("rack", of_job(pod(name, 2), "s"));
+        pod.owner.as_mut().expect("it has an owner").kind = OwnerKind::StatefulSet;
+        world.submit(Pod { lifetime: Lifetime::Endless, ..pod });
+    }
+    world.settle();
+    let racks = racks_of(&world, "s");
+    assert!(!racks.is_empty() && racks.chars().all(|rack| racks.starts_with(rack)), "{racks}");
+}
+
+#[test]
+fn a_level_that_is_preferred_is_no_condition() {
+    let preferred = |pod| Pod { levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)), ..pod };
+    let mut world = racks(settings());
+    fill(&mut world, &["a1", "b1", "c1"]);
+    submit(&mut world, "j", 2, 2, preferred);
+    submit(&mut world, "k", 2, 2, preferred);
+    world.settle();
+    assert_eq!((racks_of(&world, "j"), racks_of(&world, "k")), ("bb".to_owned(), "ac".to_owned()));
+}
+
+#[test]
+fn pod_sets_are_each_in_a_rack_and_jobs_in_one() {
+    // A launcher of 1 core and three workers of 2: all together they need more than a rack has.
+    for (of, expected) in [(RuleScope::PodSet, true), (RuleScope::Job, false), (RuleScope::Group("g".into()), false)] {
+        let mut world = racks(settings());
+        for (name, cores) in [("w0", 2), ("w1", 2), ("w2", 2), ("l", 1)] {
+            let levels = Some(within(LevelBound::Required, "rack", of.clone()));
+            world.submit(Pod { levels, ..of_group(pod(name, cores), "mpi", Ok(4)) });
+        }
+        world.settle();
+        assert_eq!(world.bound() == 4, expected, "{of:?}");
+        if expected {
+            assert_eq!(racks_of(&world, "w"), "bbb");
+        }
+    }
+}
+
+#[test]
+fn what_names_no_level_is_refused_by_name() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 2, 2, |pod| in_one("row", pod));
+    let wrong = Unsupported { field: "metadata.annotations[x]".to_owned(), message: "is wrong".to_owned() };
+    world.tell(Event::Controller(Arc::new(Controller { levels: Err(wrong), ..job("k", 2, 2) })));
+    let levels = Ok(Some(within(LevelBound::Required, "row", RuleScope::Job)));
+    world.tell(Event::Controller(Arc::new(Controller { levels, ..job("l", 2, 2) })));
+    for name in ["k0", "k1", "l0", "l1"] {
+        world.submit(of_job(pod(name, 1), &name[..1]));
+    }
+    world.settle();
+    let field = "metadata.annotations[fluxqueue/required-level]";
+    let row = format!("{field}: \"row\" is no level of this machine; there are: region, zone, block, rack, host");
+    for (job, expected) in [
+        ("j", format!("pod ns/j0: {row}")),
+        ("k", "Job ns/k: metadata.annotations[x]: is wrong".to_owned()),
+        ("l", format!("Job ns/l: {row}")),
+    ] {
+        assert_eq!(world.state(job), Some(JobState::Refused), "{job}");
+        assert_eq!(world.blocked(job), ("UnsupportedConstraint".to_owned(), expected.clone()));
+        assert_eq!(world.conditions[&format!("{job}1")].message.replace("j1", "j0"), expected);
+    }
+}
+
+#[test]
+fn what_the_job_itself_asks_for_counts_for_its_pods() {
+    let mut world = racks(settings());
+    let levels = Ok(Some(within(LevelBound::Required, "rack", RuleScope::Job)));
+    world.tell(Event::Controller(Arc::new(Controller { levels, ..job("j", 3, 3) })));
+    for name in ["j0", "j1", "j2"] {
+        world.submit(of_job(pod(name, 2), "j"));
+    }
+    world.settle();
+    assert_eq!(racks_of(&world, "j"), "bbb");
+}
+
+#[test]
+fn a_library_without_levels_refuses_who_needs_one() {
+    let plain = FunctionTable { extensions: None, ..FunctionTable::builtin() };
+    let mut world = World::on(plain, &[("a", 4)]);
+    submit(&mut world, "j", 2, 1, |pod| in_one("rack", pod));
+    submit(&mut world, "k", 2, 1, |pod| Pod {
+        levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)),
+        ..pod
+    });
+    world.settle();
+    let (reason, message) = world.blocked("j");
+    assert!(reason == "UnsupportedConstraint" && message.ends_with("knows no levels above nodes"), "{message}");
+    assert_eq!((world.node_of("k0"), world.node_of("k1")), (Some("a"), Some("a")));
+    let status = world.record("k").status.as_ref().expect("a status");
+    assert!(status.conditions.iter().any(|said| said.type_ == "SoftTermsIgnored"), "{status:?}");
+}

@@ -485,16 +485,35 @@ fn certificates_of_others_are_read_again_and_wrong_ones_block_nothing() {
 }
 
 /// Of these times the one that 95 of 100 do not exceed.
-fn percentile_95(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[(times.len() * 95 / 100).saturating_sub(1)]
+/// What so many of a hundred took at most.
+fn percentile(times: &[Duration], of: usize) -> Duration {
+    times[(times.len() * of / 100).saturating_sub(1)]
 }
 
-/// What a question may cost at the 95th percentile.
+/// What a question may cost.
 const QUESTION: Duration = Duration::from_millis(2);
 
-/// A creation takes a machine longer than this that has other things to do.
-const BUSY: Duration = Duration::from_millis(6);
+/// Percentiles of the creations in a namespace: of its seconds the one that was disturbed least.
+#[derive(Debug, Clone, Copy)]
+struct Creations {
+    median: Duration,
+    most: Duration,
+}
+
+impl Creations {
+    const NONE: Creations = Creations { median: Duration::MAX, most: Duration::MAX };
+
+    fn add(&mut self, mut times: Vec<Duration>) {
+        times.sort_unstable();
+        self.median = self.median.min(percentile(&times, 50));
+        self.most = self.most.min(percentile(&times, 95));
+    }
+
+    /// The slowest take far longer than most: others have the machine, and what the slowest take is theirs.
+    fn are_disturbed(&self) -> bool {
+        self.most > self.median * 2
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_creations_a_second_cost_little() {
@@ -515,33 +534,34 @@ async fn a_hundred_creations_a_second_cost_little() {
         "spec": {"containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1m"}}}]},
     }))
     .expect("a pod");
-    // A second of each in turn, so that whatever else the machine does costs all the same, and of the seconds of each the one that was
-    // disturbed least. The first of each warms up connections.
+    // A second of each in turn, so that whatever else the machine does costs all the same. The first of each warms up connections.
     // A machine that others use has few quiet seconds, so it goes on for up to a minute.
-    let mut best = [Duration::MAX; 3];
-    let costs = |[unasked, asked, strict]: [Duration; 3]| [asked.saturating_sub(unasked), strict.saturating_sub(asked)];
-    // Where even a creation about which nobody is asked takes long, others have the machine, and a time says nothing: a ratio does.
-    let is_little = |best: [Duration; 3]| {
-        let most = if best[0] > BUSY { best[0] } else { QUESTION };
-        costs(best).iter().all(|cost| *cost < most)
+    let mut best = [Creations::NONE; 3];
+    let costs = |best: [Creations; 3], of: fn(&Creations) -> Duration| {
+        let [unasked, asked, strict] = best.map(|creations| of(&creations));
+        [asked.saturating_sub(unasked), strict.saturating_sub(asked)]
+    };
+    let is_little = |best: [Creations; 3]| {
+        let is_little = |of| costs(best, of).iter().all(|cost| *cost < QUESTION);
+        is_little(|creations| creations.median)
+            && (best.iter().any(Creations::are_disturbed) || is_little(|creations| creations.most))
     };
     for round in 0..60 {
-        let percentile = percentile_95(create_a_hundred(&pods[round % 3], &body).await);
+        let times = create_a_hundred(&pods[round % 3], &body).await;
         if round >= 3 {
-            best[round % 3] = best[round % 3].min(percentile);
+            best[round % 3].add(times);
         }
-        if round >= 11 && round % 3 == 2 && is_little(best) {
+        if round >= 11 && round % 3 == 2 && costs(best, |creations| creations.most).iter().all(|cost| *cost < QUESTION)
+        {
             break;
         }
     }
     // The control plane ends with this test, so its thousands of pods need not be deleted one by one.
     [unasked, asked, strict].into_iter().for_each(std::mem::forget);
-    let [unasked, asked, strict] = best;
-    println!(
-        "100 creations a second, 95th percentile: {unasked:?} unasked, {asked:?} asked, {strict:?} in a strict namespace"
-    );
-    println!("a question costs {:?}", costs(best));
-    assert!(is_little(best), "{:?}", costs(best));
+    println!("100 creations a second, unasked, asked, asked in a strict namespace: {best:?}");
+    println!("a question costs {:?}, median", costs(best, |creations| creations.median));
+    println!("a question costs {:?}, 95th percentile", costs(best, |creations| creations.most));
+    assert!(is_little(best), "{best:?}");
 }
 
 /// What each of a hundred creations took, one begun every 10 ms.

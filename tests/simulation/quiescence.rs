@@ -68,7 +68,8 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let judged = Feature::QuietRestartBesideQueue.is_on() || !sim.server.pods.values().any(waits);
     for who in sim.everyone() {
         sim.restart(who);
-        sim.quiet_by = judged.then_some("a new process writes nothing where nothing has changed");
+        let is_at_rest = !has_passed_a_planned_end(sim);
+        sim.quiet_by = (judged && is_at_rest).then_some("a new process writes nothing where nothing has changed");
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
         sim.quiet_by = None;
     }
@@ -126,6 +127,10 @@ fn settle(sim: &mut Simulation, pods: Pods, calm_millis: i64) -> Result<(), Viol
         ];
         let next = timers.into_iter().flatten().min().unwrap_or(until);
         sim.now = next.max(sim.now.plus_millis(1));
+        if sim.quiet_by.is_some() && has_passed_a_planned_end(sim) {
+            // That is news.
+            sim.quiet_by = None;
+        }
         if pods == Pods::Ending {
             sim.end_pods();
         }
@@ -159,6 +164,10 @@ fn drain(sim: &mut Simulation) -> Result<bool, Violation> {
         let (server, rng, stats) = (&mut sim.server, &mut sim.rng, &mut sim.stats);
         let (did, made) = sim.world.controllers.sync_one(server, &uid, wall, rng, stats);
         moved |= did;
+        if did {
+            // Pods that it made or removed are news.
+            sim.quiet_by = None;
+        }
         if let Some((uid, run)) = made {
             sim.world.runs.insert(uid, run);
         }

@@ -189,13 +189,15 @@ impl Core {
 
     /// Since when a job has been passed by.
     pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
-        self.promises.passed_by_since(start_of(job)?)
+        self.promises.passed_by_since(self.queue.first_of(job.id)?)
     }
 
-    /// What a job is promised now.
+    /// What a job is promised now. Where pods start one by one, the first of them may have nodes held for it; when it starts is not
+    /// when the job does.
     fn promise_of(&self, job: &Job) -> Option<Said> {
-        let pending = start_of(job)?;
-        if let Some(promise) = self.promises.reservation(pending) {
+        let pending = self.queue.first_of(job.id)?;
+        let starts_job = matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone;
+        if let Some(promise) = self.promises.reservation(pending).filter(|_| starts_job) {
             let start = Some(Time::from_seconds(promise.place.start));
             return Some(Said { start, nodes: self.names_of(&promise.place.nodes) });
         }
@@ -250,7 +252,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said) {
             job.must_say = false;
         }
-        let pending = self.jobs.all.get(&id).and_then(start_of);
+        let pending = self.queue.first_of(id);
         if !self.promises.is_owing(id, pending) {
             for free in self.promises.end_rest(id) {
                 self.release(free);
@@ -308,9 +310,10 @@ impl Core {
         order.sort_unstable_by_key(|(place, _)| *place);
         for (place, class) in order {
             let pending = place.request();
-            let Some(job) = self.jobs.all.get(&pending.job()).filter(|job| start_of(job) == Some(pending)) else {
+            if self.queue.first_of(pending.job()) != Some(pending) {
                 continue;
-            };
+            }
+            let Some(job) = self.jobs.all.get(&pending.job()) else { continue };
             let Some(status) = &job.record.status else { continue };
             if status.passed_by_since.is_some() || status.reservation.is_some() {
                 let since = status.passed_by_since.as_ref().map(|at| self.core_time(time_of(at)));
@@ -365,12 +368,6 @@ impl Core {
 /// From when on a pod is overdue that was to end at this second.
 fn overdue_from(end: i64) -> Time {
     Time::from_seconds(end).plus_secs(OVERDUE_SECONDS)
-}
-
-/// The request with which a job starts, whose promise is on record. What a job that has begun waits for is not.
-fn start_of(job: &Job) -> Option<&PendingRequest> {
-    let mut pending = job.pending.iter();
-    pending.find(|pending| matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone)
 }
 
 /// What is said stands in a record.

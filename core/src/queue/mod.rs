@@ -138,6 +138,7 @@ pub struct Queue<K, M> {
     /// Per queue.
     order: BTreeMap<QueueId, BTreeMap<Place, ClassId>>,
     places: BTreeMap<PendingRequest, (Place, ClassId)>,
+    of_jobs: BTreeMap<JobId, BTreeSet<Place>>,
     classes: BTreeMap<ClassId, Class<K, M>>,
     by_key: HashMap<K, ClassId>,
     /// The first of each class.
@@ -159,6 +160,7 @@ impl<K, M> Default for Queue<K, M> {
         Queue {
             order: BTreeMap::new(),
             places: BTreeMap::new(),
+            of_jobs: BTreeMap::new(),
             classes: BTreeMap::new(),
             by_key: HashMap::new(),
             heads: BTreeMap::new(),
@@ -199,6 +201,7 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         }
         self.arrivals.entry(id).or_default().insert(place.clone());
         self.order.entry(place.queue).or_default().insert(place.clone(), id);
+        self.of_jobs.entry(place.job).or_default().insert(place.clone());
         self.places.insert(place.pending.clone(), (place, id));
         true
     }
@@ -206,6 +209,12 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     /// Takes a request out. False if it was not in. With the last of a class what is remembered about it goes.
     pub fn remove(&mut self, pending: &PendingRequest) -> bool {
         let Some((place, id)) = self.places.remove(pending) else { return false };
+        if let btree_map::Entry::Occupied(mut of_job) = self.of_jobs.entry(place.job) {
+            of_job.get_mut().remove(&place);
+            if of_job.get().is_empty() {
+                of_job.remove();
+            }
+        }
         if let Some(order) = self.order.get_mut(&place.queue) {
             order.remove(&place);
         }
@@ -231,6 +240,11 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     /// It waits.
     pub fn contains(&self, pending: &PendingRequest) -> bool {
         self.places.contains_key(pending)
+    }
+
+    /// The first of what a job waits for.
+    pub fn first_of(&self, job: JobId) -> Option<&PendingRequest> {
+        Some(&self.of_jobs.get(&job)?.first()?.pending)
     }
 
     /// The first of each class, in order.

@@ -531,6 +531,10 @@ impl Attempt {
         if concerned || nodes.is_empty() || !self.outcome.needs_nodes() {
             return concerned;
         }
+        // Which nodes might have come back is not remembered: one of these may be gone for good now.
+        if self.outcome == Outcome::NodesAway {
+            return true;
+        }
         // What needs nodes that are not there now also looks at those that may come back.
         let lasting = lasting(&self.request, capacity);
         nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))

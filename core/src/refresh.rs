@@ -10,6 +10,7 @@ use super::grouping::{self, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::mounting::not_mountable;
 use super::plan::Delay;
+use super::stored::Stored;
 use super::{Core, Timer};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Refusal, Time, Uid, Unsupported};
@@ -333,6 +334,10 @@ impl Core {
             // A restart does not change when it ended, nor how long its record is kept.
             job.completed_at = job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
             job.blocker = None;
+            if self.taking_over && matches!(job.record.stored, Stored::Absent) {
+                // It ended too fast for a record, or somebody has removed that: nobody asks for one any more.
+                job.record.stored = Stored::Deleted;
+            }
             // Pods of the same group that come later are a new job.
             let identity = job.identity.clone();
             if matches!(identity, Identity::Group(_)) && self.jobs.by_identity.get(&identity) == Some(&id) {

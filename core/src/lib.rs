@@ -175,7 +175,7 @@ pub struct Core {
     actions: Actions,
     /// The queue has changed in a way that may let others start.
     queue_changed: bool,
-    /// The last walk has moved reservations: what they left behind is looked at with the next news.
+    /// The last walk has moved reservations: what they left behind is looked at soon.
     is_unsettled: bool,
     /// What an earlier process has promised is to be put back before the first walk.
     has_promises_to_put_back: bool,
@@ -451,6 +451,7 @@ impl Core {
                     None => self.queue_changed = true,
                 },
                 Timer::Backoff(_) => self.queue_changed = true,
+                Timer::Unsettled => self.queue_changed |= self.is_unsettled,
                 Timer::Positions => self.note_positions(),
                 Timer::Queues => self.note_queues(),
                 Timer::Overdue(uid) => self.note_overdue(&uid),

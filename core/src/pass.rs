@@ -8,9 +8,12 @@ use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Allocation, Allocations};
 use super::plan::{self, Asking, Decision, Live, News, Outcome, Request};
 use super::report::Attempts;
-use super::{Core, record};
+use super::{Core, Timer, record};
 use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Shape, Uid};
+
+/// How long after a walk that has moved reservations the next one comes, if nothing else leads to one.
+const UNSETTLED_MILLIS: i64 = 1_000;
 
 impl Core {
     /// Plans, if something has happened that the plan may rest on, and does what the plan says.
@@ -27,6 +30,7 @@ impl Core {
         self.queue_changed = false;
         self.gauges.passes += 1;
         let before = self.ledger.changes.count();
+        let was_promised = !self.promises.is_empty();
         let suspects = self.suspects.ranks(&self.cluster);
         self.accounts.begin_walk(news == News::Arrivals);
         if std::mem::take(&mut self.has_promises_to_put_back) {
@@ -50,7 +54,10 @@ impl Core {
         self.seen_changes = self.ledger.changes.count();
         self.seen_crowds = self.cluster.crowds_version();
         // What a reservation has left behind may be of use to those before it: the next walk looks at them.
-        self.is_unsettled = self.seen_changes != before && !self.promises.is_empty();
+        self.is_unsettled = self.seen_changes != before && (was_promised || !self.promises.is_empty());
+        if self.is_unsettled {
+            self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
+        }
         self.promises.forget_who_came();
         plan::confirm(&mut self.queue, plan.confirmed);
         for decision in plan.decisions {

@@ -25,6 +25,8 @@ pub(super) enum Timer {
     LookAhead,
     /// Estimates may be written again.
     Estimates,
+    /// What moved reservations have left behind is looked at.
+    Unsettled,
     /// Places in the queue are noted.
     Positions,
     /// What is on record of queues is brought up to date.

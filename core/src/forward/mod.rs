@@ -129,7 +129,7 @@ impl Forward {
         let is_all_seen = !self.changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.changed = false;
-        let before = self.ledger.changes.count();
+        let (before, was_promised) = (self.ledger.changes.count(), !self.promises.is_empty());
         let live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
@@ -143,7 +143,7 @@ impl Forward {
         let mut machine = Foreseen { live, failures: &mut self.failures };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
         let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut machine, news, last);
-        self.is_unsettled = self.ledger.changes.count() != before && !self.promises.is_empty();
+        self.is_unsettled = self.ledger.changes.count() != before && (was_promised || !self.promises.is_empty());
         let started = follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
         started.into_iter().map(|(pending, slots)| self.begin(&pending, slots)).collect()
     }

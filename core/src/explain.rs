@@ -3,7 +3,7 @@
 //! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of requests is made when its
 //! outcome is another one, and otherwise once a second at most; who waits behind the first of a class is told in turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -139,8 +139,9 @@ impl Core {
         let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
-            let mut ahead = self.queue.of_queue(job.queue.id);
-            job.position = ahead.position(|place| place.request() == pending).map(|at| at + 1);
+            let ahead = self.queue.of_queue(job.queue.id).map(|place| place.request().job());
+            let ahead: BTreeSet<JobId> = ahead.take_while(|other| *other != id).collect();
+            job.position = Some(ahead.len() + 1);
         }
         job.expected = expected.unwrap_or(job.expected);
         if job.blocker.as_ref() != Some(&blocker) {
@@ -202,12 +203,16 @@ impl Core {
         }
     }
 
-    /// The places of all that wait, now and then.
+    /// The places of all jobs that wait, now and then.
     pub(super) fn note_positions(&mut self) {
         let mut positions: BTreeMap<JobId, usize> = BTreeMap::new();
         for queue in self.queue.queues() {
-            for (at, place) in self.queue.of_queue(queue).enumerate() {
-                positions.entry(place.request().job()).or_insert(at + 1);
+            let mut ahead = 0;
+            for place in self.queue.of_queue(queue) {
+                positions.entry(place.request().job()).or_insert_with(|| {
+                    ahead += 1;
+                    ahead
+                });
             }
         }
         for (id, position) in positions {

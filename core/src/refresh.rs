@@ -242,7 +242,7 @@ impl Core {
 
     fn set_requests(&mut self, id: JobId, wanted: Vec<(PendingRequest, Time, u32)>) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let priority = job.priority();
+        let (priority, name) = (job.priority(), job.key.clone());
         let (in_queue, queue_priority) = (job.queue.id, self.queues.priority(job.queue.id));
         let before = job.pending.clone();
         let after: BTreeSet<PendingRequest> = wanted.iter().map(|(pending, ..)| pending.clone()).collect();
@@ -262,7 +262,8 @@ impl Core {
                 }
             }
             let key = self.asking().key(&pending);
-            let place = Place::new(priority, at, index, pending.clone()).in_queue(in_queue, queue_priority);
+            let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
+            let place = place.in_queue(in_queue, queue_priority);
             let before = self.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
             self.queue.put(place.clone(), key);
             self.note_who_comes(&pending, &place, before);

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::hash::Hash;
 
-use fluxqueue_workload::{Time, Uid};
+use fluxqueue_workload::{ObjectKey, Time, Uid};
 
 /// The number of a job within the process. They are given in the order in which jobs are seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,7 +86,8 @@ pub struct Place {
     negated_priority: i64,
     /// Since when.
     queued_at: Time,
-    /// Job numbers grow, so jobs that came at the same instant keep the order in which they were seen.
+    /// Jobs that came at the same instant go by name: numbers are other ones in the next process.
+    name: Option<ObjectKey>,
     job: JobId,
     /// Pods of one job: lower index first.
     index: u32,
@@ -102,11 +103,18 @@ impl Place {
             negated_queue_priority: 0,
             negated_priority: -i64::from(priority),
             queued_at,
+            name: None,
             job,
             index,
             pending,
             queue,
         }
+    }
+
+    /// The same of a job of this name.
+    #[must_use]
+    pub fn named(self, name: ObjectKey) -> Self {
+        Place { name: Some(name), ..self }
     }
 
     /// The same in this queue, of this priority.
@@ -364,6 +372,16 @@ mod tests {
     fn higher_priority_first_then_older_then_lower_number() {
         assert_eq!(order(&[(0, 5, 1), (0, 3, 2), (7, 9, 3), (0, 3, 4), (-1, 0, 5)]), [3, 2, 4, 1, 5].map(JobId));
         assert_eq!(order(&[(i32::MIN, 0, 1), (i32::MAX, 9, 2)]), [2, 1].map(JobId));
+    }
+
+    #[test]
+    fn who_came_at_the_same_instant_goes_by_name_and_not_by_the_number_in_this_process() {
+        let mut queue: Queue<u8, ()> = Queue::default();
+        for (job, name) in [(1, "b"), (2, "c"), (3, "a")] {
+            let place = Place::new(0, Time(1), 0, PendingRequest::Start(JobId(job)));
+            queue.put(place.named(ObjectKey::new("sim", name)), 0);
+        }
+        assert_eq!(queue.iter().map(|(place, _)| place.request().job()).collect::<Vec<_>>(), [3, 1, 2].map(JobId));
     }
 
     #[test]

@@ -262,6 +262,7 @@ fn each_queue_has_its_policy_and_its_patience() {
         world.submit(of_job(pod(name, 1), "j"));
     }
     world.settle();
+    world.pass_seconds(1);
     world.submit(timed("behind", 1, "line", 5));
     world.settle();
     assert_eq!(world.blocked("behind").0, "QueuedBehind", "nobody overtakes in its queue");

@@ -31,6 +31,10 @@ fn full(size: u64) -> World {
         world.tell(Event::Controller(Arc::new(job(&waits, 2, 2))));
         for rank in 0..2 {
             world.submit(of_job(on_one_of(&format!("{waits}-{rank}"), 4, &nodes), &waits));
+        }
+        world.settle();
+        world.pass_seconds(1);
+        for rank in 0..2 {
             world.submit(of_group(on_one_of(&format!("{group}-{rank}"), 3, &nodes), &group, Ok(2)));
         }
     }

@@ -118,22 +118,17 @@ impl Core {
         let Some(attempt) = self.queue.last_attempt(class) else { return };
         let Some(Reported { head, blocker, unknown_ends, .. }) = &attempt.reported else { return };
         let id = pending.job();
-        let behind_head =
-            matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. } | Outcome::AtLimit(_))
-                && matches!(pending, PendingRequest::Start(_))
-                && head != pending;
+        let behind_head = is_behind_head(attempt, pending, head);
         let estimate = match attempt.outcome {
             Outcome::Waits { at, .. } if !behind_head => at,
             Outcome::AtLimit(ref limit) if !behind_head => limit.at.map(Time::from_seconds),
             _ => None,
         };
-        let is_behind = behind_head || matches!(attempt.outcome, Outcome::Behind { .. });
-        let blocker = if behind_head { self.queued_behind(head.job()) } else { blocker.clone() };
-        let (text, attempt_reason) = (blocker.message.clone(), blocker.reason);
-        let mut blocker = blocker;
+        let mut blocker = if behind_head { self.queued_behind(head.job()) } else { blocker.clone() };
         if !behind_head {
             blocker.message.push_str(unknown_ends);
         }
+        let to_pods = self.words_for_pods(pending, class);
         let blocker = self.inherit(id, blocker);
         // Where the plan can be run forward it knows better.
         let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
@@ -152,14 +147,23 @@ impl Core {
             }
         }
         self.dirty.insert(id);
-        if is_behind {
-            return;
-        }
-        // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
-        let reason = if matches!(attempt_reason, BlockedReason::QueueLimit) { QUEUE_LIMIT } else { "Unschedulable" };
+        let Some((reason, text)) = to_pods else { return };
         for uid in self.waiting_pods(pending) {
             self.report_unscheduled(&uid, reason, &text);
         }
+    }
+
+    /// What the pods of a request are told; those who wait behind another are told nothing.
+    fn words_for_pods(&self, pending: &PendingRequest, class: ClassId) -> Option<(&'static str, String)> {
+        let attempt = self.queue.last_attempt(class)?;
+        let reported = attempt.reported.as_ref()?;
+        if matches!(attempt.outcome, Outcome::Behind { .. }) || is_behind_head(attempt, pending, &reported.head) {
+            return None;
+        }
+        // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
+        let at_limit = matches!(reported.blocker.reason, BlockedReason::QueueLimit);
+        let reason = if at_limit { QUEUE_LIMIT } else { "Unschedulable" };
+        Some((reason, reported.blocker.message.clone()))
     }
 
     /// What an earlier process said for the same reason still goes: a restart alone is nothing to tell. It goes until this
@@ -373,7 +377,12 @@ impl Core {
             return;
         }
         let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
-        if member.reported.as_ref().is_some_and(|(text, at)| text == message || recently(*at)) {
+        if let Some((_, at)) = member.reported.as_ref().filter(|(text, at)| text != message && recently(*at)) {
+            // It has been told something else just now.
+            let at = at.plus_millis(REPORT_MILLIS);
+            return self.timers.wake(Timer::Untold(uid.clone()), at);
+        }
+        if member.reported.as_ref().is_some_and(|(text, _)| text == message) {
             return;
         }
         let pod = Arc::clone(&member.pod);
@@ -410,16 +419,19 @@ impl Core {
         );
     }
 
-    /// Tells a pod why it waits, after that could not be written.
+    /// Tells a pod why it waits, after that could not be written, or when it may be told something else.
     pub(super) fn report_again(&mut self, uid: &Uid) {
         let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
-        // Its own fault is looked at with its job.
-        self.touched.insert(id);
         for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
             if let Some(class) = self.queue.class_of(&pending) {
-                self.report_request(&pending, class);
+                if let Some((reason, text)) = self.words_for_pods(&pending, class) {
+                    self.report_unscheduled(uid, reason, &text);
+                }
+                return;
             }
         }
+        // Its own fault is looked at with its job.
+        self.touched.insert(id);
     }
 
     /// Says something about a job once: in its conditions, and as an event.
@@ -464,6 +476,13 @@ fn cramped_in(group: &Group, shape: &ShapeReport, supply: &Supply, if_idle: bool
             _ => None,
         }
     })
+}
+
+/// A gang that waits behind the first of its class: nobody has looked where it could start.
+fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingRequest) -> bool {
+    matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. } | Outcome::AtLimit(_))
+        && matches!(pending, PendingRequest::Start(_))
+        && head != pending
 }
 
 /// kube-scheduler's words for a node that has too little of a resource.

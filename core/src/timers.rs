@@ -14,7 +14,7 @@ pub(super) enum Timer {
     Pod(Uid),
     /// A pod whose controller has not been seen is not waited for any longer.
     AwaitingPod(Uid),
-    /// A pod whose condition could not be written is told again why it waits.
+    /// A pod is told why it waits: its condition could not be written, or it had been told something else just before.
     Untold(Uid),
     Suspect(NodeName),
     /// The planned end of a pod has passed.

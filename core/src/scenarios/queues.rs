@@ -278,6 +278,22 @@ fn each_queue_has_its_policy_and_its_patience() {
 }
 
 #[test]
+fn a_pod_is_told_why_it_waits_as_soon_as_it_may_be_told_something_else() {
+    let mut world = backfilling(&[("a", 1)]);
+    queue(&mut world, "default", &json!({}));
+    world.submit(of_queue(pod("p", 2), "new"));
+    world.settle();
+    assert_eq!(world.conditions["p"].reason, "SchedulerError", "there is no such queue");
+    world.pass_seconds(3);
+    queue(&mut world, "new", &json!({}));
+    world.settle();
+    assert_eq!(world.conditions["p"].reason, "SchedulerError", "it was told so a moment ago");
+    world.pass_seconds(28);
+    world.settle();
+    assert_eq!(world.conditions["p"].reason, "Unschedulable");
+}
+
+#[test]
 fn the_last_queue_that_goes_takes_its_reservations_along() {
     let mut world = World::new(&[("a", 1)]);
     queue(&mut world, "default", &json!({"policy": "easy"}));

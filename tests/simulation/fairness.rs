@@ -16,7 +16,6 @@ use crate::objects::FOREIGN_GATE;
 use crate::room::{self, Nodes};
 use crate::seating::{self, Seating};
 use crate::simulation::Simulation;
-use crate::switches::Feature;
 use crate::trace;
 use crate::world::ends;
 
@@ -39,6 +38,8 @@ struct Waiting<'a> {
     complete: bool,
     /// It is beyond doubt that so many of them may start.
     claim: bool,
+    /// Pods of several shapes are placed in one request.
+    joint: bool,
     /// It is promised a start, or holds nodes without one.
     reserved: bool,
 }
@@ -51,7 +52,7 @@ impl Waiting<'_> {
 
     /// It would have to start if there is room.
     fn is_claimed(&self) -> bool {
-        self.claim && (self.alike || (Feature::JointPlacement.is_on() && self.complete))
+        self.claim && (self.alike || (self.joint && self.complete))
     }
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violati
 fn judge_satisfiable(sim: &Simulation, calm: &Nodes, job: &Waiting) -> Result<(), Violation> {
     let records = jobs::records(&job.unit, &sim.server.flux_jobs);
     let [record] = records.as_slice() else { return Ok(()) };
-    if job.alike || !job.complete || !Feature::JointPlacement.is_on() {
+    if job.alike || !job.complete || !job.joint {
         return Ok(());
     }
     let said = record.status.as_ref().is_some_and(|status| status.state == Some(JobState::Unsatisfiable));
@@ -150,7 +151,9 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str) -> Vec<Waiting<'a>> {
         let queued_at = queued_at.filter(|_| own_place);
         let reserved = record.is_some_and(|job| job.status.as_ref().is_some_and(|status| status.reservation.is_some()));
         let sized = size.is_some();
-        all.push(Waiting { unit, pods, priority, queued_at, together, sized, alike, complete, claim, reserved });
+        // A library without extensions places pods of several shapes one after the other.
+        let joint = !sim.rng.whole_amounts;
+        all.push(Waiting { unit, pods, priority, queued_at, together, sized, alike, complete, claim, joint, reserved });
     }
     all
 }
@@ -225,7 +228,7 @@ fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool
         let usable = |pod: &Arc<Pod>| room::barred(&calm[&node.name], pod).is_none();
         other.pods.iter().any(|pod| usable(pod)) && job.pods.iter().any(|pod| room::barred(node, pod).is_none())
     });
-    let certain = (other.alike && other.sized) || (Feature::JointPlacement.is_on() && other.complete);
+    let certain = (other.alike && other.sized) || (other.joint && other.complete);
     shared && (!certain || could_start(sim, calm, other))
 }
 

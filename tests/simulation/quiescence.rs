@@ -29,6 +29,9 @@ const QUIET_MILLIS: i64 = 120_000;
 /// Longer than finished jobs are kept, in milliseconds.
 const KEPT_MILLIS: i64 = 4_000_000;
 
+const WRITES_NOTHING: &str = "a new process writes nothing where nothing has changed";
+const PLACES_NOBODY: &str = "a new process places nobody where nothing has changed";
+
 /// Whether pods end meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pods {
@@ -62,19 +65,28 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     if sim.rng.chance(30) { restart(sim) } else { Ok(()) }
 }
 
-/// New processes take over while all is quiet: there is nothing for them to write.
+/// New processes take over while all is quiet: there is nothing for them to write, and nobody to place whom the last ones have not.
 fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
-    let judged = Feature::QuietRestartBesideQueue.is_on() || !sim.server.pods.values().any(waits);
+    let writes_nothing = Feature::QuietRestartBesideQueue.is_on() || !sim.server.pods.values().any(waits);
     for who in sim.everyone() {
         sim.restart(who);
-        let is_at_rest = !has_passed_a_planned_end(sim);
-        sim.quiet_by = (judged && is_at_rest).then_some("a new process writes nothing where nothing has changed");
+        let rule = if writes_nothing { WRITES_NOTHING } else { PLACES_NOBODY };
+        sim.may_write = !writes_nothing;
+        let is_judged = !has_passed_a_planned_end(sim) && (writes_nothing || !may_find_a_place(sim));
+        sim.quiet_by = is_judged.then_some(rule);
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
-        sim.quiet_by = None;
+        (sim.quiet_by, sim.may_write) = (None, false);
     }
-    sim.stats.count(if judged { "quiet restart judged" } else { "quiet restart" });
+    sim.stats.count(if writes_nothing { "quiet restart judged" } else { "quiet restart" });
     Ok(())
+}
+
+/// Whether a gang fits may rest on what was tried first: where no place was found and none proved impossible, and without extensions,
+/// where gangs of several shapes are placed pod by pod.
+fn may_find_a_place(sim: &Simulation) -> bool {
+    let blockers = sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.blocked_by.as_ref());
+    sim.rng.whole_amounts || blockers.into_iter().any(|blocker| blocker.message.contains("none was proved impossible"))
 }
 
 /// Lets everything end, deletes what is left, and sees that the cluster is as if nothing had been.

@@ -115,6 +115,7 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 33] = [
         Sabotage::ForgetAnswers,
         None,
         &[
+            "a new process places nobody where nothing has changed",
             "who could start at the head of the queue starts",
             "finished jobs say how they ended",
             "nothing is left of what was deleted",
@@ -149,8 +150,12 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 33] = [
     ),
     (Sabotage::StartBesideGates, None, &["no gang starts before its gates are off"]),
     (Sabotage::ClaimEpochs, None, &[EPOCHS]),
-    (Sabotage::SayPending, Some(Feature::JointPlacement), &["Unsatisfiable is what does not fit the idle cluster"]),
-    (Sabotage::PlaceNoGroups, Some(Feature::JointPlacement), &["a gang of several shapes starts if it fits"]),
+    (Sabotage::SayPending, None, &["Unsatisfiable is what does not fit the idle cluster"]),
+    (
+        Sabotage::PlaceNoGroups,
+        None,
+        &["a gang of several shapes starts if it fits", "Unsatisfiable is what does not fit the idle cluster"],
+    ),
     (Sabotage::GreetOnRestart, None, &["a new process writes nothing where nothing has changed"]),
     (Sabotage::ForgetTheClock, None, &["no instant is written that lies ahead"]),
     (Sabotage::RecordEverything, None, &["a lone pod that has its node is given no FluxJob"]),
@@ -296,6 +301,12 @@ impl Saboteur {
                 self.needless = None;
                 return None;
             }
+            // What it has written is hidden from the core, which would write again.
+            (Sabotage::SayPending, Event::FluxJob(job)) => Event::FluxJob(as_its_conditions_say(&job)),
+            (Sabotage::SayPending, Event::Done(id, Outcome::Write(WriteOutcome::Written(Some(job))))) => {
+                let written = WriteOutcome::Written(Some(as_its_conditions_say(&job)));
+                Event::Done(self.asked.remove(&id)?, Outcome::Write(written))
+            }
             (_, Event::Done(id, outcome)) => Event::Done(self.asked.remove(&id)?, outcome),
             (_, event) => event,
         })
@@ -401,6 +412,15 @@ impl Saboteur {
         out.push(Action { id: self.next_id, kind });
         self.next_id += 1;
     }
+}
+
+/// The FluxJob with the state that follows from its conditions.
+fn as_its_conditions_say(job: &FluxJob) -> Arc<FluxJob> {
+    let mut job = job.clone();
+    if let Some(status) = &mut job.status {
+        status.state = status.state.map(|_| JobState::from_conditions(&status.conditions));
+    }
+    Arc::new(job)
 }
 
 impl Machine for Saboteur {

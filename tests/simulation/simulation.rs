@@ -45,6 +45,8 @@ pub(crate) struct Simulation<'a> {
     disturbed: BTreeMap<(NodeName, Who), u64>,
     /// While this is set nothing may be written, by this rule.
     pub(crate) quiet_by: Option<&'static str>,
+    /// Where it is quiet nobody is placed, but something may be written.
+    pub(crate) may_write: bool,
     pub(crate) steps: u64,
     pub(crate) stats: Stats,
     pub(crate) trace: Trace,
@@ -98,6 +100,7 @@ impl<'a> Simulation<'a> {
             decided: BTreeMap::new(),
             disturbed: BTreeMap::new(),
             quiet_by: None,
+            may_write: false,
             steps: 0,
             stats: Stats::default(),
             trace: Trace::new(traced),
@@ -258,13 +261,21 @@ impl<'a> Simulation<'a> {
         }
         actions.retain(|action| !matches!(action.kind, ActionKind::Note(_)));
         if let Some(rule) = self.quiet_by
-            // The time of a job that ended long ago may be over just now.
-            && let Some(action) = actions.iter().find(|it| !matches!(it.kind, ActionKind::DeleteFluxJob { .. }))
+            && let Some(action) = actions.iter().find(|it| self.breaks_quiet(&it.kind))
         {
             let news = trace::news(&self.server, &action.kind);
             return broken(rule, format!("{} {news}", trace::action(action)));
         }
         Ok(actions)
+    }
+
+    fn breaks_quiet(&self, action: &ActionKind) -> bool {
+        match action {
+            ActionKind::Bind { .. } | ActionKind::Ungate { .. } => true,
+            // The time of a job that ended long ago may be over just now.
+            ActionKind::DeleteFluxJob { .. } => false,
+            _ => !self.may_write,
+        }
     }
 
     /// When a core wants to be called again.

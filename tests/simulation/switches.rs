@@ -1,20 +1,18 @@
 //! Rules that the core does not stand up to yet.
 //!
 //! Each is off unless it is asked for, so that the others stay green; the change that mends the core drops its switch.
-//! `FLUXQUEUE_SIM_ALL=1` switches everything on, `FLUXQUEUE_SIM_ON=JointPlacement,...` the features that it names.
+//! `FLUXQUEUE_SIM_ALL=1` switches everything on, `FLUXQUEUE_SIM_ON=QuietRestartBesideQueue,...` the features that it names.
 
 use std::sync::OnceLock;
 
 /// Something that can be switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Feature {
-    /// Rule: at the head of the queue a gang of several shapes starts if it fits, and is Unsatisfiable if it never can.
-    JointPlacement,
     /// Rule: a new process writes nothing on a cluster at rest, also where jobs wait.
     QuietRestartBesideQueue,
 }
 
-const FEATURES: [Feature; 2] = [Feature::JointPlacement, Feature::QuietRestartBesideQueue];
+const FEATURES: [Feature; 1] = [Feature::QuietRestartBesideQueue];
 
 /// Switches everything on.
 const ALL: &str = "FLUXQUEUE_SIM_ALL";

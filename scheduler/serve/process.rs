@@ -12,9 +12,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 /// Linux counts CPU time for user space in hundredths of a second, whatever the kernel's own tick is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Page size of the architectures that are built for; only the resident size depends on it.
-const PAGE_BYTES: u64 = 4096;
-
 /// Reads `/proc/self` at each scrape.
 #[derive(Debug)]
 pub(super) struct ProcessCollector {
@@ -65,11 +62,29 @@ fn cpu_seconds() -> Option<f64> {
 
 #[expect(clippy::cast_precision_loss, reason = "sizes of memory stay below 2^53 bytes")]
 fn resident_bytes() -> Option<f64> {
-    let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse().ok()?;
-    Some((pages * PAGE_BYTES) as f64)
+    // Not `statm`, which counts pages: their size is another one on other machines.
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
+    Some((kibibytes.parse::<u64>().ok()? * 1024) as f64)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are few descriptors")]
 fn open_fds() -> Option<f64> {
     Some(fs::read_dir("/proc/self/fd").ok()?.count() as f64)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resident_size_is_what_the_kernel_counts_in_pages() {
+        let page = std::process::Command::new("getconf").arg("PAGESIZE").output().unwrap().stdout;
+        let page: f64 = String::from_utf8(page).unwrap().trim().parse().unwrap();
+        let statm = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: f64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let ratio = resident_bytes().unwrap() / (pages * page);
+        // Other tests come and go in between.
+        assert!((0.5..2.0).contains(&ratio), "{ratio}");
+    }
 }

@@ -1,7 +1,7 @@
 //! `fluxqueue webhook`: answers the API server's questions before objects are stored. A process of its own, beside the scheduler: it
 //! keeps nothing, so any number of replicas may run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,16 +12,18 @@ use fluxqueue_api::names;
 use fluxqueue_tls::{Serving, TlsListener, files};
 use fluxqueue_webhook::certificates::authority::Lifetimes;
 use fluxqueue_webhook::certificates::keeper::{Keeper, KeeperSettings};
-use fluxqueue_webhook::{Admission, router};
+use fluxqueue_webhook::{Admission, Metrics, router};
 use kube::Client;
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::logs;
 use super::run::positive_duration;
 use crate::kube::client::configuration;
+use crate::kube::reviews::Reviews;
 use crate::kube::signals::Signals;
 use crate::kube::tasks::Tasks;
-use crate::serve::{CertificateFiles, ListenAddress, listen};
+use crate::serve::{CertificateFiles, Counters, Gatekeeper, ListenAddress, PREFIX, listen, metrics_router, registry};
 
 /// How long questions are answered after a signal: until then nobody has been told everywhere that this process is going away.
 const DRAIN_FOR: Duration = Duration::from_secs(5);
@@ -40,6 +42,11 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
     bind_address: ListenAddress,
 
+    /// Where /metrics is served; without this, nowhere. On other addresses than the loopback over TLS, and to those whom the API server
+    /// allows
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_bind_address: Option<ListenAddress>,
+
     /// Certificate for TLS, as PEM, read again when it changes. Without one the replicas make their own, and keep it in a Secret
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
@@ -48,7 +55,7 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// The kubeconfig to use, for certificates of its own. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// The kubeconfig to use, for certificates of its own and to ask who may have metrics. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
@@ -90,6 +97,7 @@ impl WebhookArgs {
             scheduler_names,
             namespace,
             bind_address,
+            metrics_bind_address,
             tls_cert_file,
             tls_private_key_file,
             kubeconfig,
@@ -105,22 +113,20 @@ impl WebhookArgs {
         let admission = Admission::new(scheduler_names, namespace.clone())?;
         let certificates = match tls_cert_file.zip(tls_private_key_file) {
             Some((certificate, key)) => Certificates::Files(CertificateFiles { certificate, key }),
-            None => Certificates::Own {
-                kubeconfig,
-                settings: KeeperSettings {
-                    namespace,
-                    secret: secret_name,
-                    service: service_name,
-                    configuration: configuration_name,
-                    lifetimes: Lifetimes {
-                        authority_secs: i64::try_from(authority_lifetime.as_secs())?,
-                        serving_secs: i64::try_from(certificate_lifetime.as_secs())?,
-                    },
+            None => Certificates::Own(KeeperSettings {
+                namespace,
+                secret: secret_name,
+                service: service_name,
+                configuration: configuration_name,
+                lifetimes: Lifetimes {
+                    authority_secs: i64::try_from(authority_lifetime.as_secs())?,
+                    serving_secs: i64::try_from(certificate_lifetime.as_secs())?,
                 },
-            },
+            }),
         };
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-        runtime.block_on(serve(bind_address, admission, certificates))
+        let answering = Answering { bind_address, metrics_bind_address, kubeconfig, admission, certificates };
+        runtime.block_on(answering.run())
     }
 }
 
@@ -129,32 +135,77 @@ enum Certificates {
     /// From somebody else, who also tells the API server.
     Files(CertificateFiles),
     /// From the replicas themselves.
-    Own { kubeconfig: Option<PathBuf>, settings: KeeperSettings },
+    Own(KeeperSettings),
 }
 
-async fn serve(address: ListenAddress, admission: Admission, certificates: Certificates) -> anyhow::Result<()> {
-    let (signals, end) = (Signals::listen()?, CancellationToken::new());
-    let mut tasks = Tasks::default();
-    tasks.spawn("signals", signals.obey(end.clone()));
-    let (listener, address) = listen(address).await?;
-    let serving = Arc::new(Serving::default());
-    match certificates {
-        Certificates::Files(files) => tasks.spawn("certificate", files::open(files, Arc::clone(&serving))?.follow()),
-        Certificates::Own { kubeconfig, settings } => {
-            let client = Client::try_from(configuration(kubeconfig.as_deref()).await?)?;
-            tasks.spawn("certificates", Keeper::new(client, settings, Arc::clone(&serving)).keep());
+/// What a process answers with, and where.
+struct Answering {
+    bind_address: ListenAddress,
+    metrics_bind_address: Option<ListenAddress>,
+    kubeconfig: Option<PathBuf>,
+    admission: Admission,
+    certificates: Certificates,
+}
+
+impl Answering {
+    async fn run(self) -> anyhow::Result<()> {
+        let (signals, end) = (Signals::listen()?, CancellationToken::new());
+        let mut tasks = Tasks::default();
+        tasks.spawn("signals", signals.obey(end.clone()));
+        let (listener, address) = listen(self.bind_address).await?;
+        let serving = Arc::new(Serving::default());
+        let mut registry = registry(env!("CARGO_PKG_VERSION"), env!("FLUXQUEUE_COMMIT"));
+        let metrics = Metrics::new(registry.sub_registry_with_prefix(PREFIX));
+        if let Some(address) = self.metrics_bind_address {
+            self.serve_metrics(address, registry, &serving, &mut tasks).await?;
         }
+        match self.certificates {
+            Certificates::Files(files) => {
+                tasks.spawn("certificate", files::open(files, Arc::clone(&serving))?.follow());
+            }
+            Certificates::Own(settings) => {
+                let client = client(self.kubeconfig.as_deref()).await?;
+                tasks.spawn("certificates", Keeper::new(client, settings, Arc::clone(&serving)).keep());
+            }
+        }
+        let stopping = Arc::new(AtomicBool::new(false));
+        let listener = TlsListener::new(listener, address, serving.configuration()?);
+        let routes = router(self.admission, metrics, Arc::clone(&stopping));
+        tasks.spawn_telling("http server", async { format!("{:?}", axum::serve(listener, routes).await) });
+        tracing::info!(serving = %address, "answering the API server");
+        tokio::select! {
+            () = end.cancelled() => {}
+            ended = tasks.ended() => return Err(ended.into()),
+        }
+        stopping.store(true, Ordering::Relaxed);
+        tokio::time::sleep(DRAIN_FOR).await;
+        Ok(())
     }
-    let stopping = Arc::new(AtomicBool::new(false));
-    let listener = TlsListener::new(listener, address, serving.configuration()?);
-    let routes = router(admission, Arc::clone(&stopping));
-    tasks.spawn_telling("http server", async { format!("{:?}", axum::serve(listener, routes).await) });
-    tracing::info!(serving = %address, "answering the API server");
-    tokio::select! {
-        () = end.cancelled() => {}
-        ended = tasks.ended() => return Err(ended.into()),
+
+    /// Plain and for everybody on the loopback address; elsewhere with the certificate that the API server is shown.
+    async fn serve_metrics(
+        &self,
+        address: ListenAddress,
+        registry: Registry,
+        serving: &Arc<Serving>,
+        tasks: &mut Tasks,
+    ) -> anyhow::Result<()> {
+        let is_open = address.is_loopback();
+        let gatekeeper: Option<Arc<dyn Gatekeeper>> =
+            if is_open { None } else { Some(Arc::new(Reviews::new(client(self.kubeconfig.as_deref()).await?))) };
+        let routes = metrics_router(Arc::new(Counters { registry, gatekeeper }));
+        let (listener, address) = listen(address).await?;
+        tracing::info!(metrics = %address, "serving metrics");
+        if is_open {
+            tasks.spawn_telling("metrics server", async { format!("{:?}", axum::serve(listener, routes).await) });
+        } else {
+            let listener = TlsListener::new(listener, address, serving.configuration()?);
+            tasks.spawn_telling("metrics server", async { format!("{:?}", axum::serve(listener, routes).await) });
+        }
+        Ok(())
     }
-    stopping.store(true, Ordering::Relaxed);
-    tokio::time::sleep(DRAIN_FOR).await;
-    Ok(())
+}
+
+async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+    Ok(Client::try_from(configuration(kubeconfig).await?)?)
 }

@@ -18,7 +18,7 @@ pub mod lease;
 mod pauses;
 pub mod protobuf;
 mod request;
-mod reviews;
+pub(crate) mod reviews;
 pub mod seen;
 mod served_crd;
 pub mod shell;

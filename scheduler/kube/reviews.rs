@@ -25,7 +25,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 const REMEMBERED_MAX: usize = 256;
 
 /// Remembers for a while what the API server said.
-pub(super) struct Reviews {
+pub(crate) struct Reviews {
     client: Client,
     remembered: Mutex<HashMap<(String, String), (Instant, Verdict)>>,
 }
@@ -51,7 +51,7 @@ struct AccessStatus {
 // === impl Reviews ===
 
 impl Reviews {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Reviews { client, remembered: Mutex::default() }
     }
 

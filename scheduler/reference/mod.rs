@@ -15,7 +15,7 @@ use fluxqueue_core::report::{Attempts, Gauges};
 use fluxqueue_core::{NodePolicy, QueuePolicy};
 
 use crate::cli::Cli;
-use crate::serve::Metrics;
+use crate::serve::{Metrics, PREFIX, registry, render};
 use source::Documented;
 
 const NAMES: &str = include_str!("../../api/src/names.rs");
@@ -196,16 +196,29 @@ struct Metric {
 }
 
 fn metrics(page: &mut String) {
-    let rows = scraped().into_iter().map(|(name, metric)| {
-        let labels = metric.labels.iter().map(|label| code(label)).collect::<Vec<_>>().join(", ");
-        vec![code(&name), metric.kind, labels, metric.help]
-    });
+    let rows = |metrics: BTreeMap<String, Metric>| {
+        metrics.into_iter().map(|(name, metric)| {
+            let labels = metric.labels.iter().map(|label| code(label)).collect::<Vec<_>>().join(", ");
+            vec![code(&name), metric.kind, labels, metric.help]
+        })
+    };
     let lead =
         "As a scrape of a leader names them: counters end in `_total`, a histogram has `_bucket`, `_sum` and `_count`.";
-    section(page, "Metrics", lead, &["name", "type", "labels", ""], rows);
+    let columns = ["name", "type", "labels", ""];
+    section(page, "Metrics", lead, &columns, rows(read(&scheduler())));
+    let lead = "Where `--metrics-bind-address` says.";
+    section(page, "Metrics of `fluxqueue webhook`", lead, &columns, rows(read(&webhook())));
 }
 
-fn scraped() -> BTreeMap<String, Metric> {
+/// A scrape of the webhook.
+fn webhook() -> String {
+    let mut registry = registry("", "");
+    let _metrics = fluxqueue_webhook::Metrics::new(registry.sub_registry_with_prefix(PREFIX));
+    render(&registry).unwrap()
+}
+
+/// A scrape of a leader.
+fn scheduler() -> String {
     let metrics = Metrics::new("", "");
     metrics.count_binding("bound", Duration::ZERO);
     metrics.count_write("create", "written");
@@ -214,7 +227,10 @@ fn scraped() -> BTreeMap<String, Metric> {
     }
     let attempts = Attempts { profile: "".into(), scheduled: 0, unschedulable: 0, error: 0 };
     let core = Gauges { attempts: vec![attempts], jobs: vec![("Pending", 1)], ..Gauges::default() };
-    let text = metrics.render(Some(core), vec![("bind", 0)]).unwrap();
+    metrics.render(Some(core), vec![("bind", 0)]).unwrap()
+}
+
+fn read(text: &str) -> BTreeMap<String, Metric> {
     let mut all: BTreeMap<String, Metric> = BTreeMap::new();
     for line in text.lines() {
         let mut words = line.splitn(4, ' ');

@@ -24,6 +24,9 @@ use fluxqueue_core::report::{DELAY_CAUSES, Gauges, Hours};
 /// Labels of one counter: all values come from closed sets.
 pub type Labels<const N: usize> = [(&'static str, &'static str); N];
 
+/// What the names of our metrics begin with.
+pub const PREFIX: &str = "fluxqueue";
+
 /// Everything that is counted. Shared by all tasks of the shell.
 #[derive(Debug)]
 pub struct Metrics {
@@ -70,12 +73,8 @@ struct Scrape {
 impl Metrics {
     /// All metrics at their start.
     pub fn new(version: &'static str, commit: &'static str) -> Self {
-        let mut all = Registry::default();
-        // The process' own metrics have names that all processes share.
-        all.register_collector(Box::new(ProcessCollector::new()));
-        let registry = all.sub_registry_with_prefix("fluxqueue");
-        let build = Info::new(vec![("version", version), ("git_commit", commit)]);
-        registry.register("build", "The build of this binary", build);
+        let mut all = registry(version, commit);
+        let registry = all.sub_registry_with_prefix(PREFIX);
         let snapshot = Arc::new(Snapshot::default());
         registry.register_collector(Box::new(Arc::clone(&snapshot)));
         Metrics {
@@ -107,9 +106,7 @@ impl Metrics {
     /// The text of a scrape. `core` is absent while this process does not lead.
     pub fn render(&self, core: Option<Gauges>, depths: Vec<(&'static str, usize)>) -> Result<String, fmt::Error> {
         *self.snapshot.0.lock().unwrap_or_else(PoisonError::into_inner) = Scrape { core, depths };
-        let mut text = String::new();
-        encode(&mut text, &self.registry)?;
-        Ok(text)
+        render(&self.registry)
     }
 
     /// Counts one Binding.
@@ -122,6 +119,23 @@ impl Metrics {
     pub fn count_write(&self, operation: &'static str, result: &'static str) {
         self.writes.get_or_create(&[("operation", operation), ("result", result)]).inc();
     }
+}
+
+/// What every process of ours says of itself.
+pub fn registry(version: &'static str, commit: &'static str) -> Registry {
+    let mut all = Registry::default();
+    // The process' own metrics have names that all processes share.
+    all.register_collector(Box::new(ProcessCollector::new()));
+    let build = Info::new(vec![("version", version), ("git_commit", commit)]);
+    all.sub_registry_with_prefix(PREFIX).register("build", "The build of this binary", build);
+    all
+}
+
+/// The text of a scrape of what counts by itself.
+pub fn render(registry: &Registry) -> Result<String, fmt::Error> {
+    let mut text = String::new();
+    encode(&mut text, registry)?;
+    Ok(text)
 }
 
 fn seconds(registry: &mut Registry, name: &str, help: &str) -> Histogram {

@@ -13,6 +13,7 @@ mod metrics;
 mod process;
 mod tls;
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
@@ -29,7 +31,7 @@ pub use address::{ListenAddress, ListenError, listen};
 pub use fluxqueue_tls::TlsListener;
 pub use fluxqueue_tls::files::CertificateFiles;
 pub use health::{Health, Probe};
-pub use metrics::{Labels, Metrics};
+pub use metrics::{Labels, Metrics, PREFIX, registry, render};
 pub use tls::{TlsError, configuration as tls_configuration};
 
 use fluxqueue_core::report::Gauges;
@@ -74,6 +76,15 @@ pub struct Facts {
     pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
 }
 
+/// What a process shows that has no core.
+#[derive(Debug)]
+pub struct Counters {
+    /// Everything that it counts.
+    pub registry: Registry,
+    /// Who says who may see it; without one everybody may.
+    pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
+}
+
 /// How what is not for everybody is kept from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exposure {
@@ -104,6 +115,18 @@ pub fn router(facts: Arc<Facts>) -> Router {
         .with_state(facts)
 }
 
+/// The metrics of a process that has no core, and whose probes are answered elsewhere.
+pub fn metrics_router(counters: Arc<Counters>) -> Router {
+    Router::new().route("/metrics", get(counters_text)).with_state(counters)
+}
+
+async fn counters_text(State(counters): State<Arc<Counters>>, headers: HeaderMap) -> Response {
+    match access::admit(counters.gatekeeper.as_deref(), &headers, "/metrics").await {
+        Ok(()) => scraped(render(&counters.registry)),
+        Err(refused) => *refused,
+    }
+}
+
 async fn livez(State(facts): State<Arc<Facts>>, RawQuery(query): RawQuery) -> Response {
     probe_answer(Probe::Live, &facts.health, query.as_deref())
 }
@@ -131,7 +154,11 @@ async fn metrics_text(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Re
         depths = leading.depths.depths();
         core = ask(&leading.questions, Question::Gauges).await;
     }
-    match facts.metrics.render(core, depths) {
+    scraped(facts.metrics.render(core, depths))
+}
+
+fn scraped(text: Result<String, fmt::Error>) -> Response {
+    match text {
         Ok(text) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
 use crate::harness::{ControlPlane, Namespace, job, pod, root, until, within};
-use crate::webhook::{Files, Webhook, free_port, install, manifests, process, trusted, webhooks_of};
+use crate::webhook::{Files, Webhook, free_port, install_trusting, process, trusted};
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
 
@@ -454,15 +454,7 @@ fn certificates_of_others_are_read_again_and_wrong_ones_block_nothing() {
     let (files, port) = (Files::in_dir(&plane), free_port());
     let put = |(certificate, key): (rcgen::Certificate, rcgen::KeyPair)| files.write(&certificate, &key);
     put(signed(&right, -1));
-    // As cert-manager does, somebody else fills in what is to be trusted.
-    let bundle = serde_json::to_value(k8s_openapi::ByteString(trusted.into_bytes())).expect("text");
-    let mut objects: Value = serde_json::from_str(&manifests(&plane, "webhook", port)).expect("JSON");
-    for object in objects["items"].as_array_mut().expect("a list") {
-        for webhook in webhooks_of(object) {
-            webhook["clientConfig"]["caBundle"] = bundle.clone();
-        }
-    }
-    install(&plane, &objects.to_string());
+    install_trusting(&plane, port, &trusted);
     let flags = files.flags();
     let _webhook = process(&plane, port, &flags.each_ref().map(String::as_str));
     let ns = labelled(&plane, "files", &["fluxqueue/admission=enabled"]);

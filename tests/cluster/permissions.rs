@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use crate::harness::{ControlPlane, Namespace, job, overrides, shared, until};
+use crate::harness::{ControlPlane, Namespace, job, overrides, pod, shared, until};
+use crate::webhook::{Files, free_port, install_trusting, process};
 
 /// kubectl as this user: whether it succeeded, and what it said.
 fn as_user(ns: &Namespace<'_>, user: &str, args: &[&str]) -> (bool, String) {
@@ -125,8 +126,8 @@ fn each_wish_has_a_permission_of_its_own() {
     assert!(ok, "{text}");
 }
 
-/// The status code that Fluxqueue answers over TLS; only this certificate is trusted.
-fn status_of(certificate: &rcgen::Certificate, port: u16, path: &str, token: Option<&str>) -> u16 {
+/// The status code and the answer over TLS; only this certificate is trusted.
+fn get(certificate: &rcgen::Certificate, port: u16, path: &str, token: Option<&str>) -> (u16, String) {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.der().clone()).expect("a certificate");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -138,9 +139,68 @@ fn status_of(certificate: &rcgen::Certificate, port: u16, path: &str, token: Opt
     let mut stream = rustls::StreamOwned::new(connection, socket);
     let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     stream.write_all(format!("GET {path} HTTP/1.0\r\n{header}\r\n").as_bytes()).expect("it reads");
-    let mut start = [0; 12];
-    stream.read_exact(&mut start).expect("it answers");
-    String::from_utf8_lossy(&start).split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status code")
+    let mut answer = Vec::new();
+    // Not everybody says goodbye as TLS wants it; what came before is the answer.
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status code");
+    (code, answer)
+}
+
+fn status_of(certificate: &rcgen::Certificate, port: u16, path: &str, token: Option<&str>) -> u16 {
+    get(certificate, port, path, token).0
+}
+
+/// The port that a process says in its log after this word.
+fn port_after(plane: &ControlPlane, log: &str, word: &str) -> u16 {
+    until("its port", || {
+        let log = std::fs::read_to_string(plane.dir.join(log)).ok()?;
+        let rest = log.split_once(word)?.1.split_once(':')?.1;
+        rest.split_whitespace().next()?.parse::<u16>().ok()
+    })
+}
+
+/// A token of a new service account.
+fn account_with_token(ns: &Namespace<'_>, name: &str) -> String {
+    ns.kubectl(&["create", "serviceaccount", name]);
+    ns.kubectl(&["create", "token", name]).trim().to_owned()
+}
+
+#[test]
+fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows() {
+    let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let files = Files::in_dir(&plane);
+    files.write(&made.cert, &made.signing_key);
+    let webhook_port = free_port();
+    install_trusting(&plane, webhook_port, &made.cert.pem());
+    let kubeconfig = format!("--kubeconfig={}", plane.account("fluxqueue-webhook").display());
+    let [certificate, key] = files.flags();
+    let flags = ["--metrics-bind-address=0.0.0.0:0", &kubeconfig, &certificate, &key];
+    let _webhook = process(&plane, webhook_port, &flags);
+    let port = port_after(&plane, "webhook.log", "metrics=0.0.0.0");
+    let ns = plane.namespace("counted");
+    let token = account_with_token(&ns, "prometheus");
+    let status = |path, token: Option<&str>| status_of(&made.cert, port, path, token);
+    assert_eq!((status("/metrics", None), status("/metrics", Some(&token))), (401, 403));
+    let who = format!("--serviceaccount={}:prometheus", ns.name);
+    plane.kubectl(&["create", "clusterrolebinding", "prometheus", "--clusterrole=fluxqueue-metrics-reader", &who]);
+    until("the role to count", || (status("/metrics", Some(&token)) == 200).then_some(()));
+    let value = |of: &str| {
+        let text = get(&made.cert, port, "/metrics", Some(&token)).1;
+        let line = text.lines().find_map(|line| line.strip_prefix(of)?.strip_prefix(' '));
+        line.and_then(|value| value.parse::<u64>().ok()).unwrap_or_else(|| panic!("{of} in {text}"))
+    };
+    let refused = r#"fluxqueue_webhook_requests_total{question="validate",answer="refused"}"#;
+    assert_eq!(value(refused), 0);
+    plane.kubectl(&["label", "namespace", &ns.name, "fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);
+    let half = pod("half", "100m", "1", "  labels: {fluxqueue/pod-group: g}");
+    until("a refusal", || {
+        let (ok, _, _) = plane.try_kubectl(&["create", "-n", &ns.name, "--dry-run=server", "-f", "-"], &half);
+        (!ok).then_some(())
+    });
+    assert_eq!(value(refused), 1);
+    assert!(value(r#"fluxqueue_webhook_request_duration_seconds_count{question="validate"}"#) >= 1);
 }
 
 #[test]
@@ -153,19 +213,14 @@ fn metrics_are_for_whom_the_api_server_allows() {
     let flags =
         [format!("--tls-cert-file={}", certificate.display()), format!("--tls-private-key-file={}", key.display())];
     let _fluxqueue = plane.fluxqueue(&flags.each_ref().map(String::as_str));
-    let port = until("its port", || {
-        let log = std::fs::read_to_string(plane.dir.join("fluxqueue.log")).ok()?;
-        let (_, rest) = log.split_once("serving=127.0.0.1:")?;
-        rest.split_whitespace().next()?.parse::<u16>().ok()
-    });
+    let port = port_after(&plane, "fluxqueue.log", "serving=127.0.0.1");
     let ns = plane.namespace("metrics");
-    ns.kubectl(&["create", "serviceaccount", "prometheus"]);
-    let token = ns.kubectl(&["create", "token", "prometheus"]);
+    let token = account_with_token(&ns, "prometheus");
     let status = |path, token: Option<&str>| status_of(&made.cert, port, path, token);
     assert_eq!((status("/livez", None), status("/metrics", None)), (200, 401));
-    assert_eq!((status("/metrics", Some("nonsense")), status("/metrics", Some(token.trim()))), (401, 403));
+    assert_eq!((status("/metrics", Some("nonsense")), status("/metrics", Some(&token))), (401, 403));
     let who = format!("--serviceaccount={}:prometheus", ns.name);
     plane.kubectl(&["create", "clusterrolebinding", "prometheus", "--clusterrole=fluxqueue-metrics-reader", &who]);
-    until("the role to count", || (status("/metrics", Some(token.trim())) == 200).then_some(()));
-    assert_eq!(status("/debug/state", Some(token.trim())), 403, "it shows every namespace");
+    until("the role to count", || (status("/metrics", Some(&token)) == 200).then_some(()));
+    assert_eq!(status("/debug/state", Some(&token)), 403, "it shows every namespace");
 }

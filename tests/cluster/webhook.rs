@@ -22,7 +22,7 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// The manifests of a kustomization, with the API server sent to this port: it is in no cluster network here.
-pub(crate) fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) -> String {
+fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) -> String {
     let path = root().join("manifests").join(kustomization);
     let text = plane.kubectl(&["kustomize", &path.display().to_string()]);
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
@@ -38,14 +38,26 @@ pub(crate) fn manifests(plane: &ControlPlane, kustomization: &str, port: u16) ->
 }
 
 /// The webhooks of a configuration; other objects have none.
-pub(crate) fn webhooks_of(object: &mut Value) -> impl Iterator<Item = &mut Value> {
+fn webhooks_of(object: &mut Value) -> impl Iterator<Item = &mut Value> {
     object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// Applies manifests as `kubectl apply --server-side` does.
-pub(crate) fn install(plane: &ControlPlane, manifests: &str) {
+fn install(plane: &ControlPlane, manifests: &str) {
     let (ok, _, err) = plane.try_kubectl(&["apply", "--server-side", "-f", "-"], manifests);
     assert!(ok, "kubectl apply: {err}");
+}
+
+/// Installs `manifests/webhook`, and fills in whom the API server is to trust, as PEM: as cert-manager does.
+pub(crate) fn install_trusting(plane: &ControlPlane, port: u16, trusted: &str) {
+    let bundle = serde_json::to_value(k8s_openapi::ByteString(trusted.as_bytes().to_vec())).expect("text");
+    let mut objects: Value = serde_json::from_str(&manifests(plane, "webhook", port)).expect("JSON");
+    for object in objects["items"].as_array_mut().expect("a list") {
+        for webhook in webhooks_of(object) {
+            webhook["clientConfig"]["caBundle"] = bundle.clone();
+        }
+    }
+    install(plane, &objects.to_string());
 }
 
 impl Webhook {

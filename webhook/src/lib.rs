@@ -7,10 +7,12 @@
 
 mod admission;
 pub mod certificates;
+mod metrics;
 mod mutate;
 mod objects;
 mod server;
 mod validate;
 
 pub use admission::{Admission, Gating, NoSchedulerName};
+pub use metrics::Metrics;
 pub use server::{Paths, router};

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use kube::core::DynamicObject;
@@ -12,6 +15,7 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview
 use kube::core::response::{Status, StatusCause, StatusDetails};
 
 use crate::admission::{Admission, Gating};
+use crate::metrics::{Answer, Metrics, Question};
 use crate::validate::{Findings, Problem};
 
 /// The largest question: an object and what it was before, each as large as etcd takes at most, and what is around them.
@@ -35,13 +39,14 @@ impl Paths {
 
 struct Shared {
     admission: Admission,
+    metrics: Metrics,
     stopping: Arc<AtomicBool>,
 }
 
 /// The routes, apart from the socket. `/readyz` fails once `stopping` is set, so that nobody is sent here any more; questions are
 /// answered until the end.
-pub fn router(admission: Admission, stopping: Arc<AtomicBool>) -> Router {
-    let shared = Arc::new(Shared { admission, stopping });
+pub fn router(admission: Admission, metrics: Metrics, stopping: Arc<AtomicBool>) -> Router {
+    let shared = Arc::new(Shared { admission, metrics, stopping });
     Router::new()
         .route(Paths::MUTATE, post(async |shared, review| mutate(shared, review, Gating::Ungated)))
         .route(Paths::MUTATE_GATED, post(async |shared, review| mutate(shared, review, Gating::Gated)))
@@ -52,7 +57,8 @@ pub fn router(admission: Admission, stopping: Arc<AtomicBool>) -> Router {
         .with_state(shared)
 }
 
-type Review = AdmissionReview<DynamicObject>;
+/// What was asked, or why it cannot be read.
+type Asked = Result<Json<AdmissionReview<DynamicObject>>, JsonRejection>;
 
 async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
     if shared.stopping.load(Ordering::Relaxed) {
@@ -61,32 +67,61 @@ async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) 
     (StatusCode::OK, "ok")
 }
 
-fn mutate(State(shared): State<Arc<Shared>>, Json(review): Json<Review>, gating: Gating) -> Json<Review> {
-    answer(review, |request| {
+fn mutate(State(shared): State<Arc<Shared>>, asked: Asked, gating: Gating) -> Response {
+    let question = match gating {
+        Gating::Ungated => Question::Mutate,
+        Gating::Gated => Question::MutateGated,
+    };
+    shared.answer(question, asked, |request| {
         let patch = shared.admission.patch(request, gating);
         let response = AdmissionResponse::from(request);
-        if patch.is_empty() { Ok(response) } else { response.with_patch(patch) }
+        if patch.is_empty() {
+            return Ok((response, Answer::Unchanged));
+        }
+        Ok((response.with_patch(patch)?, Answer::Changed))
     })
 }
 
-async fn validate(State(shared): State<Arc<Shared>>, Json(review): Json<Review>) -> Json<Review> {
-    answer(review, |request| {
+async fn validate(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {
+    shared.answer(Question::Validate, asked, |request| {
         let Findings { problems, warnings } = shared.admission.judge(request);
+        let answer = match (problems.is_empty(), warnings.is_empty()) {
+            (false, _) => Answer::Refused,
+            (true, false) => Answer::Warned,
+            (true, true) => Answer::Accepted,
+        };
         let mut response = AdmissionResponse::from(request);
         response.warnings = (!warnings.is_empty()).then_some(warnings);
-        Ok(if problems.is_empty() { response } else { refuse(response, request, &problems) })
+        Ok((if problems.is_empty() { response } else { refuse(response, request, &problems) }, answer))
     })
 }
 
-fn answer(
-    review: Review,
-    respond: impl FnOnce(&AdmissionRequest<DynamicObject>) -> Result<AdmissionResponse, SerializePatchError>,
-) -> Json<Review> {
-    let response = match review.try_into() {
-        Ok(request) => respond(&request).unwrap_or_else(AdmissionResponse::invalid),
-        Err(error) => AdmissionResponse::invalid(error),
-    };
-    Json(response.into_review())
+impl Shared {
+    /// Answers a question, and counts it.
+    fn answer(
+        &self,
+        question: Question,
+        asked: Asked,
+        respond: impl FnOnce(&AdmissionRequest<DynamicObject>) -> Result<(AdmissionResponse, Answer), SerializePatchError>,
+    ) -> Response {
+        let begun = Instant::now();
+        let (response, answer) = match asked {
+            Ok(Json(review)) => {
+                let (response, answer) = match review.try_into() {
+                    Ok(request) => respond(&request).unwrap_or_else(unreadable),
+                    Err(error) => unreadable(error),
+                };
+                (Json(response.into_review()).into_response(), answer)
+            }
+            Err(rejection) => (rejection.into_response(), Answer::Unreadable),
+        };
+        self.metrics.count(question, answer, begun.elapsed());
+        response
+    }
+}
+
+fn unreadable(error: impl ToString) -> (AdmissionResponse, Answer) {
+    (AdmissionResponse::invalid(error), Answer::Unreadable)
 }
 
 /// In the API server's own words for an object that is invalid: kubectl prints each field with what is wrong there.

@@ -1,20 +1,30 @@
 use axum::body::Body;
 use axum::http::{Request, header};
 use http_body_util::BodyExt;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
 
 fn routes() -> (Router, Arc<AtomicBool>) {
+    counting_in(&mut Registry::default())
+}
+
+fn counting_in(registry: &mut Registry) -> (Router, Arc<AtomicBool>) {
     let admission = Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
     let stopping = Arc::new(AtomicBool::new(false));
-    (router(admission, Arc::clone(&stopping)), stopping)
+    (router(admission, Metrics::new(registry), Arc::clone(&stopping)), stopping)
 }
 
 async fn post(path: &str, body: String) -> (StatusCode, Value) {
+    ask(routes().0, path, body).await
+}
+
+async fn ask(routes: Router, path: &str, body: String) -> (StatusCode, Value) {
     let request = Request::post(path).header(header::CONTENT_TYPE, "application/json").body(Body::from(body)).unwrap();
-    let answer = routes().0.oneshot(request).await.unwrap();
+    let answer = routes.oneshot(request).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&body).unwrap_or_default())
@@ -89,4 +99,51 @@ async fn who_is_about_to_end_is_not_ready_and_still_answers() {
     assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::OK, StatusCode::OK));
     stopping.store(true, Ordering::Relaxed);
     assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK));
+}
+
+#[tokio::test]
+async fn each_question_is_counted_by_its_answer() {
+    let mut registry = Registry::default();
+    let (routes, _) = counting_in(&mut registry);
+    let ours = |more: Value| {
+        let mut spec = json!({"schedulerName": "fluxqueue", "containers": []});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        review(spec)
+    };
+    let soft = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {},
+    }]});
+    let questions = [
+        (Paths::MUTATE, review(json!({}))),
+        (Paths::MUTATE, review(json!({"schedulerName": "volcano"}))),
+        (Paths::MUTATE, "nonsense".to_owned()),
+        (Paths::MUTATE_GATED, review(json!({}))),
+        (Paths::VALIDATE, ours(json!({}))),
+        (Paths::VALIDATE, ours(soft)),
+        (Paths::VALIDATE, ours(json!({"schedulingGroup": {"podGroupName": "g"}}))),
+        (Paths::VALIDATE, r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#.to_owned()),
+    ];
+    for (path, question) in questions {
+        ask(routes.clone(), path, question).await;
+    }
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    let counts: Vec<&str> = text.lines().filter(|line| line.starts_with("webhook_requests_total")).collect();
+    let mut expected = Vec::new();
+    for (question, answers) in [
+        ("mutate", &["changed", "unchanged", "unreadable"][..]),
+        ("validate", &["accepted", "refused", "unreadable", "warned"]),
+    ] {
+        for answer in answers {
+            expected.push(format!("webhook_requests_total{{question=\"{question}\",answer=\"{answer}\"}} 1"));
+        }
+    }
+    expected.push(r#"webhook_requests_total{question="mutate_gated",answer="changed"} 1"#.to_owned());
+    for line in &expected {
+        assert!(counts.contains(&line.as_str()), "{line} in {counts:?}");
+    }
+    for (question, count) in [("mutate", 3), ("mutate_gated", 1), ("validate", 4)] {
+        let line = format!("webhook_request_duration_seconds_count{{question=\"{question}\"}} {count}");
+        assert!(text.lines().any(|other| other == line), "{line} in {text}");
+    }
 }

@@ -137,7 +137,11 @@ fn every_value_goes_where_it_belongs() {
     let values = format!(
         "
 image: {{repository: registry.example.com/fluxqueue, tag: '1', digest: '{digest}', pullPolicy: Always, pullSecrets: [{{name: s}}]}}
-settings: {{schedulerNames: [hpc, fluence], queueDepth: 1000000, recordLonePods: true}}
+settings:
+  schedulerNames: [hpc, fluence]
+  queueDepth: 1000000
+  recordLonePods: true
+  topology: [{{levels: [{{name: rack, nodeLabels: [example.com/rack]}}]}}]
 scheduler: {{extraArgs: [--log-level=debug]}}
 webhook: {{enabled: true, extraArgs: [--log-level=debug], certManager: {{enabled: true, issuerRef: {{kind: ClusterIssuer, name: ca}}}}}}
 metrics:
@@ -219,6 +223,7 @@ fn values_that_make_no_sense_are_refused() {
         ("image: {digest: latest}", "/image/digest"),
         ("settings: {queuePolicy: fifo}", "/settings/queuePolicy"),
         ("settings: {queuepolicy: fcfs}", "queuepolicy"),
+        ("settings: {topology: [{levels: [{name: rack}]}]}", "/settings/topology/0/levels/0"),
         ("settings: {bindConcurrency: 129}", "/settings/bindConcurrency"),
         ("settings: {schedulerNames: [default-scheduler]}", "/settings/schedulerNames/0"),
         ("metrics: {readers: [prometheus]}", "/metrics/readers/0"),

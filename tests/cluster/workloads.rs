@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::harness::{ControlPlane, job, node_of, pod, shared, until};
@@ -202,6 +204,30 @@ fn pods_of_one_group_label_start_together() {
     assert_eq!(ranges, 3, "one role for each of three pods that differ: {record}");
     ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
     until("the FluxJob of the group to go with its last pod", || ns.list("fluxjobs").is_empty().then_some(()));
+}
+
+/// As a Ray operator makes them: the pods belong to an object that the scheduler does not know.
+#[test]
+fn pods_of_an_operator_with_group_labels_start_together_and_go_with_its_object() {
+    let plane = shared();
+    let ns = plane.namespace("operator");
+    ns.kubectl(&["create", "configmap", "cluster"]);
+    let uid = ns.kubectl(&["get", "configmap", "cluster", "-o=jsonpath={.metadata.uid}"]);
+    let metadata = format!(
+        "  labels: {{fluxqueue/pod-group: ray, fluxqueue/group-size: '2'}}
+  ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: cluster, uid: {uid}, controller: true}}]"
+    );
+    ns.apply(&pod("head", "100m", "infinity", &metadata));
+    let record = ns.state("ray", "Incomplete");
+    assert_eq!(record["metadata"]["ownerReferences"][0]["name"], "cluster");
+    ns.apply(&pod("worker", "100m", "infinity", &metadata));
+    ns.running(2);
+    ns.state("ray", "Running");
+    ns.kubectl(&["delete", "configmap", "cluster"]);
+    until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));
+    // Nothing comes back, either.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(ns.list("fluxjobs").is_empty());
 }
 
 #[test]

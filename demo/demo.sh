@@ -87,7 +87,8 @@ use_kind() {
     trap 'exit 130' INT TERM
     say "Installing Fluxqueue on $cluster"
     kube apply --server-side -k manifests/crds
-    kube wait --for=condition=Established --timeout=30s crd/fluxjobs.jobs.converged-computing.org
+    kube wait --for=condition=Established --timeout=30s crd/fluxjobs.jobs.converged-computing.org \
+        crd/fluxqueues.jobs.converged-computing.org
     kube apply --server-side -k manifests/overlays/kind
     kube -n fluxqueue-system rollout status --timeout=120s deployment/fluxqueue
 }

@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// What runs of a job is planned by another walltime now.
-    fn plan_ends_of(&mut self, id: JobId) {
+    pub(super) fn plan_ends_of(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live: Vec<Uid> = job.live.values().cloned().collect();
         for uid in live {

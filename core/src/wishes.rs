@@ -31,8 +31,12 @@ impl Core {
     /// From now on people wish this of the job.
     pub(super) fn heed_wishes(&mut self, id: JobId, wishes: &Overrides) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let has_new_ends = job.record.overrides.walltime_seconds != wishes.walltime_seconds;
         job.record.overrides.clone_from(wishes);
         self.weigh_wish(id);
+        if has_new_ends {
+            self.plan_ends_of(id);
+        }
     }
 
     fn weigh_wishes_for(&mut self, class: &str) {

@@ -290,3 +290,31 @@ fn a_group_starts_with_as_many_as_its_label_says() {
     world.settle();
     assert_eq!((sets(&world, "bad")[0].count, sets(&world, "bad")[0].min_count), (1, None));
 }
+
+#[test]
+fn a_wish_for_another_walltime_counts_for_what_runs_at_once() {
+    let mut world = World::told(
+        CoreSettings { queue_policy: crate::QueuePolicy::Easy, ..settings() },
+        FunctionTable::builtin(),
+        &[("a", 4)],
+    );
+    let lasting = |name: &str, seconds| Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, 4) };
+    world.submit(lasting("runs", 100));
+    world.settle();
+    let started = world.now;
+    world.change("runs", |pod| (pod.phase, pod.started) = (Phase::Running, Some(started)));
+    world.submit(lasting("waits", 50));
+    world.settle();
+    let promised = |world: &World| world.estimate("waits");
+    let reserved = |seconds| Some((EstimateKind::Reserved, started.seconds() + seconds));
+    assert_eq!(promised(&world), reserved(100));
+    // Shorter, longer, and as the workload says again: its pod does not change.
+    for (wish, expected) in [(Some(60), 60), (Some(300), 300), (None, 100)] {
+        world.edit("runs", |spec| spec.overrides.walltime_seconds = wish);
+        for _ in 0..10 {
+            world.settle();
+            world.pass_seconds(1);
+        }
+        assert_eq!(promised(&world), reserved(expected), "{wish:?}");
+    }
+}

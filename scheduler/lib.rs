@@ -10,3 +10,4 @@ mod reference;
 pub mod serve;
 pub mod settings;
 pub mod simulate;
+mod submission;

@@ -1,0 +1,196 @@
+//! What is submitted, from a manifest: the objects that make pods, and what these pods are like, as the API server and its
+//! controllers would make them.
+//!
+//! Nothing is asked of a cluster. What only its admission knows is left out: defaults of namespaces, classes of runtimes.
+
+use std::sync::Arc;
+
+use fluxqueue_workload::{Controller, Owner, OwnerKind, Pod, ShapeInterner, Time};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Pod as KubePod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// What can be submitted: the kind, its API group, and its resource.
+pub(crate) const KINDS: [(&str, &str, &str); 5] = [
+    ("Pod", "", "pods"),
+    ("Job", "batch", "jobs"),
+    ("Deployment", "apps", "deployments"),
+    ("ReplicaSet", "apps", "replicasets"),
+    ("StatefulSet", "apps", "statefulsets"),
+];
+
+/// What goes for an object that does not say it.
+pub(crate) struct Defaults<'a> {
+    /// Who schedules its pods.
+    pub scheduler: &'a str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// The priority that a PriorityClass gives.
+    pub priority_of: &'a dyn Fn(&str) -> Result<Option<i32>, String>,
+}
+
+/// An object that is submitted.
+#[derive(Debug, Clone)]
+pub(crate) struct Submission {
+    /// Its kind.
+    pub kind: String,
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    /// What makes its pods, topmost first; nothing for a pod by itself.
+    pub controllers: Vec<Controller>,
+    /// What its pods are like.
+    pub pod: Pod,
+    /// They have completion indexes.
+    pub is_indexed: bool,
+}
+
+/// The documents of a text, YAML or JSON; a List is those that it holds.
+pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
+    let read: Vec<Value> = if text.trim_start().starts_with('{') {
+        let values = serde_json::Deserializer::from_str(text).into_iter();
+        values.collect::<Result<_, _>>().map_err(|error: serde_json::Error| error.to_string())?
+    } else {
+        serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?
+    };
+    let mut documents = Vec::new();
+    for mut value in read {
+        if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
+            documents.append(items);
+        } else if !value.is_null() {
+            documents.push(value);
+        }
+    }
+    Ok(documents)
+}
+
+/// Kind and name of an object, for people.
+pub(crate) fn name_of(document: &Value) -> String {
+    let kind = text(document, "/kind").unwrap_or("an object without kind");
+    let name = text(document, "/metadata/name").or_else(|| text(document, "/metadata/generateName"));
+    format!("{kind} {}", name.unwrap_or("without name"))
+}
+
+/// An error unless the object is of one of these kinds.
+pub(crate) fn expect_kind(document: &Value, kinds: &[&str]) -> Result<(), String> {
+    let kind = text(document, "/kind").unwrap_or_default();
+    if kinds.contains(&kind) { Ok(()) } else { Err(format!("is not of kind {}", kinds.join(", "))) }
+}
+
+/// An object as its type.
+pub(crate) fn parse<T: DeserializeOwned>(document: &Value) -> Result<T, String> {
+    serde_json::from_value(document.clone()).map_err(|error| error.to_string())
+}
+
+fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
+    value.pointer(path)?.as_str()
+}
+
+/// What the API server adds.
+pub(crate) fn complete(metadata: &mut ObjectMeta, kind: &str, namespace: Option<&str>) {
+    if let Some(namespace) = namespace {
+        metadata.namespace.get_or_insert_with(|| namespace.to_owned());
+    }
+    if let Some(prefix) = &metadata.generate_name {
+        metadata.name.get_or_insert_with(|| format!("{prefix}00000"));
+    }
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let uid = format!("{kind}/{}/{name}", metadata.namespace.as_deref().unwrap_or_default());
+    metadata.uid.get_or_insert(uid);
+}
+
+/// Reads what is submitted.
+pub(crate) fn read(
+    document: &Value,
+    defaults: &Defaults<'_>,
+    shapes: &mut ShapeInterner,
+) -> Result<Submission, String> {
+    expect_kind(document, &KINDS.map(|(kind, ..)| kind))?;
+    let mut document = document.clone();
+    let mut metadata: ObjectMeta = parse(&document["metadata"])?;
+    let kind = text(&document, "/kind").unwrap_or_default().to_owned();
+    complete(&mut metadata, &kind, Some(defaults.namespace));
+    document["metadata"] = serde_json::to_value(&metadata).map_err(|error| error.to_string())?;
+
+    let mut is_indexed = false;
+    let controllers = match kind.as_str() {
+        "Job" => {
+            let mut job: Job = parse(&document)?;
+            if let Some(spec) = &mut job.spec {
+                // As the API server has it; and of a work queue every pod has its time.
+                let parallelism = *spec.parallelism.get_or_insert(1);
+                spec.completions.get_or_insert(parallelism);
+            }
+            let spec = job.spec.as_ref();
+            is_indexed = spec.and_then(|spec| spec.completion_mode.as_deref()) == Some("Indexed");
+            vec![Controller::from_job(&job).map_err(|error| error.to_string())?]
+        }
+        "Deployment" => {
+            let above = Controller::from_deployment(&parse::<Deployment>(&document)?);
+            let above = above.map_err(|error| error.to_string())?;
+            let set = replica_set_of(&above);
+            vec![above, set]
+        }
+        "ReplicaSet" => {
+            vec![Controller::from_replica_set(&parse::<ReplicaSet>(&document)?).map_err(|error| error.to_string())?]
+        }
+        "StatefulSet" => {
+            vec![Controller::from_stateful_set(&parse::<StatefulSet>(&document)?).map_err(|error| error.to_string())?]
+        }
+        _ => Vec::new(),
+    };
+    let pod = pod_of(&document, &metadata, &controllers, defaults, shapes)?;
+    Ok(Submission { kind, metadata, controllers, pod, is_indexed })
+}
+
+/// What a Deployment makes its pods by.
+fn replica_set_of(deployment: &Controller) -> Controller {
+    let mut set = deployment.clone();
+    let name = format!("{}-1", deployment.id.key.name);
+    set.id.uid = format!("{}-1", deployment.id.uid).as_str().into();
+    set.id.key.name = name.into();
+    set.kind = OwnerKind::ReplicaSet;
+    set.owner = Some(owner(deployment));
+    set
+}
+
+/// An owner reference.
+fn owner(made_by: &Controller) -> Owner {
+    let api_version = if made_by.kind == OwnerKind::Job { "batch/v1" } else { "apps/v1" };
+    Owner {
+        kind: made_by.kind.clone(),
+        name: Arc::clone(&made_by.id.key.name),
+        uid: made_by.id.uid.clone(),
+        api_version: api_version.into(),
+    }
+}
+
+fn pod_of(
+    document: &Value,
+    metadata: &ObjectMeta,
+    controllers: &[Controller],
+    defaults: &Defaults<'_>,
+    shapes: &mut ShapeInterner,
+) -> Result<Pod, String> {
+    let mut pod: KubePod = if controllers.is_empty() {
+        parse(document)?
+    } else {
+        let template: PodTemplateSpec = parse(&document["spec"]["template"])?;
+        let metadata = ObjectMeta { name: metadata.name.clone(), ..template.metadata.unwrap_or_default() };
+        KubePod { metadata, spec: template.spec, status: None }
+    };
+    pod.metadata.namespace.clone_from(&metadata.namespace);
+    pod.metadata.uid = Some("template".to_owned());
+    let spec = pod.spec.get_or_insert_default();
+    spec.scheduler_name.get_or_insert_with(|| defaults.scheduler.to_owned());
+    spec.restart_policy.get_or_insert_with(|| "Always".to_owned());
+    if let (None, Some(class)) = (spec.priority, &spec.priority_class_name) {
+        spec.priority = (defaults.priority_of)(class)?;
+    }
+    let mut pod = Pod::from_kubernetes(&pod, shapes).map_err(|error| error.to_string())?;
+    pod.owner = controllers.last().map(owner);
+    pod.created = Time(0);
+    Ok(pod)
+}

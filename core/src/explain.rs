@@ -83,8 +83,7 @@ impl Core {
         }
         let blocker = match &attempt.outcome {
             Outcome::Behind { job, .. } => self.queued_behind(*job),
-            Outcome::AtLimit(limit) => self.explain_limit(limit),
-            _ => self.short_of(attempt),
+            _ => self.own_reason(attempt),
         };
         let unknown_ends = match &attempt.outcome {
             Outcome::Waits { held, at: None } => self.unknown_ends(held),
@@ -197,13 +196,14 @@ impl Core {
     }
 
     fn queued_behind(&self, job: JobId) -> BlockedBy {
-        let behind = self.jobs.all.get(&job).map(|job| job.key.to_string());
-        BlockedBy {
-            behind: behind.clone(),
-            ..BlockedBy::new(
-                BlockedReason::QueuedBehind,
-                format!("waits behind {}", behind.as_deref().unwrap_or("an earlier job")),
-            )
+        queued_behind(self.jobs.all.get(&job).map(|job| &job.key))
+    }
+
+    /// What keeps a request back that does not wait behind another one: a limit, or that something is short.
+    pub(super) fn own_reason(&mut self, attempt: &Attempt) -> BlockedBy {
+        match &attempt.outcome {
+            Outcome::AtLimit(limit) => self.explain_limit(limit),
+            _ => self.short_of(attempt),
         }
     }
 
@@ -483,6 +483,13 @@ fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingReq
     matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. } | Outcome::AtLimit(_))
         && matches!(pending, PendingRequest::Start(_))
         && head != pending
+}
+
+/// A request waits for nothing but this job.
+pub(super) fn queued_behind(job: Option<&ObjectKey>) -> BlockedBy {
+    let behind = job.map(ObjectKey::to_string);
+    let text = format!("waits behind {}", behind.as_deref().unwrap_or("an earlier job"));
+    BlockedBy { behind, ..BlockedBy::new(BlockedReason::QueuedBehind, text) }
 }
 
 /// kube-scheduler's words for a node that has too little of a resource.

@@ -226,14 +226,7 @@ impl Jobs {
 
     /// How long a pod of the job would take its resources if it started now.
     pub(super) fn lifetime(&self, pod: &Pod, job: &Job, clock: Clock) -> Lifetime {
-        let left = self
-            .deadline(pod, clock)
-            .map(|at| u64::try_from(at.seconds().saturating_sub(clock.now.seconds())).unwrap_or(0).max(1));
-        match (left, self.occupies_from_binding(pod, job)) {
-            (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
-            (Some(left), _) => Lifetime::Seconds(left),
-            (None, own) => own,
-        }
+        ended_by(self.deadline(pod, clock), self.occupies_from_binding(pod, job), clock.now)
     }
 
     /// How long a pod of the job takes its resources from its start: its walltime, the time that it has to stop
@@ -294,6 +287,16 @@ impl Jobs {
 
     fn controller(&self, pod: &Pod) -> Option<&Controller> {
         self.controllers.get(&pod.owner.as_ref()?.uid).map(|made_by| &**made_by)
+    }
+}
+
+/// How long a pod takes its resources that starts now, would take them for its `own` time, and is ended at its deadline.
+pub(super) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Lifetime {
+    let left = deadline.map(|at| u64::try_from(at.seconds().saturating_sub(now.seconds())).unwrap_or(0).max(1));
+    match (left, own) {
+        (Some(left), Lifetime::Seconds(own)) => Lifetime::Seconds(left.min(own)),
+        (Some(left), _) => Lifetime::Seconds(left),
+        (None, own) => own,
     }
 }
 

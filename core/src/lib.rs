@@ -13,6 +13,7 @@
 //! - `promises`, `promising`: what is promised to those who wait; on record, told, and put back after a restart
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
+//! - `what_if`: what would come of it if something else was submitted now, on a copy
 //! - `explain`: why something waits, for people
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
@@ -76,11 +77,13 @@ mod slots;
 mod stored;
 mod suspects;
 mod timers;
+mod what_if;
 mod wishes;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use settings::{CoreSettings, NodePolicy, QueuePolicy};
+pub use what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

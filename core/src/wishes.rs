@@ -10,8 +10,15 @@ use crate::queue::JobId;
 use fluxqueue_workload::PriorityClass;
 
 /// The value of each PriorityClass.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct PriorityClasses(BTreeMap<Arc<str>, i32>);
+
+impl PriorityClasses {
+    /// The value of a class, if there is one of the name.
+    pub(super) fn value(&self, name: &str) -> Option<i32> {
+        self.0.get(name).copied()
+    }
+}
 
 impl Core {
     /// A PriorityClass is there. Its value never changes, but another one of the name may have another.
@@ -52,7 +59,7 @@ impl Core {
     fn weigh_wish(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let class = job.record.overrides.priority_class_name.as_deref();
-        job.record.wished_priority = class.and_then(|class| self.priority_classes.0.get(class).copied());
+        job.record.wished_priority = class.and_then(|class| self.priority_classes.value(class));
         self.touched.insert(id);
     }
 

@@ -1,6 +1,8 @@
 //! When the plan is run forward, and what its results are used for: a little at a time, between passes, never while Bindings wait.
 
-use super::projection::{Original, Progress, Projection};
+use std::collections::BTreeSet;
+
+use super::projection::{Original, Progress, Projection, undated, within_depths};
 use super::{Expected, has_moved};
 use crate::plan::Asking;
 use crate::queue::{JobId, PendingRequest};
@@ -84,6 +86,19 @@ impl Core {
     }
 
     fn begin_projection(&mut self) {
+        let wanted = undated(&self.queue, &self.promises, &self.queues);
+        let projection = self.project(wanted);
+        (self.ahead.begun, self.ahead.is_stale) = (Some(self.now), false);
+        self.ahead.projection = projection.filter(|projection| !projection.is_done()).map(Box::new);
+    }
+
+    /// A copy of all that the plan rests on, for those who ask when all within the depths of their queues start.
+    pub(crate) fn project_all(&mut self) -> Option<Projection> {
+        let wanted = within_depths(&self.queue, &self.queues).cloned().collect();
+        self.project(wanted)
+    }
+
+    fn project(&mut self, wanted: BTreeSet<PendingRequest>) -> Option<Projection> {
         let taken = self.jobs.members.values().filter_map(|member| member.allocation.as_ref());
         let foreign = self.foreign.values().filter_map(|foreign| foreign.allocation.as_ref());
         let retaining = self.retaining.iter().filter_map(|id| self.jobs.all.get(id));
@@ -96,12 +111,9 @@ impl Core {
             held_nodes: &self.held_nodes,
             promises: &self.promises,
             accounts: &self.accounts,
-            queues: &self.queues,
             suspects_version: self.suspects.version(),
         };
-        let projection = Projection::new(of, taken.chain(foreign).chain(retained));
-        (self.ahead.begun, self.ahead.is_stale) = (Some(self.now), false);
-        self.ahead.projection = projection.filter(|projection| !projection.is_done()).map(Box::new);
+        Projection::new(of, taken.chain(foreign).chain(retained), wanted)
     }
 
     fn continue_projection(&mut self, mut projection: Box<Projection>) {
@@ -112,7 +124,7 @@ impl Core {
         let before = projection.questions();
         for _ in 0..INSTANTS_PER_SLICE {
             let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
-            match projection.advance(asking) {
+            match projection.advance(&asking) {
                 Progress::At(start, pending) => {
                     for pending in pending {
                         self.expect(&pending, Expected::At { start, as_of: projection.as_of });

@@ -22,6 +22,8 @@ pub(super) struct PoolGraph {
     nodes: RankSet,
     /// The present as it was told, to know an answer that means now.
     now: i64,
+    /// It is a copy, and all that is done to it is a trial.
+    is_copy: bool,
 }
 
 impl PoolGraph {
@@ -36,7 +38,7 @@ impl PoolGraph {
             policy.as_str()
         );
         let context = Context::new(table, json::empty_graph(), options)?;
-        Ok(PoolGraph { context, extensions, nodes: RankSet::new(), now: 0 })
+        Ok(PoolGraph { context, extensions, nodes: RankSet::new(), now: 0, is_copy: false })
     }
 
     /// The library makes copies.
@@ -47,11 +49,15 @@ impl PoolGraph {
     /// A copy with all that is taken, which stays without effect on this graph.
     pub(super) fn copy(&mut self) -> Result<Self, GraphError> {
         let mut context = self.context.copy()?;
-        // Else a job that is cancelled in the copy would show as cancelled here: both share its record.
-        // SAFETY: our context.
-        let rc = unsafe { (self.extensions.begin_trial)(context.raw()) };
-        context.check("copy", rc)?;
-        Ok(PoolGraph { context, extensions: self.extensions, nodes: self.nodes.clone(), now: self.now })
+        // Else a job that is cancelled in the copy would show as cancelled here: both share its record. The copy of a copy goes on
+        // with the trial of that.
+        if !self.is_copy {
+            // SAFETY: our context.
+            let rc = unsafe { (self.extensions.begin_trial)(context.raw()) };
+            context.check("copy", rc)?;
+        }
+        let (extensions, nodes) = (self.extensions, self.nodes.clone());
+        Ok(PoolGraph { context, extensions, nodes, now: self.now, is_copy: true })
     }
 
     /// Moves the present, in seconds of the epoch. It never goes back.

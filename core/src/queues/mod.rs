@@ -26,7 +26,7 @@ pub(crate) use tally::{Life, Member, Tally};
 pub(crate) use usage::FOR_EVER;
 
 /// The queues and namespaces that there are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Queues {
     settings: CoreSettings,
     /// The graph can keep nodes for later.

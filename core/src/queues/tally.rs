@@ -12,7 +12,7 @@ use crate::record::{quantities, quantity};
 use fluxqueue_workload::Resources;
 
 /// What is in each queue.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     jobs: BTreeMap<JobId, Member>,
     queues: BTreeMap<Arc<str>, Counts>,
@@ -39,7 +39,7 @@ pub(crate) enum Life {
     Runs(Resources),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Counts {
     /// By namespace.
     waiting: BTreeMap<Arc<str>, usize>,

@@ -36,6 +36,7 @@ mod starting;
 mod topology;
 mod versions;
 mod volumes;
+mod what_if;
 mod whole;
 mod wishes;
 

@@ -32,6 +32,8 @@ pub(crate) enum Row {
     Nothing,
     Head,
     Large,
+    Copy,
+    WhatIf,
     Idle,
 }
 
@@ -64,17 +66,28 @@ pub(crate) struct Bench {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 9] =
-        [Row::Head, Row::Nothing, Row::Lone, Row::Labels, Row::Join, Row::Leave, Row::Large, Row::Restart, Row::Idle];
+    pub(crate) const ALL: [Row; 11] = [
+        Row::Head,
+        Row::Nothing,
+        Row::Lone,
+        Row::Labels,
+        Row::Join,
+        Row::Leave,
+        Row::Large,
+        Row::Restart,
+        Row::Copy,
+        Row::WhatIf,
+        Row::Idle,
+    ];
 
     /// Those that are measured under a queue policy. Where many hold reservations a gang does not start on what has just come
     /// free: there it counts what a walk takes after something has ended.
     fn of(policy: QueuePolicy) -> &'static [Row] {
         match policy {
             QueuePolicy::Fcfs | QueuePolicy::Easy => {
-                &[Row::Restart, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Head, Row::Large]
+                &[Row::Restart, Row::Copy, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Head, Row::Large]
             }
-            QueuePolicy::Hybrid | QueuePolicy::Conservative => &[Row::Restart, Row::Labels, Row::Nothing],
+            QueuePolicy::Hybrid | QueuePolicy::Conservative => &[Row::Restart, Row::Copy, Row::Labels, Row::Nothing],
         }
     }
 
@@ -88,6 +101,8 @@ impl Row {
             Row::Leave => "a node leaves, its ten pods are there",
             Row::Large => "all pods of a large gang end, in 20 steps",
             Row::Restart => "first pass after a restart, lists in memory",
+            Row::Copy => "somebody asks what if: the core is copied",
+            Row::WhatIf => "the same, apart from the core, until his job has its place",
             Row::Idle => "eleven seconds in which nothing happens",
         }
     }
@@ -104,7 +119,7 @@ impl Row {
             },
             Row::Lone => Duration::from_micros(200),
             Row::Labels | Row::Join | Row::Leave => Duration::from_millis(50),
-            Row::Large => Duration::from_millis(100),
+            Row::Large | Row::Copy | Row::WhatIf => Duration::from_millis(100),
             Row::Restart => Duration::from_millis(1_500),
             Row::Idle => return None,
         })
@@ -222,7 +237,12 @@ impl Bench {
             Row::Nothing => self.pod_ends()?,
             Row::Head => self.head_starts()?,
             Row::Large => self.large_gang_ends()?,
-            Row::Idle => None,
+            Row::Copy => {
+                let (copied, placed) = self.somebody_asks();
+                samples.add(Row::WhatIf, placed);
+                Some(copied)
+            }
+            Row::WhatIf | Row::Idle => None,
         };
         let Some(took) = took else { return Ok(false) };
         samples.add(Row::Idle, idle);
@@ -264,6 +284,12 @@ impl Bench {
         let took = self.turning.settle(vec![event])?;
         assert!(self.is_bound(&key), "a lone pod that fits was not bound");
         Ok(took)
+    }
+
+    fn somebody_asks(&mut self) -> (Duration, Duration) {
+        self.submitted += 1;
+        let pod = scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now);
+        self.turning.what_if(vec![Event::Pod(Arc::new(pod))])
     }
 
     fn pod_ends(&mut self) -> Result<Option<Duration>, Restless> {

@@ -5,7 +5,7 @@
 //! but compute, on one thread.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fluxion_sys::FunctionTable;
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
@@ -24,6 +24,9 @@ const PAUSE_MILLIS: i64 = 11_000;
 /// Turns until the core must have come to rest, and what they may cost.
 const TURNS_MAX: usize = 5_000;
 const REST_WITHIN: Duration = Duration::from_mins(5);
+
+/// How long the plan is run forward for who asks what if.
+const LOOK_AHEAD: Duration = Duration::from_millis(150);
 
 /// It asks for more and more, or takes too long.
 #[derive(Debug)]
@@ -83,6 +86,25 @@ impl Turning {
             spent += self.settle(Vec::new())?;
         }
         Ok(spent)
+    }
+
+    /// Somebody asks what would come of these: what that takes of the core, and of another thread until it is known where they
+    /// stand and whether they start at once. How far the plan is run forward then is only a matter of time.
+    pub(crate) fn what_if(&mut self, events: Vec<Event>) -> (Duration, Duration) {
+        let from = processor_time();
+        let preview = self.core.preview(self.now).expect("the built-in library copies");
+        let copied = processor_time();
+        let mut what_if = preview.submit(events).expect("the built-in library copies");
+        let placed = processor_time();
+        let until = Instant::now() + LOOK_AHEAD;
+        let mut instants = 0;
+        while Instant::now() < until && what_if.advance() {
+            instants += 1;
+        }
+        let answer = what_if.answer();
+        let seconds = answer.looked_until.map(|at| at.seconds() - answer.as_of.seconds());
+        eprintln!("core: what if: {instants} instants in 150 ms, {seconds:?} seconds ahead");
+        (copied.saturating_sub(from), placed.saturating_sub(copied))
     }
 
     /// Another process takes over: until its first decisions, with the lists in memory.

@@ -4,6 +4,7 @@ mod logs;
 mod run;
 mod simulate;
 mod webhook;
+mod what_if;
 
 use std::io::Write;
 
@@ -24,10 +25,11 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLUXQUEUE_C
 enum Command {
     /// Schedules the pods of a cluster.
     Run(Box<run::RunArgs>),
-    /// Runs a trace of jobs in virtual time, with the same core, and reports what came of it.
-    Simulate(simulate::SimulateArgs),
+    /// Runs a trace of jobs in virtual time, with the same core, and reports what came of it; or asks a cluster's Fluxqueue what
+    /// would come of a job.
+    Simulate(Box<simulate::SimulateArgs>),
     /// Gives pods to Fluxqueue, and refuses early what it would refuse, when the API server asks.
-    Webhook(webhook::WebhookArgs),
+    Webhook(Box<webhook::WebhookArgs>),
     /// Prints the custom resource definitions, for `kubectl apply -f -`.
     Crds,
 }

@@ -1,4 +1,4 @@
-//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time.
+//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time; or what would come of a job on a cluster (`what_if`).
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -9,6 +9,7 @@ use clap::Args;
 use fluxion_sys::FunctionTable;
 use fluxqueue_core::{CoreSettings, QueuePolicy};
 
+use super::what_if::WhatIfArgs;
 use crate::simulate::machine;
 use crate::simulate::output::{self, Format};
 use crate::simulate::progress::Progress;
@@ -18,7 +19,7 @@ use crate::simulate::{self, Outcome, Skipped, policy_name, world};
 #[derive(Debug, Args)]
 pub(super) struct SimulateArgs {
     /// A trace in the Standard Workload Format
-    #[arg(long, value_name = "FILE", required_unless_present = "workload", conflicts_with = "workload")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["workload", "from_cluster"], conflicts_with = "workload")]
     trace: Option<PathBuf>,
 
     /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs of the trace's header]
@@ -45,6 +46,9 @@ pub(super) struct SimulateArgs {
     /// How the outcome is shown
     #[arg(long, value_enum, default_value_t = Format::Table)]
     output: Format,
+
+    #[command(flatten)]
+    what_if: WhatIfArgs,
 }
 
 // === impl SimulateArgs ===
@@ -52,7 +56,10 @@ pub(super) struct SimulateArgs {
 impl SimulateArgs {
     /// Simulates, and shows what came of it.
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let SimulateArgs { trace, nodes, cluster, workload, policy, reservation_depth, output } = self;
+        let SimulateArgs { trace, nodes, cluster, workload, policy, reservation_depth, output, what_if } = self;
+        if what_if.is_asked() {
+            return what_if.run(output);
+        }
         let settings = settings(policy, reservation_depth)?;
         let outcome = match (trace, cluster.zip(workload)) {
             (Some(trace), _) => of_trace(&trace, nodes, &settings)?,

@@ -13,9 +13,9 @@ use super::binder::BindRequest;
 use super::clock::Clock;
 use super::executors::Executors;
 use super::writer::{Write, WriteRequest};
-use crate::serve::{Health, Metrics, Question};
+use crate::serve::{Copied, Health, Metrics, Question};
 use fluxqueue_core::report::Gauges;
-use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, Preview, WriteOutcome};
 use fluxqueue_workload::Time;
 
 /// What the driver turns. The core implements it; tests of the shell use a smaller one.
@@ -30,6 +30,8 @@ pub trait Machine: Send + 'static {
     fn gauges(&self) -> Gauges;
     /// The whole state, for people.
     fn describe(&self) -> serde_json::Value;
+    /// A copy to run the plan forward on, if there can be one.
+    fn preview(&mut self, now: Time) -> Option<Preview>;
 }
 
 /// The loop turns at least this often, so that a probe can tell an idle core from a stuck one.
@@ -40,6 +42,9 @@ const PACE_AT_LEAST: Duration = Duration::from_millis(1);
 
 /// No pass is put off for longer than this.
 const PACE_AT_MOST: Duration = Duration::from_millis(50);
+
+/// After a copy of the core there is none for so many times as long as it took.
+const COPY_SHARE: u32 = 9;
 
 /// Batches or outcomes taken in at once, so that a flood of events cannot put off a decision for ever.
 const TAKE_AT_ONCE: usize = 256;
@@ -77,6 +82,8 @@ pub struct Driver<M> {
     clock: Clock,
     /// Something was taken in since the last step.
     stirred: bool,
+    /// The next copy may be made then: copies take a small share of the time.
+    copy_from: Instant,
     /// The next step may come now. Passes that take long are put off, so that each finds more to do and the core spends at
     /// most half of its time on them.
     step_from: Instant,
@@ -102,6 +109,10 @@ impl Machine for Core {
     fn describe(&self) -> serde_json::Value {
         Core::describe(self)
     }
+
+    fn preview(&mut self, now: Time) -> Option<Preview> {
+        Core::preview(self, now)
+    }
 }
 
 // === impl Driver ===
@@ -116,7 +127,8 @@ impl<M: Machine> Driver<M> {
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
-        Driver { machine, inbox, executors, metrics, health, clock, stirred: true, step_from: Instant::now() }
+        let now = Instant::now();
+        Driver { machine, inbox, executors, metrics, health, clock, stirred: true, copy_from: now, step_from: now }
     }
 
     /// Turns until it is told to stop, then takes in outcomes, without deciding anything any more, until the end.
@@ -237,12 +249,24 @@ impl<M: Machine> Driver<M> {
         self.stirred = true;
     }
 
-    fn answer(&self, question: Question) {
+    fn answer(&mut self, question: Question) {
         // Whoever asked may have gone meanwhile; that is no loss.
         match question {
             Question::Gauges(to) => drop(to.send(self.machine.gauges())),
             Question::State(to) => drop(to.send(self.machine.describe())),
+            Question::Preview(to) => drop(to.send(self.copy())),
         }
+    }
+
+    fn copy(&mut self) -> Copied {
+        let begun = Instant::now();
+        if begun < self.copy_from {
+            return Copied::TooSoon;
+        }
+        let now = self.now();
+        let preview = self.machine.preview(now);
+        self.copy_from = Instant::now() + begun.elapsed() * COPY_SHARE;
+        preview.map_or(Copied::Impossible, |preview| Copied::Preview(Box::new(preview)))
     }
 
     /// Workers wait for room in the channel of outcomes, so someone has to take them until the last worker is done.
@@ -289,5 +313,8 @@ impl Machine for Box<dyn Machine> {
     }
     fn describe(&self) -> serde_json::Value {
         (**self).describe()
+    }
+    fn preview(&mut self, now: Time) -> Option<Preview> {
+        (**self).preview(now)
     }
 }

@@ -1,4 +1,4 @@
-//! Asks the API server who has a token, and what he may get: TokenReview and SubjectAccessReview. Neither is stored, so both go
+//! Asks the API server who has a token, and what he may do: TokenReview and SubjectAccessReview. Neither is stored, so both go
 //! past the fence, also from a process that does not lead.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::request::{Content, send};
-use crate::serve::{Gatekeeper, Verdict};
+use crate::serve::{Deed, Gatekeeper, Verdict};
 
 /// How long one question may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ const REMEMBERED_MAX: usize = 256;
 /// Remembers for a while what the API server said.
 pub(crate) struct Reviews {
     client: Client,
-    remembered: Mutex<HashMap<(String, String), (Instant, Verdict)>>,
+    remembered: Mutex<HashMap<(String, Deed), (Instant, Verdict)>>,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +55,7 @@ impl Reviews {
         Reviews { client, remembered: Mutex::default() }
     }
 
-    async fn ask(&self, token: &str, path: &str) -> Result<Verdict, String> {
+    async fn ask(&self, token: &str, deed: &Deed) -> Result<Verdict, String> {
         let question =
             json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
         let who: Review<TokenStatus> = self.post("/apis/authentication.k8s.io/v1/tokenreviews", &question).await?;
@@ -63,14 +63,19 @@ impl Reviews {
             return Ok(Verdict::Unknown);
         }
         let user = who.status.user;
-        let question = json!({
+        let mut question = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {
-                "user": user["username"], "uid": user["uid"], "groups": user["groups"], "extra": user["extra"],
-                "nonResourceAttributes": { "path": path, "verb": "get" },
-            },
+            "spec": { "user": user["username"], "uid": user["uid"], "groups": user["groups"], "extra": user["extra"] },
         });
+        let (attributes, asked) = match deed {
+            Deed::Get(path) => ("nonResourceAttributes", json!({ "path": path, "verb": "get" })),
+            Deed::Create { group, resource, namespace, name } => {
+                let object = json!({ "group": group, "resource": resource, "namespace": namespace, "name": name, "verb": "create" });
+                ("resourceAttributes", object)
+            }
+        };
+        question["spec"][attributes] = asked;
         let may: Review<AccessStatus> =
             self.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", &question).await?;
         let name = user["username"].as_str().unwrap_or_default();
@@ -87,13 +92,13 @@ impl Reviews {
         reply.parse().map_err(|error| format!("reading the answer of POST {path}: {error}"))
     }
 
-    fn recall(&self, asked: &(String, String)) -> Option<Verdict> {
+    fn recall(&self, asked: &(String, Deed)) -> Option<Verdict> {
         let remembered = self.remembered.lock().ok()?;
         let (at, verdict) = remembered.get(asked)?;
         (at.elapsed() < REMEMBERED_FOR).then(|| verdict.clone())
     }
 
-    fn remember(&self, asked: (String, String), verdict: &Verdict) {
+    fn remember(&self, asked: (String, Deed), verdict: &Verdict) {
         let Ok(mut remembered) = self.remembered.lock() else { return };
         remembered.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
         if remembered.len() < REMEMBERED_MAX && !matches!(verdict, Verdict::NoAnswer(_)) {
@@ -103,13 +108,13 @@ impl Reviews {
 }
 
 impl Gatekeeper for Reviews {
-    fn judge<'a>(&'a self, token: &'a str, path: &'a str) -> BoxFuture<'a, Verdict> {
+    fn judge<'a>(&'a self, token: &'a str, deed: &'a Deed) -> BoxFuture<'a, Verdict> {
         async move {
-            let asked = (token.to_owned(), path.to_owned());
+            let asked = (token.to_owned(), deed.clone());
             if let Some(verdict) = self.recall(&asked) {
                 return verdict;
             }
-            let verdict = self.ask(token, path).await.unwrap_or_else(Verdict::NoAnswer);
+            let verdict = self.ask(token, deed).await.unwrap_or_else(Verdict::NoAnswer);
             self.remember(asked, &verdict);
             verdict
         }

@@ -29,7 +29,7 @@ use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};
 use crate::serve::{
     DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError, Metrics, Question, TlsError,
-    TlsListener, listen, serve, serve_tls, tls_configuration,
+    TlsListener, listen, serve, serve_tls, tls_configuration, what_if,
 };
 use fluxqueue_core::Event;
 
@@ -120,6 +120,7 @@ pub(super) async fn run_until<M: Machine>(
             Exposure::Open => None,
             Exposure::Secured(_) => Some(Arc::new(Reviews::new(clients.write.clone()))),
         },
+        places: what_if::Places::default(),
     });
     let (listener, serving) = listen(serve_on).await?;
     match exposure {

@@ -1,7 +1,7 @@
-//! HTTP for probes, metrics and a look inside: /livez, /readyz, /healthz, /metrics, /debug/state.
+//! HTTP for probes, metrics, a look inside and what if: /livez, /readyz, /healthz, /metrics, /debug/state, /what-if.
 //!
 //! Plain and for everybody on the loopback address. Elsewhere over TLS, and all but the probes for those alone whom the API server
-//! allows to get the same path: the state shows every namespace.
+//! allows to get the same path, since the state shows every namespace; or to create what they ask about.
 //!
 //! Nothing here changes anything. What the core knows is asked from its task, with a time limit, so that a busy core slows
 //! a scrape and not the other way round.
@@ -12,6 +12,7 @@ mod health;
 mod metrics;
 mod process;
 mod tls;
+pub mod what_if;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -21,12 +22,12 @@ use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-pub use access::{Gatekeeper, Verdict};
+pub use access::{Deed, Gatekeeper, TOKEN_HEADER, Verdict};
 pub use address::{ListenAddress, ListenError, listen};
 pub use fluxqueue_tls::TlsListener;
 pub use fluxqueue_tls::files::CertificateFiles;
@@ -34,6 +35,7 @@ pub use health::{Health, Probe};
 pub use metrics::{Labels, Metrics, PREFIX, registry, render};
 pub use tls::{TlsError, configuration as tls_configuration};
 
+use fluxqueue_core::Preview;
 use fluxqueue_core::report::Gauges;
 
 /// How long an answer of the core is waited for.
@@ -46,6 +48,19 @@ pub enum Question {
     Gauges(oneshot::Sender<Gauges>),
     /// Its whole state, for people.
     State(oneshot::Sender<serde_json::Value>),
+    /// A copy of it, to run its plan forward.
+    Preview(oneshot::Sender<Copied>),
+}
+
+/// A copy of the core, or why there is none.
+#[derive(Debug)]
+pub enum Copied {
+    /// To be asked.
+    Preview(Box<Preview>),
+    /// The last one was made a moment ago.
+    TooSoon,
+    /// The resource graph cannot be copied, or not everything has been listed yet.
+    Impossible,
 }
 
 /// What there is to ask once this process leads.
@@ -74,6 +89,8 @@ pub struct Facts {
     pub leading: OnceLock<Leading>,
     /// Who says who may see metrics and state; without one everybody may.
     pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
+    /// For those who ask what if.
+    pub places: what_if::Places,
 }
 
 /// What a process shows that has no core.
@@ -112,6 +129,7 @@ pub fn router(facts: Arc<Facts>) -> Router {
         .route("/healthz", get(livez))
         .route("/metrics", get(metrics_text))
         .route("/debug/state", get(state))
+        .route(what_if::PATH, post(what_if::answer).layer(what_if::body_limit()))
         .with_state(facts)
 }
 
@@ -121,7 +139,7 @@ pub fn metrics_router(counters: Arc<Counters>) -> Router {
 }
 
 async fn counters_text(State(counters): State<Arc<Counters>>, headers: HeaderMap) -> Response {
-    match access::admit(counters.gatekeeper.as_deref(), &headers, "/metrics").await {
+    match access::admit(counters.gatekeeper.as_deref(), &headers, &Deed::Get("/metrics")).await {
         Ok(()) => scraped(render(&counters.registry)),
         Err(refused) => *refused,
     }
@@ -145,7 +163,7 @@ fn probe_answer(probe: Probe, health: &Health, query: Option<&str>) -> Response 
 }
 
 async fn metrics_text(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response {
-    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, "/metrics").await {
+    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, &Deed::Get("/metrics")).await {
         return *refused;
     }
     let mut core = None;
@@ -168,7 +186,7 @@ fn scraped(text: Result<String, fmt::Error>) -> Response {
 }
 
 async fn state(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response {
-    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, "/debug/state").await {
+    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, &Deed::Get("/debug/state")).await {
         return *refused;
     }
     let Some(leading) = facts.leading.get() else {

@@ -10,6 +10,7 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
         gatekeeper: None,
+        places: what_if::Places::default(),
     });
     let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     tokio::spawn(serve(listener, Arc::clone(&facts)));
@@ -78,6 +79,7 @@ async fn the_core_is_asked_for_metrics_and_state() {
             match question {
                 Question::Gauges(to) => to.send(Gauges { nodes: 5, ..Gauges::default() }).unwrap(),
                 Question::State(to) => to.send(serde_json::json!({ "jobs": [1] })).unwrap(),
+                Question::Preview(to) => to.send(Copied::Impossible).unwrap(),
             }
         }
     });
@@ -90,12 +92,13 @@ async fn the_core_is_asked_for_metrics_and_state() {
 
 /// Knows one who may see the metrics, and one who may see nothing.
 #[derive(Debug)]
-struct Strict;
+pub(super) struct Strict;
 
 impl Gatekeeper for Strict {
-    fn judge<'a>(&'a self, token: &'a str, path: &'a str) -> futures::future::BoxFuture<'a, Verdict> {
-        let verdict = match (token, path) {
-            ("good", "/metrics") => Verdict::Allowed,
+    fn judge<'a>(&'a self, token: &'a str, deed: &'a Deed) -> futures::future::BoxFuture<'a, Verdict> {
+        let verdict = match (token, deed) {
+            ("good", Deed::Get("/metrics")) => Verdict::Allowed,
+            ("good", Deed::Create { resource: "jobs", namespace, .. }) if namespace == "lab" => Verdict::Allowed,
             ("good" | "poor", _) => Verdict::Forbidden(token.to_owned()),
             ("lost", _) => Verdict::NoAnswer("nobody there".to_owned()),
             _ => Verdict::Unknown,
@@ -120,6 +123,7 @@ async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
         gatekeeper: Some(Arc::new(Strict)),
+        places: what_if::Places::default(),
     });
     tokio::spawn(serve_tls(TlsListener::new(listener, address, config), facts));
     let mut roots = rustls::RootCertStore::empty();

@@ -125,6 +125,29 @@ impl ControlPlane {
         Fluxqueue::guarded(command, &self.dir.join("fluxqueue.log"))
     }
 
+    /// Starts Fluxqueue with TLS. Says which certificate it has, on which port it listens.
+    pub(crate) fn secured_fluxqueue(&self, flags: &[&str]) -> (Fluxqueue, rcgen::Certificate, u16) {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        let (certificate, key) = (self.certificate(), self.dir.join("fluxqueue.key"));
+        std::fs::write(&certificate, made.cert.pem()).expect("it is written");
+        std::fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
+        let files =
+            [format!("--tls-cert-file={}", certificate.display()), format!("--tls-private-key-file={}", key.display())];
+        let fluxqueue = self.fluxqueue(&[&files.each_ref().map(String::as_str), flags].concat());
+        let port = until("its port", || {
+            let log = std::fs::read_to_string(self.dir.join("fluxqueue.log")).ok()?;
+            let (_, rest) = log.split_once("serving=127.0.0.1:")?;
+            rest.split_whitespace().next()?.parse::<u16>().ok()
+        });
+        (fluxqueue, made.cert, port)
+    }
+
+    /// The certificate of a Fluxqueue with TLS, as PEM.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.dir.join("fluxqueue.crt")
+    }
+
     /// A kubeconfig with the rights of one of our service accounts.
     pub(crate) fn account(&self, name: &str) -> PathBuf {
         let kubeconfig = self.dir.join(format!("{name}.kubeconfig"));

@@ -56,5 +56,8 @@ mod encodings;
 /// Pods that mount volumes.
 mod volumes;
 
+/// What would come of a job, told before it is submitted.
+mod what_if;
+
 /// Promised starts, and when jobs start.
 mod time;

@@ -206,17 +206,10 @@ fn the_webhook_counts_what_it_is_asked_and_says_so_to_whom_the_api_server_allows
 #[test]
 fn metrics_are_for_whom_the_api_server_allows() {
     let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 1, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let (certificate, key) = (plane.dir.join("metrics.crt"), plane.dir.join("metrics.key"));
-    std::fs::write(&certificate, made.cert.pem()).expect("it is written");
-    std::fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
-    let flags =
-        [format!("--tls-cert-file={}", certificate.display()), format!("--tls-private-key-file={}", key.display())];
-    let _fluxqueue = plane.fluxqueue(&flags.each_ref().map(String::as_str));
-    let port = port_after(&plane, "fluxqueue.log", "serving=127.0.0.1");
+    let (_fluxqueue, certificate, port) = plane.secured_fluxqueue(&[]);
     let ns = plane.namespace("metrics");
     let token = account_with_token(&ns, "prometheus");
-    let status = |path, token: Option<&str>| status_of(&made.cert, port, path, token);
+    let status = |path, token: Option<&str>| status_of(&certificate, port, path, token);
     assert_eq!((status("/livez", None), status("/metrics", None)), (200, 401));
     assert_eq!((status("/metrics", Some("nonsense")), status("/metrics", Some(&token))), (401, 403));
     let who = format!("--serviceaccount={}:prometheus", ns.name);

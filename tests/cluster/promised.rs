@@ -116,7 +116,8 @@ impl History {
     }
 }
 
-fn seconds(text: &str) -> Seconds {
+/// An instant as Kubernetes writes it.
+pub(crate) fn seconds(text: &str) -> Seconds {
     let at: jiff::Timestamp = text.parse().expect("an instant");
     at.as_duration().as_secs_f64()
 }

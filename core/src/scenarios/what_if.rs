@@ -28,6 +28,8 @@ fn ask(world: &mut World, pods: &[Pod]) -> Answer {
 
 fn ask_of(world: &mut World, events: Vec<Event>) -> Answer {
     world.settle();
+    // Who comes at the same instant goes by name.
+    world.now = world.now.plus_millis(1);
     let mut what_if = world.core.preview(world.now).expect("a copy").submit(events).expect("a copy of it");
     for _ in 0..10_000 {
         if !what_if.advance() {
@@ -213,6 +215,7 @@ fn who_is_asked_to_stop_early_says_how_far_he_has_looked() {
     assert_eq!(delays(&answer), [(record_of(&world, "w1"), 2_100, Later::NotBy(at))]);
 
     let last = Event::Pod(Arc::new(lasting("last", 4, 10)));
+    world.now = world.now.plus_millis(1);
     let mut what_if = world.core.preview(world.now).expect("a copy").submit(vec![last]).expect("a copy of it");
     assert!(what_if.advance());
     assert_eq!(verdict(&what_if.answer()), Verdict::NotBy(Time::from_seconds(2_100)));

@@ -11,7 +11,7 @@ use crate::kube::fence::Fence;
 use crate::kube::tasks::Tasks;
 use crate::serve::{Health, Metrics, Question};
 use fluxqueue_core::report::Gauges;
-use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome};
+use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Preview};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Time};
 
 /// Binds a pod for every Synced it hears, and remembers what it was told.
@@ -56,6 +56,10 @@ impl Machine for Parrot {
 
     fn describe(&self) -> serde_json::Value {
         serde_json::json!({ "wakes": self.wakes })
+    }
+
+    fn preview(&mut self, _: Time) -> Option<Preview> {
+        None
     }
 }
 

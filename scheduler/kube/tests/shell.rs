@@ -16,7 +16,7 @@ use crate::kube::shell::{ShellError, ShellSettings, run_until};
 use crate::kube::tasks::Tasks;
 use crate::serve::Exposure;
 use fluxqueue_core::report::Gauges;
-use fluxqueue_core::{Action, ActionKind, Event};
+use fluxqueue_core::{Action, ActionKind, Event, Preview};
 use fluxqueue_workload::{ObjectRef, Time};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/fluxqueue";
@@ -72,6 +72,9 @@ impl Machine for Eager {
     }
     fn describe(&self) -> serde_json::Value {
         json!({})
+    }
+    fn preview(&mut self, _: Time) -> Option<Preview> {
+        None
     }
 }
 

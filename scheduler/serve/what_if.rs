@@ -1,0 +1,377 @@
+//! What would come of it if this was submitted now: answered on a copy of the core, apart from the core's task.
+//!
+//! What is asked about is what the API server would be given: manifests, as JSON. Whoever may create each of them there is answered.
+//! The core stands still for the copy alone, and how often it is made is bounded where it is made. The plan is run forward on a
+//! thread of its own, for as long as was asked for; then what has been found by then is the answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
+use fluxqueue_core::{self as core, Event, Preview, WhatIf};
+use fluxqueue_workload::{ObjectKey, ObjectRef, ShapeInterner, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::{Copied, Deed, Facts, Question, access, ask};
+use crate::submission::{self, Defaults, KINDS, Submission};
+
+/// Where it is asked for.
+pub const PATH: &str = "/what-if";
+
+/// How long the plan is run forward if nobody says, and at most.
+pub const WITHIN: Duration = Duration::from_millis(150);
+/// See [`WITHIN`].
+pub const WITHIN_MAX: Duration = Duration::from_secs(10);
+
+/// Who asks at the same time: whoever comes besides is told to come again.
+const PLACES: usize = 2;
+
+/// How much of what is asked about: as much as the API server takes in one request.
+const BODY_BYTES: usize = 3 << 20;
+/// Pods that it may have in all.
+const PODS_MAX: usize = 20_000;
+/// Jobs that are told to be delayed; of the others, how many they are.
+const DELAYED_MAX: usize = 1_000;
+
+/// Places for those who ask.
+#[derive(Debug)]
+pub struct Places(Semaphore);
+
+/// How it is asked.
+#[derive(Debug, Deserialize)]
+pub(super) struct Options {
+    /// Milliseconds to look ahead for.
+    within: Option<u64>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// As of when.
+    pub as_of: MicroTime,
+    /// What would come of what was submitted.
+    pub submitted: Vec<Submitted>,
+    /// Jobs that would start later by it, the longest delay first.
+    pub delayed: Vec<Delayed>,
+    /// How many these are, if they are too many to be named.
+    pub delayed_count: usize,
+    /// Starts after this were not looked at, since the time was over. Absent: all that are planned were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_until: Option<MicroTime>,
+}
+
+/// What would come of something that was submitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Submitted {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The queue in which it would wait.
+    pub queue: String,
+    /// Its priority there.
+    pub priority: i32,
+    /// Its place in the queue, from 1, if it would wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+    /// What would come of it.
+    pub outcome: Outcome,
+    /// When its first pod would start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<MicroTime>,
+    /// When all of its pods would have started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_start: Option<MicroTime>,
+    /// It would not start by this time, and later ones were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_by: Option<MicroTime>,
+    /// The state in which it would be, if it did not come to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<JobState>,
+    /// Why it would not start at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<BlockedBy>,
+}
+
+/// What would come of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It would start.
+    Starts,
+    /// Not for as long as was looked.
+    NotFound,
+    /// Nobody can say when.
+    NoDate,
+    /// It would not come to wait.
+    KeptOut,
+}
+
+/// A job that would start later.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delayed {
+    /// Its namespace.
+    pub namespace: String,
+    /// The name of its FluxJob.
+    pub flux_job: String,
+    /// When it starts without what was submitted.
+    pub from: MicroTime,
+    /// When with it; absent if nobody can say any more, or `notBy` is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<MicroTime>,
+    /// It would not start by this time, and later ones were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_by: Option<MicroTime>,
+    /// By how many seconds, at least; absent if nobody can say any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<i64>,
+    /// It is promised to start then.
+    pub promised: bool,
+}
+
+/// Why there is no answer.
+struct Refused(StatusCode, String);
+
+/// More than that is not read.
+pub(super) fn body_limit() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(BODY_BYTES)
+}
+
+/// Answers one who asks.
+pub(super) async fn answer(
+    State(facts): State<Arc<Facts>>,
+    Query(options): Query<Options>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let objects = match objects(&body) {
+        Ok(objects) => objects,
+        Err(refused) => return refused.into_response(),
+    };
+    for (_, deed) in &objects {
+        if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, deed).await {
+            return *refused;
+        }
+    }
+    let within = options.within.map_or(WITHIN, Duration::from_millis).min(WITHIN_MAX);
+    let documents = objects.into_iter().map(|(document, _)| document).collect();
+    match foretell(&facts, documents, within).await {
+        Ok(answer) => axum::Json(answer).into_response(),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Result<Answer, Refused> {
+    let Some(leading) = facts.leading.get() else {
+        return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "this process does not lead".to_owned()));
+    };
+    let busy = || Refused(StatusCode::TOO_MANY_REQUESTS, "others ask at the moment".to_owned());
+    let _place = facts.places.0.try_acquire().map_err(|_| busy())?;
+    let preview = match ask(&leading.questions, Question::Preview).await {
+        Some(Copied::Preview(preview)) => preview,
+        Some(Copied::TooSoon) => return Err(busy()),
+        Some(Copied::Impossible) => {
+            let text =
+                "not everything has been listed yet, or the resource graph of this Fluxion library cannot be copied";
+            return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, text.to_owned()));
+        }
+        None => {
+            return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time".to_owned()));
+        }
+    };
+    let looking = tokio::task::spawn_blocking(move || look_ahead(*preview, &documents, within));
+    looking.await.map_err(|error| Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
+}
+
+fn look_ahead(preview: Preview, documents: &[Value], within: Duration) -> Result<Answer, Refused> {
+    let begun = Instant::now();
+    let unreadable = |text| Refused(StatusCode::UNPROCESSABLE_ENTITY, text);
+    let events = events(&preview, documents).map_err(unreadable)?;
+    let failed = || Refused(StatusCode::INTERNAL_SERVER_ERROR, "the resource graph cannot be copied".to_owned());
+    let mut what_if: WhatIf = preview.submit(events).ok_or_else(failed)?;
+    while begun.elapsed() < within && what_if.advance() {}
+    Ok(Answer::from(what_if.answer()))
+}
+
+/// The objects that are asked about, and what is to be allowed for each.
+fn objects(body: &[u8]) -> Result<Vec<(Value, Deed)>, Refused> {
+    let bad = |text: String| Refused(StatusCode::BAD_REQUEST, text);
+    let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
+    let documents = submission::documents(text).map_err(bad)?;
+    if documents.is_empty() {
+        return Err(bad("nothing is submitted".to_owned()));
+    }
+    let with_deed = |document: Value| {
+        let of = |path: &str| document.pointer(path).and_then(Value::as_str);
+        let kind = KINDS.iter().find(|(kind, ..)| of("/kind") == Some(kind));
+        let Some((_, group, resource)) = kind else {
+            let known = KINDS.map(|(kind, ..)| kind).join(", ");
+            return Err(bad(format!("{}: is not of kind {known}", submission::name_of(&document))));
+        };
+        let version = of("/apiVersion").unwrap_or_default();
+        if version.rsplit_once('/').map_or("", |(group, _)| group) != *group {
+            return Err(bad(format!("{}: apiVersion {version:?} is of another group", submission::name_of(&document))));
+        }
+        let Some(namespace) = of("/metadata/namespace").filter(|namespace| !namespace.is_empty()) else {
+            return Err(bad(format!("{}: metadata.namespace is missing", submission::name_of(&document))));
+        };
+        let name = of("/metadata/name").unwrap_or_default().to_owned();
+        let deed = Deed::Create { group, resource, namespace: namespace.to_owned(), name };
+        Ok((document, deed))
+    };
+    documents.into_iter().map(with_deed).collect()
+}
+
+/// What the core would be told of them, and of the pods that they make.
+fn events(preview: &Preview, documents: &[Value]) -> Result<Vec<Event>, String> {
+    let (mut shapes, mut events, mut pods) = (ShapeInterner::default(), Vec::new(), 0);
+    let names = preview.scheduler_names();
+    let priority_of = |class: &str| match preview.priority_of_class(class) {
+        Some(priority) => Ok(Some(priority)),
+        None => Err(format!("spec.priorityClassName: there is no PriorityClass {class:?}")),
+    };
+    let defaults =
+        Defaults { scheduler: names.first().map_or("", |name| name), namespace: "default", priority_of: &priority_of };
+    for document in documents {
+        let problem = |text: String| format!("{}: {text}", submission::name_of(document));
+        let submission = submission::read(document, &defaults, &mut shapes).map_err(problem)?;
+        if !names.contains(&submission.pod.scheduler) {
+            return Err(problem(format!("spec.schedulerName {:?} is not served here", submission.pod.scheduler)));
+        }
+        let count = submission.controllers.first().map_or(1, |made_by| made_by.wants as usize);
+        if count == 0 {
+            return Err(problem("asks for no pods: it is suspended, or scaled to none".to_owned()));
+        }
+        pods += count;
+        if pods > PODS_MAX {
+            return Err(problem(format!("more than {PODS_MAX} pods are not looked at")));
+        }
+        submit(submission, count, preview.as_of(), &mut events);
+    }
+    Ok(events)
+}
+
+/// What controllers would make of it at once.
+fn submit(submission: Submission, count: usize, now: Time, events: &mut Vec<Event>) {
+    let Submission { controllers, pod, is_indexed, .. } = submission;
+    let is_alone = controllers.is_empty();
+    for mut made_by in controllers {
+        // A Job that is not suspended starts at once, and its time runs also while it waits.
+        made_by.deadline = made_by.deadline_secs.map(|seconds| now.plus_secs(seconds));
+        events.push(Event::Controller(Arc::new(made_by)));
+    }
+    for at in 0..count {
+        let mut pod = pod.clone();
+        let key = &pod.id.key;
+        let name = if is_alone { key.name.to_string() } else { format!("{}-{at}", key.name) };
+        let uid = format!("Pod/{}/{name}", key.namespace);
+        pod.id = ObjectRef { key: ObjectKey::new(Arc::clone(&key.namespace), name), uid: uid.as_str().into() };
+        pod.completion_index = is_indexed.then(|| u32::try_from(at).unwrap_or(u32::MAX));
+        pod.created = now;
+        events.push(Event::Pod(Arc::new(pod)));
+    }
+}
+
+impl From<core::Answer> for Answer {
+    fn from(answer: core::Answer) -> Self {
+        let delayed_count = answer.delayed.len();
+        Answer {
+            as_of: instant(answer.as_of),
+            submitted: answer.submitted.into_iter().map(Submitted::from).collect(),
+            delayed: answer.delayed.into_iter().take(DELAYED_MAX).map(Delayed::from).collect(),
+            delayed_count,
+            looked_until: answer.looked_until.map(instant),
+        }
+    }
+}
+
+impl From<core::Submitted> for Submitted {
+    fn from(job: core::Submitted) -> Self {
+        let (mut start, mut all_start, mut not_by, mut state) = (None, None, None, None);
+        let outcome = match job.verdict {
+            core::Verdict::Starts { first, all } => {
+                (start, all_start) = (Some(instant(first)), all.map(instant));
+                Outcome::Starts
+            }
+            core::Verdict::NotBy(time) => {
+                not_by = Some(instant(time));
+                Outcome::NotFound
+            }
+            core::Verdict::NoDate => Outcome::NoDate,
+            core::Verdict::KeptOut(kept_out) => {
+                state = Some(kept_out);
+                Outcome::KeptOut
+            }
+        };
+        Submitted {
+            kind: job.kind,
+            namespace: job.workload.namespace.to_string(),
+            name: job.workload.name.to_string(),
+            queue: job.queue,
+            priority: job.priority,
+            position: job.position,
+            outcome,
+            start,
+            all_start,
+            not_by,
+            state,
+            blocked_by: job.blocked_by,
+        }
+    }
+}
+
+impl From<core::Delayed> for Delayed {
+    fn from(delayed: core::Delayed) -> Self {
+        let seconds = delayed.by_secs();
+        let (to, not_by) = match delayed.to {
+            core::Later::At(time) => (Some(instant(time)), None),
+            core::Later::NotBy(time) => (None, Some(instant(time))),
+            core::Later::NoDate => (None, None),
+        };
+        Delayed {
+            namespace: delayed.job.namespace.to_string(),
+            flux_job: delayed.job.name.to_string(),
+            from: instant(delayed.from),
+            to,
+            not_by,
+            seconds,
+            promised: delayed.is_promised,
+        }
+    }
+}
+
+fn instant(time: Time) -> MicroTime {
+    MicroTime(Timestamp::from_microsecond(time.0).unwrap_or(Timestamp::MAX))
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Places(Semaphore::new(PLACES))
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Refused(status, text) = self;
+        let mut response = (status, text + "\n").into_response();
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests;

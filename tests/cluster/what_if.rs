@@ -1,0 +1,141 @@
+//! What would come of a job: told before it is submitted, by the binary, and seen when it is.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::harness::{ControlPlane, Namespace, until};
+use crate::promised::{Recorder, SLACK, seconds, timed};
+
+const FOUR: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
+
+/// Somebody who asks.
+struct Asking<'a> {
+    ns: &'a Namespace<'a>,
+    port: u16,
+    token: String,
+}
+
+impl Asking<'_> {
+    /// What the command says: whether it succeeded, and its output.
+    fn ask(&self, manifest: &str, form: &str) -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fluxqueue"));
+        command.args(["simulate", "--from-cluster", "--submit", "-", "--within", "3s", "--output", form]);
+        command.args(["--namespace", &self.ns.name, "--token", &self.token]);
+        command.arg(format!("--leader=https://127.0.0.1:{}", self.port)).arg("--leader-ca");
+        command.arg(self.ns.plane.certificate()).env_remove("KUBECONFIG").env_remove("HOME");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        child.stdin.take().expect("stdin is piped").write_all(manifest.as_bytes()).expect("it reads");
+        let out = child.wait_with_output().expect("it ends");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (out.status.success(), text(out.stdout) + &text(out.stderr))
+    }
+
+    fn answer(&self, manifest: &str) -> Value {
+        let (ok, text) = self.ask(manifest, "json");
+        assert!(ok, "{text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// When a job would start, all of it.
+    fn start(&self, manifest: &str) -> f64 {
+        let answer = self.answer(manifest);
+        let of_it = &answer["submitted"][0];
+        assert_eq!((&of_it["outcome"], &of_it["start"]), (&"Starts".into(), &of_it["allStart"]), "{answer}");
+        seconds(of_it["start"].as_str().expect("an instant"))
+    }
+}
+
+#[test]
+fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
+    let plane = ControlPlane::start(FOUR, &[]);
+    let (_fluxqueue, _, port) = plane.secured_fluxqueue(&[]);
+    let ns = plane.namespace("what-if");
+    ns.kubectl(&["create", "serviceaccount", "alice"]);
+    let token = ns.kubectl(&["create", "token", "alice"]).trim().to_owned();
+    let asking = Asking { ns: &ns, port, token };
+    let recorder = Recorder::start(&ns);
+
+    // Nobody is told what he could not find out by creating it.
+    let idle = timed("idle", 1, 5, 8.0);
+    let (ok, text) = asking.ask(&idle, "json");
+    assert!(!ok && text.contains(&format!("may not create jobs.batch in namespace {}", ns.name)), "{text}");
+    let who = format!("--serviceaccount={}:alice", ns.name);
+    ns.kubectl(&["create", "rolebinding", "alice", "--clusterrole=edit", &who]);
+    until("the role to count", || asking.ask(&idle, "json").0.then_some(()));
+    let elsewhere = idle.replace("metadata: {", "metadata: {namespace: default, ");
+    let (ok, text) = asking.ask(&elsewhere, "json");
+    assert!(!ok && text.contains("in namespace default"), "{text}");
+
+    // It would start at once, and does. What was only asked about is not there.
+    let near = |what: &str, foretold: f64, earlier: f64| {
+        let (started, history) = (recorder.started(what), &recorder.histories()[what]);
+        let is_near = (-SLACK - earlier..=SLACK).contains(&(started - foretold));
+        assert!(is_near, "{what}: foretold {foretold}, started {started}: {history:?}");
+    };
+    assert!(ns.list("jobs").is_empty() && ns.list("fluxjobs").is_empty());
+    let foretold = asking.start(&idle);
+    ns.apply(&idle);
+    near("idle", foretold, 0.0);
+    until("idle to end", || (recorder.histories()["idle"].state == "Completed").then_some(()));
+
+    // Behind one that runs; it runs for as long as is planned, and takes all the time that it has to stop in.
+    ns.apply(&timed("runs", 4, 8, 11.0));
+    recorder.started("runs");
+    let first = timed("first", 4, 4, 7.0);
+    let foretold = asking.start(&first);
+    ns.apply(&first);
+    let (_, promised) = recorder.promised("first");
+    assert!((promised - foretold).abs() <= SLACK, "promised {promised}, foretold {foretold}");
+    let second = timed("second", 2, 4, 7.0);
+    let (foretold_second, answer) = (asking.start(&second), asking.answer(&second));
+    assert_eq!(answer["delayed"], serde_json::json!([]), "it stands behind the first");
+    ns.apply(&second);
+
+    // One of higher priority would delay both, the promised one too. It is not submitted.
+    plane.kubectl(&["create", "priorityclass", "urgent", "--value=1000"]);
+    let urgent = timed("urgent", 4, 20, 23.0);
+    let urgent =
+        urgent.replace("schedulerName: fluxqueue", "schedulerName: fluxqueue\n      priorityClassName: urgent");
+    let answer = until("the class to be known", || {
+        let (ok, text) = asking.ask(&urgent, "json");
+        ok.then(|| serde_json::from_str::<Value>(&text).expect("JSON"))
+    });
+    let delayed = answer["delayed"].as_array().expect("a list");
+    assert_eq!(delayed.len(), 2, "{answer}");
+    assert!(delayed.iter().all(|job| job["seconds"].as_i64().is_some_and(|seconds| seconds >= 20)), "{answer}");
+    assert_eq!(delayed.iter().filter(|job| job["promised"] == true).count(), 1, "{answer}");
+    let (ok, text) = asking.ask(&urgent, "table");
+    assert!(ok && text.contains("It would delay 2 jobs") && text.contains(", promised"), "{text}");
+
+    near("first", foretold, 0.0);
+    // Of each that has not begun it is planned that it begins two seconds late, and is seen to end a second late.
+    near("second", foretold_second, 3.0);
+
+    // What would be refused says why.
+    let lost = timed("lost", 1, 5, 5.0)
+        .replace("template:\n", "template:\n    metadata: {labels: {fluxqueue/queue-name: nowhere}}\n");
+    let answer = asking.answer(&lost);
+    assert_eq!(
+        (&answer["submitted"][0]["outcome"], &answer["submitted"][0]["state"]),
+        (&"KeptOut".into(), &"Refused".into())
+    );
+    assert!(answer.to_string().contains("there is no FluxQueue nowhere"), "{answer}");
+}
+
+#[test]
+fn the_way_to_the_leader_is_a_role_of_its_own() {
+    let ns = crate::harness::shared().namespace("way");
+    let may = |verb: &str, what: &str, part: &str| {
+        let part = format!("--subresource={part}");
+        let ask = ["auth", "can-i", verb, what, &part, "-n", "fluxqueue-system", "--as=wanda"];
+        ns.plane.try_kubectl(&ask, "").0
+    };
+    assert!(!may("get", "leases/fluxqueue", "") && !may("create", "pods", "proxy"));
+    let role = ["create", "rolebinding", "wanda", "--role=fluxqueue-what-if", "--user=wanda", "-n", "fluxqueue-system"];
+    ns.plane.kubectl(&role);
+    until("the role to count", || (may("get", "leases/fluxqueue", "") && may("create", "pods", "proxy")).then_some(()));
+    assert!(!may("get", "leases/other", "") && !may("get", "pods", "") && !may("create", "pods", "exec"));
+}

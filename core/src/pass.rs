@@ -59,6 +59,7 @@ impl Core {
             self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
         }
         self.promises.forget_who_came();
+        self.dirty.extend(self.promises.take_drained_anew().iter().map(PendingRequest::job));
         plan::confirm(&mut self.queue, plan.confirmed);
         for decision in plan.decisions {
             self.follow(decision);

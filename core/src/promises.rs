@@ -17,6 +17,8 @@ pub(super) struct Promises {
     passed_by: BTreeMap<PendingRequest, Patience>,
     /// Nodes that are held for those who are passed by no more.
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
+    /// Those for whom the last walk came to hold these nodes: that is to go on record.
+    drained_anew: Vec<PendingRequest>,
     /// Reservations as the API server has them.
     on_record: BTreeMap<JobId, Kept>,
     /// Jobs whose Bindings wait until others' reservations are on record as they are now: what these have left they take.
@@ -146,7 +148,15 @@ impl Promises {
 
     /// Holds nodes for a request.
     pub(super) fn drain(&mut self, pending: &PendingRequest, nodes: Arc<RankSet>) {
-        self.drained.insert(pending.clone(), nodes);
+        let before = self.drained.insert(pending.clone(), Arc::clone(&nodes));
+        if before.is_none_or(|before| before != nodes) {
+            self.drained_anew.push(pending.clone());
+        }
+    }
+
+    /// Those for whom the last walk came to hold other nodes than before.
+    pub(super) fn take_drained_anew(&mut self) -> Vec<PendingRequest> {
+        std::mem::take(&mut self.drained_anew)
     }
 
     /// No nodes are held for a request any more.

@@ -177,6 +177,7 @@ pub(crate) fn follow(
     now: Time,
 ) -> Vec<(PendingRequest, Allocations)> {
     promises.forget_who_came();
+    drop(promises.take_drained_anew());
     plan::confirm(queue, plan.confirmed);
     for first in plan.first_undated {
         promises.pass_by(&first, now);

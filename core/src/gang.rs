@@ -64,7 +64,7 @@ impl Core {
             return Begin::Not(format!("{empty} of its pods are gone"));
         }
         let pods = self.jobs.unsent(job);
-        if let Some(why) = self.torn_apart(&pods) {
+        if let Some(why) = self.torn_apart(id, &pods) {
             return Begin::Not(why);
         }
         for uid in &pods {

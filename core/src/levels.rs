@@ -15,8 +15,13 @@ use crate::queue::JobId;
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
 use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
 
-/// What pods of one job want, by what they ask for and their shape: many pods have both in common.
-type Known = Vec<(Arc<[LevelRule]>, Arc<Shape>, LevelWants)>;
+/// What is known of the pods of one job while it is looked at.
+pub(super) struct Asked {
+    /// Some object that makes its pods asks for levels. Most pods need no more than this to be told that they ask for nothing.
+    by_makers: bool,
+    /// What pods want, by what they ask for and their shape: many have both in common.
+    wants: Vec<(Arc<[LevelRule]>, Arc<Shape>, LevelWants)>,
+}
 
 impl Core {
     // --- what cannot be honoured ---
@@ -59,13 +64,23 @@ impl Core {
 
     // --- what is wanted ---
 
+    /// Begins to ask what pods of a job want.
+    pub(super) fn ask_for_levels(&self, id: JobId) -> Asked {
+        let makers = self.jobs.all.get(&id).into_iter().flat_map(|job| &job.controllers);
+        let mut makers = makers.filter_map(|uid| self.jobs.controllers.get(uid));
+        Asked { by_makers: makers.any(|made_by| !matches!(made_by.levels, Ok(None))), wants: Vec::new() }
+    }
+
     /// What a pod wants of levels. Who joins others that ask for the same is to be where they are.
-    pub(super) fn level_wants(&self, id: JobId, uid: &Uid, joins: bool, known: &mut Known) -> LevelWants {
+    pub(super) fn level_wants(&self, id: JobId, uid: &Uid, joins: bool, asked: &mut Asked) -> LevelWants {
         let pod = &self.jobs.members.get(uid)?.pod;
+        if pod.levels.is_none() && !asked.by_makers {
+            return None;
+        }
         let rules = self.jobs.level_rules(pod).filter(|_| self.ledger.has_levels())?;
         let is_known =
             |(of, shape, _): &&(Arc<[LevelRule]>, Arc<Shape>, LevelWants)| of == rules && *shape == pod.shape;
-        if let Some((.., wants)) = known.iter().find(is_known) {
+        if let Some((.., wants)) = asked.wants.iter().find(is_known) {
             return wants.clone();
         }
         let job = self.jobs.all.get(&id)?;
@@ -82,7 +97,7 @@ impl Core {
         };
         let wants: Arc<[LevelWant]> = rules.iter().filter_map(want).collect();
         let wants = Some(wants).filter(|wants| !wants.is_empty());
-        known.push((Arc::clone(rules), Arc::clone(&pod.shape), wants.clone()));
+        asked.wants.push((Arc::clone(rules), Arc::clone(&pod.shape), wants.clone()));
         wants
     }
 
@@ -113,9 +128,9 @@ impl Core {
     /// for it.
     pub(super) fn without_followers(&self, id: JobId, ready: &[Uid]) -> Vec<Uid> {
         let is_elastic = self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Elastic);
-        let (mut known, mut first) = (Known::new(), Vec::<LevelWant>::new());
+        let (mut asked, mut first) = (self.ask_for_levels(id), Vec::<LevelWant>::new());
         let follows = |uid: &&Uid| {
-            let wants = self.level_wants(id, uid, true, &mut known);
+            let wants = self.level_wants(id, uid, true, &mut asked);
             let open = wants.iter().flat_map(|wants| wants.iter()).filter(|want| want.within == Within::One);
             let open: Vec<LevelWant> = open.cloned().collect();
             let is_first = open.is_empty() || open.iter().any(|want| !first.contains(want));
@@ -128,9 +143,13 @@ impl Core {
     // --- whether it is so ---
 
     /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a level are not any more.
-    pub(super) fn torn_apart(&self, pods: &[Uid]) -> Option<String> {
+    pub(super) fn torn_apart(&self, id: JobId, pods: &[Uid]) -> Option<String> {
+        let by_makers = self.ask_for_levels(id).by_makers;
         let mut places: Vec<(&LevelRule, &Arc<Shape>, String)> = Vec::new();
         for member in pods.iter().filter_map(|uid| self.jobs.members.get(uid)) {
+            if member.pod.levels.is_none() && !by_makers {
+                continue;
+            }
             let rules = self.jobs.level_rules(&member.pod).into_iter().flat_map(|rules| rules.iter());
             for rule in rules.filter(|rule| rule.bound == LevelBound::Required) {
                 let Some(level) = self.settings.topology.find(&rule.level) else { continue };

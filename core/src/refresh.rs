@@ -249,13 +249,13 @@ impl Core {
         for gone in before.difference(&after) {
             self.forget_request(gone);
         }
-        let mut known = Vec::new();
+        let mut asked = self.ask_for_levels(id);
         for (pending, at, index) in wanted {
             let joins = matches!(pending, PendingRequest::Member(..));
             let pods: Vec<Uid> =
                 self.asking().pods(&pending).into_iter().map(|member| member.pod.id.uid.clone()).collect();
             for uid in pods {
-                let levels = self.level_wants(id, &uid, joins, &mut known);
+                let levels = self.level_wants(id, &uid, joins, &mut asked);
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.levels = levels;
                     member.stance = self.cluster.stance(&member.pod);

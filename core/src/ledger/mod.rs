@@ -222,6 +222,11 @@ impl Ledger {
         self.next_gid - 1
     }
 
+    /// The part of a level that a node is in.
+    pub(super) fn part_of(&self, cluster: &Cluster, level: &str, rank: Rank) -> Option<String> {
+        self.topology.part(level, cluster.node(rank)?)
+    }
+
     /// Requests can ask for parts of levels.
     pub(super) fn has_levels(&self) -> bool {
         self.graph.has_levels()

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, OccupantId};
-use crate::fluxion::{Fit, Forecast, Rank, RankSet};
+use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
 use crate::ledger::{Allocation, Allocations, GroupRequest, Ledger, SlotRequest};
 use crate::plan::Capacity;
+use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Shape};
 
 /// Domains that are tried for pods that want to be near to each other, the tightest first.
@@ -80,11 +81,44 @@ impl Live<'_> {
     /// there, need one domain.
     fn alternatives(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let is_first = |group: &&Group| group.stance.own.near && self.cluster.is_first(&group.sample);
-        let Some(first) = request.groups.iter().find(is_first) else { return vec![nodes.to_vec()] };
+        let Some(first) = request.groups.iter().find(is_first) else { return self.alternative_parts(request, nodes) };
         let near: Vec<usize> = (0..request.groups.len()).filter(|at| request.groups[*at].stance.own.near).collect();
-        let mut domains = self.cluster.narrowest_domains(&first.sample);
+        let domains = self.cluster.narrowest_domains(&first.sample);
+        self.tightest(request, nodes, &near, domains)
+    }
+
+    /// The same for pods that are to be in one part of a level.
+    fn alternative_parts(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
+        let wants = |group: &Group| {
+            let mut wants = group.levels.iter().flat_map(|wants| wants.iter());
+            wants.find(|want| want.within == Within::One).cloned()
+        };
+        let Some(want) = request.groups.iter().find_map(wants) else { return vec![nodes.to_vec()] };
+        let together: Vec<usize> =
+            (0..request.groups.len()).filter(|at| wants(&request.groups[*at]).as_ref() == Some(&want)).collect();
+        if want.of == RuleScope::PodSet && together.len() > 1 {
+            // Each is to be in a part of its own choice.
+            return vec![nodes.to_vec()];
+        }
+        let mut parts: BTreeMap<String, RankSet> = BTreeMap::new();
+        for rank in together.iter().flat_map(|at| nodes[*at].iter()) {
+            if let Some(part) = self.ledger.part_of(self.cluster, &want.level, rank) {
+                parts.entry(part).or_default().insert(rank);
+            }
+        }
+        self.tightest(request, nodes, &together, parts.into_values().collect())
+    }
+
+    /// Node sets per group, of which these groups are limited to one domain: those with room for them, the tightest first.
+    fn tightest(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        near: &[usize],
+        domains: Vec<RankSet>,
+    ) -> Vec<Vec<RankSet>> {
         let mut by_room: Vec<(u64, RankSet)> = Vec::new();
-        for domain in domains.drain(..) {
+        for domain in domains {
             let room = |at: &usize| {
                 let (group, within) = (&request.groups[*at], nodes[*at].intersection(&domain));
                 // A want that has room for itself alone is enough to try: the graph knows the rest.
@@ -98,7 +132,7 @@ impl Live<'_> {
                 })
             };
             if near.iter().all(room) {
-                let sample = &first.wants[0].shape;
+                let sample = &request.groups[near[0]].wants[0].shape;
                 let free = domain.iter().map(|rank| self.cluster.room(rank, sample)).sum();
                 by_room.push((free, domain));
             }
@@ -106,7 +140,7 @@ impl Live<'_> {
         by_room.sort_by_key(|(free, _)| *free);
         let within = |domain: &RankSet| {
             let mut nodes = nodes.to_vec();
-            for at in &near {
+            for at in near {
                 nodes[*at].intersect_with(domain);
             }
             nodes

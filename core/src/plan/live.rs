@@ -9,7 +9,7 @@ use super::{
     Same, SlotKey, Version,
 };
 use crate::cluster::{Cluster, Company};
-use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
+use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Within};
 use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest};
@@ -406,7 +406,7 @@ impl Promising for Live<'_> {
                 low = middle + 1;
             }
         }
-        let held: Arc<RankSet> = Arc::new(ranks[..high].iter().copied().collect());
+        let held: Arc<RankSet> = Arc::new(self.enough_of(request, nodes, &ranks[..high]));
         self.promises.drain(pending, Arc::clone(&held));
         held
     }
@@ -417,6 +417,19 @@ impl Live<'_> {
     pub(super) fn lose(&mut self, pending: &PendingRequest, cause: Delay, was: Kept) -> Remade<Allocations> {
         self.promises.lose_date(pending, self.now, was.nodes.clone());
         Remade::Lost(Late { cause, was, by: None })
+    }
+
+    /// Of nodes that are enough, and would not be without the last of them: where all pods are to be in one part of a level it is that
+    /// node's, and the others need not be held.
+    fn enough_of(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> RankSet {
+        let all: RankSet = ranks.iter().copied().collect();
+        let wants = request.groups.iter().flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
+        let levels: Vec<_> = wants.filter(|want| want.within == Within::One).map(|want| &want.level).collect();
+        let (Some(level), Some(last)) = (levels.first(), ranks.last()) else { return all };
+        let part = self.ledger.part_of(self.cluster, level, *last);
+        let is_there = |rank: &&Rank| part.is_some() && self.ledger.part_of(self.cluster, level, **rank) == part;
+        let there: RankSet = ranks.iter().filter(is_there).copied().collect();
+        if self.is_enough(request, nodes, &there) { there } else { all }
     }
 
     /// The request could start on these nodes alone once everything with an end has ended.

@@ -39,7 +39,7 @@ fn near(pod: Pod, app: &str, key: &str) -> Pod {
     labelled(pod, app, |constraints, pods| constraints.near.push(PodTerm { pods, topology_key: key.into() }))
 }
 
-fn spread(pod: Pod, app: &str, key: &str) -> Pod {
+pub(super) fn spread(pod: Pod, app: &str, key: &str) -> Pod {
     labelled(pod, app, |constraints, pods| {
         constraints.spreads.push(SpreadConstraint {
             pods,

@@ -6,13 +6,14 @@ use super::*;
 use crate::QueuePolicy;
 
 const RACK: &str = "topology.kubernetes.io/rack";
+const HOST: &str = "kubernetes.io/hostname";
 
 /// Three racks of 2, 3 and 2 nodes with 2 cores each.
 const NODES: [(&str, &str); 7] =
     [("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("b3", "b"), ("c1", "c"), ("c2", "c")];
 
 fn node_in(name: &str, rack: &str) -> Event {
-    let labels = vec![(Arc::from(RACK), Arc::from(rack))];
+    let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(RACK), Arc::from(rack))];
     Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 2)) }))
 }
 
@@ -134,6 +135,35 @@ fn a_start_is_promised_for_when_one_rack_has_room() {
     submit(&mut world, "m", 1, 2, |pod| Pod { lifetime: Lifetime::Seconds(400), ..pod });
     world.settle();
     assert_eq!((racks_of(&world, "k"), racks_of(&world, "m")), ("b".to_owned(), String::new()));
+}
+
+#[test]
+fn who_waits_for_work_without_a_known_end_holds_one_rack_and_no_more() {
+    let mut world = racks(CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() });
+    for (name, _) in NODES {
+        let runs = pod(&format!("on-{name}"), 2);
+        world.submit(Pod { node: Some(name.into()), lifetime: Lifetime::Eventually, ..runs });
+    }
+    submit(&mut world, "j", 3, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..in_one("rack", pod) });
+    world.settle();
+    world.pass_seconds(301);
+    world.settle();
+    let reservation = world.record("j").status.as_ref().unwrap().reservation.clone().expect("nodes are held");
+    assert_eq!((reservation.nodes.as_str(), reservation.start), ("b[1-3]", None));
+}
+
+#[test]
+fn pods_that_are_spread_over_hosts_are_still_in_one_rack() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 3, 1, |pod| neighbours::spread(in_one("rack", pod), "j", HOST));
+    submit(&mut world, "k", 3, 1, |pod| neighbours::spread(in_one("rack", pod), "k", HOST));
+    world.settle();
+    let hosts = |name: &str| {
+        let pods = world.pods.iter().filter(|(pod, _)| pod.starts_with(name));
+        pods.filter_map(|(_, pod)| pod.node.clone()).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    assert_eq!((racks_of(&world, "j"), racks_of(&world, "k")), ("bbb".to_owned(), "bbb".to_owned()));
+    assert_eq!((hosts("j"), hosts("k")), (3, 3));
 }
 
 #[test]

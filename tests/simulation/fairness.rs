@@ -12,7 +12,7 @@ use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
-use crate::objects::FOREIGN_GATE;
+use crate::objects::{self, FOREIGN_GATE};
 use crate::room::{self, Nodes};
 use crate::seating::{self, Seating};
 use crate::simulation::Simulation;
@@ -137,7 +137,8 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str) -> Vec<Waiting<'a>> {
         let mixed = !single_priority(all_of_it.map(|pod| pod.priority));
         let priority = if mixed { i32::MAX } else { priority };
         // Where these may go depends on others, and nobody is held up for them.
-        let asks = pods.iter().any(|pod| pod.shape.constraints.asks_about_pods());
+        let asks = |pod: &Pod| pod.shape.constraints.asks_about_pods() || objects::is_bound_to_others(pod);
+        let asks = pods.iter().any(|pod| asks(pod));
         let alike = !mixed && !barred && !asks && pods.iter().all(|pod| seating::are_alike(pod, first));
         let single = matches!(unit, Unit::Single(_));
         // Pods of a job that has begun join it one by one.

@@ -12,6 +12,7 @@ use fluxqueue_workload::{NodeName, Pod, Time};
 
 use crate::checks::{self, Violation, broken};
 use crate::jobs::{self, Unit};
+use crate::objects::{self, ZONE};
 use crate::seating::Seating;
 use crate::view::View;
 
@@ -51,6 +52,9 @@ fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[
     };
     if !start.fits(&ready) {
         return broken("no gang starts that does not fit whole", start.describe(unit, &ready));
+    }
+    if let Some(text) = start.is_torn(&ready) {
+        return broken("a gang that requires a level starts in one part of it", text);
     }
     let open: Vec<&Pod> =
         ready.into_iter().filter(|pod| pod.gates.is_empty() || view.ungated.contains(&pod.id.uid)).collect();
@@ -97,6 +101,18 @@ impl Start<'_> {
             }
         }
         seating.fill(&slots, &others, self.slots.len() - self.size)
+    }
+
+    /// The zones in which it would be, of a gang that is to be in one. Who takes which slot is known of those who are bound now; if all
+    /// ask for it, it goes for all slots.
+    fn is_torn(&self, members: &[&Pod]) -> Option<String> {
+        let all_ask = members.iter().all(|pod| objects::is_bound_to_others(pod));
+        let bound = self.own.iter().filter(|(_, pod)| objects::is_bound_to_others(pod)).map(|(node, _)| *node);
+        let nodes: Vec<&NodeName> = if all_ask { self.slots.iter().collect() } else { bound.collect() };
+        let zone = |node: &&NodeName| self.view.nodes.get(*node).and_then(|node| node.label(ZONE));
+        let zones: BTreeSet<Option<&str>> = nodes.iter().map(zone).collect();
+        let is_torn = zones.len() > 1 || zones.contains(&None);
+        is_torn.then(|| format!("{zones:?} of {nodes:?}"))
     }
 
     fn describe(&self, unit: &Unit, members: &[&Pod]) -> String {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
+use fluxqueue_core::cluster::{Level, Topology};
 use fluxqueue_core::{Action, Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::Time;
 
+use crate::objects::ZONE;
 use crate::rng::WHOLE;
 
 /// The sans-IO core, or one of the saboteurs around it.
@@ -84,6 +86,7 @@ pub(crate) fn core(start: &Start) -> Box<dyn Machine> {
 
 /// The same on another library.
 pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine> {
+    let zone = Level { name: Arc::from(ZONE), node_labels: vec![Arc::from(ZONE)] };
     let settings = CoreSettings {
         scheduler_names: vec![Arc::clone(&start.scheduler)],
         node_policy: NodePolicy::First,
@@ -94,6 +97,7 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         bypass_secs: BYPASS_SECONDS,
         start_slack_secs: 0,
         end_slack_secs: 0,
+        topology: Arc::new(Topology::new(vec![vec![zone]]).expect("one level with a name and a label")),
         ..CoreSettings::default()
     };
     Box::new(Core::new(settings, library, start.epoch).expect("the built-in library is always there"))

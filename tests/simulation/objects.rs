@@ -7,6 +7,7 @@ use fluxqueue_workload::constraints::{
     Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
     Toleration,
 };
+use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
     GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Pod, Resources, Shape, Time, Uid, Unsupported,
@@ -50,6 +51,7 @@ pub(crate) struct Template {
     pub(crate) labels: Labels,
     pub(crate) group: Option<GroupLabels>,
     pub(crate) unsupported: Vec<Unsupported>,
+    pub(crate) levels: LevelRules,
     pub(crate) run: Run,
 }
 
@@ -80,6 +82,7 @@ impl Template {
             labels: Arc::clone(&self.labels),
             lifetime: self.lifetime,
             unsupported: self.unsupported.clone(),
+            levels: self.levels.clone(),
             ..Pod::waiting(id, Arc::clone(&self.scheduler), Arc::clone(&self.shape))
         }
     }
@@ -114,6 +117,7 @@ impl Template {
             gates,
             group: None,
             unsupported,
+            levels: levels(rng),
             run: Run { seconds, fails_percent: if rng.chance(30) { 40 } else { 3 } },
         }
     }
@@ -124,6 +128,7 @@ impl Template {
         template.scheduler = Arc::from(FOREIGN);
         template.gates.clear();
         template.unsupported.clear();
+        template.levels = None;
         if rng.chance(15) {
             Arc::make_mut(&mut template.shape).constraints.repels.push(anti_affinity(rng));
         }
@@ -226,6 +231,19 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
         constraints.disks.push(Disk::Iscsi { iqn: Arc::from(iqn), read_only: rng.chance(50) });
     }
     Shape { requests, constraints }
+}
+
+/// All pods of a job in one zone, or in as few as possible; most say nothing.
+fn levels(rng: &mut Rng) -> LevelRules {
+    let bound = if rng.chance(70) { LevelBound::Required } else { LevelBound::Preferred };
+    let rule = LevelRule { level: Arc::from(ZONE), bound, of: RuleScope::Job, annotation: "fluxqueue/required-level" };
+    rng.chance(15).then(|| Arc::from([rule]))
+}
+
+/// The pod is to be in one part of a level with others of its job.
+pub(crate) fn is_bound_to_others(pod: &Pod) -> bool {
+    let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
+    rules.any(|rule| rule.bound == LevelBound::Required)
 }
 
 /// One of two ports that pods want of their hosts.

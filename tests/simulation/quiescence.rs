@@ -310,6 +310,7 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
             labels: Arc::from([]),
             group: None,
             unsupported: Vec::new(),
+            levels: None,
             run: Run { seconds: None, fails_percent: 0 },
         };
         let id = sim.server.new_ref(&format!("whole-{}", node.name));

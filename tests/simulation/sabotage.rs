@@ -58,10 +58,12 @@ enum Sabotage {
     PromiseMore,
     LookBack,
     IgnoreStops,
+    IgnoreLevels,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 33] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 34] = [
+    (Sabotage::IgnoreLevels, None, &["a gang that requires a level starts in one part of it"]),
     (Sabotage::PromiseMore, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::LookBack, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::IgnoreStops, None, &["nobody starts from a queue that is stopped or gone"]),
@@ -261,6 +263,7 @@ impl Saboteur {
             (Sabotage::IgnoreWhatIsUnsupported, Event::Pod(pod)) => {
                 Event::Pod(Arc::new(Pod { unsupported: Vec::new(), ..Pod::clone(&pod) }))
             }
+            (Sabotage::IgnoreLevels, Event::Pod(pod)) => Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(&pod) })),
             (Sabotage::IgnoreAntiAffinity, Event::Pod(pod)) => {
                 let mut pod = Pod::clone(&pod);
                 Arc::make_mut(&mut pod.shape).constraints.repels.clear();

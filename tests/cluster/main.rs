@@ -61,3 +61,6 @@ mod what_if;
 
 /// Promised starts, and when jobs start.
 mod time;
+
+/// Jobs that ask for racks, zones and other levels of the machine.
+mod topology;

@@ -1,0 +1,89 @@
+//! Jobs that ask for levels of the machine, on nodes with zones and racks.
+
+use std::collections::BTreeSet;
+
+use crate::harness::{ControlPlane, Namespace, job, node_of};
+
+/// Two zones of two racks each; both zones have a rack of the same name. Nodes of two cores.
+const NODES: &str = "
+groups:
+- {namePrefix: a1-, count: 2, cpu: '2', memory: 16Gi, pods: 110, labels: {topology.kubernetes.io/zone: a, topology.kubernetes.io/rack: r1}}
+- {namePrefix: a2-, count: 3, cpu: '2', memory: 16Gi, pods: 110, labels: {topology.kubernetes.io/zone: a, topology.kubernetes.io/rack: r2}}
+- {namePrefix: b1-, count: 2, cpu: '2', memory: 16Gi, pods: 110, labels: {topology.kubernetes.io/zone: b, topology.kubernetes.io/rack: r1}}
+";
+
+/// A Job whose pod template has this annotation.
+fn asking(name: &str, pods: u32, seconds: &str, annotation: &str) -> String {
+    let plain = job(name, pods, "2", seconds);
+    let template = "  template:\n";
+    assert_eq!(plain.matches(template).count(), 1, "{plain}");
+    plain.replace(template, &format!("{template}    metadata: {{annotations: {{{annotation}}}}}\n"))
+}
+
+/// The racks of the pods of a Job that have nodes: the part of a node's name before the number.
+fn racks(ns: &Namespace<'_>, name: &str) -> BTreeSet<String> {
+    let pods = ns.list("pods");
+    let of_job = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name);
+    of_job.filter_map(|pod| Some(node_of(pod).split_once('-')?.0.to_owned())).collect()
+}
+
+#[test]
+fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
+    let plane = ControlPlane::start(NODES, &[]);
+    let mut fluxqueue = plane.fluxqueue(&[]);
+    let ns = plane.namespace("racks");
+    // Of the racks with two nodes one is of zone a, one of zone b: they are not one rack.
+    ns.apply(&asking("four", 4, "infinity", "fluxqueue/required-level: rack"));
+    let record = ns.state("four", "Unsatisfiable");
+    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or_default().to_owned();
+    let text = "No rack would have room for 4 pods: the largest, a/r2, would have room for 3.";
+    assert!(message.contains(text), "{message}");
+    ns.apply(&asking("three", 3, "infinity", "kueue.x-k8s.io/podset-required-topology: topology.kubernetes.io/rack"));
+    ns.state("three", "Running");
+    assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned()]));
+    // A new process knows as well where the nodes are, and where the gang is.
+    fluxqueue.kill();
+    let _fluxqueue = plane.fluxqueue(&[]);
+    ns.apply(&asking("two", 2, "infinity", "fluxqueue/required-level: zone"));
+    ns.state("two", "Running");
+    assert_eq!(racks(&ns, "two").len(), 1);
+    let full = racks(&ns, "two").pop_first().unwrap_or_default();
+    let left = if full == "a1" { "b1" } else { "a1" };
+    // A pod of the gang of three is lost with its node: its successor has to be in rack a/r2, where there is no room until a node of
+    // the other rack is carried there.
+    let pods = ns.list("pods");
+    let lost = pods.iter().find(|pod| node_of(pod) == "a2-0").expect("each node of the rack has one");
+    plane.kubectl(&["delete", "node", "a2-0"]);
+    ns.kubectl(&["delete", "pod", lost["metadata"]["name"].as_str().expect("a name"), "--grace-period=0", "--force"]);
+    ns.pods(1, "that wait for room in the rack", |pod| {
+        let said = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let mut said = said.filter_map(|condition| condition["message"].as_str());
+        said.any(|text| text.ends_with("The rest of its job is in rack a/r2, which has no room for 1 pod more."))
+    });
+    assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned()]), "there is room in {left} alone");
+    let (node, labels) = (format!("{left}-0"), ["topology.kubernetes.io/zone=a", "topology.kubernetes.io/rack=r2"]);
+    plane.kubectl(&[&["label", "node", &node, "--overwrite"], &labels[..]].concat());
+    ns.flux_job("three", "is whole again", |record| record["status"]["size"] == "3/3");
+    assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned(), left.to_owned()]));
+}
+
+#[test]
+fn what_names_no_level_is_refused_and_others_can_be_named() {
+    let plane = ControlPlane::start(NODES, &[]);
+    let settings = plane.dir.join("settings.yaml");
+    let text = "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\n\
+                topology: [{levels: [{name: cabinet, nodeLabels: [topology.kubernetes.io/rack]}]}]\n";
+    std::fs::write(&settings, text).expect("it is written");
+    let _fluxqueue = plane.fluxqueue(&[&format!("--config={}", settings.display())]);
+    let ns = plane.namespace("levels");
+    ns.apply(&asking("rack", 2, "infinity", "fluxqueue/required-level: rack"));
+    let record = ns.state("rack", "Refused");
+    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or_default();
+    let text =
+        "metadata.annotations[fluxqueue/required-level]: \"rack\" is no level of this machine; there are: cabinet";
+    assert!(message.ends_with(text), "{message}");
+    // Without zones, racks of one name are one.
+    ns.apply(&asking("cabinet", 4, "infinity", "fluxqueue/required-level: cabinet"));
+    ns.state("cabinet", "Running");
+    assert_eq!(racks(&ns, "cabinet"), BTreeSet::from(["a1".to_owned(), "b1".to_owned()]));
+}

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use fluxion_sys::FunctionTable;
 use fluxqueue::simulate::server::Server;
-use fluxqueue_core::cluster::Node;
+use fluxqueue_api::names;
+use fluxqueue_core::cluster::{Level, Node, Topology};
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
 };
+use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
 use fluxqueue_workload::{GroupLabels, ObjectKey, ObjectRef, Phase, Pod, Resources, Shape, Time};
 
 const HOST: &str = "kubernetes.io/hostname";
@@ -35,10 +37,18 @@ enum Asks {
     NearPerRack,
     SpreadOverRacks,
     SpreadOverHosts,
+    /// Nothing of pods, but a level of the machine: all are in one rack.
+    WithinOneRack,
 }
 
-const ALL: [Asks; 5] =
-    [Asks::Nothing, Asks::ApartPerHost, Asks::NearPerRack, Asks::SpreadOverRacks, Asks::SpreadOverHosts];
+const ALL: [Asks; 6] = [
+    Asks::Nothing,
+    Asks::ApartPerHost,
+    Asks::NearPerRack,
+    Asks::SpreadOverRacks,
+    Asks::SpreadOverHosts,
+    Asks::WithinOneRack,
+];
 
 fn main() {
     let is_small = !std::env::args().any(|argument| argument == "--bench");
@@ -51,7 +61,8 @@ fn main() {
     for asks in ALL {
         let lone = measure(&size, asks, 1);
         // A rack has no room for a thousand.
-        let gang = measure(&size, asks, if asks == Asks::NearPerRack { size.gang.min(32) } else { size.gang });
+        let is_of_a_rack = matches!(asks, Asks::NearPerRack | Asks::WithinOneRack);
+        let gang = measure(&size, asks, if is_of_a_rack { size.gang.min(32) } else { size.gang });
         let _ = writeln!(table, "| {asks:?} | {lone:.2?} | {gang:.2?} |");
     }
     println!("{} nodes, {} racks, {} pods, gangs of {}\n\n{table}", size.nodes, size.racks, size.pods, size.gang);
@@ -73,12 +84,14 @@ struct Scene {
 
 impl Scene {
     fn new(size: &Size) -> Self {
+        let rack = Level { name: RACK.into(), node_labels: vec![RACK.into()] };
         let settings = CoreSettings {
             node_policy: NodePolicy::LoNode,
             ttl_after_finished_secs: 60,
             queue_policy: QueuePolicy::Easy,
             start_slack_secs: 0,
             end_slack_secs: 0,
+            topology: Arc::new(Topology::new(vec![vec![rack]]).unwrap()),
             ..CoreSettings::default()
         };
         let core = Core::new(settings, FunctionTable::builtin(), 1).unwrap();
@@ -119,9 +132,10 @@ impl Scene {
 
     fn place(&mut self, asks: Asks, pods: u32, round: usize) -> Duration {
         let app = format!("app-{round}");
-        let shape = shape(asks, &app);
+        let (shape, levels) = (shape(asks, &app), levels(asks));
         for at in 0..pods {
             let mut member = pod(&format!("{app}-{at}"), &shape, &app);
+            member.levels.clone_from(&levels);
             if pods > 1 {
                 member.group = Some(GroupLabels { name: app.as_str().into(), size: Ok(pods) });
             }
@@ -161,6 +175,11 @@ fn pod(name: &str, shape: &Arc<Shape>, app: &str) -> Pod {
     Pod { labels, created: Time::from_seconds(1), ..Pod::waiting(id, "fluxqueue".into(), Arc::clone(shape)) }
 }
 
+fn levels(asks: Asks) -> LevelRules {
+    let (bound, of, annotation) = (LevelBound::Required, RuleScope::Job, names::REQUIRED_LEVEL);
+    (asks == Asks::WithinOneRack).then(|| Arc::from([LevelRule { level: RACK.into(), bound, of, annotation }]))
+}
+
 fn shape(asks: Asks, app: &str) -> Arc<Shape> {
     let like_it = Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
     let namespaces = NamespaceScope { named: vec!["ns".into()], selected: None };
@@ -178,7 +197,7 @@ fn shape(asks: Asks, app: &str) -> Arc<Shape> {
     };
     let plain = Constraints::default;
     let constraints = match asks {
-        Asks::Nothing => plain(),
+        Asks::Nothing | Asks::WithinOneRack => plain(),
         Asks::ApartPerHost => Constraints { repels: term(HOST), ..plain() },
         Asks::NearPerRack => Constraints { near: term(RACK), ..plain() },
         Asks::SpreadOverRacks => Constraints { spreads: spread(RACK), ..plain() },

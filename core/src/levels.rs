@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Core;
 use super::cluster::{Node, readable};
 use super::fluxion::Within;
-use super::job::{Job, Style};
+use super::job::Job;
 use super::ledger::{LevelWant, LevelWants};
 use crate::queue::JobId;
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
@@ -124,10 +124,9 @@ impl Core {
         parts.into_iter().max_by_key(|(_, count)| *count).map(|(part, _)| part)
     }
 
-    /// Pods of an elastic job start one by one, but the first of those that are to be in one part says in which: the others wait
-    /// for it.
+    /// Pods that start one by one (of an elastic job, or who join a gang), without those who are to be where another of them will be: the
+    /// first says where that is, and the others wait for it.
     pub(super) fn without_followers(&self, id: JobId, ready: &[Uid]) -> Vec<Uid> {
-        let is_elastic = self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Elastic);
         let (mut asked, mut first) = (self.ask_for_levels(id), Vec::<LevelWant>::new());
         let follows = |uid: &&Uid| {
             let wants = self.level_wants(id, uid, true, &mut asked);
@@ -137,7 +136,7 @@ impl Core {
             first.extend(open);
             is_first
         };
-        if is_elastic { ready.iter().filter(follows).cloned().collect() } else { ready.to_vec() }
+        ready.iter().filter(follows).cloned().collect()
     }
 
     // --- whether it is so ---

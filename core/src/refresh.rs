@@ -187,10 +187,8 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.may_queue();
         }
-        for (index, uid) in ready.into_iter().enumerate() {
-            if self.take_retained(id, &uid) {
-                continue;
-            }
+        let left: Vec<Uid> = ready.into_iter().filter(|uid| !self.take_retained(id, uid)).collect();
+        for (index, uid) in self.without_followers(id, &left).into_iter().enumerate() {
             let Some(job) = self.jobs.all.get_mut(&id) else { return pending };
             let at = *job.queued_at.get_or_insert(now);
             pending.push((PendingRequest::Member(id, uid), at, u32::try_from(index).unwrap_or(u32::MAX)));

@@ -227,6 +227,21 @@ fn who_replaces_a_lost_pod_stays_in_the_rack() {
 }
 
 #[test]
+fn those_who_join_a_gang_follow_the_first_of_them() {
+    let mut world = racks(settings());
+    fill(&mut world, &["a1", "b1", "b2"]);
+    for name in ["p0", "p1"] {
+        world.submit(of_group(pod(name, 1), "g", Ok(2)));
+    }
+    for name in ["j0", "j1"] {
+        world.submit(in_one("rack", of_group(pod(name, 2), "g", Ok(2))));
+    }
+    world.settle();
+    let racks = racks_of(&world, "j");
+    assert!(!racks.is_empty() && racks.chars().all(|rack| racks.starts_with(rack)), "{racks}");
+}
+
+#[test]
 fn pods_of_a_service_follow_the_first() {
     let mut world = racks(settings());
     fill(&mut world, &["a1", "b1"]);

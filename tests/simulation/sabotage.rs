@@ -127,7 +127,16 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 34] = [
     (Sabotage::WriteTwice, None, &["one write per object is under way"]),
     (Sabotage::NeverRest, None, &["the core becomes quiet"]),
     (Sabotage::DecideTooEarly, None, &["nothing is decided before the first lists are complete"]),
-    (Sabotage::IgnoreAntiAffinity, None, &["no pod goes where another keeps it away", WHOLE_GANGS]),
+    (
+        // It forgets what our own pods ask for, too.
+        Sabotage::IgnoreAntiAffinity,
+        None,
+        &[
+            "no pod goes where another keeps it away",
+            "no pod goes where one is that it is to be apart from",
+            WHOLE_GANGS,
+        ],
+    ),
     (
         Sabotage::IgnoreOwnAntiAffinity,
         None,

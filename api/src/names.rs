@@ -43,6 +43,13 @@ pub const WALLTIME: &str = "fluxqueue/walltime";
 /// machine, such as `rack`: a level's name in the settings, or its node label.
 pub const REQUIRED_LEVEL: &str = "fluxqueue/required-level";
 
+/// Annotation of a pod, or of the object that makes it: each slice of the pods of a pod set is to be within one part of this level; see
+/// [`SLICE_SIZE`].
+pub const SLICE_LEVEL: &str = "fluxqueue/slice-level";
+
+/// Annotation beside [`SLICE_LEVEL`]: how many pods a slice has. Of an Indexed Job the first slice has the indexes from 0 on.
+pub const SLICE_SIZE: &str = "fluxqueue/slice-size";
+
 /// Annotation of a pod, or of the object that makes it: so if possible, else in as few parts of this level as possible.
 pub const PREFERRED_LEVEL: &str = "fluxqueue/preferred-level";
 

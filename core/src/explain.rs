@@ -244,7 +244,16 @@ impl Core {
         for (group, open) in groups.iter().zip(&attempt.open) {
             self.count_closed(group, &mut counts);
             let request = group.request(open, &mut self.cluster);
-            let Some(explanation) = self.ledger.explain(&[request]) else { continue };
+            if let Some(size) = group.slice_size() {
+                // Numbers are of all pods; of a slice it is said whether there is a part for one.
+                let slice = request.one_slice(size);
+                let explanation = self.ledger.explain(&[slice]);
+                for shape in explanation.iter().flat_map(|explanation| &explanation.shapes) {
+                    let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
+                    cramped = cramped.or_else(|| cramped_in(group, shape, supply, *outcome == Outcome::Never));
+                }
+            }
+            let Some(explanation) = self.ledger.explain(&[request.unsliced()]) else { continue };
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };

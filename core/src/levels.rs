@@ -56,7 +56,10 @@ impl Core {
         made_by.find_map(|made_by| {
             let wrong = match &made_by.levels {
                 Err(wrong) => wrong.clone(),
-                Ok(rules) => self.level_trouble(rules)?,
+                Ok(rules) => self.level_trouble(rules).or_else(|| {
+                    let mut pods = self.jobs.live(job).map(|member| &member.pod);
+                    pods.find_map(|pod| slice_trouble(rules, pod))
+                })?,
             };
             Some(format!("{} {}: {}: {}", made_by.kind.as_str(), made_by.id, wrong.field, wrong.message))
         })
@@ -80,7 +83,9 @@ impl Core {
         let rules = self.jobs.level_rules(pod).filter(|_| self.ledger.has_levels())?;
         let is_known =
             |(of, shape, _): &&(Arc<[LevelRule]>, Arc<Shape>, LevelWants)| of == rules && *shape == pod.shape;
-        if let Some((.., wants)) = asked.wants.iter().find(is_known) {
+        // Those who join are where their slice is.
+        let is_like_others = !joins || slice_size(rules).is_none();
+        if let Some((.., wants)) = asked.wants.iter().find(is_known).filter(|_| is_like_others) {
             return wants.clone();
         }
         let job = self.jobs.all.get(&id)?;
@@ -107,13 +112,13 @@ impl Core {
             let rules = self.jobs.level_rules(other);
             let is_same =
                 |known: &LevelRule| (&known.level, known.bound, &known.of) == (&rule.level, rule.bound, &rule.of);
-            rules.is_some_and(|rules| rules.iter().any(is_same))
-                && (rule.of != RuleScope::PodSet || other.shape == pod.shape)
+            rules.is_some_and(|rules| rules.iter().any(is_same)) && is_with(&rule.of, pod, other)
         };
         let members = self.jobs.live(job).filter(|member| asks_for_it(&member.pod));
         let of_members = members.filter_map(|member| member.allocation.as_ref());
         // Of a slot without a pod it is not known what that asked for, but for its shape.
         let of_slots = job.retained.iter().map(|slot| &slot.allocation).filter(|slot| slot.shape == pod.shape);
+        let of_slots = of_slots.filter(|_| !matches!(rule.of, RuleScope::Slice(_)));
         let mut parts: BTreeMap<String, usize> = BTreeMap::new();
         for allocation in of_members.chain(of_slots) {
             let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
@@ -144,7 +149,7 @@ impl Core {
     /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a level are not any more.
     pub(super) fn torn_apart(&self, id: JobId, pods: &[Uid]) -> Option<String> {
         let by_makers = self.ask_for_levels(id).by_makers;
-        let mut places: Vec<(&LevelRule, &Arc<Shape>, String)> = Vec::new();
+        let mut places: Vec<(&LevelRule, &Pod, String)> = Vec::new();
         for member in pods.iter().filter_map(|uid| self.jobs.members.get(uid)) {
             if member.pod.levels.is_none() && !by_makers {
                 continue;
@@ -157,13 +162,12 @@ impl Core {
                 let Some(part) = node.and_then(|node| self.settings.topology.part(&level.name, node)) else {
                     return Some(format!("{} is in no {} any more", allocation.node, level.name));
                 };
-                let shape = &member.pod.shape;
-                let is_same = |known: &LevelRule, other: &Arc<Shape>| {
-                    (&known.level, &known.of) == (&rule.level, &rule.of)
-                        && (rule.of != RuleScope::PodSet || other == shape)
+                let pod = &*member.pod;
+                let is_same = |known: &LevelRule, other: &Pod| {
+                    (&known.level, &known.of) == (&rule.level, &rule.of) && is_with(&rule.of, pod, other)
                 };
                 match places.iter().find(|(known, other, _)| is_same(known, other)) {
-                    None => places.push((rule, shape, part)),
+                    None => places.push((rule, pod, part)),
                     Some((.., other)) if *other == part => {}
                     Some((.., other)) => {
                         let (node, level, part, other) =
@@ -181,5 +185,31 @@ impl Core {
         let known = self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank));
         let topology = &self.settings.topology;
         known.is_some_and(|known| known.labels != node.labels && topology.parts(known).ne(topology.parts(node)))
+    }
+}
+
+/// Why these rules about slices cannot be kept for a pod: what puts pods on nodes one by one knows nothing of slices.
+pub(super) fn slice_trouble(rules: &LevelRules, pod: &Pod) -> Option<Unsupported> {
+    let mut rules = rules.iter().flat_map(|rules| rules.iter());
+    let slices = rules.find(|rule| matches!(rule.of, RuleScope::Slice(_)))?;
+    let why = "slices of pods that mount claims, or ask about other pods, are not supported yet";
+    let is_alone = pod.claims.is_empty() && !pod.shape.constraints.asks_about_pods();
+    (!is_alone).then(|| slices.refused(why.to_owned()))
+}
+
+/// How many pods a slice has, by these rules.
+fn slice_size(rules: &[LevelRule]) -> Option<u32> {
+    rules.iter().find_map(|rule| if let RuleScope::Slice(size) = rule.of { Some(size) } else { None })
+}
+
+/// Two pods under one rule are among those whose places count together. Of pods without an index nobody knows the slice later.
+fn is_with(of: &RuleScope, pod: &Pod, other: &Pod) -> bool {
+    match of {
+        RuleScope::Job | RuleScope::Group(_) => true,
+        RuleScope::PodSet => pod.shape == other.shape,
+        RuleScope::Slice(size) => {
+            let slice = |pod: &Pod| pod.completion_index.map(|index| index / size);
+            pod.shape == other.shape && slice(pod).is_some() && slice(pod) == slice(other)
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::names::{PREFERRED_LEVEL, REQUIRED_LEVEL};
+use fluxqueue_api::names::{PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Unsupported;
@@ -17,6 +17,10 @@ const KUEUE_REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
 const KUEUE_PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
 /// Kueue's: pod sets of one job with the same value are placed as one.
 const KUEUE_GROUP: &str = "kueue.x-k8s.io/podset-group-name";
+
+/// Kueue's: each slice of a pod set within one domain of this level, and how many pods a slice has.
+const KUEUE_SLICE: &str = "kueue.x-k8s.io/podset-slice-required-topology";
+const KUEUE_SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
 
 /// What pods ask of one level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub enum RuleScope {
     PodSet,
     /// Those of all pod sets of this group.
     Group(Arc<str>),
+    /// Each so many pods of one pod set: by their indexes if they have some, else in their order.
+    Slice(u32),
 }
 
 /// The rules of an object; of most there are none.
@@ -65,10 +71,10 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     if metadata.annotations.is_none() {
         return Ok(None);
     }
-    let mut found: Option<LevelRule> = None;
+    let mut found: Vec<LevelRule> = Vec::new();
     for (name, bound, is_ours) in KNOWN {
         let Some(value) = annotation(metadata, name) else { continue };
-        if let Some(other) = &found {
+        if let Some(other) = found.first() {
             return Err(refused(name, format!("{} is there too: only one of them can be honoured", other.annotation)));
         }
         if value.is_empty() {
@@ -79,9 +85,33 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
             Some(group) => RuleScope::Group(group.into()),
             None => RuleScope::PodSet,
         };
-        found = Some(LevelRule { level: value.into(), bound, of, annotation: name });
+        found.push(LevelRule { level: value.into(), bound, of, annotation: name });
     }
-    Ok(found.map(|rule| Arc::from([rule])))
+    found.extend(slices(metadata, SLICE_LEVEL, SLICE_SIZE)?);
+    let of_kueue = slices(metadata, KUEUE_SLICE, KUEUE_SLICE_SIZE)?;
+    if let (Some(of_kueue), Some(other)) = (&of_kueue, found.iter().find(|rule| rule.annotation == SLICE_LEVEL)) {
+        let text = format!("{} is there too: only one of them can be honoured", other.annotation);
+        return Err(of_kueue.refused(text));
+    }
+    found.extend(of_kueue);
+    Ok((!found.is_empty()).then(|| Arc::from(found)))
+}
+
+/// What is asked of slices, by a level and a size.
+fn slices(metadata: &ObjectMeta, level: &'static str, size: &str) -> Result<Option<LevelRule>, Unsupported> {
+    let (of_level, of_size) = (annotation(metadata, level), annotation(metadata, size));
+    let Some(value) = of_level else {
+        let lone = || refused(size, format!("says how many pods a slice has, but {level} is missing"));
+        return if of_size.is_some() { Err(lone()) } else { Ok(None) };
+    };
+    if value.is_empty() {
+        return Err(refused(level, "names no level".to_owned()));
+    }
+    let text = of_size.ok_or_else(|| refused(level, format!("asks for slices, but {size} is missing")))?;
+    let pods = text.parse::<u32>().ok().filter(|pods| *pods > 0);
+    let pods = pods.ok_or_else(|| refused(size, format!("{text:?} is no number of pods from 1 on")))?;
+    let of = RuleScope::Slice(pods);
+    Ok(Some(LevelRule { level: value.into(), bound: LevelBound::Required, of, annotation: level }))
 }
 
 impl LevelRule {
@@ -125,6 +155,40 @@ mod tests {
         let group = RuleScope::Group("mpi".into());
         assert_eq!(read(&[required, (KUEUE_GROUP, "mpi")]), rack(LevelBound::Required, group));
         assert_eq!(read(&[("kueue.x-k8s.io/podset-unconstrained-topology", "true")]), Ok(vec![]));
+    }
+
+    #[test]
+    fn slices_have_a_level_and_a_size() {
+        let slice = |level: &str, pods| (level.to_owned(), LevelBound::Required, RuleScope::Slice(pods));
+        assert_eq!(read(&[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "4")]), Ok(vec![slice("rack", 4)]));
+        assert_eq!(
+            read(&[(KUEUE_SLICE, "example.com/rack"), (KUEUE_SLICE_SIZE, "8")]),
+            Ok(vec![slice("example.com/rack", 8)])
+        );
+        let both = read(&[(REQUIRED_LEVEL, "zone"), (SLICE_LEVEL, "rack"), (SLICE_SIZE, "2")]);
+        assert_eq!(both, Ok(vec![("zone".to_owned(), LevelBound::Required, RuleScope::Job), slice("rack", 2)]));
+        for (annotations, expected) in [
+            (
+                &[(SLICE_LEVEL, "rack")][..],
+                "[fluxqueue/slice-level]: asks for slices, but fluxqueue/slice-size is missing",
+            ),
+            (
+                &[(SLICE_SIZE, "2")][..],
+                "[fluxqueue/slice-size]: says how many pods a slice has, but fluxqueue/slice-level is missing",
+            ),
+            (
+                &[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "0")][..],
+                "[fluxqueue/slice-size]: \"0\" is no number of pods from 1 on",
+            ),
+            (
+                &[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "x")][..],
+                "[fluxqueue/slice-size]: \"x\" is no number of pods from 1 on",
+            ),
+        ] {
+            assert_eq!(read(annotations), Err(format!("metadata.annotations{expected}")));
+        }
+        let both = [(SLICE_LEVEL, "rack"), (SLICE_SIZE, "2"), (KUEUE_SLICE, "rack"), (KUEUE_SLICE_SIZE, "2")];
+        assert!(read(&both).unwrap_err().contains("fluxqueue/slice-level is there too"));
     }
 
     #[test]

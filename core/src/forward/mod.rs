@@ -218,7 +218,7 @@ impl Ask {
     }
 
     fn request(&self) -> Request {
-        let want = SlotRequest { shape: Arc::clone(&self.sample.shape), count: self.pods };
+        let want = SlotRequest::new(Arc::clone(&self.sample.shape), self.pods);
         let group = Group {
             wants: vec![want],
             // Nobody asks for these pods by name.

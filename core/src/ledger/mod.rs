@@ -119,6 +119,20 @@ impl Changes {
 pub(super) struct SlotRequest {
     pub shape: Arc<Shape>,
     pub count: usize,
+    /// How many pods each slice of it has, if rules are about slices; else empty.
+    pub slices: Vec<usize>,
+}
+
+impl SlotRequest {
+    /// So many pods, all alike.
+    pub(super) fn new(shape: Arc<Shape>, count: usize) -> Self {
+        SlotRequest { shape, count, slices: Vec::new() }
+    }
+
+    /// For how many pods the graph is asked at a time.
+    fn pieces(&self) -> &[usize] {
+        if self.slices.is_empty() { std::slice::from_ref(&self.count) } else { &self.slices }
+    }
 }
 
 /// Pods that share one set of nodes.
@@ -132,6 +146,28 @@ pub(super) struct GroupRequest {
     /// So many of them together on one node at most.
     pub max_per_node: Option<u64>,
     pub levels: LevelWants,
+}
+
+impl GroupRequest {
+    /// Without what is wanted of slices.
+    pub(super) fn unsliced(mut self) -> Self {
+        if self.wants.iter().any(|want| !want.slices.is_empty()) {
+            self.wants.iter_mut().for_each(|want| want.slices.clear());
+            let of_all = |want: &&LevelWant| !matches!(want.of, RuleScope::Slice(_));
+            self.levels = self.levels.map(|levels| levels.iter().filter(of_all).cloned().collect());
+        }
+        self
+    }
+
+    /// For one slice of each want.
+    pub(super) fn one_slice(&self, size: u32) -> Self {
+        let mut slice = self.clone();
+        for want in &mut slice.wants {
+            want.count = want.count.min(size as usize);
+            want.slices = vec![want.count];
+        }
+        slice
+    }
 }
 
 /// What pods want of levels; most want nothing.
@@ -431,21 +467,23 @@ impl Ledger {
             let end = End::of(group.lifetime, self.now);
             let mut of_group = Vec::with_capacity(group.wants.len());
             for want in &group.wants {
-                let label: Arc<str> = Arc::from(label_of(shape));
-                let from = slots.partition_point(|slots| slots.shape < shape);
                 let mut of_want = Vec::with_capacity(want.count);
-                for slots in slots[from..].iter().take_while(|slots| slots.shape == shape) {
-                    if matches!(end, End::Never) {
-                        self.changes.push(Change::TakenForGood(slots.rank));
+                for _ in want.pieces() {
+                    let label: Arc<str> = Arc::from(label_of(shape));
+                    let from = slots.partition_point(|slots| slots.shape < shape);
+                    for slots in slots[from..].iter().take_while(|slots| slots.shape == shape) {
+                        if matches!(end, End::Never) {
+                            self.changes.push(Change::TakenForGood(slots.rank));
+                        }
+                        for _ in 0..slots.count {
+                            let label = Arc::clone(&label);
+                            let made = allocation(cluster, gid, slots.rank, label, &want.shape, end);
+                            of_want.push(self.note(made));
+                        }
                     }
-                    for _ in 0..slots.count {
-                        let label = Arc::clone(&label);
-                        let made = allocation(cluster, gid, slots.rank, label, &want.shape, end);
-                        of_want.push(self.note(made));
-                    }
+                    shape += 1;
                 }
                 of_group.push(of_want);
-                shape += 1;
             }
             allocations.push(of_group);
         }
@@ -462,7 +500,7 @@ impl Ledger {
     ) -> Option<Allocation> {
         let mut ranks = RankSet::new();
         ranks.insert(rank);
-        let want = SlotRequest { shape: Arc::clone(&pod.shape), count: 1 };
+        let want = SlotRequest::new(Arc::clone(&pod.shape), 1);
         let (wants, ranks) = (vec![want], Some(ranks));
         let group = GroupRequest { wants, ranks, prefer: Vec::new(), lifetime, max_per_node: None, levels: None };
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
@@ -483,21 +521,22 @@ impl Ledger {
         self.query(groups, None, Graph::explain)
     }
 
-    /// Asks for all groups at once: a shape for each want.
+    /// Asks for all groups at once: a shape for each want, or for each slice of it.
     fn query<T>(
         &mut self,
         groups: &[GroupRequest],
         not_before: Option<i64>,
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
-        let wants: Vec<(&GroupRequest, &SlotRequest)> =
-            groups.iter().flat_map(|group| group.wants.iter().map(move |want| (group, want))).collect();
+        let wants = groups.iter().flat_map(|group| group.wants.iter().map(move |want| (group, want)));
+        let pieces = wants.flat_map(|(group, want)| want.pieces().iter().map(move |count| ((group, want), *count)));
+        let (wants, counts): (Vec<(&GroupRequest, &SlotRequest)>, Vec<usize>) = pieces.unzip();
         let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
         let mut shapes = Vec::with_capacity(wants.len());
-        for ((group, want), label) in wants.iter().zip(&labels) {
+        for (((group, want), count), label) in wants.iter().zip(counts).zip(&labels) {
             shapes.push(SlotShape {
                 label,
-                count: want.count as u64,
+                count: count as u64,
                 requests: &want.shape.requests,
                 end: group.lifetime,
                 ranks: group.ranks.as_ref(),
@@ -505,8 +544,15 @@ impl Ledger {
             });
         }
         let mut max_per_node = exclusive_limits(&wants, &labels);
-        for ((group, _), label) in wants.iter().zip(&labels) {
-            max_per_node.extend(group.max_per_node.map(|limit| (vec![label.clone()], limit)));
+        let mut limited: Option<&SlotRequest> = None;
+        for ((group, want), label) in wants.iter().zip(&labels) {
+            let Some(limit) = group.max_per_node else { continue };
+            match max_per_node.last_mut().filter(|_| limited.is_some_and(|limited| std::ptr::eq(limited, *want))) {
+                // Slices of one want share its limit.
+                Some((labels, _)) => labels.push(label.clone()),
+                None => max_per_node.push((vec![label.clone()], limit)),
+            }
+            limited = Some(want);
         }
         let levels = level_rules(&wants, &labels);
         let (shapes, max_per_node, levels) = (&shapes, &max_per_node, &levels);
@@ -594,8 +640,15 @@ fn level_rules(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Ve
     let mut rules: Vec<(&LevelWant, &Arc<Shape>, LevelRule)> = Vec::new();
     for ((group, want), label) in wants.iter().zip(labels) {
         for wanted in group.levels.iter().flat_map(|levels| levels.iter()) {
-            let is_own = wanted.of == RuleScope::PodSet;
-            let is_same = |known: &LevelWant, shape: &Arc<Shape>| known == wanted && (!is_own || *shape == want.shape);
+            let is_same = |known: &LevelWant, shape: &Arc<Shape>| {
+                known == wanted
+                    && match wanted.of {
+                        RuleScope::Job | RuleScope::Group(_) => true,
+                        RuleScope::PodSet => *shape == want.shape,
+                        // Each piece is a slice.
+                        RuleScope::Slice(_) => false,
+                    }
+            };
             match rules.iter_mut().find(|(known, shape, _)| is_same(known, shape)) {
                 Some((.., rule)) => rule.labels.push(label.clone()),
                 None => {

@@ -217,7 +217,7 @@ impl Requests for Jobs {
         let (count, seconds) = self.0[&pending.job()];
         let sample = Arc::new(crate::scenarios::pod("sample", 1));
         let lifetime = if seconds == 0 { Lifetime::Eventually } else { Lifetime::Seconds(seconds) };
-        let wants = vec![SlotRequest { shape: Arc::clone(&sample.shape), count }];
+        let wants = vec![SlotRequest::new(Arc::clone(&sample.shape), count)];
         let (pods, stance, company) = (Vec::new(), Stance::default(), Company::Together);
         let group = Group {
             wants,

@@ -91,7 +91,7 @@ impl Live<'_> {
     fn alternative_parts(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let wants = |group: &Group| {
             let mut wants = group.levels.iter().flat_map(|wants| wants.iter());
-            wants.find(|want| want.within == Within::One).cloned()
+            wants.find(|want| want.within == Within::One && !matches!(want.of, RuleScope::Slice(_))).cloned()
         };
         let Some(want) = request.groups.iter().find_map(wants) else { return vec![nodes.to_vec()] };
         let together: Vec<usize> =
@@ -191,7 +191,7 @@ impl Live<'_> {
             let group = &request.groups[share.group];
             let shape = Arc::clone(&group.wants[share.want].shape);
             let all = group.request(&share.nodes, self.cluster);
-            let wants = vec![SlotRequest { shape, count: share.count }];
+            let wants = vec![SlotRequest::new(shape, share.count)];
             let max_per_node = [share.max_per_node, all.max_per_node].into_iter().flatten().min();
             groups.push(GroupRequest { wants, max_per_node, ..all });
         }

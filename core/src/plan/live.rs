@@ -16,6 +16,7 @@ use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
+use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Time};
 
 /// The jobs as they are.
@@ -149,12 +150,31 @@ impl Group {
     fn add(&mut self, pod: &Arc<Pod>) {
         let known = self.wants.iter().position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
         let at = known.unwrap_or_else(|| {
-            self.wants.push(SlotRequest { shape: Arc::clone(&pod.shape), count: 0 });
+            self.wants.push(SlotRequest::new(Arc::clone(&pod.shape), 0));
             self.pods.push(Vec::new());
             self.pods.len() - 1
         });
         self.wants[at].count += 1;
         self.pods[at].push(Arc::clone(pod));
+    }
+
+    /// What is wanted, in slices if rules are about these.
+    fn sliced(&self) -> Vec<SlotRequest> {
+        let mut wants = self.wants.clone();
+        if let Some(size) = self.slice_size() {
+            for (want, pods) in wants.iter_mut().zip(&self.pods) {
+                want.slices = slices(pods, size);
+            }
+        }
+        wants
+    }
+
+    /// How many pods a slice has.
+    pub(crate) fn slice_size(&self) -> Option<u32> {
+        self.levels.iter().flat_map(|levels| levels.iter()).find_map(|want| match want.of {
+            RuleScope::Slice(size) => Some(size),
+            _ => None,
+        })
     }
 
     /// Other pods have something to do with where its pods may go.
@@ -165,7 +185,7 @@ impl Group {
     /// The group as the ledger takes it, on these nodes.
     pub(crate) fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         GroupRequest {
-            wants: self.wants.clone(),
+            wants: self.sliced(),
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
             prefer: cluster.class(&self.sample.shape.constraints).tiers(),
             lifetime: self.lifetime,
@@ -438,6 +458,13 @@ impl Live<'_> {
         let is_there = !within.iter().any(RankSet::is_empty);
         is_there && matches!(self.forecast(request, &within), Forecast::Now | Forecast::At(_) | Forecast::Eventually)
     }
+}
+
+/// How many pods each slice has: by their indexes if they have some, else in their order.
+fn slices(pods: &[Arc<Pod>], size: u32) -> Vec<usize> {
+    let numbers = pods.iter().zip(0..).map(|(pod, at)| pod.completion_index.unwrap_or(at) / size);
+    let numbers: Vec<u32> = numbers.collect();
+    numbers.chunk_by(|a, b| a == b).map(<[u32]>::len).collect()
 }
 
 /// A reservation that is put off by so much or less may begin in a moment.

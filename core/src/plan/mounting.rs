@@ -101,7 +101,7 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
     let pod = group.pods[want].remove(pod);
     group.wants[want].count -= 1;
     let alone = Group {
-        wants: vec![SlotRequest { shape, count: 1 }],
+        wants: vec![SlotRequest::new(shape, 1)],
         pods: vec![vec![Arc::clone(&pod)]],
         lifetime: group.lifetime,
         sample: pod,

@@ -130,7 +130,7 @@ impl Requests for Waiting {
         let mut shape = Shape::clone(&sample.shape);
         shape.constraints.node_selector = vec![(Arc::from("nodes"), Arc::from(nodes))];
         sample.shape = Arc::new(shape);
-        let want = SlotRequest { shape: Arc::clone(&sample.shape), count: usize::try_from(slots).ok()? };
+        let want = SlotRequest::new(Arc::clone(&sample.shape), usize::try_from(slots).ok()?);
         let group = Group {
             wants: vec![want],
             pods: Vec::new(),

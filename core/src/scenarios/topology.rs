@@ -285,6 +285,83 @@ fn pod_sets_are_each_in_a_rack_and_jobs_in_one() {
     }
 }
 
+/// A pod of an Indexed Job with slices of two pods.
+fn in_slices(pod: Pod) -> Pod {
+    let index = pod.id.key.name.chars().last().and_then(|digit| digit.to_digit(10));
+    let levels = Some(within(LevelBound::Required, "rack", RuleScope::Slice(2)));
+    Pod { levels, completion_index: index, ..pod }
+}
+
+/// The rack of a pod.
+fn rack_of(world: &World, pod: &str) -> Option<char> {
+    world.node_of(pod)?.chars().next()
+}
+
+#[test]
+fn each_slice_is_in_a_rack() {
+    // Nodes that are full, how many pods, whether they start.
+    let cases: [(&[&str], u32, bool); 5] = [
+        (&[], 4, true),
+        (&[], 6, true),
+        (&["b1"], 6, true),
+        (&["b1", "b2"], 6, false),
+        (&["a1", "b1", "b2", "c1"], 2, false),
+    ];
+    for (full, pods, starts) in cases {
+        let mut world = racks(settings());
+        fill(&mut world, full);
+        submit(&mut world, "j", pods, 2, in_slices);
+        world.settle();
+        for first in (0..pods).step_by(2) {
+            let racks = [first, first + 1].map(|at| rack_of(&world, &format!("j{at}")));
+            assert!(racks[0].is_some() == starts && racks[0] == racks[1], "{pods} where {full:?} are full: {racks:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slice_for_which_no_rack_has_room_is_told_so() {
+    let mut world = racks(settings());
+    fill(&mut world, &["a1", "b1", "b2", "c1"]);
+    submit(&mut world, "j", 4, 2, in_slices);
+    world.settle();
+    let (_, message) = world.blocked("j");
+    let text = "4 pods start together and ask for 8 cpu, 6 free on the nodes they may use. No rack has room for 2 pods: the \
+                largest, a, has room for 1.";
+    assert!(message.contains(text), "{message}");
+}
+
+#[test]
+fn who_replaces_a_lost_pod_stays_with_its_slice() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 4, 2, in_slices);
+    world.settle();
+    let (rack, lost) = (rack_of(&world, "j0").expect("it runs"), world.node_of("j1").expect("it runs").to_owned());
+    // The other nodes of that rack are taken by now.
+    let left: Vec<&str> = NODES.iter().map(|(name, _)| *name).filter(|name| name.starts_with(rack)).collect();
+    let free: Vec<&str> =
+        left.into_iter().filter(|name| world.pods.values().all(|pod| pod.node.as_deref() != Some(*name))).collect();
+    fill(&mut world, &free);
+    world.tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
+    world.delete("j1");
+    let successor = in_slices(of_job(pod("successor1", 2), "j"));
+    world.submit(successor);
+    world.settle();
+    assert_eq!(world.node_of("successor1"), None, "there is room in other racks alone");
+    world.tell(node_in("new", &rack.to_string()));
+    world.settle();
+    assert_eq!(world.node_of("successor1"), Some("new"));
+}
+
+#[test]
+fn slices_of_pods_that_ask_about_others_are_refused() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 2, 1, |pod| neighbours::spread(in_slices(pod), "j", HOST));
+    world.settle();
+    let (reason, message) = world.blocked("j");
+    assert!(reason == "UnsupportedConstraint" && message.contains("slices of pods that mount claims"), "{message}");
+}
+
 #[test]
 fn what_names_no_level_is_refused_by_name() {
     let mut world = racks(settings());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Core;
 use super::cluster::{Node, readable};
 use super::fluxion::Within;
-use super::job::Job;
+use super::job::{Job, Style};
 use super::ledger::{LevelWant, LevelWants};
 use crate::queue::JobId;
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
@@ -98,7 +98,9 @@ impl Core {
                     part.map_or(Within::One, |part| Within::Part(part.into()))
                 }
             };
-            Some(LevelWant { level, within, of: rule.of.clone() })
+            // A pod that stays alone leads nobody.
+            let leads = joins && within == Within::One && job.style != Style::Lone;
+            Some(LevelWant { level, within, of: rule.of.clone(), leads })
         };
         let wants: Arc<[LevelWant]> = rules.iter().filter_map(want).collect();
         let wants = Some(wants).filter(|wants| !wants.is_empty());

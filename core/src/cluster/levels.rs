@@ -78,6 +78,15 @@ impl Topology {
         self.levels().find(is_named).or_else(|| self.levels().find(is_made))
     }
 
+    /// The levels above this one in its tree, the narrowest first.
+    pub fn wider(&self, level: &str) -> impl Iterator<Item = &Level> {
+        let above = self.trees.iter().find_map(|levels| {
+            let at = levels.iter().position(|of| *of.name == *level)?;
+            Some(&levels[..at])
+        });
+        above.unwrap_or_default().iter().rev()
+    }
+
     /// Each level, and the part of it that a node is in.
     pub fn parts<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (&'a Level, Option<String>)> {
         self.trees.iter().flat_map(move |levels| {
@@ -197,6 +206,8 @@ mod tests {
         assert_eq!(name("b"), Some("b".to_owned()), "names go first");
         assert_eq!(name("a"), Some("rack".to_owned()));
         assert_eq!(name("row"), None);
+        let wider: Vec<String> = topology.wider("b").map(|level| level.name.to_string()).collect();
+        assert_eq!((wider, topology.wider("rack").count()), (vec!["leaf".to_owned()], 0));
         // The first label that a node has counts, and trees know nothing of each other.
         let both = node(&[("a", "1"), ("b", "2"), ("switch", "s")]);
         let parts: Vec<Option<String>> = topology.parts(&both).map(|(_, part)| part).collect();

@@ -180,6 +180,8 @@ pub(super) struct LevelWant {
     pub within: Within,
     /// With which others of the request that want the same.
     pub of: RuleScope,
+    /// Others come later, and are to be where it is.
+    pub leads: bool,
 }
 
 /// What groups were given: per group and want, lowest rank first.
@@ -261,6 +263,11 @@ impl Ledger {
     /// The part of a level that a node is in.
     pub(super) fn part_of(&self, cluster: &Cluster, level: &str, rank: Rank) -> Option<String> {
         self.topology.part(level, cluster.node(rank)?)
+    }
+
+    /// The levels that are wider than this one, the narrowest first.
+    pub(super) fn wider_levels(&self, level: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.topology.wider(level).map(|level| &level.name)
     }
 
     /// Requests can ask for parts of levels.

@@ -45,6 +45,14 @@ struct Share {
 impl Live<'_> {
     /// Takes slots for all pods on these nodes, and lets the pods in.
     pub(super) fn place_now(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+        if let Some(slots) = self.place_in_better_parts(request, nodes) {
+            return Fit::Placed(slots);
+        }
+        self.place_as_asked(request, nodes)
+    }
+
+    /// The same in whatever parts of levels.
+    pub(super) fn place_as_asked(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
         if request.asks_about_pods() {
             return self.place_crowded(request, nodes);
         }

@@ -328,6 +328,9 @@ impl Promising for Live<'_> {
         if self.is_limited(request) {
             return self.reserve_within_limits((pending, class), request, nodes, not_before);
         }
+        if let Some(slots) = self.place_in_better_parts(request, nodes) {
+            return Booking::Now(slots);
+        }
         let groups = self.groups(request, nodes);
         match self.ledger.reserve(self.cluster, groups, not_before) {
             fluxion::Booking::Now(mut slots) => {

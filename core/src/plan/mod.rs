@@ -16,6 +16,7 @@ mod crowded;
 mod live;
 mod mounting;
 mod policies;
+mod preferred;
 mod promising;
 #[cfg(test)]
 mod tests;

@@ -253,8 +253,8 @@ fn pods_of_a_service_follow_the_first() {
         world.submit(Pod { lifetime: Lifetime::Endless, ..pod });
     }
     world.settle();
-    let racks = racks_of(&world, "s");
-    assert!(!racks.is_empty() && racks.chars().all(|rack| racks.starts_with(rack)), "{racks}");
+    // Not where there is room for one alone.
+    assert_eq!(racks_of(&world, "s"), "bb");
 }
 
 #[test]
@@ -266,6 +266,21 @@ fn a_level_that_is_preferred_is_no_condition() {
     submit(&mut world, "k", 2, 2, preferred);
     world.settle();
     assert_eq!((racks_of(&world, "j"), racks_of(&world, "k")), ("bb".to_owned(), "ac".to_owned()));
+}
+
+#[test]
+fn who_does_not_get_the_level_that_he_prefers_gets_the_next_wider_one() {
+    let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
+    for (name, zone, rack) in [("a", "x", "1"), ("b", "y", "1"), ("c", "x", "2"), ("d", "y", "2"), ("e", "y", "3")] {
+        let label = |key: &str, value: &str| (Arc::from(key), Arc::from(value));
+        let labels = vec![label(RACK, rack), label("topology.kubernetes.io/zone", zone)];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 2)) })));
+    }
+    let preferred = |pod| Pod { levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)), ..pod };
+    submit(&mut world, "j", 3, 2, preferred);
+    submit(&mut world, "k", 2, 2, preferred);
+    world.settle();
+    assert_eq!((racks_of(&world, "j"), racks_of(&world, "k")), ("bde".to_owned(), "ac".to_owned()));
 }
 
 #[test]

@@ -478,6 +478,7 @@ fn cramped_in(group: &Group, shape: &ShapeReport, supply: &Supply, if_idle: bool
                 Some(format!("No {level} {has} room for {wanted}: the largest, {part}, {has} room for {largest}."))
             }
             (Within::One, None) if *parts == 0 => Some(format!("No node that they may use is in a {level}.")),
+            (Within::One, None) if is_too_small => Some(format!("No {level} {has} room for {wanted}.")),
             (Within::Part(of_job), _) if is_too_small => {
                 let of_job = readable(of_job);
                 Some(format!("The rest of its job is in {level} {of_job}, which {has} no room for {wanted} more."))

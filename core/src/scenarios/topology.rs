@@ -146,6 +146,8 @@ fn who_waits_for_work_without_a_known_end_holds_one_rack_and_no_more() {
     }
     submit(&mut world, "j", 3, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..in_one("rack", pod) });
     world.settle();
+    let (_, message) = world.blocked("j");
+    assert!(message.contains("No rack has room for 3 pods."), "{message}");
     world.pass_seconds(301);
     world.settle();
     let reservation = world.record("j").status.as_ref().unwrap().reservation.clone().expect("nodes are held");

@@ -3,6 +3,7 @@
 use super::{Allocations, Change, GroupRequest, Ledger};
 use crate::cluster::Cluster;
 use crate::fluxion::{Booking, Fit, Later, Placement, RankSet};
+use fluxqueue_workload::Lifetime;
 
 /// A place for groups that is kept for later.
 #[derive(Debug, Clone)]
@@ -51,7 +52,7 @@ impl Ledger {
         let gid = kept.gid;
         if kept.start <= self.now && self.has_begun(&kept) {
             // It takes what it would get if it were new.
-            self.withdraw(kept.gid, &kept.nodes);
+            self.withdraw(kept.gid, &kept.nodes, &kept.groups);
             return match self.allocate(cluster, &kept.groups) {
                 Fit::Placed(slots) => Remade::Starts(slots),
                 Fit::NotNow | Fit::NotFound => Remade::Lost,
@@ -59,13 +60,13 @@ impl Ledger {
         }
         let groups = std::mem::take(&mut kept.groups);
         let Some(moved) = self.query(&groups, None, |graph, request| graph.remake(gid, request)) else {
-            self.withdraw(gid, &kept.nodes);
+            self.withdraw(gid, &kept.nodes, &groups);
             return Remade::Lost;
         };
         let Some(placement) = moved.placement else {
             return Remade::Kept(Reservation { start: moved.at, groups, ..kept }, moved.later);
         };
-        self.freed(&kept.nodes);
+        self.freed(&kept.nodes, &groups);
         if moved.has_begun {
             return Remade::Starts(self.allocations(cluster, gid, &groups, placement));
         }
@@ -81,19 +82,21 @@ impl Ledger {
 
     /// Gives up a place that was kept.
     pub(crate) fn give_up(&mut self, kept: &Reservation) {
-        self.withdraw(kept.gid, &kept.nodes);
+        self.withdraw(kept.gid, &kept.nodes, &kept.groups);
     }
 
-    fn withdraw(&mut self, gid: u64, nodes: &RankSet) {
+    fn withdraw(&mut self, gid: u64, nodes: &RankSet, groups: &[GroupRequest]) {
         let canceled = self.graph.cancel(gid);
         self.check("withdrawing a reservation", canceled);
-        self.freed(nodes);
+        self.freed(nodes, groups);
     }
 
-    /// There may be room on these nodes for some who wait.
-    fn freed(&mut self, nodes: &RankSet) {
+    /// There may be room on these nodes for some who wait; and some day, for those who could not wait for a service.
+    fn freed(&mut self, nodes: &RankSet, groups: &[GroupRequest]) {
+        let is_endless = groups.iter().any(|group| group.lifetime == Lifetime::Endless);
+        let change = if is_endless { Change::FreedForGood } else { Change::Freed };
         for rank in nodes.iter() {
-            self.changes.push(Change::Freed(rank));
+            self.changes.push(change(rank));
         }
     }
 }

@@ -137,6 +137,10 @@ impl Core {
                 self.touched.insert(member.job);
                 if let Some(job) = self.jobs.all.get_mut(&member.job) {
                     job.members.remove(&id.uid);
+                    if member.pod.phase == Phase::Succeeded {
+                        // Its controller has counted it by now, or never will.
+                        job.succeeded = job.succeeded.saturating_sub(1);
+                    }
                 }
             }
         }

@@ -150,12 +150,13 @@ impl Core {
         let is_stalled_group = stalled.is_some() && matches!(job.identity, Identity::Group(_));
         let stalled_size = if is_stalled_group { self.start_size_now(job).unwrap_or(0) } else { 0 };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        // It was whole if its record says that it runs, whatever it has lost since.
+        let is_scheduled = |status: &FluxJobStatus| {
+            conditions::of_type(&status.conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True")
+        };
+        let ran = job.record.status.as_ref().is_some_and(is_scheduled);
         if seats.is_empty() {
-            // Not written ahead: it has started if anything of it runs, and was whole if its record says that it runs.
-            let is_scheduled = |status: &FluxJobStatus| {
-                conditions::of_type(&status.conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True")
-            };
-            let ran = job.record.status.as_ref().is_some_and(is_scheduled);
+            // Not written ahead: it has started if anything of it runs.
             if !bound.is_empty() {
                 let whole = ran || bound.len() >= wanted;
                 job.life = if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };
@@ -169,7 +170,8 @@ impl Core {
             job.start_size = seats.len().max(stalled_size).max(2);
             // One that never became whole and lost what was missing has not become whole by that.
             let all_left_are_bound = i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
-            let whole = bound.len() >= seats.len().max(stalled_size) || (all_left_are_bound && stalled.is_none());
+            let is_there = bound.len() >= seats.len().max(stalled_size) || (all_left_are_bound && stalled.is_none());
+            let whole = is_there || (ran && !bound.is_empty());
             job.life = match bound.len() {
                 _ if whole => Lifecycle::Whole,
                 0 => Lifecycle::Placed,

@@ -93,6 +93,18 @@ impl Core {
         self.reports.push_back(Report { class, from: None });
     }
 
+    /// A class whose first has gone, or that has another one ahead of him, is told anew who waits behind whom.
+    pub(super) fn report_new_heads(&mut self) {
+        for class in self.queue.take_new_heads() {
+            let Some(head) = self.queue.head_of(class).cloned() else { continue };
+            let reported = self.queue.last_attempt_mut(class).and_then(|attempt| attempt.reported.as_mut());
+            if let Some(reported) = reported.filter(|reported| reported.head != head) {
+                reported.head = head;
+                self.reports.push_back(Report { class, from: None });
+            }
+        }
+    }
+
     /// Tells the requests of classes whose outcome is new why they wait.
     pub(super) fn report_classes(&mut self) {
         let mut left = REPORTED_AT_ONCE;
@@ -182,6 +194,19 @@ impl Core {
         }
         job.found_first = None;
         found
+    }
+
+    /// Pods that have come to wait with others of their job are told why.
+    pub(super) fn tell_who_joins(&mut self, pending: &PendingRequest) {
+        let Some((reason, text)) = self.queue.class_of(pending).and_then(|class| self.words_for_pods(pending, class))
+        else {
+            return;
+        };
+        for uid in self.waiting_pods(pending) {
+            if self.jobs.members.get(&uid).is_some_and(|member| member.reported.is_none()) {
+                self.report_unscheduled(&uid, reason, &text);
+            }
+        }
     }
 
     /// All pods of the job that wait with this request.

@@ -1,6 +1,6 @@
 //! From the plan to what follows from it: slots for what starts, a memory of what does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::estimates::Expected;
@@ -59,21 +59,34 @@ impl Core {
             self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
         }
         self.promises.forget_who_came();
-        self.dirty.extend(self.promises.take_drained_anew().iter().map(PendingRequest::job));
         plan::confirm(&mut self.queue, plan.confirmed);
+        let begun = plan.decisions.iter().filter_map(|decision| match decision {
+            Decision::Start { pending, .. } => Some(pending.job()),
+            _ => None,
+        });
+        let begun: BTreeSet<JobId> = begun.collect();
         for decision in plan.decisions {
             self.follow(decision);
         }
         for first in plan.first_undated {
             self.pass_by(&first);
         }
+        self.dirty.extend(self.promises.take_drained_anew());
         self.wake_for_promises();
         for (class, places) in self.queue.take_arrivals() {
             for place in places {
                 self.report_request(place.request(), class);
             }
         }
+        self.report_new_heads();
         self.report_classes();
+        // Of whose pods some have begun, the next says why it waits.
+        for id in begun {
+            let next = self.queue.first_of(id).cloned();
+            if let Some((next, class)) = next.and_then(|next| Some((next.clone(), self.queue.class_of(&next)?))) {
+                self.report_request(&next, class);
+            }
+        }
         self.note_positions_soon();
         self.look_ahead_again();
     }

@@ -17,8 +17,8 @@ pub(super) struct Promises {
     passed_by: BTreeMap<PendingRequest, Patience>,
     /// Nodes that are held for those who are passed by no more.
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
-    /// Those for whom the last walk came to hold these nodes: that is to go on record.
-    drained_anew: Vec<PendingRequest>,
+    /// Jobs for which other nodes are held than when these were last taken.
+    drained_anew: BTreeSet<JobId>,
     /// Reservations as the API server has them.
     on_record: BTreeMap<JobId, Kept>,
     /// Jobs whose Bindings wait until others' reservations are on record as they are now: what these have left they take.
@@ -148,20 +148,22 @@ impl Promises {
 
     /// Holds nodes for a request.
     pub(super) fn drain(&mut self, pending: &PendingRequest, nodes: Arc<RankSet>) {
-        let before = self.drained.insert(pending.clone(), Arc::clone(&nodes));
-        if before.is_none_or(|before| before != nodes) {
-            self.drained_anew.push(pending.clone());
+        if self.drained.get(pending) != Some(&nodes) {
+            self.drained_anew.insert(pending.job());
         }
-    }
-
-    /// Those for whom the last walk came to hold other nodes than before.
-    pub(super) fn take_drained_anew(&mut self) -> Vec<PendingRequest> {
-        std::mem::take(&mut self.drained_anew)
+        self.drained.insert(pending.clone(), nodes);
     }
 
     /// No nodes are held for a request any more.
     pub(super) fn let_go(&mut self, pending: &PendingRequest) {
-        self.drained.remove(pending);
+        if self.drained.remove(pending).is_some() {
+            self.drained_anew.insert(pending.job());
+        }
+    }
+
+    /// Jobs for which other nodes are held since the last call.
+    pub(super) fn take_drained_anew(&mut self) -> BTreeSet<JobId> {
+        std::mem::take(&mut self.drained_anew)
     }
 
     /// How many nodes are held for those who are passed by no more.

@@ -68,7 +68,12 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
-        let name = job.record.overrides.queue_name.as_deref().or(said.as_deref());
+        let on_record = || job.record.status.as_ref().and_then(|status| status.queue_name.as_deref());
+        // Without pods nobody says any more where it belongs.
+        let has_pods = self.jobs.live(job).next().is_some();
+        let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
+        let last = if has_pods { None } else { last() };
+        let name = job.record.overrides.queue_name.as_deref().or(said.as_deref()).or(last);
         let name = name.unwrap_or_else(|| {
             let services = Some(names::QUEUE_SERVICES).filter(|services| {
                 let standing = self.queues.standing(services, namespace);
@@ -78,7 +83,6 @@ impl Core {
         });
         let (standing, walltimes) = (self.queues.standing(name, namespace), self.queues.walltimes(name));
         // A place in the queue is kept over a restart, and when the queue goes.
-        let on_record = || job.record.status.as_ref().and_then(|status| status.queue_name.as_deref());
         let had_place = job.queue.had_place && *job.queue.name == *name
             || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
         let had_place = had_place || matches!(standing, Standing::Open | Standing::Stopped);

@@ -263,8 +263,11 @@ impl Core {
             let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
             let place = place.in_queue(in_queue, queue_priority);
             let before = self.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
-            self.queue.put(place.clone(), key);
+            let is_new = self.queue.put(place.clone(), key);
             self.note_who_comes(&pending, &place, before);
+            if !is_new {
+                self.tell_who_joins(&pending);
+            }
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.wait_for(after);

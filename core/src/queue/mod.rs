@@ -151,6 +151,8 @@ pub struct Queue<K, M> {
     by_key: HashMap<K, ClassId>,
     /// The first of each class.
     heads: BTreeMap<Place, ClassId>,
+    /// Classes that have had another first since these were last taken.
+    new_heads: BTreeSet<ClassId>,
     /// Requests that came since they were last taken, by class.
     arrivals: BTreeMap<ClassId, BTreeSet<Place>>,
     next_class: ClassId,
@@ -172,6 +174,7 @@ impl<K, M> Default for Queue<K, M> {
             classes: BTreeMap::new(),
             by_key: HashMap::new(),
             heads: BTreeMap::new(),
+            new_heads: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             next_class: 0,
         }
@@ -206,6 +209,7 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         if head.as_ref().is_none_or(|head| place < *head) {
             head.map(|head| self.heads.remove(&head));
             self.heads.insert(place.clone(), id);
+            self.new_heads.insert(id);
         }
         self.arrivals.entry(id).or_default().insert(place.clone());
         self.order.entry(place.queue).or_default().insert(place.clone(), id);
@@ -235,11 +239,13 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
             && let Some(head) = class.places.first()
         {
             self.heads.insert(head.clone(), id);
+            self.new_heads.insert(id);
         }
         if class.places.is_empty()
             && let Some(class) = self.classes.remove(&id)
         {
             self.by_key.remove(&class.key);
+            self.new_heads.remove(&id);
             self.arrivals.remove(&id);
         }
         true
@@ -271,6 +277,16 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         use std::ops::Bound::{Included, Unbounded};
         let from = from.map_or(Unbounded, Included);
         self.classes.get(&class).into_iter().flat_map(move |class| class.places.range((from, Unbounded)))
+    }
+
+    /// Classes that have had another first since the last call.
+    pub fn take_new_heads(&mut self) -> BTreeSet<ClassId> {
+        std::mem::take(&mut self.new_heads)
+    }
+
+    /// The first of a class.
+    pub fn head_of(&self, class: ClassId) -> Option<&PendingRequest> {
+        Some(self.classes.get(&class)?.places.first()?.request())
     }
 
     /// What has come since the last call, by class.

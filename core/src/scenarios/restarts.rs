@@ -406,3 +406,41 @@ fn how_many_failed_and_how_large_a_refused_group_was_to_be_stays() {
     assert!(writes.is_empty(), "{writes:#?}");
     assert_eq!(world.records, before);
 }
+
+#[test]
+fn a_gang_that_ran_and_has_lost_a_pod_has_run_also_for_the_next_process() {
+    let nodes = [("a", 2)];
+    let mut world = World::new(&nodes);
+    let job = job("j", 2, 2);
+    world.tell(Event::Controller(Arc::new(job.clone())));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 1), "j"));
+    }
+    world.settle();
+    world.change("p1", |pod| pod.phase = Phase::Refused { reason: "OutOfcpu".into() });
+    world.settle();
+    world.submit(of_job(pod("p2", 9), "j"));
+    world.settle();
+    world.pass_seconds(31);
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Running));
+    world.show_conditions(&["p2"]);
+    let writes = writes_after_restart(&mut world, &nodes, &[job]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn a_flux_job_that_somebody_removed_after_the_end_does_not_come_back() {
+    let nodes = [("a", 2)];
+    let mut world = World::new(&nodes);
+    world.submit(pod("p", 1));
+    world.settle();
+    world.pass_seconds(3);
+    world.settle();
+    world.change("p", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    world.delete_record("p");
+    world.settle();
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty() && world.records.is_empty(), "{writes:#?}");
+}

@@ -241,3 +241,31 @@ fn a_pod_waits_for_the_news_of_its_job_and_not_for_ever() {
     world.settle();
     assert_eq!(world.node_of("orphan"), Some("a"));
 }
+
+#[test]
+fn whoever_comes_to_wait_first_says_why_and_a_pod_that_joins_is_told() {
+    let mut world = World::new(&[("a", 2)]);
+    world.submit(pod("runs", 1));
+    world.settle();
+    // As many pods of one shape: requests that ask for the same.
+    let shape = pod("any", 1).shape;
+    for group in ["g", "h"] {
+        for at in 0..2 {
+            let member = Pod { shape: Arc::clone(&shape), ..pod(&format!("{group}{at}"), 1) };
+            world.submit(of_group(member, group, Ok(2)));
+        }
+        world.settle();
+        world.pass_seconds(3);
+        world.settle();
+    }
+    assert_eq!((world.blocked("g").0, world.blocked("h").0), ("InsufficientResources".into(), "QueuedBehind".into()));
+    world.submit(of_group(Pod { shape, ..pod("g2", 1) }, "g", Ok(2)));
+    world.settle();
+    assert!(world.conditions.contains_key("g2"), "it waits with the others");
+    for at in 0..3 {
+        world.delete(&format!("g{at}"));
+    }
+    world.settle();
+    assert_eq!(world.blocked("h").0, "InsufficientResources", "nobody is ahead of it any more");
+    assert!(world.conditions.contains_key("h0"));
+}

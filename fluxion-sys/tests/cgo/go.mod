@@ -1,0 +1,3 @@
+module fluxqueue/fluxion-sys/tests/cgo
+
+go 1.26.0

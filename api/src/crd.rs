@@ -169,7 +169,10 @@ mod tests {
             lacking(|version| {
                 let status = &mut version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
                 status.as_object_mut().unwrap().remove("workload");
-                status["blockedBy"]["properties"]["reason"]["enum"].as_array_mut().unwrap().retain(|it| it != "Gated");
+                status["blockedBy"]["items"]["properties"]["reason"]["enum"]
+                    .as_array_mut()
+                    .unwrap()
+                    .retain(|it| it != "Gated");
                 let rules = &mut status["conditions"]["items"]["x-kubernetes-validations"];
                 let rule = rules[1]["rule"].as_str().unwrap().replace(", 'MutualWait'", "");
                 rules[1]["rule"] = rule.into();

@@ -88,14 +88,14 @@ use crate::validation;
     printcolumn(
         name = "Reason",
         type_ = "string",
-        json_path = ".status.blockedBy.reason",
+        json_path = ".status.blockedBy[0].reason",
         description = "Why it has not started",
         priority = "1"
     ),
     printcolumn(
         name = "Message",
         type_ = "string",
-        json_path = ".status.blockedBy.message",
+        json_path = ".status.blockedBy[0].message",
         description = "The same, with numbers",
         priority = "1"
     ),
@@ -244,9 +244,10 @@ pub struct FluxJobStatus {
     /// `bound/total`, for kubectl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// The one thing that keeps it from starting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocked_by: Option<BlockedBy>,
+    /// What keeps it from starting: the one that matters most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub blocked_by: Vec<BlockedBy>,
 }
 
 /// Nodes that are kept for a job from some time on.
@@ -370,7 +371,7 @@ pub struct PlacementRange {
 }
 
 /// Why a job does not start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum BlockedReason {
     /// Not all pods that start together are there.
     Incomplete,
@@ -406,39 +407,69 @@ pub enum BlockedReason {
     VolumesNotReady,
     /// A claim could not be bound where its pod was placed.
     VolumeBindingFailed,
+    /// Nobody knows when work ends that is on nodes which it could use. Not by itself: with what is short there.
+    UnknownEnd,
     /// A reason that another version of Fluxqueue has written.
+    #[default]
     #[serde(other)]
     #[schemars(skip)]
     Unknown,
 }
 
-/// What keeps a job from starting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// One thing that keeps a job from starting, with numbers and the object that is in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedBy {
     /// Why.
     pub reason: BlockedReason,
     /// For people, with numbers.
     pub message: String,
-    /// The resource that is short most.
+    /// The resource that is short, or of which its queue has as much as it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// How much of it the job asks, in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
-    /// How much of it is free on the nodes it may use.
+    /// How much of it is free on the nodes it may use, or left of the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<String>,
-    /// The job it waits behind, `namespace/name`.
+    /// How much of a limit is used: of the resource, or jobs that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<String>,
+    /// How much that limit is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// The FluxQueue whose limit or rule it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The job in the way, `namespace/name`: it waits behind it, or for its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
+    /// From when on nodes are kept for that job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_from: Option<MicroTime>,
+}
+
+/// A list, or the one thing that earlier builds wrote instead.
+fn one_or_several<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<BlockedBy>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrSeveral {
+        Several(Vec<BlockedBy>),
+        One(Box<BlockedBy>),
+    }
+    Ok(match Option::deserialize(deserializer)? {
+        Some(OneOrSeveral::Several(list)) => list,
+        Some(OneOrSeveral::One(one)) => vec![*one],
+        None => Vec::new(),
+    })
 }
 
 // === impl BlockedReason ===
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 17] = [
+    pub const ALL: [BlockedReason; 18] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
@@ -456,6 +487,7 @@ impl BlockedReason {
         BlockedReason::BindFailed,
         BlockedReason::VolumesNotReady,
         BlockedReason::VolumeBindingFailed,
+        BlockedReason::UnknownEnd,
     ];
 
     /// Its name.
@@ -478,6 +510,7 @@ impl BlockedReason {
             BlockedReason::BindFailed => "BindFailed",
             BlockedReason::VolumesNotReady => "VolumesNotReady",
             BlockedReason::VolumeBindingFailed => "VolumeBindingFailed",
+            BlockedReason::UnknownEnd => "UnknownEnd",
             BlockedReason::Unknown => "Unknown",
         }
     }
@@ -500,6 +533,7 @@ impl BlockedReason {
             | BlockedReason::PlacementWithdrawn
             | BlockedReason::BindFailed
             | BlockedReason::VolumeBindingFailed
+            | BlockedReason::UnknownEnd
             | BlockedReason::Unknown => JobState::Pending,
         }
     }
@@ -521,7 +555,7 @@ impl fmt::Display for BlockedReason {
 impl BlockedBy {
     /// A reason, and what a person reads about it.
     pub fn new(reason: BlockedReason, message: impl Into<String>) -> Self {
-        BlockedBy { reason, message: message.into(), resource: None, requested: None, available: None, behind: None }
+        BlockedBy { reason, message: message.into(), ..BlockedBy::default() }
     }
 }
 
@@ -584,6 +618,15 @@ mod tests {
         assert!(BlockedReason::ALL.into_iter().all(|reason| json!(reason) == reason.as_str()));
         let newer: BlockedBy = serde_json::from_value(json!({ "reason": "Preempted", "message": "" })).unwrap();
         assert_eq!(newer.reason, BlockedReason::Unknown);
+    }
+
+    #[test]
+    fn what_an_earlier_build_wrote_of_one_thing_is_read() {
+        let one = json!({ "reason": "Gated", "message": "m" });
+        for (written, count) in [(one.clone(), 1), (json!([one, one]), 2), (json!([]), 0), (json!(null), 0)] {
+            let read: FluxJobStatus = serde_json::from_value(json!({ "blockedBy": written })).unwrap();
+            assert_eq!(read.blocked_by.len(), count);
+        }
     }
 
     #[test]

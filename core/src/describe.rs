@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::blockers::Blockers;
 use super::job::Stage;
 use super::{Core, record};
 
@@ -30,7 +31,7 @@ impl Core {
                     "queuedAt": job.queued_at.map(|at| record::timestamp(at).to_string()),
                     "position": job.position,
                     "expectedStart": job.expected.start().map(|at| record::timestamp(at).to_string()),
-                    "blockedBy": job.blocker,
+                    "blockedBy": job.blocker.as_ref().map(Blockers::list),
                     "bound": live.iter().filter(|m| m.is_bound()).count(),
                     "wanted": self.jobs.wanted(job),
                     "waiting": waiting,

@@ -9,16 +9,19 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
 
+use super::blockers::Blockers;
 use super::cluster::filters::Rejection;
 use super::cluster::{readable, summary};
 use super::estimates::Expected;
 use super::job::Stage;
 use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
+use super::promises::Promise;
+use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
-use crate::fluxion::{End, LevelSupply, RankSet, ShapeReport, Supply, Within};
+use crate::fluxion::{End, Forecast, LevelSupply, RankSet, ShapeReport, Supply, Within};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_workload::{ObjectKey, Time, Uid};
+use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
 pub(super) const REPORT_MILLIS: i64 = 30_000;
@@ -32,6 +35,12 @@ const COUNTED_MAX: usize = 1_000;
 
 /// So many jobs are named whose end is not known.
 const NAMED_MAX: usize = 3;
+
+/// So many reservations are looked at for one that is in the way: there may be thousands, and this is only told.
+const RESERVATIONS_LOOKED_AT: usize = 64;
+
+/// So many things are said to be in the way of a job.
+const BLOCKERS_MAX: usize = 8;
 
 /// Why a node will not do that another queue could use.
 const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
@@ -47,9 +56,8 @@ const REPORTED_AT_ONCE: usize = 256;
 pub(super) struct Reported {
     /// The first of the class by then.
     head: PendingRequest,
-    blocker: BlockedBy,
-    /// Whose ends nobody knows: for the FluxJob alone, since it changes often.
-    unknown_ends: String,
+    /// What is in its way.
+    blockers: Blockers,
     at: Time,
 }
 
@@ -81,15 +89,11 @@ impl Core {
             attempt.reported = Some(reported);
             return;
         }
-        let blocker = match &attempt.outcome {
-            Outcome::Behind { job, .. } => self.queued_behind(*job),
-            _ => self.own_reason(attempt),
+        let blockers = match &attempt.outcome {
+            Outcome::Behind { job, .. } => self.queued_behind(*job).into(),
+            _ => self.own_reasons(attempt, Some(head)),
         };
-        let unknown_ends = match &attempt.outcome {
-            Outcome::Waits { held, at: None } => self.unknown_ends(held),
-            _ => String::new(),
-        };
-        attempt.reported = Some(Reported { head: head.clone(), blocker, unknown_ends, at: self.now });
+        attempt.reported = Some(Reported { head: head.clone(), blockers, at: self.now });
         self.reports.push_back(Report { class, from: None });
     }
 
@@ -127,7 +131,7 @@ impl Core {
     /// A request that has just come to a class that waits is told at once.
     pub(super) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) {
         let Some(attempt) = self.queue.last_attempt(class) else { return };
-        let Some(Reported { head, blocker, unknown_ends, .. }) = &attempt.reported else { return };
+        let Some(Reported { head, blockers, .. }) = &attempt.reported else { return };
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);
         let estimate = match attempt.outcome {
@@ -135,12 +139,9 @@ impl Core {
             Outcome::AtLimit(ref limit) if !behind_head => limit.at.map(Time::from_seconds),
             _ => None,
         };
-        let mut blocker = if behind_head { self.queued_behind(head.job()) } else { blocker.clone() };
-        if !behind_head {
-            blocker.message.push_str(unknown_ends);
-        }
+        let blockers = if behind_head { self.queued_behind(head.job()).into() } else { blockers.clone() };
         let to_pods = self.words_for_pods(pending, class);
-        let blocker = self.inherit(id, blocker);
+        let blockers = self.inherit(id, blockers);
         // Where the plan can be run forward it knows better.
         let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
@@ -150,8 +151,8 @@ impl Core {
             job.position = Some(ahead.len() + 1);
         }
         job.expected = expected.unwrap_or(job.expected);
-        if job.blocker.as_ref() != Some(&blocker) {
-            job.blocker = Some(blocker);
+        if job.blocker.as_ref() != Some(&blockers) {
+            job.blocker = Some(blockers);
             // One that has begun says what is in its way in another place too.
             if job.stalled.is_some() {
                 self.touched.insert(id);
@@ -172,18 +173,18 @@ impl Core {
             return None;
         }
         // Whoever adds nodes to a cluster goes by this word: they would not help against a limit.
-        let at_limit = matches!(reported.blocker.reason, BlockedReason::QueueLimit);
+        let at_limit = reported.blockers.reason() == BlockedReason::QueueLimit;
         let reason = if at_limit { QUEUE_LIMIT } else { "Unschedulable" };
-        Some((reason, reported.blocker.message.clone()))
+        Some((reason, reported.blockers.text_for_pods()))
     }
 
     /// What an earlier process said for the same reason still goes: a restart alone is nothing to tell. It goes until this
     /// process finds something else than it found first.
-    fn inherit(&mut self, id: JobId, found: BlockedBy) -> BlockedBy {
+    fn inherit(&mut self, id: JobId, found: Blockers) -> Blockers {
         let Some(job) = self.jobs.all.get_mut(&id) else { return found };
         let status = job.record.status.as_ref().filter(|_| job.blocker.is_none());
-        let said = status.and_then(|status| status.blocked_by.clone());
-        if let Some(said) = said.filter(|said| said.reason == found.reason) {
+        let said = status.and_then(|status| Blockers::of(status.blocked_by.clone()));
+        if let Some(said) = said.filter(|said| said.reason() == found.reason()) {
             job.found_first = Some(found);
             return said;
         }
@@ -224,12 +225,67 @@ impl Core {
         queued_behind(self.jobs.all.get(&job).map(|job| &job.key))
     }
 
-    /// What keeps a request back that does not wait behind another one: a limit, or that something is short.
-    pub(super) fn own_reason(&mut self, attempt: &Attempt) -> BlockedBy {
-        match &attempt.outcome {
-            Outcome::AtLimit(limit) => self.explain_limit(limit),
+    /// What keeps a request back that does not wait behind another one: limits, what is short, what is kept for others, and ends that
+    /// nobody knows.
+    pub(super) fn own_reasons(&mut self, attempt: &Attempt, head: Option<&PendingRequest>) -> Blockers {
+        let (first, mut others) = match &attempt.outcome {
+            Outcome::AtLimit(limit) => {
+                let others = limit.others.iter().map(|limit| self.explain_limit(limit)).collect();
+                (self.explain_limit(limit), others)
+            }
             _ => self.short_of(attempt),
+        };
+        match &attempt.outcome {
+            // It would have to wait without the limit, too.
+            Outcome::AtLimit(_) if !self.has_room(attempt) => {
+                let (first, more) = self.short_of(attempt);
+                others.push(first);
+                others.extend(more);
+            }
+            Outcome::Waits { held, at } => {
+                others.extend(self.kept_for_another(attempt, head));
+                if at.is_none() {
+                    others.extend(self.unknown_ends(held, head.map(PendingRequest::job)));
+                }
+            }
+            _ => {}
         }
+        let list = std::iter::once(first).chain(others).take(BLOCKERS_MAX).collect();
+        Blockers::of(list).expect("there is a first one")
+    }
+
+    /// All pods fit now, as far as nodes go.
+    fn has_room(&mut self, attempt: &Attempt) -> bool {
+        let groups = attempt.request.groups.iter().zip(&attempt.open);
+        let groups: Vec<_> = groups.map(|(group, open)| group.request(open, &mut self.cluster)).collect();
+        self.ledger.forecast(&groups).is_none_or(|forecast| forecast == Forecast::Now)
+    }
+
+    /// A reservation of another one, the first of some, that keeps nodes which the request could use, while it would run.
+    fn kept_for_another(&self, attempt: &Attempt, head: Option<&PendingRequest>) -> Option<BlockedBy> {
+        let until = |group: &Group| match group.lifetime {
+            Lifetime::Seconds(seconds) => self.now.plus_secs(seconds).seconds(),
+            Lifetime::Eventually | Lifetime::Endless => i64::MAX,
+        };
+        let until = attempt.request.groups.iter().map(until).max()?;
+        let is_in_the_way = |(pending, promise): &(&PendingRequest, &Promise)| {
+            let nodes = &promise.place.nodes;
+            Some(*pending) != head
+                && promise.place.start < until
+                && attempt.open.iter().any(|open| nodes.intersects(open))
+        };
+        let mut kept: Vec<_> =
+            self.promises.reservations().take(RESERVATIONS_LOOKED_AT).filter(is_in_the_way).collect();
+        kept.sort_by_key(|(pending, promise)| (promise.place.start, *pending));
+        let (pending, promise) = kept.first()?;
+        let job = self.jobs.all.get(&pending.job())?;
+        let from = micro_time(self.clock().wall(Time::from_seconds(promise.place.start)));
+        let text = format!("nodes are kept for {} from {} on", job.key, from.0.strftime("%Y-%m-%dT%H:%M:%SZ"));
+        Some(BlockedBy {
+            behind: Some(job.key.to_string()),
+            reserved_from: Some(from),
+            ..BlockedBy::new(BlockedReason::QueuedBehind, text)
+        })
     }
 
     /// The places of all jobs that wait, now and then.
@@ -260,10 +316,10 @@ impl Core {
         }
     }
 
-    /// In kube-scheduler's words why no node will do, and the resource that is short most.
-    fn short_of(&mut self, attempt: &Attempt) -> BlockedBy {
+    /// In kube-scheduler's words why no node will do, with the resource that is short most; and the others that are short in all.
+    fn short_of(&mut self, attempt: &Attempt) -> (BlockedBy, Vec<BlockedBy>) {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        let mut worst: Option<Shortage> = None;
+        let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
         let mut cramped: Option<String> = None;
         for (group, open) in groups.iter().zip(&attempt.open) {
@@ -289,13 +345,20 @@ impl Core {
                         *counts.entry(insufficient(&pool.resource)).or_default() += nodes;
                     }
                     let requested = pool.per_slot.saturating_mul(shape.wanted);
-                    let found = Shortage { resource: pool.resource.clone(), requested, free: pool.free };
-                    if worst.as_ref().is_none_or(|known| found.is_worse_than(known)) {
-                        worst = Some(found);
-                    }
+                    let is_on_nodes = pool.short_nodes > 0;
+                    shortages.push(Shortage {
+                        resource: pool.resource.clone(),
+                        requested,
+                        free: pool.free,
+                        is_on_nodes,
+                    });
                 }
             }
         }
+        // The first of those that are equally short.
+        let worst = (0..shortages.len())
+            .reduce(|worst, at| if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst });
+        let worst = worst.map(|at| shortages.remove(at));
         let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
         let mut message = match groups.as_slice() {
             // Room is asked for before other pods are, but the graph was asked about nodes that other pods leave open.
@@ -331,31 +394,42 @@ impl Core {
             message += " No placement of all of them together was found, and none was proved impossible, so later jobs are \
                         not held back.";
         }
-        let quantity = |shortage: &Shortage, amount| super::record::quantity(&shortage.resource, amount);
-        BlockedBy {
-            reason,
-            message,
-            resource: worst.as_ref().map(|shortage| shortage.resource.clone()),
-            requested: worst.as_ref().map(|shortage| quantity(shortage, shortage.requested)),
-            available: worst.as_ref().map(|shortage| quantity(shortage, shortage.free)),
-            behind: None,
-        }
+        let mut said: BTreeSet<String> = worst.iter().map(|worst| worst.resource.clone()).collect();
+        let others =
+            shortages.into_iter().filter(|shortage| shortage.is_on_nodes && shortage.free < shortage.requested);
+        let others = others.filter(|shortage| said.insert(shortage.resource.clone())).map(|shortage| {
+            let (requested, free) = shortage.amounts();
+            let message = format!("{requested} {} asked for, {free} free", shortage.resource);
+            shortage.of(BlockedBy::new(reason, message))
+        });
+        let others = others.collect();
+        let first = BlockedBy::new(reason, message);
+        (worst.map_or(first.clone(), |worst| worst.of(first)), others)
     }
 
-    /// Whose ends nobody knows on these nodes, for people: a few of them.
-    fn unknown_ends(&self, nodes: &RankSet) -> String {
-        let mut names: Vec<String> = Vec::new();
-        for holder in self.unknown_ends_on(nodes) {
+    /// Whose ends nobody knows on these nodes, but one's own: a few of them.
+    fn unknown_ends(&self, nodes: &RankSet, but: Option<JobId>) -> Vec<BlockedBy> {
+        let mut names: Vec<(String, bool)> = Vec::new();
+        let mut is_all = true;
+        for holder in self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but) {
             let name = holder.key.to_string();
-            if names.contains(&name) {
+            if names.iter().any(|(known, _)| *known == name) {
                 continue;
             }
             if names.len() == NAMED_MAX {
-                return format!(" Nobody knows when {} and others will end.", names.join(", "));
+                is_all = false;
+                break;
             }
-            names.push(name);
+            names.push((name, holder.job.is_some()));
         }
-        if names.is_empty() { String::new() } else { format!(" Nobody knows when {} will end.", names.join(", ")) }
+        let last = names.len().saturating_sub(1);
+        let blocker = |(at, (name, is_ours)): (usize, (String, bool))| {
+            let others = if at == last && !is_all { " and others" } else { "" };
+            let text = format!("Nobody knows when {name}{others} will end");
+            // What another scheduler runs has no FluxJob.
+            BlockedBy { behind: is_ours.then_some(name), ..BlockedBy::new(BlockedReason::UnknownEnd, text) }
+        };
+        names.into_iter().enumerate().map(blocker).collect()
     }
 
     /// What is taken of these nodes until some second that nobody knows, and by whom.
@@ -542,9 +616,23 @@ struct Shortage {
     resource: String,
     requested: u64,
     free: u64,
+    /// Nodes that may be used have too little.
+    is_on_nodes: bool,
 }
 
 impl Shortage {
+    /// As people have them: what is asked for, and what is free.
+    fn amounts(&self) -> (String, String) {
+        let quantity = |amount| super::record::quantity(&self.resource, amount);
+        (quantity(self.requested), quantity(self.free))
+    }
+
+    /// The same, with these numbers.
+    fn of(self, blocker: BlockedBy) -> BlockedBy {
+        let (requested, available) = self.amounts();
+        BlockedBy { requested: Some(requested), available: Some(available), resource: Some(self.resource), ..blocker }
+    }
+
     /// Less of what is asked for is there.
     fn is_worse_than(&self, other: &Shortage) -> bool {
         let ratio = |a: &Shortage, b: &Shortage| u128::from(a.free) * u128::from(b.requested.max(1));

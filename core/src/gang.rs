@@ -249,7 +249,7 @@ impl Core {
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
         let size = job.start_size;
-        let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.message)).unwrap_or_default();
+        let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.text())).unwrap_or_default();
         let stalled = match self.waits_for_each_other(id) {
             Some((other, key)) => {
                 if self

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, ConditionType, DegradedReason, FinishedReason, WorkloadKind};
+use super::blockers::Blockers;
+use fluxqueue_api::{ConditionType, DegradedReason, FinishedReason, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
@@ -92,9 +93,9 @@ pub(super) struct Job {
     /// What of it waits in the queue.
     pub pending: BTreeSet<PendingRequest>,
     /// What a person reads about why it waits.
-    pub blocker: Option<BlockedBy>,
+    pub blocker: Option<Blockers>,
     /// While what an earlier process said is kept: what this one found then.
-    pub found_first: Option<BlockedBy>,
+    pub found_first: Option<Blockers>,
     /// What was said about it once: warnings that are not repeated.
     pub warnings: BTreeMap<ConditionType, String>,
     /// When it is expected to start, besides what it is promised.
@@ -323,13 +324,13 @@ impl Job {
         self.pending = pending;
         if self.pending.is_empty() {
             // What was in the way of a request that is gone is in the way of nothing.
-            self.blocker.take_if(|blocker| !blocker.reason.is_outside_the_queue());
+            self.blocker.take_if(|blocker| !blocker.reason().is_outside_the_queue());
         }
     }
 
     /// What kept it out of the queue is over.
     pub(super) fn may_queue(&mut self) {
-        self.blocker.take_if(|blocker| blocker.reason.is_outside_the_queue());
+        self.blocker.take_if(|blocker| blocker.reason().is_outside_the_queue());
     }
 
     /// The priority that a person wishes, else that of its pods.

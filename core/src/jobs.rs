@@ -210,7 +210,7 @@ impl Jobs {
             (0, false) if job.live.is_empty() && job.started_at.is_some() => ScheduledReason::Scheduled,
             (0, false) => {
                 let blocker = job.blocker.as_ref();
-                blocker.map_or(ScheduledReason::Queued, |blocker| ScheduledReason::Blocked(blocker.reason))
+                blocker.map_or(ScheduledReason::Queued, |blocker| ScheduledReason::Blocked(blocker.reason()))
             }
             _ if matches!(job.life, Lifecycle::Placed | Lifecycle::Starting { .. }) => ScheduledReason::Starting,
             _ => ScheduledReason::Scheduled,

@@ -14,7 +14,7 @@
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
-//! - `explain`: why something waits, for people
+//! - `explain`, `blockers`: why something waits, for people
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
@@ -36,6 +36,7 @@ mod attach;
 mod audit;
 mod awaiting_owner;
 mod backoff;
+mod blockers;
 mod by_node;
 pub mod cluster;
 mod consistency;

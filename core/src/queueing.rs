@@ -175,7 +175,7 @@ impl Core {
             return;
         }
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let is_outside = job.blocker.as_ref().is_some_and(|blocker| blocker.reason == BlockedReason::QueueFull);
+        let is_outside = job.blocker.as_ref().is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
         let life = match self.jobs.state(job) {
             JobState::Pending if is_outside => Some(Life::IsOutside),
             JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
@@ -286,6 +286,9 @@ impl Core {
         BlockedBy {
             requested: resource.is_some().then(|| text(*asked)),
             available: resource.is_some().then(|| text(most.saturating_sub(*used))),
+            used: Some(text(*used)),
+            limit: Some(text(*most)),
+            queue: Some(name.to_owned()),
             resource: resource.clone(),
             ..BlockedBy::new(BlockedReason::QueueLimit, message)
         }

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 
+use super::blockers::Blockers;
 use super::estimates;
 use super::grouping;
 use super::job::{Identity, Job, Member, Said, Style};
@@ -126,7 +127,7 @@ impl Snapshot<'_> {
             bound: number(bound),
             total: number(self.wanted),
             size: Some(format!("{bound}/{}", self.wanted)),
-            blocked_by: job.blocker.clone().filter(|_| waits(state)),
+            blocked_by: job.blocker.as_ref().filter(|_| waits(state)).map(Blockers::list).unwrap_or_default(),
         }
     }
 
@@ -251,9 +252,7 @@ impl Snapshot<'_> {
             ScheduledReason::Starting => format!("{bound} of {} pods are bound", self.wanted),
             ScheduledReason::Queued => String::new(),
             ScheduledReason::NeverScheduled => "it has ended, and no pod of it was bound".to_owned(),
-            ScheduledReason::Blocked(_) => {
-                self.job.blocker.as_ref().map(|blocker| blocker.message.clone()).unwrap_or_default()
-            }
+            ScheduledReason::Blocked(_) => self.job.blocker.as_ref().map(Blockers::text).unwrap_or_default(),
         };
         let status = if self.scheduled == ScheduledReason::Scheduled { "True" } else { "False" };
         self.condition(ConditionType::Scheduled, (status, &self.scheduled.to_string(), message), written)

@@ -368,7 +368,12 @@ impl Core {
     pub(super) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.was_kept_out |= matches!(reason, BlockedReason::Held | BlockedReason::Gated);
-            job.blocker = Some(BlockedBy::new(reason, message));
+            let is_of_queue = matches!(
+                reason,
+                BlockedReason::QueueNotUsable | BlockedReason::WalltimeTooLong | BlockedReason::QueueFull
+            );
+            let queue = is_of_queue.then(|| job.queue.name.to_string());
+            job.blocker = Some(BlockedBy { queue, ..BlockedBy::new(reason, message) }.into());
         }
     }
 }

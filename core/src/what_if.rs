@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 
+use super::blockers::Blockers;
 use super::estimates::{Progress, Projection, Wants};
 use super::explain::queued_behind;
 use super::job::Job;
@@ -36,7 +37,7 @@ pub struct WhatIf {
     submitted: Vec<JobId>,
     positions: BTreeMap<JobId, usize>,
     /// Why those that were submitted do not start at once.
-    reasons: BTreeMap<JobId, BlockedBy>,
+    reasons: BTreeMap<JobId, Blockers>,
     /// Those who had a promise when the copy was made.
     promised: BTreeSet<JobId>,
     as_of: Time,
@@ -72,8 +73,8 @@ pub struct Submitted {
     pub position: Option<usize>,
     /// What would come of it.
     pub verdict: Verdict,
-    /// Why it would not start at once.
-    pub blocked_by: Option<BlockedBy>,
+    /// Why it would not start at once: what matters most first.
+    pub blocked_by: Vec<BlockedBy>,
 }
 
 /// What would come of a job.
@@ -259,7 +260,7 @@ impl WhatIf {
             };
             let Some(attempt) = self.with.projection.last_attempt(&first).cloned() else { continue };
             let reason = match &attempt.outcome {
-                Outcome::Behind { job, .. } => queued_behind(self.waiting.names.get(job)),
+                Outcome::Behind { job, .. } => queued_behind(self.waiting.names.get(job)).into(),
                 _ => explain(&mut self.stage, &mut self.with.projection, &attempt),
             };
             self.reasons.insert(*id, reason);
@@ -328,7 +329,7 @@ impl WhatIf {
             priority: job.priority(),
             position: self.positions.get(&job.id).copied().filter(|_| !matches!(verdict, Verdict::KeptOut(_))),
             verdict,
-            blocked_by: self.reasons.get(&job.id).cloned(),
+            blocked_by: self.reasons.get(&job.id).map(Blockers::list).unwrap_or_default(),
         }
     }
 
@@ -429,14 +430,14 @@ impl Wants for Everybody<'_> {
 }
 
 /// Why a request waits, in words, on the machine of a projection.
-fn explain(stage: &mut Core, projection: &mut Projection, attempt: &Attempt) -> BlockedBy {
+fn explain(stage: &mut Core, projection: &mut Projection, attempt: &Attempt) -> Blockers {
     let mut swap = |stage: &mut Core| {
         let (cluster, ledger) = projection.machine();
         std::mem::swap(&mut stage.cluster, cluster);
         std::mem::swap(&mut stage.ledger, ledger);
     };
     swap(stage);
-    let reason = stage.own_reason(attempt);
+    let reason = stage.own_reasons(attempt, None);
     swap(stage);
     reason
 }

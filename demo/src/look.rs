@@ -91,7 +91,8 @@ impl Record {
     /// What a FluxJob says, and of which workload.
     pub(crate) fn of(job: &FluxJob) -> (String, Self) {
         let status = job.status.clone().unwrap_or_default();
-        let record = Record { state: status.state, blocked_by: status.blocked_by.map(|blocked| blocked.message) };
+        let record =
+            Record { state: status.state, blocked_by: status.blocked_by.into_iter().next().map(|first| first.message) };
         (job.spec.workload_ref.name.clone(), record)
     }
 }

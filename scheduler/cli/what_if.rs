@@ -125,7 +125,7 @@ fn table(answer: &Answer) -> String {
     for job in &answer.submitted {
         let kind = format!("{:?}", job.kind);
         let _ = writeln!(text, "{kind} {}/{}: {}", job.namespace, job.name, outcome(job, answer));
-        if let Some(blocked) = &job.blocked_by {
+        for blocked in &job.blocked_by {
             let _ = writeln!(text, "  {}: {}", blocked.reason, blocked.message);
         }
     }

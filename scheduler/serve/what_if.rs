@@ -100,9 +100,9 @@ pub struct Submitted {
     /// The state in which it would be, if it did not come to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
-    /// Why it would not start at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocked_by: Option<BlockedBy>,
+    /// Why it would not start at once: what matters most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocked_by: Vec<BlockedBy>,
 }
 
 /// What would come of something.

@@ -257,7 +257,7 @@ fn a_strict_namespace_refuses_at_once_what_would_be_refused_later() {
     let lenient = labelled(&plane, "lenient", &["fluxqueue/admission=enabled"]);
     lenient.apply(&claims);
     let record = lenient.state("claims", "Refused");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or_default().to_owned();
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default().to_owned();
     let (_, _, refusal) = create(&claims);
     let (_, words) = message.split_once("spec.resourceClaims: ").expect("the field");
     assert!(refusal.contains(words), "{words:?} in {refusal:?}");

@@ -10,9 +10,9 @@ fn a_group_size_that_is_no_size_is_refused_and_can_be_mended() {
         let labels = format!("  labels: {{fluxqueue.pod-group: {name}, fluxqueue.group-size: '{size}'}}");
         ns.apply(&pod(name, "100m", "infinity", &labels));
         let record = ns.state(name, "Refused");
-        let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
+        let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
         assert!(message.contains(name) && message.contains("fluxqueue.group-size"), "{message}");
-        assert_eq!(record["status"]["blockedBy"]["reason"], "InvalidRequest");
+        assert_eq!(record["status"]["blockedBy"][0]["reason"], "InvalidRequest");
     }
     assert!(ns.list("pods").iter().all(|pod| node_of(pod).is_empty()));
     ns.kubectl(&["label", "pods", "--all", "--overwrite", "fluxqueue.group-size=1"]);
@@ -59,7 +59,10 @@ fn an_amount_that_no_machine_has_is_unsatisfiable_or_refused() {
     let record = ns.flux_job("vast", "is turned down", |job| {
         matches!(job["status"]["state"].as_str(), Some("Refused" | "Unsatisfiable"))
     });
-    assert!(record["status"]["blockedBy"]["message"].as_str().is_some_and(|text| text.contains("memory")), "{record}");
+    assert!(
+        record["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains("memory")),
+        "{record}"
+    );
     ns.apply(&pod("after", "100m", "infinity", ""));
     ns.running(1);
 }
@@ -70,14 +73,14 @@ fn what_is_not_supported_is_refused_with_its_field() {
     let claim = "spec:\n  resourceClaims: [{name: gpu, resourceClaimName: none}]";
     ns.apply(&pod("claims", "100m", "infinity", "").replace("spec:", claim));
     let record = ns.state("claims", "Refused");
-    assert_eq!(record["status"]["blockedBy"]["reason"], "UnsupportedConstraint");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
+    assert_eq!(record["status"]["blockedBy"][0]["reason"], "UnsupportedConstraint");
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
     assert!(message.contains("spec.resourceClaims"), "{message}");
     // No node here has this label.
     let spread = "spec:\n  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]";
     ns.apply(&pod("spreads", "100m", "infinity", "").replace("spec:", spread));
-    let record = ns.flux_job("spreads", "to say why it waits", |job| job["status"]["blockedBy"].is_object());
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
+    let record = ns.flux_job("spreads", "to say why it waits", |job| job["status"]["blockedBy"].is_array());
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
     assert!(message.contains("didn't match pod topology spread constraints (missing required label)"), "{message}");
     assert!(ns.list("pods").iter().all(|pod| node_of(pod).is_empty()));
 }

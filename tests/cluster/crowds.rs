@@ -67,8 +67,8 @@ fn gangs_are_spread_kept_apart_and_kept_together() {
     assert_eq!(counts, [2, 2, 2]);
     // Of six zones there are three.
     ns.apply(&asking("never", 4, "500m", &term("podAntiAffinity", "never", "zone")));
-    let record = ns.flux_job("never", "to say why it waits", |job| job["status"]["blockedBy"].is_object());
-    let text = record["status"]["blockedBy"]["message"].as_str().unwrap_or_default();
+    let record = ns.flux_job("never", "to say why it waits", |job| job["status"]["blockedBy"].is_array());
+    let text = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
     assert!(text.contains("No placement of all of them together was found"), "{text}");
     ns.apply(&asking("later", 2, "500m", ""));
     assert_eq!(by_node(&ns, "later", 2).values().sum::<usize>(), 2, "nobody is held up by it");

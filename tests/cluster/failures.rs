@@ -30,7 +30,7 @@ fn a_gang_of_200_survives_kill_9_at_any_moment() {
         assert_eq!(planned(&record), nodes, "round {round}: pods are not where the placement says");
         // All 200 cores are in use: nothing else may fit, or something was freed.
         ns.apply(&pod("extra", "1", "infinity", ""));
-        ns.flux_job("extra", "waits", |job| job["status"]["blockedBy"].is_object());
+        ns.flux_job("extra", "waits", |job| job["status"]["blockedBy"].is_array());
         ns.kubectl(&["delete", "job", "gang", "--wait=false"]);
         ns.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
         until("nothing to be left", || (ns.list("pods").is_empty() && ns.list("fluxjobs").is_empty()).then_some(()));

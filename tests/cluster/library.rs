@@ -42,7 +42,7 @@ fn a_library_without_extensions_places_whole_cores_and_refuses_the_rest() {
     // Five would fit by the amounts, but each takes two whole cores.
     ns.apply(&job("gang", 5, "1500m", "infinity"));
     let record = ns.state("gang", "Unsatisfiable");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
     assert!(message.contains("ask for 10 cpu, 8 in all"), "{message}");
     ns.kubectl(&["delete", "job", "gang"]);
     ns.apply(&job("gang", 3, "1500m", "infinity"));
@@ -52,7 +52,7 @@ fn a_library_without_extensions_places_whole_cores_and_refuses_the_rest() {
     ns.apply(&pod("waits", "1", "infinity", ""));
     ns.apply(&pod("odd", "1", "1", "").replace("cpu: '1'", "cpu: '1', ephemeral-storage: 1Gi"));
     let record = ns.state("odd", "Refused");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
     assert!(message.contains("requests[ephemeral-storage]: the Fluxion library in use"), "{message}");
     ns.succeeded(1);
     ns.running(5);

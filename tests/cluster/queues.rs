@@ -34,7 +34,7 @@ fn a_queue_is_made_used_stopped_and_deleted() {
     let name = format!("team-{}", ns.name);
     ns.apply(&job_of(&name, "first", 2, "infinity"));
     let refused = ns.state("first", "Refused");
-    assert_eq!(refused["status"]["blockedBy"]["reason"], "QueueNotUsable", "{refused}");
+    assert_eq!(refused["status"]["blockedBy"][0]["reason"], "QueueNotUsable", "{refused}");
     ns.apply(&queue(
         &name,
         &format!("namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {}}}}}", ns.name),
@@ -44,13 +44,13 @@ fn a_queue_is_made_used_stopped_and_deleted() {
     ns.kubectl(&["patch", "fluxqueue", &name, "--type=merge", "-p", r#"{"spec": {"stopPolicy": "Hold"}}"#]);
     ns.apply(&job_of(&name, "second", 1, "1"));
     let held = ns.state("second", "Held");
-    assert!(held["status"]["blockedBy"]["message"].as_str().is_some_and(|text| text.contains(&name)), "{held}");
+    assert!(held["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains(&name)), "{held}");
     until("the columns", || (counts(&ns, &name) == (1.into(), 1.into())).then_some(()));
     let table = ns.plane.kubectl(&["get", "fluxqueues"]);
     assert!(table.lines().any(|line| line.starts_with(&name) && line.contains("Hold")), "{table}");
     ns.plane.kubectl(&["delete", "fluxqueue", &name]);
     ns.flux_job("second", "is told", |job| {
-        job["status"]["blockedBy"]["message"].as_str().is_some_and(|text| text.contains("was deleted"))
+        job["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains("was deleted"))
     });
     let told = |event: &Value| event["reason"] == "Held" && event["regarding"]["kind"] == "FluxJob";
     until("an Event", || ns.list("events.events.k8s.io").iter().any(told).then_some(()));

@@ -23,7 +23,7 @@ fn taints_selectors_and_extended_resources_are_honoured() {
     let closed = tolerates.replace("\n  tolerations: [{key: dedicated, operator: Exists}]", "");
     ns.apply(&pod("intolerant", "100m", "infinity", "").replace("spec:", &closed));
     let record = ns.state("intolerant", "Unsatisfiable");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("").to_owned();
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("").to_owned();
     assert!(message.contains("untolerated taint"), "{message}");
 }
 
@@ -52,7 +52,7 @@ fn pods_of_other_schedulers_are_counted_and_those_without_end_are_passed_by() {
     ns.running(1);
     ns.apply(&pod("large", "2", "infinity", ""));
     let record = ns.state("large", "Pending");
-    assert!(record["status"]["blockedBy"]["message"].as_str().is_some_and(|text| text.contains("Insufficient cpu")));
+    assert!(record["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains("Insufficient cpu")));
     // The service never ends, so the large one must not hold back what fits beside it.
     ns.apply(&pod("small", "1", "infinity", ""));
     ns.running(2);
@@ -96,7 +96,7 @@ fn a_cordoned_node_gets_nothing_new() {
     ns.apply(&job("work", 4, "1", "infinity"));
     assert!(ns.running(4).iter().all(|pod| node_of(pod) == "n-1"));
     ns.apply(&pod("next", "1", "infinity", ""));
-    ns.flux_job("next", "waits", |job| job["status"]["blockedBy"].is_object());
+    ns.flux_job("next", "waits", |job| job["status"]["blockedBy"].is_array());
     plane.kubectl(&["uncordon", "n-0"]);
     let pods = ns.running(5);
     let next: Option<&Value> = pods.iter().find(|pod| pod["metadata"]["name"] == "next");

@@ -35,7 +35,7 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     // Of the racks with two nodes one is of zone a, one of zone b: they are not one rack.
     ns.apply(&asking("four", 4, "infinity", "fluxqueue/required-level: rack"));
     let record = ns.state("four", "Unsatisfiable");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or_default().to_owned();
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default().to_owned();
     let text = "No rack would have room for 4 pods: the largest, a/r2, would have room for 3.";
     assert!(message.contains(text), "{message}");
     ns.apply(&asking("three", 3, "infinity", "kueue.x-k8s.io/podset-required-topology: topology.kubernetes.io/rack"));
@@ -78,7 +78,7 @@ fn what_names_no_level_is_refused_and_others_can_be_named() {
     let ns = plane.namespace("levels");
     ns.apply(&asking("rack", 2, "infinity", "fluxqueue/required-level: rack"));
     let record = ns.state("rack", "Refused");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or_default();
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
     let text =
         "metadata.annotations[fluxqueue/required-level]: \"rack\" is no level of this machine; there are: cabinet";
     assert!(message.ends_with(text), "{message}");

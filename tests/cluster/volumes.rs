@@ -153,9 +153,9 @@ fn a_volume_that_cannot_be_made_is_named_and_one_that_can_starts_the_gang() {
     let fails = claim("bad", "made", "testbed/provision: fail, testbed/provision-seconds: '1'");
     ns.apply(&(claim("good", "made", "") + &fails + &member("a", 2, "1", "good") + &member("b", 2, "1", "bad")));
     let record = ns.flux_job("g", "names the claim", |job| {
-        job["status"]["blockedBy"]["message"].as_str().is_some_and(|text| text.contains(&format!("{}/bad", ns.name)))
+        job["status"]["blockedBy"][0]["message"].as_str().is_some_and(|text| text.contains(&format!("{}/bad", ns.name)))
     });
-    assert_eq!(record["status"]["blockedBy"]["reason"], "PlacementWithdrawn", "{record:#}");
+    assert_eq!(record["status"]["blockedBy"][0]["reason"], "PlacementWithdrawn", "{record:#}");
     assert!(ns.list("pods").iter().all(|pod| node_of(pod).is_empty()), "a gang starts as a whole");
     ns.kubectl(&["annotate", "pvc", "bad", "testbed/provision-"]);
     bound_after_claims(&ns, 2);
@@ -176,7 +176,7 @@ fn a_claim_that_is_missing_or_not_bound_is_waited_for() {
     ns.apply(&mounting(&pod("p", "1", "infinity", ""), "data"));
     let said = |text: &str| {
         ns.flux_job("p", "says so", |job| {
-            let blocked = &job["status"]["blockedBy"];
+            let blocked = &job["status"]["blockedBy"][0];
             let names = |message: &str| message.contains(text) && message.contains("data");
             blocked["reason"] == "VolumesNotReady" && blocked["message"].as_str().is_some_and(names)
         })

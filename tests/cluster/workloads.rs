@@ -128,11 +128,11 @@ fn a_gang_starts_as_a_whole_or_not_at_all() {
     // Two of its pods would fit at once.
     ns.apply(&job("second", 4, "2", "1"));
     let record = ns.flux_job("second", "says what it waits for", |job| {
-        job["status"]["blockedBy"]["reason"] == "InsufficientResources"
+        job["status"]["blockedBy"][0]["reason"] == "InsufficientResources"
     });
-    assert_eq!(record["status"]["blockedBy"]["resource"], "cpu", "{record}");
-    assert_eq!(record["status"]["blockedBy"]["requested"], "8");
-    assert_eq!(record["status"]["blockedBy"]["available"], "2");
+    assert_eq!(record["status"]["blockedBy"][0]["resource"], "cpu", "{record}");
+    assert_eq!(record["status"]["blockedBy"][0]["requested"], "8");
+    assert_eq!(record["status"]["blockedBy"][0]["available"], "2");
     let bound = ns
         .list("pods")
         .iter()
@@ -142,7 +142,7 @@ fn a_gang_starts_as_a_whole_or_not_at_all() {
     // A small one that came later could run in the gap, but would take the place that the second waits for.
     ns.apply(&job("third", 1, "1", "infinity"));
     ns.flux_job("third", "waits behind the second", |job| {
-        job["status"]["blockedBy"]["behind"].as_str().is_some_and(|name| name.contains("/second-job"))
+        job["status"]["blockedBy"][0]["behind"].as_str().is_some_and(|name| name.contains("/second-job"))
     });
     ns.state("second", "Completed");
     ns.state("third", "Running");
@@ -154,7 +154,7 @@ fn what_can_never_fit_says_so_and_holds_nobody_back() {
     let ns = shared().namespace("never");
     ns.apply(&job("huge", 10, "20", "1"));
     let record = ns.state("huge", "Unsatisfiable");
-    let message = record["status"]["blockedBy"]["message"].as_str().unwrap_or("");
+    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or("");
     assert!(message.contains("Insufficient cpu"), "{message}");
     ns.apply(&job("small", 1, "100m", "1"));
     ns.state("small", "Completed");
@@ -195,7 +195,7 @@ fn pods_of_one_group_label_start_together() {
     ns.apply(&pod("a", "100m", "infinity", labels));
     ns.apply(&pod("b", "200m", "infinity", labels));
     let record = ns.state("trio", "Incomplete");
-    assert_eq!(record["status"]["blockedBy"]["message"], "2 of 3 pods are there");
+    assert_eq!(record["status"]["blockedBy"][0]["message"], "2 of 3 pods are there");
     assert!(ns.list("pods").iter().all(|pod| node_of(pod).is_empty()));
     ns.apply(&pod("c", "300m", "infinity", labels));
     ns.running(3);

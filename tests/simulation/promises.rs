@@ -90,7 +90,7 @@ impl Promises {
             (Said::Start(before), Said::Start(now)) => now.0 > before.0 + SAME_START_MICROS,
             // Who waits for somebody's gate or decision, or starts, is promised nothing any more.
             (Said::Start(_), Said::Nodes | Said::Nothing) => {
-                status.state == Some(JobState::Pending) && status.blocked_by.is_some()
+                status.state == Some(JobState::Pending) && !status.blocked_by.is_empty()
             }
             _ => false,
         };

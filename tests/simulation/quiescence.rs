@@ -85,7 +85,7 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
 /// Whether a gang fits may rest on what was tried first: where no place was found and none proved impossible, and without extensions,
 /// where gangs of several shapes are placed pod by pod.
 fn may_find_a_place(sim: &Simulation) -> bool {
-    let blockers = sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.blocked_by.as_ref());
+    let blockers = sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref()?.blocked_by.first());
     sim.rng.whole_amounts || blockers.into_iter().any(|blocker| blocker.message.contains("none was proved impossible"))
 }
 

@@ -174,7 +174,7 @@ fn status(status: &FluxJobStatus) -> String {
         status.queued_at.as_ref().map(|at| at.0.as_microsecond()),
         status.size.as_deref().unwrap_or(""),
         placement.join(" "),
-        status.blocked_by.as_ref().map(|it| format!("{}: {}", it.reason, it.message)),
+        status.blocked_by.first().map(|it| format!("{}: {}", it.reason, it.message)),
         status.conditions.iter().map(|it| format!("{}={} {}", it.type_, it.status, it.reason)).collect::<Vec<_>>()
     )
 }

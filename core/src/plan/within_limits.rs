@@ -12,7 +12,7 @@ use crate::fluxion::{self, RankSet};
 use crate::ledger::{self, Allocations};
 use crate::promises::Promise;
 use crate::queue::{ClassId, PendingRequest};
-use crate::queues::{AccountId, Charge, Counted, Demand, FOR_EVER};
+use crate::queues::{AccountId, AtLimit, Charge, Counted, Demand, FOR_EVER};
 
 /// How often a start is looked for that fits both the machine and the limits. Each time it is later.
 const TRIES_MAX: usize = 16;
@@ -86,8 +86,10 @@ impl Live<'_> {
             return None;
         }
         let (demand, now) = (self.demand(request), self.now.seconds());
-        let first = self.accounts.without_room(&demand, now).next()?;
-        let at = self.accounts.at_limit(&demand, first, now);
+        let mut exceeded = self.accounts.without_room(&demand, now);
+        let first = self.accounts.at_limit(&demand, exceeded.next()?, now);
+        let others = exceeded.map(|charge| self.accounts.at_limit(&demand, charge, now)).collect();
+        let at = AtLimit { others, ..first };
         let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
         let is_everywhere = self.left_by_limits(demand, &open).is_none();
         Some(Limited { at, is_everywhere })

@@ -48,6 +48,8 @@ pub(crate) struct AtLimit {
     pub at: Option<i64>,
     /// Not even if nothing else ran.
     pub never: bool,
+    /// Other limits that the request is at, too.
+    pub others: Vec<AtLimit>,
 }
 
 /// What runs of a job, of one limit.
@@ -206,6 +208,7 @@ impl Accounts {
             most: charge.most,
             at: self.earliest(demand, now, now),
             never: demand.charges.iter().any(|charge| charge.amount > charge.most),
+            others: Vec::new(),
         }
     }
 }

@@ -5,11 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{EstimateKind, FluxJob, FluxJobSpec, FluxQueueStatus, JobState, PlacementRange, placement};
+use fluxqueue_api::{
+    BlockedBy, EstimateKind, FluxJob, FluxJobSpec, FluxQueueStatus, JobState, PlacementRange, placement,
+};
 
 use fluxion_sys::FunctionTable;
 
 use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, Urgency, WriteOutcome};
+use crate::blockers::Blockers;
 use crate::cluster::Node;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
@@ -18,6 +21,7 @@ use fluxqueue_workload::{
 };
 
 mod audit;
+mod blocked;
 mod endings;
 mod estimates;
 mod gangs;
@@ -52,6 +56,8 @@ struct World {
     storage: volumes::Storage,
     /// Every reason of an Event.
     notes: Vec<String>,
+    /// And what they said.
+    texts: Vec<String>,
     /// The status of queues that was last written, by name.
     queues: BTreeMap<String, FluxQueueStatus>,
     /// The condition PodScheduled that was last written, by pod.
@@ -150,6 +156,7 @@ impl World {
             bindings: Vec::new(),
             storage: volumes::Storage::default(),
             notes: Vec::new(),
+            texts: Vec::new(),
             queues: BTreeMap::new(),
             conditions: BTreeMap::new(),
         };
@@ -303,6 +310,7 @@ impl World {
             }
             ActionKind::Note(note) => {
                 self.notes.push(note.reason.to_owned());
+                self.texts.push(note.note);
                 return;
             }
         };
@@ -346,10 +354,14 @@ impl World {
         Some((estimate.kind, crate::record::time_of(&estimate.time).seconds()))
     }
 
+    /// The reason that matters most, and what is said of all.
     fn blocked(&self, workload: &str) -> (String, String) {
-        let status = self.record(workload).status.as_ref().expect("a status");
-        let blocker = status.blocked_by.as_ref().expect("it is blocked");
-        (blocker.reason.to_string(), blocker.message.clone())
+        let blockers = Blockers::of(self.blockers(workload)).expect("it is blocked");
+        (blockers.reason().to_string(), blockers.text())
+    }
+
+    fn blockers(&self, workload: &str) -> Vec<BlockedBy> {
+        self.record(workload).status.as_ref().expect("a status").blocked_by.clone()
     }
 
     /// A new process: everything is listed anew.

@@ -249,7 +249,7 @@ fn what_was_said_for_the_same_reason_stays_though_the_numbers_are_others_by_now(
     world.pass_seconds(60);
     world.settle();
     let status = world.record_mut("waits").status.as_mut().expect("a status");
-    let said = status.blocked_by.as_mut().expect("it waits");
+    let said = status.blocked_by.first_mut().expect("it waits");
     said.message = "0/9 nodes are available: 9 Insufficient cpu.".to_owned();
     status.conditions[0].message.clone_from(&said.message);
     let reason = ScheduledCondition {
@@ -300,7 +300,7 @@ fn what_was_in_the_way_of_pods_that_nobody_wants_any_more_is_not_said() {
     let suspended = Controller { wants: 0, parallelism: 0, can_start_together: 0, ..job("j", 2, 2) };
     world.tell(Event::Controller(Arc::new(suspended.clone())));
     world.settle();
-    assert_eq!(world.record("j").status.as_ref().and_then(|status| status.blocked_by.clone()), None);
+    assert_eq!(world.record("j").status.as_ref().map(|status| status.blocked_by.clone()), Some(Vec::new()));
     world.show_conditions(&["p0", "p1"]);
     let writes = writes_after_restart(&mut world, &[("a", 1)], &[suspended]);
     assert!(writes.is_empty(), "{writes:#?}");

@@ -98,7 +98,7 @@ fn what_is_short_is_said_with_numbers() {
     let text = "No rack has room for 3 pods: the largest, b, has room for 2.";
     assert!(reason == "InsufficientResources" && message.contains(text), "{reason}: {message}");
     let of_pod = &world.conditions["j0"].message;
-    assert!(of_pod.ends_with(text), "{of_pod}");
+    assert!(of_pod.contains(text), "{of_pod}");
     let (reason, message) = world.blocked("k");
     let text = "No rack would have room for 4 pods: the largest, b, would have room for 3.";
     assert!(reason == "Unsatisfiable" && message.ends_with(text), "{reason}: {message}");
@@ -221,7 +221,7 @@ fn who_replaces_a_lost_pod_stays_in_the_rack() {
         world.settle();
         assert_eq!(world.node_of("j2"), None, "there is room in other racks alone");
         let message = &world.conditions["j2"].message;
-        assert!(message.ends_with("The rest of its job is in rack a, which has no room for 1 pod more."), "{message}");
+        assert!(message.contains("The rest of its job is in rack a, which has no room for 1 pod more."), "{message}");
         world.tell(node_in("a3", "a"));
         world.settle();
         assert_eq!(world.node_of("j2"), Some("a3"));

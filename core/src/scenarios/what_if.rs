@@ -111,7 +111,7 @@ fn whoever_fits_starts_at_once_and_delays_nobody() {
     let answer = ask(&mut world, &[lasting("new", 2, 50)]);
     assert_eq!(start(&answer), world.now.seconds());
     assert_eq!((answer.delayed, answer.looked_until), (vec![], None));
-    assert_eq!(answer.submitted[0].blocked_by, None);
+    assert_eq!(answer.submitted[0].blocked_by, []);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn one_of_higher_priority_delays_who_is_promised_a_start_and_says_by_how_much() 
     let behind = ask(&mut world, &[lasting("new", 4, 40)]);
     assert_eq!((start(&behind), behind.delayed.len()), (2_210, 0), "at its place it is the last");
     assert_eq!(behind.submitted[0].position, Some(3));
-    let blocked = behind.submitted[0].blocked_by.clone().expect("it waits");
+    let blocked = &behind.submitted[0].blocked_by[0];
     assert!(!blocked.message.is_empty(), "{blocked:?}");
 
     let urgent = Pod { priority: 5, ..lasting("new", 4, 40) };
@@ -164,7 +164,7 @@ fn a_gang_is_foretold_as_one_and_in_its_queue_with_its_limits() {
     let answer = ask_of(&mut world, [Event::Controller(Arc::new(made_by))].into_iter().chain(pods).collect());
     assert_eq!(start(&answer), 2_100, "there is room, but the queue has as much as it may have");
     assert_eq!(answer.submitted[0].queue, "lab");
-    let blocked = answer.submitted[0].blocked_by.clone().expect("it waits");
+    let blocked = &answer.submitted[0].blocked_by[0];
     assert_eq!(blocked.reason, BlockedReason::QueueLimit);
     assert!(blocked.message.contains("1 of 1 used"), "{}", blocked.message);
 }
@@ -186,12 +186,12 @@ fn what_would_be_refused_says_so_as_the_scheduler_does() {
     for (pod, (verdict, reason, text)) in pods.into_iter().zip(expected) {
         let (name, answer) = (pod.id.key.name.to_string(), ask(&mut world, std::slice::from_ref(&pod)));
         let submitted = &answer.submitted[0];
-        let blocked = submitted.blocked_by.clone().expect("a reason");
+        let blocked = submitted.blocked_by[0].clone();
         assert_eq!((submitted.verdict, blocked.reason), (verdict, reason));
         assert!(blocked.message.contains(text), "{}", blocked.message);
         world.submit(pod);
         world.settle();
-        assert_eq!(world.blocked(&name), (reason.to_string(), blocked.message), "the same when it is submitted");
+        assert_eq!(world.blockers(&name), submitted.blocked_by, "the same when it is submitted");
     }
 }
 

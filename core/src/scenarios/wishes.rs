@@ -118,7 +118,7 @@ fn what_is_held_no_more_does_not_say_so_also_where_nothing_waits() {
             world.edit(workload, |spec| spec.overrides.hold = hold);
             world.settle();
         }
-        assert_eq!(status(&world, workload).blocked_by, None, "{workload}");
+        assert_eq!(status(&world, workload).blocked_by, [], "{workload}");
     }
 }
 

@@ -133,12 +133,12 @@ async fn the_answer_says_what_would_come_of_it() {
     assert_eq!((fits.kind, fits.name.as_str(), fits.queue.as_str()), (WorkloadKind::Job, "train", "default"));
     assert_eq!((fits.outcome, fits.start), (Outcome::Starts, Some(as_of)));
     let (_, vast) = ask(&pods("400")).await;
-    assert_eq!((vast.outcome, vast.blocked_by.unwrap().reason), (Outcome::NoDate, BlockedReason::Unsatisfiable));
+    assert_eq!((vast.outcome, vast.blocked_by[0].reason), (Outcome::NoDate, BlockedReason::Unsatisfiable));
     let mut claims = pods("1");
     claims["template"]["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
     let (_, refused) = ask(&claims).await;
     assert_eq!((refused.outcome, refused.state), (Outcome::KeptOut, Some(JobState::Refused)));
-    let why = refused.blocked_by.unwrap();
+    let why = &refused.blocked_by[0];
     assert!(why.message.contains("spec.resourceClaims"), "{}", why.message);
 }
 

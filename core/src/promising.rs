@@ -8,7 +8,7 @@ use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Promising, Request, 
 use super::record::time_of;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
-use crate::queue::{ClassId, JobId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, Reservation};
 use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
@@ -41,6 +41,9 @@ impl Core {
     /// A promise is broken: that is counted, and an Event says for what cause, and who or what is in the way.
     fn tell_delay(&mut self, pending: &PendingRequest, late: &Late, start: Option<i64>) {
         let overdue = self.overdue_on(&late.was.nodes, pending.job());
+        // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
+        let queue = self.limited_queue(pending.job()).filter(|_| late.cause == Delay::Walltime);
+        let overdue = overdue.or_else(|| self.overdue_in_queue(queue?, pending.job()));
         let cause = match (late.cause, &overdue) {
             (Delay::Walltime | Delay::Capacity, Some(_)) => Delay::Walltime,
             (Delay::Walltime | Delay::Capacity, None) => Delay::Capacity,
@@ -50,9 +53,12 @@ impl Core {
         let Some(job) = self.jobs.all.get(&pending.job()) else { return };
         let by = match cause {
             Delay::Walltime => format!("{} outlived its walltime", overdue.as_deref().unwrap_or("a job")),
-            Delay::Capacity => match self.names_of(&late.was.nodes) {
-                names if names.is_empty() => "its nodes are gone".to_owned(),
-                names => format!("there is less room on {names}"),
+            Delay::Capacity => match (queue, self.names_of(&late.was.nodes)) {
+                (Some(queue), _) => {
+                    format!("there is less room within the limits of FluxQueue {}", self.queues.name(queue))
+                }
+                (None, names) if names.is_empty() => "its nodes are gone".to_owned(),
+                (None, names) => format!("there is less room on {names}"),
             },
             Delay::Priority | Delay::Edit => match late.by.and_then(|by| self.jobs.all.get(&by)) {
                 Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", by.key),
@@ -86,6 +92,20 @@ impl Core {
     fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<String> {
         let mut holders = self.unknown_ends_on(nodes);
         let overdue = holders.find(|holder| holder.allocation.is_overdue && holder.job != Some(but))?;
+        Some(overdue.key.to_string())
+    }
+
+    /// The queue of a job, if it limits what runs.
+    fn limited_queue(&self, job: JobId) -> Option<QueueId> {
+        let queue = self.jobs.all.get(&job)?.queue.id;
+        self.queues.limits(queue).map(|_| queue)
+    }
+
+    /// A job that counts against the limits of a queue and has outlived its planned end.
+    fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<String> {
+        let counted = self.accounts.counted(queue).filter(|job| *job != but);
+        let mut counted = counted.filter_map(|job| self.jobs.all.get(&job));
+        let overdue = counted.find(|job| self.jobs.allocations(job).any(|allocation| allocation.is_overdue))?;
         Some(overdue.key.to_string())
     }
 

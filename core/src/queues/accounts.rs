@@ -98,6 +98,12 @@ impl Accounts {
         }
     }
 
+    /// Jobs of which something counts against the limits of a queue.
+    pub(crate) fn counted(&self, queue: QueueId) -> impl Iterator<Item = JobId> {
+        let of_queue = move |running: &[Running]| running.iter().any(|(account, ..)| account.queue == queue);
+        self.running.iter().filter(move |(_, running)| of_queue(running)).map(|(job, _)| *job)
+    }
+
     /// What runs of this account.
     pub(crate) fn used(&self, account: &AccountId) -> u64 {
         self.usages.get(account).map_or(0, Usage::running)

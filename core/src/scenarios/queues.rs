@@ -499,6 +499,40 @@ fn a_limit_that_is_lowered_breaks_a_promise_and_that_is_said() {
 }
 
 #[test]
+fn a_promise_that_a_limit_delays_says_who_outlived_his_walltime_though_he_is_on_other_nodes() {
+    let settings = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
+    let mut world = World::told(settings, FunctionTable::builtin(), &[("a", 1), ("b", 4)]);
+    queue(&mut world, "lab", &json!({"limits": {"runningJobs": 1}}));
+    let lasting =
+        |name: &str, cores, seconds| of_queue(Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, cores) }, "lab");
+    world.submit(lasting("runs", 1, 100));
+    world.settle();
+    let started = world.now;
+    world.change("runs", |pod| (pod.phase, pod.started) = (Phase::Running, Some(started)));
+    world.submit(lasting("waits", 4, 50));
+    world.settle();
+    assert_eq!(
+        (world.node_of("runs"), world.estimate("waits").map(|(kind, _)| kind)),
+        (Some("a"), Some(EstimateKind::Reserved))
+    );
+    for _ in 0..10 {
+        world.settle();
+        world.now = Time::from_seconds(world.now.seconds().max(2_129) + 1);
+    }
+    let delayed: Vec<&String> = world
+        .texts
+        .iter()
+        .filter(|text| text.contains("later than promised") || text.contains("nobody knows when"))
+        .collect();
+    assert!(!delayed.is_empty(), "{:?}", world.texts);
+    for text in delayed {
+        assert!(text.starts_with("walltime: ") && text.contains("ns/runs-pod-") && text.contains("outlived"), "{text}");
+    }
+    let causes: Vec<&str> = world.core.gauges().reservations_delayed.into_keys().collect();
+    assert_eq!(causes, ["walltime"]);
+}
+
+#[test]
 fn services_have_a_queue_of_their_own_where_there_is_one_and_are_not_behind_a_gang() {
     let mut world = backfilling(&[("a", 4)]);
     world.submit(timed("runs", 2, "default", 100));

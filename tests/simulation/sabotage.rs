@@ -8,7 +8,7 @@ use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{QueueObject, Rules};
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
-use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time, Uid};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Shape, Time, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 
@@ -226,6 +226,8 @@ struct Saboteur {
     synced: bool,
     /// Pods of groups.
     grouped: BTreeSet<Uid>,
+    /// The shape of the first pod that was seen of a group.
+    shapes: BTreeMap<Arc<str>, Arc<Shape>>,
 }
 
 /// Steps for which a saboteur holds Bindings back: enough for news to arrive.
@@ -254,7 +256,15 @@ impl Saboteur {
             greeted: false,
             synced: false,
             grouped: BTreeSet::new(),
+            shapes: BTreeMap::new(),
         }
+    }
+
+    /// The pod belongs to a group, of which another pod was seen first, with another shape. Groups of one name differ in the names of
+    /// their pods, but for the number at the end.
+    fn is_of_another_shape(&mut self, pod: &Pod) -> bool {
+        let Some((group, _)) = pod.id.key.name.rsplit_once('-').filter(|_| pod.group.is_some()) else { return false };
+        *self.shapes.entry(Arc::from(group)).or_insert_with(|| Arc::clone(&pod.shape)) != pod.shape
     }
 
     /// What the core gets to see of an event, if anything.
@@ -294,8 +304,8 @@ impl Saboteur {
                 }
                 Event::Pod(pod)
             }
-            // The members of groups are taken to fit nowhere.
-            (Sabotage::PlaceNoGroups, Event::Pod(pod)) if pod.group.is_some() && pod.node.is_none() => {
+            // Members of groups that are of another shape than the first are taken to fit nowhere.
+            (Sabotage::PlaceNoGroups, Event::Pod(pod)) if pod.node.is_none() && self.is_of_another_shape(&pod) => {
                 let mut pod = Pod::clone(&pod);
                 let host = Arc::from("nowhere");
                 Arc::make_mut(&mut pod.shape).constraints.node_selector.push((Arc::from(HOST), host));

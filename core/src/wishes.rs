@@ -65,7 +65,8 @@ impl Core {
 
     /// A PriorityClass is wished for that does not exist: the workload's priority counts, and that is said.
     pub(super) fn warn_of_unknown_class(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        // Of what has ended nothing counts any more.
+        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.ended_as.is_none()) else { return };
         match job.record.overrides.priority_class_name.clone() {
             Some(class) if job.record.wished_priority.is_none() => {
                 let text = format!("spec.overrides.priorityClassName: there is no PriorityClass {class:?}");

@@ -171,7 +171,7 @@ impl Core {
             // One that never became whole and lost what was missing has not become whole by that.
             let all_left_are_bound = i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
             let is_there = bound.len() >= seats.len().max(stalled_size) || (all_left_are_bound && stalled.is_none());
-            let whole = is_there || (ran && !bound.is_empty());
+            let whole = is_there || ran;
             job.life = match bound.len() {
                 _ if whole => Lifecycle::Whole,
                 0 => Lifecycle::Placed,
@@ -294,6 +294,7 @@ impl Core {
         }
         let owners = object.metadata.owner_references.clone().unwrap_or_default();
         let id = self.new_job(&belonging, key.clone(), owners, reporter);
+        self.restore_placement(id);
         self.touched.insert(id);
     }
 

@@ -170,6 +170,7 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 34] = [
             "a gang of several shapes starts if it fits",
             "Unsatisfiable is what does not fit the idle cluster",
             "who could start at the head of the queue starts",
+            "a new process places nobody where nothing has changed",
         ],
     ),
     (Sabotage::GreetOnRestart, None, &["a new process writes nothing where nothing has changed"]),

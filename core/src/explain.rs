@@ -146,9 +146,7 @@ impl Core {
         let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
-            let ahead = self.queue.of_queue(job.queue.id).map(|place| place.request().job());
-            let ahead: BTreeSet<JobId> = ahead.take_while(|other| *other != id).collect();
-            job.position = Some(ahead.len() + 1);
+            job.position = Some(self.queue.position_of(id, job.queue.id));
         }
         job.expected = expected.unwrap_or(job.expected);
         if job.blocker.as_ref() != Some(&blockers) {
@@ -199,14 +197,12 @@ impl Core {
 
     /// Pods that have come to wait with others of their job are told why.
     pub(super) fn tell_who_joins(&mut self, pending: &PendingRequest) {
-        let Some((reason, text)) = self.queue.class_of(pending).and_then(|class| self.words_for_pods(pending, class))
-        else {
-            return;
-        };
-        for uid in self.waiting_pods(pending) {
-            if self.jobs.members.get(&uid).is_some_and(|member| member.reported.is_none()) {
-                self.report_unscheduled(&uid, reason, &text);
-            }
+        let mut untold = self.waiting_pods(pending);
+        untold.retain(|uid| self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none()));
+        let Some(class) = self.queue.class_of(pending).filter(|_| !untold.is_empty()) else { return };
+        let Some((reason, text)) = self.words_for_pods(pending, class) else { return };
+        for uid in untold {
+            self.report_unscheduled(&uid, reason, &text);
         }
     }
 

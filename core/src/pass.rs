@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Allocation, Allocations};
-use super::plan::{self, Asking, Decision, Live, News, Outcome, Request};
+use super::plan::{self, Asking, Decision, Live, News, Outcome, Plan, Request};
 use super::report::Attempts;
 use super::{Core, Timer, record};
 use crate::queue::{JobId, PendingRequest};
@@ -58,6 +58,12 @@ impl Core {
         if self.is_unsettled {
             self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
         }
+        self.carry_out(plan);
+        self.look_ahead_again();
+    }
+
+    /// Does what a plan says, and tells those who wait.
+    fn carry_out(&mut self, plan: Plan<Allocations>) {
         self.promises.forget_who_came();
         plan::confirm(&mut self.queue, plan.confirmed);
         let begun = plan.decisions.iter().filter_map(|decision| match decision {
@@ -88,7 +94,6 @@ impl Core {
             }
         }
         self.note_positions_soon();
-        self.look_ahead_again();
     }
 
     /// What the jobs ask for.

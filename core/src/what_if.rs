@@ -19,7 +19,7 @@ use super::jobs::{Clock, ended_by};
 use super::plan::{Asking, Attempt, Outcome, Request, Requests};
 use super::queues::Queues;
 use super::{Core, Event};
-use crate::queue::{JobId, PendingRequest, Place};
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time};
 
 /// A copy of all that decides who starts when.
@@ -225,12 +225,8 @@ impl Preview {
         stage.refresh_touched();
         let submitted: Vec<JobId> = stage.jobs.all.keys().copied().collect();
         let requests: Vec<PendingRequest> = stage.jobs.all.values().flat_map(|job| &job.pending).cloned().collect();
-        let position = |job: &Job| {
-            let mut queue = stage.queue.of_queue(job.queue.id).map(Place::request);
-            let ahead: BTreeSet<JobId> =
-                queue.by_ref().take_while(|pending| !job.pending.contains(pending)).map(PendingRequest::job).collect();
-            (!job.pending.is_empty()).then(|| (job.id, ahead.len() + 1))
-        };
+        let position =
+            |job: &Job| (!job.pending.is_empty()).then(|| (job.id, stage.queue.position_of(job.id, job.queue.id)));
         let positions = stage.jobs.all.values().filter_map(position).collect();
         let mut with = projection.copy()?;
         let changed =

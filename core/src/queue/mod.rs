@@ -261,6 +261,12 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         Some(&self.of_jobs.get(&job)?.first()?.pending)
     }
 
+    /// The place of a job in a queue, from 1, counted in jobs.
+    pub fn position_of(&self, job: JobId, queue: QueueId) -> usize {
+        let jobs = self.of_queue(queue).map(|place| place.request().job());
+        jobs.take_while(|other| *other != job).collect::<BTreeSet<JobId>>().len() + 1
+    }
+
     /// The first of each class, in order.
     pub fn heads(&self) -> impl Iterator<Item = (&Place, ClassId)> {
         self.heads.iter().map(|(place, class)| (place, *class))

@@ -163,13 +163,11 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 34] = [
     (Sabotage::ClaimEpochs, None, &[EPOCHS]),
     (Sabotage::SayPending, None, &["Unsatisfiable is what does not fit the idle cluster"]),
     (
-        // A gang that fits and does not start: at the head of the queue a rule of its own says so.
         Sabotage::PlaceNoGroups,
         None,
         &[
             "a gang of several shapes starts if it fits",
             "Unsatisfiable is what does not fit the idle cluster",
-            "who could start at the head of the queue starts",
             "a new process places nobody where nothing has changed",
         ],
     ),

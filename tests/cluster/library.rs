@@ -1,7 +1,8 @@
 //! Fluxqueue on a shared library of Fluxion's interface: the project's own, with its extensions and with them hidden.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::harness::{ControlPlane, job, node_of, pod};
 
@@ -13,8 +14,14 @@ fn library() -> PathBuf {
     path
 }
 
-/// A copy in which no extension is to be found: the linker's hash of a changed name does not match it.
-fn plain_library() -> PathBuf {
+/// A copy in which no extension is to be found: the linker's hash of a changed name does not match it. Made once: a
+/// file that is written again under a process that has it mapped kills that process.
+fn plain_library() -> &'static Path {
+    static COPY: LazyLock<PathBuf> = LazyLock::new(copy_without_extensions);
+    &COPY
+}
+
+fn copy_without_extensions() -> PathBuf {
     let mut bytes = std::fs::read(library()).expect("it can be read");
     let (name, other) = (b"fluxion_ext_", b"fluxion_EXT_");
     let mut at = 0;

@@ -23,6 +23,7 @@ pub(crate) struct ControlPlane {
 pub(crate) struct Fluxqueue {
     guard: Child,
     pid: String,
+    log: PathBuf,
 }
 
 /// Runs a command, prints its process id, and kills it when standard input ends.
@@ -224,13 +225,13 @@ impl Drop for ControlPlane {
 impl Fluxqueue {
     /// Starts a command of the binary, which ends with this process; what it says is added to a file.
     pub(crate) fn guarded(command: Command, log: &Path) -> Self {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
+        let said = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD, "guard"]).arg(command.get_program()).args(command.get_args());
-        let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().expect("sh starts");
+        let mut guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said).spawn().expect("sh starts");
         let mut line = String::new();
         BufReader::new(guard.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("sh prints");
-        Fluxqueue { pid: line.trim().to_owned(), guard }
+        Fluxqueue { pid: line.trim().to_owned(), guard, log: log.to_owned() }
     }
 
     /// kill -9.
@@ -259,10 +260,24 @@ impl Fluxqueue {
     pub(crate) fn signal(&self, signal: &str) {
         Command::new("kill").args([signal, &self.pid]).status().expect("kill runs");
     }
+
+    /// What helps whoever reads that a test has failed: how it had ended, if it had, and what it said last.
+    fn report(&mut self) {
+        if let Ok(Some(status)) = self.guard.try_wait() {
+            eprintln!("this Fluxqueue had ended: {status} (128 and more: by the signal that is left)");
+        }
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        eprintln!("the last lines of {}:", self.log.display());
+        lines.iter().skip(lines.len().saturating_sub(20)).for_each(|line| eprintln!("  {line}"));
+    }
 }
 
 impl Drop for Fluxqueue {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.report();
+        }
         // The guard ends it when standard input is closed, which dropping the child does.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();

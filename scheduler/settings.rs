@@ -68,6 +68,9 @@ pub struct FluxqueueConfiguration {
     /// How long the slot of an ended pod is kept for its successor, in seconds. Default: 15.
     #[serde(default)]
     pub slot_keep_seconds: Option<u64>,
+    /// How long the place of a suspended Job is held from its release until all its pods are there, in seconds. Default: 60.
+    #[serde(default)]
+    pub suspend_hold_seconds: Option<u64>,
     /// How long a group may stay incomplete after its last pod appeared before that is said, in seconds. Default: 3.
     #[serde(default)]
     pub group_grace_seconds: Option<u64>,
@@ -198,6 +201,7 @@ impl FluxqueueConfiguration {
             default_walltime: None,
             ttl_seconds_after_finished: None,
             slot_keep_seconds: None,
+            suspend_hold_seconds: None,
             group_grace_seconds: None,
             gang_start_timeout: None,
             volume_bind_timeout: None,
@@ -225,6 +229,7 @@ impl Settings {
             default_walltime,
             ttl_seconds_after_finished,
             slot_keep_seconds,
+            suspend_hold_seconds,
             group_grace_seconds,
             gang_start_timeout,
             volume_bind_timeout,
@@ -240,6 +245,7 @@ impl Settings {
             default_walltime_secs: default_walltime.as_deref().map(walltime_secs).transpose()?,
             ttl_after_finished_secs: ttl_seconds_after_finished.unwrap_or(default.ttl_after_finished_secs),
             slot_keep_secs: slot_keep_seconds.unwrap_or(default.slot_keep_secs),
+            suspend_hold_secs: suspend_hold_seconds.unwrap_or(default.suspend_hold_secs),
             group_grace_secs: group_grace_seconds.unwrap_or(default.group_grace_secs),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(default.gang_start_timeout_secs),
             volume_bind_timeout_secs: volume_bind_timeout.unwrap_or(default.volume_bind_timeout_secs),
@@ -371,7 +377,7 @@ mod tests {
         let settings = resolve(
             "schedulerNames: [a, b, a]\npolicy: hinode\nqueuePolicy: hybrid\nqueueDepth: 11\nreservationDepth: 12\n\
              bypassSeconds: 13\ndefaultWalltime: 1h30m\n\
-             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
+             ttlSecondsAfterFinished: 7\nslotKeepSeconds: 8\nsuspendHoldSeconds: 15\ngroupGraceSeconds: 9\ngangStartTimeout: 10\nvolumeBindTimeout: 14\nbindConcurrency: 10\n\
              recordLonePods: true\n\
              topology: [{levels: [{name: row, nodeLabels: [example.com/row]}]}]\n",
         )
@@ -383,6 +389,7 @@ mod tests {
             default_walltime_secs: Some(5400),
             ttl_after_finished_secs: 7,
             slot_keep_secs: 8,
+            suspend_hold_secs: 15,
             group_grace_secs: 9,
             gang_start_timeout_secs: 10,
             volume_bind_timeout_secs: 14,
@@ -416,6 +423,7 @@ mod tests {
             default_walltime: Some(_),
             ttl_seconds_after_finished: Some(_),
             slot_keep_seconds: Some(_),
+            suspend_hold_seconds: Some(_),
             group_grace_seconds: Some(_),
             gang_start_timeout: Some(_),
             volume_bind_timeout: Some(_),

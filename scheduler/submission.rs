@@ -125,7 +125,7 @@ pub(crate) fn read(
             }
             let spec = job.spec.as_ref();
             is_indexed = spec.and_then(|spec| spec.completion_mode.as_deref()) == Some("Indexed");
-            vec![Controller::from_job(&job).map_err(|error| error.to_string())?]
+            vec![Controller::from_job(&job, shapes).map_err(|error| error.to_string())?]
         }
         "Deployment" => {
             let above = Controller::from_deployment(&parse::<Deployment>(&document)?);

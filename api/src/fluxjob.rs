@@ -401,7 +401,7 @@ pub enum BlockedReason {
     Unsatisfiable,
     /// It had been placed, and its placement was withdrawn before its first Binding.
     PlacementWithdrawn,
-    /// Binding its pods has failed several times.
+    /// Binding its pods has failed several times, or releasing its suspended Job.
     BindFailed,
     /// A claim of a pod is missing, lost, about to go, not bound or in use.
     VolumesNotReady,

@@ -72,6 +72,15 @@ pub const ADMISSION_GATE: &str = "fluxqueue/gate";
 /// Label of a namespace: [`ENABLED`] refuses there at once what Fluxqueue would refuse later.
 pub const ADMISSION_STRICT: &str = "fluxqueue/strict";
 
+/// Label of a namespace: [`ENABLED`] has our Jobs there suspended until they are placed, so that they wait without pods.
+pub const ADMISSION_SUSPEND: &str = "fluxqueue/suspend";
+
+/// Annotation of a Job: it is suspended until Fluxqueue has a place for it, and nobody else releases it.
+pub const SUSPENDED: &str = "fluxqueue/suspended";
+
+/// Annotation of a Job: when Fluxqueue had a place for it and released it.
+pub const RELEASED_AT: &str = "fluxqueue/released-at";
+
 /// The value that turns one of the labels for admission on.
 pub const ENABLED: &str = "enabled";
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus, FluxQueueStatus};
 
-use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 
 /// Names an action, so that its outcome can be told. Never reused within a process.
 pub type ActionId = u64;
@@ -110,6 +110,22 @@ pub enum ActionKind {
         claim: ObjectRef,
         /// A person has meant it for the claim already.
         was_meant: bool,
+    },
+    /// Take our mark and the suspension off a Job together, and say when, if uid and version still are the Job's.
+    ReleaseJob {
+        /// The Job.
+        job: ObjectRef,
+        /// The version of the Job that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
+        /// When, by the API server's clock.
+        at: Time,
+    },
+    /// Suspend a Job again that carries our mark, if uid and version still are the Job's.
+    SuspendJob {
+        /// The Job.
+        job: ObjectRef,
+        /// The version of the Job that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
     },
     /// Publish an Event. No outcome: it may be dropped, which is counted.
     Note(Note),

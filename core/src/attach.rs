@@ -9,7 +9,7 @@ use super::awaiting_owner::AwaitingPod;
 use super::cluster::Stance;
 use super::estimates::Expected;
 use super::grouping::{self, Belonging};
-use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style};
+use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style, Suspended};
 use super::record::time_of;
 use super::recovery::ended_as;
 use super::seats::Seats;
@@ -233,6 +233,7 @@ impl Core {
             stalled: None,
             ended_as: None,
             seats: Seats::default(),
+            suspended: Suspended::No,
             retained: Vec::new(),
             pending: std::collections::BTreeSet::new(),
             blocker: None,

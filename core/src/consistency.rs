@@ -83,7 +83,10 @@ impl Core {
             self.free_allocation(allocation);
             let Some(member) = self.jobs.members.remove(uid) else { continue };
             self.by_node.unlist(&member.pod);
-            pods.push(member.pod);
+            // Who stands in for others is made again with the job.
+            if !member.pod.stands_in {
+                pods.push(member.pod);
+            }
         }
         self.retaining.remove(&id);
         self.forget(id);

@@ -477,7 +477,7 @@ impl Core {
     pub(super) fn report_unscheduled(&mut self, uid: &Uid, reason: &'static str, message: &str) {
         let now = self.now;
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        if member.telling.is_some() || member.pod.deleting {
+        if member.telling.is_some() || member.pod.deleting || member.pod.stands_in {
             return;
         }
         let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
@@ -553,7 +553,8 @@ impl Core {
             return;
         }
         let reporter = Arc::clone(&job.reporter);
-        let first = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|member| member.pod.id.clone());
+        let first = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).filter(|first| !first.pod.stands_in);
+        let first = first.map(|member| member.pod.id.clone());
         if let Some(pod) = first {
             self.note(Subject::Pod(pod), EventKind::Warning, warning.as_str(), "Grouping", text, &reporter);
         }

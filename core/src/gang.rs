@@ -59,23 +59,20 @@ impl Core {
             // The acknowledgement brings its pods back.
             return Begin::Later;
         }
+        if job.suspended.is_being_released() {
+            return Begin::Later;
+        }
         let empty = job.seats.empty().count();
         if empty > 0 {
             return Begin::Not(format!("{empty} of its pods are gone"));
         }
-        let pods = self.jobs.unsent(job);
-        if let Some(why) = self.torn_apart(id, &pods) {
+        let (pods, waits_for_pods) = (self.jobs.unsent(job), job.suspended.has_stand_ins());
+        if let Some(why) = self.misfit(id, &pods) {
             return Begin::Not(why);
         }
-        for uid in &pods {
-            if let Some(why) = self.mounting_trouble(uid) {
-                return Begin::Not(why);
-            }
-            if !self.still_fits(uid) {
-                let Some(member) = self.jobs.members.get(uid) else { return Begin::Later };
-                let node = member.allocation.as_ref().map_or("its node", |allocation| &allocation.node);
-                return Begin::Not(format!("pod {} does not fit on {node} any more", member.pod.id));
-            }
+        if waits_for_pods {
+            self.release_job(id);
+            return Begin::Later;
         }
         if !self.cluster.volumes().is_idle() {
             let mut are_mounted = true;
@@ -105,6 +102,24 @@ impl Core {
             }
         }
         if later { Begin::Later } else { Begin::Now(pods) }
+    }
+
+    /// Why these pods, which are all of a gang, cannot be where they have their slots, by everything received so far.
+    pub(super) fn misfit(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
+        if let Some(why) = self.torn_apart(id, pods) {
+            return Some(why);
+        }
+        pods.iter().find_map(|uid| {
+            if let Some(why) = self.mounting_trouble(uid) {
+                return Some(why);
+            }
+            if self.still_fits(uid) {
+                return None;
+            }
+            let member = self.jobs.members.get(uid)?;
+            let node = member.allocation.as_ref().map_or("its node", |allocation| &allocation.node);
+            Some(format!("pod {} does not fit on {node} any more", member.pod.id))
+        })
     }
 
     /// Somebody else bound a pod of a gang: it has begun, and the others join. The record follows.
@@ -197,6 +212,12 @@ impl Core {
     /// A gang of which no Binding has left gives all its slots back and waits at its place in the queue again, after a
     /// pause: whole or not at all.
     pub(super) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
+        let pause = self.jobs.all.get(&id).map_or(0, |job| WITHDRAWN.doubled(job.withdrawals));
+        self.withdraw(id, why, pause);
+    }
+
+    /// The same, with this pause in milliseconds.
+    pub(super) fn withdraw(&mut self, id: JobId, why: &str, pause: i64) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
         for uid in self.jobs.unsent(job) {
             self.unassign(&uid);
@@ -204,7 +225,6 @@ impl Core {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         job.forget_start();
-        let pause = WITHDRAWN.doubled(job.withdrawals);
         job.withdrawals += 1;
         job.backoff_until = now.plus_millis(pause);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");

@@ -22,6 +22,8 @@ pub(super) enum InFlight {
     Volume(Uid, ObjectRef, Option<Arc<str>>),
     /// A write of this job's FluxJob.
     Record(JobId),
+    /// The release of this job's Job, or its suspension.
+    Job(JobId),
     /// Removal of a FluxJob that belongs to no job.
     Stray(ObjectKey),
     /// The status of a FluxQueue.

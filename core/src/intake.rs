@@ -292,6 +292,9 @@ impl Core {
         let uid = made_by.id.uid.clone();
         let is_new = self.jobs.controllers.insert(uid.clone(), Arc::clone(&made_by)).is_none();
         self.touch_jobs_of(&made_by);
+        if self.synced {
+            self.stand_in_for(&uid);
+        }
         if is_new && self.synced {
             for pod in self.awaiting_owner.made_by(&uid) {
                 if let Some(awaiting_owner) = self.awaiting_owner.remove(&pod) {

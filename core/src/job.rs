@@ -90,6 +90,8 @@ pub(super) struct Job {
     /// Where its pods go, of a job that is written ahead.
     pub seats: Seats,
     pub retained: Vec<RetainedSlot>,
+    /// What has become of our suspension of its Job.
+    pub suspended: Suspended,
     /// What of it waits in the queue.
     pub pending: BTreeSet<PendingRequest>,
     /// What a person reads about why it waits.
@@ -170,6 +172,31 @@ pub(super) enum Seating {
         /// Place of its shape among the job's roles.
         role: usize,
     },
+}
+
+/// Our suspension of a Job, from its mark until its pods go for themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Suspended {
+    /// There is none.
+    #[default]
+    No,
+    /// The Job waits for its place, and others stand in for its pods.
+    Waits(JobWrite),
+    /// The Job was released at this time by the API server's clock. Others stand in for its pods until all are there.
+    Released { at: Time },
+    /// That is over: nobody stands in for its pods any more.
+    Over,
+}
+
+/// What is being written into a suspended Job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct JobWrite {
+    /// What is on its way; if the Job is being released, as of when.
+    pub under_way: Option<(ActionId, Option<Time>)>,
+    /// Writes that failed in a row, why the last did, and when the next may leave.
+    pub attempts: u32,
+    pub failure: Option<String>,
+    pub retry_at: Time,
 }
 
 /// A slot without a pod, for the pod that the controller will make.
@@ -344,9 +371,19 @@ impl Job {
 
     /// The placement is written before the first Binding: several pods start together. A placement that is on record is
     /// followed, or taken back first, even if only one pod is wanted by now; and one that others have joined meanwhile is written
-    /// with them.
+    /// with them. So is that of a Job of one pod that is released when it is acknowledged.
     pub(super) fn writes_ahead(&self) -> bool {
-        self.style == Style::Gang && (self.start_size > 1 || self.seats.is_on_record() || self.seats.len() > 1)
+        let is_gang = self.style == Style::Gang;
+        is_gang
+            && (self.start_size > 1
+                || self.suspended.has_stand_ins()
+                || self.seats.is_on_record()
+                || self.seats.len() > 1)
+    }
+
+    /// What the job asks for is asked for this member. While others stand in for its pods, for these alone.
+    pub(super) fn counts(&self, member: &Member) -> bool {
+        member.pod.stands_in == self.suspended.has_stand_ins()
     }
 
     /// Seats whose slots are retained for pods that are to come.

@@ -17,6 +17,7 @@
 //! - `explain`, `blockers`: why something waits, for people
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
+//! - `stand_ins`: pods that stand in for those of a suspended Job, and its release
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
@@ -75,6 +76,7 @@ mod scenarios;
 mod seats;
 mod settings;
 mod slots;
+mod stand_ins;
 mod stored;
 mod suspects;
 mod timers;
@@ -354,7 +356,9 @@ impl Core {
         for job in self.jobs.all.values() {
             *states.entry(state_name(self.jobs.state(job))).or_default() += 1;
         }
+        let mut stand_ins = 0;
         for member in self.jobs.members.values() {
+            stand_ins += usize::from(member.pod.stands_in);
             match member.stage {
                 Stage::Waiting if !member.is_ready(names::GATE) => gauges.pending_pods.gated += 1,
                 Stage::Assigned if member.attempts > 0 => gauges.pending_pods.backoff += 1,
@@ -364,7 +368,7 @@ impl Core {
         }
         gauges.jobs = states.into_iter().collect();
         gauges.nodes = self.cluster.len() as u64;
-        gauges.pods = (self.jobs.members.len() + self.foreign.len() + self.awaiting_owner.len()) as u64;
+        gauges.pods = (self.jobs.members.len() - stand_ins + self.foreign.len() + self.awaiting_owner.len()) as u64;
         gauges.reservations = self.promises.reservations().count() as u64;
         gauges.nodes_drained = self.promises.drained_nodes() as u64;
         gauges.graph_errors = self.ledger.errors;

@@ -42,7 +42,7 @@ impl Core {
         let types = [ConditionType::Scheduled, ConditionType::Degraded, ConditionType::Finished];
         let notices: Vec<_> = types.into_iter().filter_map(new).collect();
         let reporter = Arc::clone(&job.reporter);
-        let waiting = self.jobs.live(job).filter(|member| member.stage == Stage::Waiting);
+        let waiting = self.jobs.live(job).filter(|member| member.stage == Stage::Waiting && !member.pod.stands_in);
         let pods: Vec<Subject> =
             waiting.take(PODS_TOLD_MAX).map(|member| Subject::Pod(member.pod.id.clone())).collect();
         for (notice, message) in notices {

@@ -73,7 +73,7 @@ impl Core {
         tracing::info!(job = %job.key, cause = cause.as_str(), "{text}");
         let reporter = Arc::clone(&job.reporter);
         let record = job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
-        let first = job.live.values().next().and_then(|uid| self.jobs.members.get(uid));
+        let first = self.jobs.live(job).next().filter(|first| !first.pod.stands_in);
         let subjects =
             record.map(Subject::FluxJob).into_iter().chain(first.map(|first| Subject::Pod(first.pod.id.clone())));
         for subject in subjects.collect::<Vec<_>>() {

@@ -111,6 +111,7 @@ impl Core {
         for pod in pods {
             self.attach(pod, false);
         }
+        self.stand_in_for_all();
         let ids: Vec<JobId> = self.jobs.all.range(first_new..).map(|(id, _)| *id).collect();
         for id in &ids {
             self.restore_placement(*id);
@@ -167,7 +168,7 @@ impl Core {
         // Of what has ended the record is all there is to keep.
         let has_ended = job.is_finished() || (job.ended_as.is_some() && job.live.is_empty());
         if !has_ended {
-            job.start_size = seats.len().max(stalled_size).max(2);
+            job.start_size = seats.len().max(stalled_size);
             // One that never became whole and lost what was missing has not become whole by that.
             let all_left_are_bound = i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
             let is_there = bound.len() >= seats.len().max(stalled_size) || (all_left_are_bound && stalled.is_none());
@@ -220,13 +221,14 @@ impl Core {
         }
     }
 
-    fn reseat_waiting(&mut self, id: JobId) {
+    /// Pods that wait take the seats that nobody has, each the one of its number if it can.
+    pub(super) fn reseat_waiting(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let waiting: Vec<Uid> = self
             .jobs
             .live_members(job)
             .into_iter()
-            .filter(|member| member.is_ready(names::GATE))
+            .filter(|member| member.is_ready(names::GATE) && job.counts(member))
             .map(|member| member.pod.id.uid.clone())
             .collect();
         for uid in waiting {

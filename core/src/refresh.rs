@@ -36,6 +36,7 @@ impl Core {
         self.obey_hold(id);
         self.outgrow_start(id);
         self.forget_empty_start(id);
+        self.look_at_stand_ins(id);
         self.seat_externally_bound(id);
         self.look_at_volumes(id);
         let wanted = self.wanted_requests(id);
@@ -46,6 +47,7 @@ impl Core {
         self.notice_end(id);
         self.report_refused(id);
         self.report_unready(id);
+        self.report_unreleased(id);
         self.count_in_queue(id);
         self.count_running(id);
         self.dirty.insert(id);
@@ -91,8 +93,12 @@ impl Core {
     fn wanted_requests(&mut self, id: JobId) -> Vec<(PendingRequest, Time, u32)> {
         let Some(job) = self.jobs.all.get(&id) else { return Vec::new() };
         let live = self.jobs.live_members(job);
-        let ready: Vec<Uid> =
-            live.iter().filter(|member| member.is_ready(names::GATE)).map(|member| member.pod.id.uid.clone()).collect();
+        if job.suspended.has_stand_ins() && job.life.is_placed() {
+            // Its own pods wait for each other.
+            return Vec::new();
+        }
+        let ready = live.iter().filter(|member| member.is_ready(names::GATE) && job.counts(member));
+        let ready: Vec<Uid> = ready.map(|member| member.pod.id.uid.clone()).collect();
         if job.record.overrides.hold {
             self.block(id, BlockedReason::Held, "spec.overrides.hold of its FluxJob is true".to_owned());
             return Vec::new();

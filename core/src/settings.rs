@@ -26,6 +26,8 @@ pub struct CoreSettings {
     pub gang_start_timeout_secs: u64,
     /// How long the volumes of a pod, or of a gang, may take to be bound once it has its slots.
     pub volume_bind_timeout_secs: u64,
+    /// How long the place of a suspended Job is held from its release until all its pods are there.
+    pub suspend_hold_secs: u64,
     /// How long a group whose pods stop appearing may stay incomplete before that is said.
     pub group_grace_secs: u64,
     /// Every lone pod has a FluxJob, also one that gets its node at once.
@@ -111,6 +113,7 @@ impl Default for CoreSettings {
             slot_keep_secs: 15,
             gang_start_timeout_secs: 60,
             volume_bind_timeout_secs: 600,
+            suspend_hold_secs: 60,
             group_grace_secs: 3,
             record_lone_pods: false,
             queue_policy: QueuePolicy::default(),

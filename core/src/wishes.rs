@@ -1,6 +1,6 @@
 //! What people wish of a job, in its FluxJob, and what a wish for another priority means: the value of a PriorityClass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, Overrides};
@@ -9,28 +9,49 @@ use super::Core;
 use crate::queue::JobId;
 use fluxqueue_workload::PriorityClass;
 
-/// The value of each PriorityClass.
+/// The value of each PriorityClass, and which of them are that of pods that name none.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PriorityClasses(BTreeMap<Arc<str>, i32>);
+pub(super) struct PriorityClasses {
+    values: BTreeMap<Arc<str>, i32>,
+    defaults: BTreeSet<Arc<str>>,
+}
 
 impl PriorityClasses {
     /// The value of a class, if there is one of the name.
     pub(super) fn value(&self, name: &str) -> Option<i32> {
-        self.0.get(name).copied()
+        self.values.get(name).copied()
+    }
+
+    /// The priority that the API server gives pods that name this class, or none. Of several defaults the least counts.
+    pub(super) fn of_pods(&self, class: Option<&str>) -> i32 {
+        let default = || self.defaults.iter().filter_map(|name| self.value(name)).min();
+        class.map_or_else(default, |class| self.value(class)).unwrap_or(0)
+    }
+
+    /// False if that is known already.
+    fn put(&mut self, class: &PriorityClass) -> bool {
+        let was_default = self.defaults.contains(&class.name);
+        if class.is_default {
+            self.defaults.insert(Arc::clone(&class.name));
+        } else {
+            self.defaults.remove(&class.name);
+        }
+        self.values.insert(Arc::clone(&class.name), class.value) != Some(class.value) || was_default != class.is_default
     }
 }
 
 impl Core {
     /// A PriorityClass is there. Its value never changes, but another one of the name may have another.
     pub(super) fn priority_class(&mut self, class: &PriorityClass) {
-        if self.priority_classes.0.insert(Arc::clone(&class.name), class.value) != Some(class.value) {
+        if self.priority_classes.put(class) {
             self.weigh_wishes_for(&class.name);
         }
     }
 
     /// A PriorityClass is gone.
     pub(super) fn priority_class_gone(&mut self, name: &str) {
-        if self.priority_classes.0.remove(name).is_some() {
+        self.priority_classes.defaults.remove(name);
+        if self.priority_classes.values.remove(name).is_some() {
             self.weigh_wishes_for(name);
         }
     }
@@ -53,6 +74,10 @@ impl Core {
         for id in ids {
             self.weigh_wish(id);
             self.queue_changed = true;
+        }
+        if self.synced {
+            // Pods that are still to be made have the priority that goes then.
+            self.stand_in_for_all();
         }
     }
 

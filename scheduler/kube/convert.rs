@@ -74,8 +74,18 @@ macro_rules! controllers {
     };
 }
 
+impl Watched for Lean<Job> {
+    type Value = Controller;
+    /// Jobs that wait without pods say what these will be like.
+    type Memory = ShapeInterner;
+    const KIND: &'static str = "Job";
+
+    fn convert(self, shapes: &mut ShapeInterner) -> Result<Controller, String> {
+        Controller::from_job(&self.0, shapes).map_err(|error| error.to_string())
+    }
+}
+
 controllers! {
-    Job "Job" from_job
     ReplicaSet "ReplicaSet" from_replica_set
     Deployment "Deployment" from_deployment
     StatefulSet "StatefulSet" from_stateful_set
@@ -88,7 +98,12 @@ impl Watched for scheduling_v1::PriorityClass {
 
     fn convert(self, (): &mut ()) -> Result<PriorityClass, String> {
         let (name, uid) = metadata::name_and_uid(Self::KIND, &self.metadata).map_err(|error| error.to_string())?;
-        Ok(PriorityClass { name, uid, value: self.value.unwrap_or_default() })
+        Ok(PriorityClass {
+            name,
+            uid,
+            value: self.value.unwrap_or_default(),
+            is_default: self.global_default == Some(true),
+        })
     }
 }
 

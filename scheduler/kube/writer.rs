@@ -1,11 +1,11 @@
-//! Writes everything but Bindings and Events: FluxJobs, their status, and the pods' gates and conditions.
+//! Writes everything but Bindings and Events: FluxJobs, their status, the pods' gates and conditions, and suspended Jobs.
 //!
 //! There are two work queues. Bindings wait for the urgent writes. The trailing ones run in the background: while Bindings
 //! are under way they get little of the API server's time (see `throttle`).
 
 use std::sync::Arc;
 
-use fluxqueue_api::FluxJob;
+use fluxqueue_api::{FluxJob, names};
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use super::trailing_statuses::TrailingStatuses;
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
 use fluxqueue_workload::storage::{BOUND_BY_CONTROLLER, SELECTED_NODE};
-use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 
 /// One write to do.
 #[derive(Debug)]
@@ -57,6 +57,10 @@ pub enum Write {
         /// A person has meant it for the claim already.
         was_meant: bool,
     },
+    /// Take our mark and the suspension off a Job of this version, as of then.
+    ReleaseJob(ObjectRef, Option<Arc<str>>, Time),
+    /// Suspend a Job of this version again.
+    SuspendJob(ObjectRef, Option<Arc<str>>),
     /// Set a pod's condition PodScheduled to False with reason and message.
     Unscheduled {
         /// The pod.
@@ -142,6 +146,12 @@ impl Write {
             ActionKind::ClaimVolume { volume, resource_version, claim, was_meant } => {
                 (Write::ClaimVolume { volume, resource_version, claim, was_meant }, Urgency::Urgent)
             }
+            ActionKind::ReleaseJob { job, resource_version, at } => {
+                (Write::ReleaseJob(job, resource_version, at), Urgency::Urgent)
+            }
+            ActionKind::SuspendJob { job, resource_version } => {
+                (Write::SuspendJob(job, resource_version), Urgency::Urgent)
+            }
             ActionKind::Bind { .. } | ActionKind::Note(_) => return None,
         })
     }
@@ -156,6 +166,8 @@ impl Write {
             Write::Unscheduled { .. } => "set_pod_condition",
             Write::SelectNode(..) => "select_node",
             Write::ClaimVolume { .. } => "claim_volume",
+            Write::ReleaseJob(..) => "release_job",
+            Write::SuspendJob(..) => "suspend_job",
         }
     }
 }
@@ -224,6 +236,17 @@ impl Writer {
                 let body = json!({ "metadata": metadata, "spec": { "claimRef": reference } });
                 done(self.patch(&path, "", Content::MergePatch, &body, volume).await)
             }
+            Write::ReleaseJob(job, version, at) => {
+                // With the version, and in one write: whoever suspends the Job from now on does so himself, and is left alone.
+                let mut metadata = identity(job, version.as_deref());
+                let at = Timestamp::from_microsecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH).to_string();
+                metadata["annotations"] = json!({ names::SUSPENDED: null, names::RELEASED_AT: at });
+                self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": false } })).await
+            }
+            Write::SuspendJob(job, version) => {
+                let metadata = identity(job, version.as_deref());
+                self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": true } })).await
+            }
             Write::Unscheduled { pod, resource_version, reason, message, newly } => {
                 // Merged by type: what is left out stays as it is.
                 let mut condition =
@@ -237,6 +260,11 @@ impl Writer {
                 done(self.patch(&path, "/status", Content::StrategicMergePatch, &body, pod).await)
             }
         }
+    }
+
+    async fn patch_job(&self, job: &ObjectRef, body: &serde_json::Value) -> WriteOutcome {
+        let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.key.namespace, job.key.name);
+        done(self.patch(&path, "", Content::MergePatch, body, job).await)
     }
 
     async fn create(&self, job: &FluxJob) -> WriteOutcome {
@@ -279,7 +307,7 @@ impl Writer {
 
     async fn queue_status(&self, id: &ObjectRef, status: &fluxqueue_api::FluxQueueStatus) -> WriteOutcome {
         let body = applied("FluxQueue", identity(id, None), id, &json!(status));
-        let path = format!("/apis/{}/v1alpha1/fluxqueues/{}", fluxqueue_api::names::GROUP, id.key.name);
+        let path = format!("/apis/{}/v1alpha1/fluxqueues/{}", names::GROUP, id.key.name);
         done(self.patch(&path, STATUS_BY_APPLY, Content::Apply, &body, id).await)
     }
 
@@ -341,7 +369,7 @@ fn applied(
     status: &serde_json::Value,
 ) -> serde_json::Value {
     metadata["name"] = (*id.key.name).into();
-    let version = format!("{}/v1alpha1", fluxqueue_api::names::GROUP);
+    let version = format!("{}/v1alpha1", names::GROUP);
     json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "status": status })
 }
 
@@ -374,7 +402,7 @@ fn failed(error: &NotWritten) -> WriteOutcome {
 }
 
 fn jobs_path(namespace: &str) -> String {
-    format!("/apis/{}/v1alpha1/namespaces/{namespace}/fluxjobs", fluxqueue_api::names::GROUP)
+    format!("/apis/{}/v1alpha1/namespaces/{namespace}/fluxjobs", names::GROUP)
 }
 
 fn job_path(key: &ObjectKey) -> String {

@@ -148,7 +148,10 @@ impl Server {
                     })
                 }
                 // The simulated cluster has no storage.
-                ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => Outcome::Write(WriteOutcome::Gone),
+                ActionKind::SelectNode { .. }
+                | ActionKind::ClaimVolume { .. }
+                | ActionKind::ReleaseJob { .. }
+                | ActionKind::SuspendJob { .. } => Outcome::Write(WriteOutcome::Gone),
                 ActionKind::Note(_) => continue,
             };
             events.push(Event::Done(id, outcome));

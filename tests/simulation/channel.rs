@@ -54,7 +54,8 @@ impl Channel {
         server.flux_jobs.values().for_each(|job| self.push(Event::FluxJob(Arc::clone(job))));
         server.queues.values().for_each(|queue| self.push(Event::Queue(Arc::clone(queue))));
         for (name, value) in PRIORITY_CLASSES {
-            let class = PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value };
+            let class =
+                PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value, is_default: false };
             self.push(Event::PriorityClass(Arc::new(class)));
         }
         self.unlisted = self.waiting.keys().cloned().collect();

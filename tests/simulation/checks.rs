@@ -303,6 +303,8 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         // Queues are everybody's, and so are claims and volumes.
         ActionKind::SelectNode { .. }
         | ActionKind::ClaimVolume { .. }
+        | ActionKind::ReleaseJob { .. }
+        | ActionKind::SuspendJob { .. }
         | ActionKind::WriteQueueStatus { .. }
         | ActionKind::Bind { .. }
         | ActionKind::Note(_) => true,
@@ -462,6 +464,7 @@ fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
         ActionKind::SetPodScheduled { pod, .. } => ("condition", (*pod.uid).into()),
         ActionKind::SelectNode { claim, .. } => ("claim", (*claim.uid).into()),
         ActionKind::ClaimVolume { volume, .. } => ("volume", (*volume.uid).into()),
+        ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. } => ("job", (*job.uid).into()),
         ActionKind::WriteQueueStatus { queue, .. } => ("FluxQueue", Arc::clone(queue)),
         ActionKind::Bind { pod, .. } => ("binding", (*pod.uid).into()),
         ActionKind::Note(note) => ("note", named(&note.subject.key())),

@@ -149,6 +149,7 @@ impl Controllers {
             deleting: false,
             walltime: None,
             levels: Ok(None),
+            suspension: None,
         }
     }
 

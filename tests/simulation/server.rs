@@ -204,7 +204,10 @@ impl Server {
                 None => WriteOutcome::Gone,
             }),
             // There is no storage here.
-            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => Outcome::Write(WriteOutcome::Gone),
+            ActionKind::SelectNode { .. }
+            | ActionKind::ClaimVolume { .. }
+            | ActionKind::ReleaseJob { .. }
+            | ActionKind::SuspendJob { .. } => Outcome::Write(WriteOutcome::Gone),
             ActionKind::WriteQueueStatus { queue, uid, status } => Outcome::Write(match self.queues.get(queue) {
                 Some(stored) if stored.uid == *uid => {
                     let status = FluxQueueStatus::clone(status);

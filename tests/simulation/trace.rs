@@ -102,6 +102,8 @@ pub(crate) fn kind(kind: &ActionKind) -> String {
         ActionKind::DeleteFluxJob { job, .. } => format!("delete FluxJob {job} ({})", job.uid),
         ActionKind::WriteQueueStatus { queue, status, .. } => format!("write FluxQueue {queue} {status:?}"),
         ActionKind::SelectNode { claim, node, .. } => format!("select {node} for claim {claim} ({})", claim.uid),
+        ActionKind::ReleaseJob { job, .. } => format!("release {job} ({})", job.uid),
+        ActionKind::SuspendJob { job, .. } => format!("suspend {job} ({})", job.uid),
         ActionKind::ClaimVolume { volume, claim, .. } => format!("claim volume {volume} for {claim} ({})", claim.uid),
         ActionKind::Note(note) => format!("note {} {}: {}", note.subject.key(), note.reason, note.note),
     }

@@ -8,11 +8,11 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::metadata::{self, InvalidObject};
-use super::{Controller, OwnerKind, Time, levels, walltime};
+use super::{Controller, OwnerKind, ShapeInterner, Suspension, Time, levels, suspension, walltime};
 
 impl Controller {
     /// Reads a Job.
-    pub fn from_job(job: &Job) -> Result<Controller, InvalidObject> {
+    pub fn from_job(job: &Job, shapes: &mut ShapeInterner) -> Result<Controller, InvalidObject> {
         let no_status = JobStatus::default();
         let status = job.status.as_ref().unwrap_or(&no_status);
         let spec = job.spec.as_ref();
@@ -26,7 +26,8 @@ impl Controller {
         let finished = has("Complete") || has("Failed");
         // From these conditions on the Job makes no pods, though it is finished only when the last one has ended.
         let ending = has("SuccessCriteriaMet") || has("FailureTarget");
-        let suspended = spec.and_then(|spec| spec.suspend) == Some(true);
+        // What is suspended for us wants its pods all the same: we have others stand in for them.
+        let suspended = spec.and_then(|spec| spec.suspend) == Some(true) && !suspension::is_marked(job);
         let wants = if finished || ending || suspended {
             0
         } else {
@@ -42,8 +43,11 @@ impl Controller {
             Time(metadata::time(Some(start)).0.saturating_add(seconds.saturating_mul(1_000_000)))
         });
 
+        let controller = elastic(OwnerKind::Job, "Job", &job.metadata, 0)?;
+        let suspension = if finished { None } else { Suspension::of_job(job, &controller.id, shapes) };
         Ok(Controller {
             wants,
+            suspension,
             can_start_together: completions.map_or(parallelism, |completions| parallelism.min(completions)),
             succeeded,
             completions: completions.map(|completions| completions.saturating_sub(given_up)),
@@ -52,7 +56,7 @@ impl Controller {
             failed: has("Failed") || has("FailureTarget"),
             deadline,
             deadline_secs: deadline_secs.and_then(|seconds| u64::try_from(seconds).ok()),
-            ..elastic(OwnerKind::Job, "Job", &job.metadata, 0)?
+            ..controller
         })
     }
 
@@ -104,6 +108,7 @@ fn elastic(
         queue: metadata::label(metadata, names::QUEUE_NAME).map(Arc::from),
         walltime: walltime::of_object(metadata),
         levels: levels::of_object(metadata),
+        suspension: None,
     })
 }
 
@@ -134,7 +139,7 @@ mod tests {
         spec["template"] = json!({});
         let metadata = json!({"name": "j", "namespace": "ns", "uid": "u"});
         let job = json!({"metadata": metadata, "spec": spec, "status": status});
-        Controller::from_job(&serde_json::from_value(job).unwrap()).unwrap()
+        Controller::from_job(&serde_json::from_value(job).unwrap(), &mut ShapeInterner::default()).unwrap()
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod requests;
 mod resources;
 mod shape;
 pub mod storage;
+mod suspension;
 mod unsupported;
 pub mod walltime;
 
@@ -108,6 +109,8 @@ pub struct Pod {
     pub soft_ignored: Vec<&'static str>,
     /// What the pod's condition PodScheduled says now.
     pub scheduled_condition: Option<ScheduledCondition>,
+    /// It stands in for a pod that a suspended Job will have: no API server knows it.
+    pub stands_in: bool,
 }
 
 impl Pod {
@@ -139,6 +142,7 @@ impl Pod {
             unsupported: Vec::new(),
             soft_ignored: Vec::new(),
             scheduled_condition: None,
+            stands_in: false,
         }
     }
 }
@@ -288,6 +292,38 @@ pub struct Controller {
     /// What the object's annotations ask of levels of the machine for those of its pods that ask for nothing themselves, or what is
     /// wrong with them.
     pub levels: Result<LevelRules, Unsupported>,
+    /// What Fluxqueue's suspension has come to, of a Job that it has had suspended and that has not ended.
+    pub suspension: Option<Suspension>,
+}
+
+/// A Job that Fluxqueue has had suspended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suspension {
+    /// Whether it still waits for its place.
+    pub phase: SuspensionPhase,
+    /// What its pods will be like, as far as its template says.
+    pub sample: Pod,
+    /// The PriorityClass that they name.
+    pub priority_class: Option<Arc<str>>,
+    /// Its pods have completion indexes.
+    pub is_indexed: bool,
+}
+
+/// How far a Job that was suspended for Fluxqueue has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SuspensionPhase {
+    /// It carries the mark (`names::SUSPENDED`): it has to wait without pods.
+    Marked {
+        /// `metadata.resourceVersion`: what is written to it is written to this version.
+        resource_version: Option<Arc<str>>,
+        /// `spec.suspend`. If not, somebody has let it go who may not.
+        is_suspended: bool,
+    },
+    /// Mark and suspension were taken off together.
+    Released {
+        /// When (`names::RELEASED_AT`).
+        at: Time,
+    },
 }
 
 /// A PriorityClass.
@@ -299,6 +335,8 @@ pub struct PriorityClass {
     pub uid: Uid,
     /// The priority of pods that name it.
     pub value: i32,
+    /// It is that of pods that name none.
+    pub is_default: bool,
 }
 
 impl Time {

@@ -100,6 +100,7 @@ impl Pod {
             unsupported,
             soft_ignored: unsupported::soft(spec),
             scheduled_condition: condition(status, "PodScheduled").map(scheduled_condition),
+            stands_in: false,
             id,
         })
     }

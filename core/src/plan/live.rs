@@ -46,7 +46,11 @@ impl Asking<'_> {
             PendingRequest::Member(_, uid) => self.jobs.members.get(uid).into_iter().collect(),
             PendingRequest::Start(id) => {
                 let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
-                self.jobs.live(job).filter(|member| member.is_ready(names::GATE)).take(job.start_size).collect()
+                self.jobs
+                    .live(job)
+                    .filter(|member| member.is_ready(names::GATE) && job.counts(member))
+                    .take(job.start_size)
+                    .collect()
             }
         }
     }

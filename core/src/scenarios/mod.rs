@@ -36,6 +36,7 @@ mod promises;
 mod queues;
 mod restarts;
 mod scaling;
+mod stand_ins;
 mod starting;
 mod topology;
 mod versions;
@@ -50,6 +51,8 @@ struct World {
     now: Time,
     pods: BTreeMap<String, Pod>,
     records: BTreeMap<ObjectKey, FluxJob>,
+    /// Jobs that are suspended for us.
+    jobs: BTreeMap<String, Controller>,
     uids: u32,
     /// Every Binding that was asked for: pod and node.
     bindings: Vec<(String, String)>,
@@ -115,11 +118,13 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         deleting: false,
         walltime: None,
         levels: Ok(None),
+        suspension: None,
     }
 }
 
 fn priority_class(name: &str, value: i32) -> Arc<PriorityClass> {
-    Arc::new(PriorityClass { name: Arc::from(name), uid: Uid::from(format!("uid-{name}-{value}")), value })
+    let uid = Uid::from(format!("uid-{name}-{value}"));
+    Arc::new(PriorityClass { name: Arc::from(name), uid, value, is_default: false })
 }
 
 fn of_job(mut pod: Pod, job: &str) -> Pod {
@@ -152,6 +157,7 @@ impl World {
             now: Time::from_seconds(2000),
             pods: BTreeMap::new(),
             records: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             uids: 0,
             bindings: Vec::new(),
             storage: volumes::Storage::default(),
@@ -307,6 +313,12 @@ impl World {
             }
             ActionKind::ClaimVolume { volume, resource_version, claim, .. } => {
                 Outcome::Write(self.claim_volume(&volume, resource_version.as_deref(), &claim))
+            }
+            ActionKind::ReleaseJob { job, resource_version, at } => {
+                Outcome::Write(self.write_job(&job, resource_version.as_deref(), Some(at)))
+            }
+            ActionKind::SuspendJob { job, resource_version } => {
+                Outcome::Write(self.write_job(&job, resource_version.as_deref(), None))
             }
             ActionKind::Note(note) => {
                 self.notes.push(note.reason.to_owned());

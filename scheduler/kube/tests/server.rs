@@ -328,11 +328,13 @@ impl Store {
         reply(200, &self.objects[path])
     }
 
-    /// As the real server: a status is applied to a FluxJob, and merged strategically into a pod.
+    /// As the real server: a status is applied to a FluxJob, a patch is merged into a Job, and strategically into a pod.
     fn patch(&mut self, path: &str, query: &str, body: &Value) -> Response {
         let Some(known) = self.objects.get(path) else { return not_found() };
         let patched = if query.contains("fieldManager=") {
             status_applied(known, body)
+        } else if path.starts_with("/apis/batch/") {
+            merged(known, body)
         } else {
             strategically_merged(known, body)
         };
@@ -409,6 +411,14 @@ fn status_applied(known: &Value, config: &Value) -> Result<Value, Refused> {
     if !conditions.is_empty() {
         object["status"]["conditions"] = conditions.into();
     }
+    Ok(object)
+}
+
+/// Uid and version are in it to be compared.
+fn merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
+    same_identity(known, patch)?;
+    let mut object = known.clone();
+    json_patch::merge(&mut object, patch);
     Ok(object)
 }
 

@@ -10,7 +10,7 @@ use crate::kube::fence::Fence;
 use crate::kube::writer::{Write, Writer};
 use crate::serve::Metrics;
 use fluxqueue_core::WriteOutcome;
-use fluxqueue_workload::{ObjectKey, ObjectRef};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Time};
 
 const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/j";
 const POD: &str = "/api/v1/namespaces/ns/pods/j";
@@ -148,6 +148,26 @@ async fn pods_are_patched_by_uid() {
         assert_eq!(condition["reason"], "Unschedulable");
         assert_eq!(condition.get("lastTransitionTime").is_some(), newly, "the server keeps it otherwise");
     }
+}
+
+#[tokio::test]
+async fn a_suspended_job_is_released_by_one_write_to_the_version_that_was_seen() {
+    const SUSPENDED: &str = "/apis/batch/v1/namespaces/ns/jobs/j";
+    let server = Server::start().await;
+    let metadata = json!({
+        "name": "j", "namespace": "ns", "uid": "u1", "annotations": {"a": "b", "fluxqueue/suspended": "true"},
+    });
+    server.put(SUSPENDED, json!({ "metadata": metadata, "spec": { "suspend": true } }));
+    let release = Write::ReleaseJob(id("u1"), Some(version(&server, SUSPENDED)), Time(1_500_000));
+    assert!(matches!(writer(&server).write(&release).await, WriteOutcome::Written(None)));
+    let released = server.object(SUSPENDED).unwrap();
+    let annotations = json!({"a": "b", "fluxqueue/released-at": "1970-01-01T00:00:01.5Z"});
+    assert_eq!((&released["metadata"]["annotations"], &released["spec"]["suspend"]), (&annotations, &json!(false)));
+    // Whoever has changed it meanwhile is not overruled.
+    assert!(matches!(writer(&server).write(&release).await, WriteOutcome::Conflict));
+    let again = Write::SuspendJob(id("u1"), Some(version(&server, SUSPENDED)));
+    assert!(matches!(writer(&server).write(&again).await, WriteOutcome::Written(None)));
+    assert_eq!(server.object(SUSPENDED).unwrap()["spec"]["suspend"], true);
 }
 
 #[tokio::test]

@@ -1,0 +1,420 @@
+//! Jobs that are suspended while they wait: stand-ins for their pods, the release, and the place that is held.
+
+use fluxqueue_workload::{Suspension, SuspensionPhase};
+
+use super::*;
+
+/// A Job that carries our mark, with pods that ask for so many cores.
+fn marked(name: &str, pods: u32, cores: u64) -> Controller {
+    let mut controller = job(name, pods, pods);
+    let mut sample = of_job(pod(name, cores), name);
+    sample.id = controller.id.clone();
+    sample.stands_in = true;
+    let phase = SuspensionPhase::Marked { resource_version: Some(Arc::from("1")), is_suspended: true };
+    controller.suspension = Some(Suspension { phase, sample, priority_class: None, is_indexed: false });
+    controller
+}
+
+impl World {
+    /// A Job comes, or is seen again.
+    fn submit_job(&mut self, job: Controller) {
+        self.jobs.insert(job.id.key.name.to_string(), job.clone());
+        self.tell(Event::Controller(Arc::new(job)));
+    }
+
+    /// The API server's side of what is written into a Job.
+    pub(super) fn write_job(
+        &mut self,
+        job: &ObjectRef,
+        resource_version: Option<&str>,
+        release_at: Option<Time>,
+    ) -> WriteOutcome {
+        let Some(job) = self.jobs.get_mut(&*job.key.name) else { return WriteOutcome::Gone };
+        let suspension = job.suspension.as_mut().expect("only such Jobs are written to");
+        let SuspensionPhase::Marked { resource_version: Some(known), .. } = &suspension.phase else {
+            return WriteOutcome::Conflict;
+        };
+        if Some(&**known) != resource_version {
+            return WriteOutcome::Conflict;
+        }
+        let next = known.parse::<u64>().expect("a number") + 1;
+        suspension.phase = match release_at {
+            Some(at) => SuspensionPhase::Released { at },
+            None => SuspensionPhase::Marked { resource_version: Some(next.to_string().into()), is_suspended: true },
+        };
+        let job = Arc::new(job.clone());
+        self.tell(Event::Controller(job));
+        WriteOutcome::Written(None)
+    }
+
+    /// Somebody changes a Job: its version is another one then.
+    fn change_job(&mut self, name: &str, how: impl FnOnce(&mut Controller)) {
+        let job = self.jobs.get_mut(name).expect("it is there");
+        how(job);
+        if let Some(SuspensionPhase::Marked { resource_version, .. }) = job.suspension.as_mut().map(|it| &mut it.phase)
+        {
+            let next = resource_version.as_ref().expect("a version").parse::<u64>().expect("a number") + 1;
+            *resource_version = Some(next.to_string().into());
+        }
+        let job = Arc::new(job.clone());
+        self.tell(Event::Controller(job));
+    }
+
+    fn is_released(&self, name: &str) -> bool {
+        let suspension = self.jobs[name].suspension.as_ref().expect("it was suspended");
+        matches!(suspension.phase, SuspensionPhase::Released { .. })
+    }
+
+    /// A new process, which lists these nodes and all Jobs.
+    fn succeed(&mut self, nodes: &[(&str, u64)]) {
+        self.restart();
+        let jobs: Vec<Controller> = self.jobs.values().cloned().collect();
+        self.list(nodes, &jobs);
+    }
+
+    fn placement_on_record(&self, workload: &str) -> Vec<String> {
+        self.record(workload).status.as_ref().map(|status| planned(&status.placement)).unwrap_or_default()
+    }
+}
+
+fn releases(actions: &[Action]) -> usize {
+    actions.iter().filter(|action| matches!(action.kind, ActionKind::ReleaseJob { .. })).count()
+}
+
+/// Pods `<job>-pod-<n>` of the Job.
+fn pods_of(name: &str, count: u32, cores: u64) -> Vec<Pod> {
+    (0..count).map(|n| of_job(pod(&format!("{name}-pod-{n}"), cores), name)).collect()
+}
+
+#[test]
+fn a_suspended_job_is_released_when_its_placement_is_on_record_and_starts_when_all_its_pods_are_there() {
+    let mut world = World::new(&[("a", 4), ("b", 4)]);
+    world.submit_job(marked("j", 2, 3));
+    for _ in 0..10 {
+        let actions = world.step();
+        if releases(&actions) > 0 {
+            assert_eq!(world.placement_on_record("j"), ["a", "b"], "before it is released");
+        }
+        assert_eq!(binds(&actions), 0);
+        world.carry_out_all(actions);
+    }
+    assert!(world.is_released("j"));
+    assert_eq!(world.state("j"), Some(JobState::Starting));
+    let [first, second] = pods_of("j", 2, 3).try_into().expect("two");
+    world.submit(first);
+    world.settle();
+    assert_eq!(world.bound(), 0, "the other one is missing");
+    world.submit(second);
+    world.settle();
+    assert_eq!((world.node_of("j-pod-0"), world.node_of("j-pod-1")), (Some("a"), Some("b")));
+    assert_eq!(world.state("j"), Some(JobState::Running));
+    assert_eq!(world.core.gauges().placements_withdrawn, 0);
+}
+
+#[test]
+fn a_job_of_one_pod_is_on_record_before_it_is_released_too() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_job(marked("j", 1, 3));
+    world.settle();
+    assert!(world.is_released("j"));
+    assert_eq!(world.placement_on_record("j"), ["a"]);
+    world.submit(pods_of("j", 1, 3).remove(0));
+    world.settle();
+    assert_eq!((world.node_of("j-pod-0"), world.state("j")), (Some("a"), Some(JobState::Running)));
+}
+
+#[test]
+fn who_waits_has_no_pods_and_is_told_by_its_flux_job_alone() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("busy", 4));
+    world.settle();
+    for name in ["j", "k"] {
+        world.submit_job(marked(name, 1, 3));
+    }
+    world.settle();
+    assert!(!world.is_released("j"));
+    assert_eq!(world.blocked("j").0, "InsufficientResources");
+    assert!(world.conditions.is_empty(), "nothing is written to pods that are not there: {:?}", world.conditions);
+    assert_eq!(world.core.gauges().pods, 1);
+    world.delete("busy");
+    world.settle();
+    assert!(world.is_released("j") && !world.is_released("k"));
+}
+
+#[test]
+fn suspensions_of_others_are_left_alone() {
+    let mut world = World::new(&[("a", 4)]);
+    let mut theirs = job("j", 2, 2);
+    theirs.wants = 0;
+    world.submit_job(theirs);
+    let mut other = marked("k", 1, 1);
+    other.suspension.as_mut().expect("it is marked").sample.scheduler = Arc::from("another");
+    world.submit_job(other);
+    world.settle();
+    assert!(!world.is_released("k"));
+    assert!(world.records.is_empty());
+}
+
+#[test]
+fn pods_that_ask_for_more_than_their_template_wait_first_at_their_jobs_place() {
+    let mut world = World::new(&[("a", 4), ("b", 8)]);
+    world.submit(pod("busy", 8));
+    world.settle();
+    assert_eq!(world.node_of("busy"), Some("b"));
+    world.submit_job(marked("j", 1, 3));
+    world.settle();
+    assert!(world.is_released("j"));
+    let queued_at = world.record("j").status.as_ref().and_then(|status| status.queued_at.clone());
+    world.submit(pod("behind", 5));
+    world.settle();
+    world.pass_seconds(1);
+    // A sidecar was injected: with it the pod does not fit on `a`.
+    world.submit(pods_of("j", 1, 6).remove(0));
+    world.settle();
+    assert_eq!(world.bound(), 1);
+    assert_eq!(world.record("j").status.as_ref().and_then(|status| status.queued_at.clone()), queued_at);
+    world.delete("busy");
+    world.settle();
+    assert_eq!(world.node_of("j-pod-0"), Some("b"), "it goes before those who came later");
+    assert_eq!(world.node_of("behind"), None);
+}
+
+#[test]
+fn what_stand_ins_held_is_free_for_the_pods_first() {
+    let mut world = World::new(&[("a", 4), ("b", 4)]);
+    world.submit_job(marked("j", 2, 1));
+    world.settle();
+    assert_eq!(world.placement_on_record("j"), ["a", "a"]);
+    // Both do not fit on one node as they are.
+    for pod in pods_of("j", 2, 3) {
+        world.submit(pod);
+    }
+    world.submit(pod("later", 4));
+    world.settle();
+    assert_eq!((world.bound(), world.node_of("later")), (2, None));
+    assert_ne!(world.node_of("j-pod-0"), world.node_of("j-pod-1"));
+}
+
+#[test]
+fn a_place_is_held_for_so_long_and_no_longer() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_job(marked("j", 2, 2));
+    world.settle();
+    assert!(world.is_released("j"));
+    world.submit(pods_of("j", 2, 2).remove(0));
+    world.submit(pod("next", 4));
+    world.pass_seconds(59);
+    world.settle();
+    assert_eq!(world.bound(), 0);
+    world.pass_seconds(2);
+    world.settle();
+    assert_eq!(world.node_of("next"), Some("a"));
+    assert_eq!(world.blocked("j").0, "Incomplete");
+    assert!(world.placement_on_record("j").is_empty());
+    world.submit(pods_of("j", 2, 2).remove(1));
+    world.settle();
+    assert_eq!(world.bound(), 1);
+    world.delete("next");
+    world.settle();
+    assert_eq!(world.bound(), 2, "they start together as any other gang");
+}
+
+#[test]
+fn a_job_that_was_let_go_past_us_is_suspended_again_and_its_pods_do_not_start() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("busy", 4));
+    world.settle();
+    world.submit_job(marked("j", 1, 3));
+    world.settle();
+    world.change_job("j", |job| {
+        if let Some(SuspensionPhase::Marked { is_suspended, .. }) = job.suspension.as_mut().map(|it| &mut it.phase) {
+            *is_suspended = false;
+        }
+    });
+    world.submit(pods_of("j", 1, 1).remove(0));
+    world.submit(pod("small", 1));
+    world.delete("busy");
+    let actions = world.step();
+    let suspends = |action: &Action| matches!(action.kind, ActionKind::SuspendJob { .. });
+    assert_eq!(actions.iter().filter(|action| suspends(action)).count(), 1);
+    world.carry_out_all(actions);
+    // Its controller takes the pod back.
+    world.delete("j-pod-0");
+    world.pass_seconds(1);
+    world.settle();
+    let suspension = world.jobs["j"].suspension.clone().expect("it was suspended");
+    assert!(matches!(suspension.phase, SuspensionPhase::Released { .. }), "in its turn: {suspension:?}");
+    assert_eq!(world.bindings.iter().filter(|(pod, _)| pod.starts_with("j-")).count(), 0);
+}
+
+#[test]
+fn the_release_is_asked_for_until_it_is_known_to_have_happened() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_job(marked("j", 1, 3));
+    let release = loop {
+        let mut actions = world.step();
+        if let Some(at) = actions.iter().position(|action| matches!(action.kind, ActionKind::ReleaseJob { .. })) {
+            break actions.remove(at);
+        }
+        world.carry_out_all(actions);
+    };
+    // Meanwhile somebody has labelled the Job.
+    world.change_job("j", |_| {});
+    world.carry_out(release);
+    world.settle();
+    assert!(!world.is_released("j"));
+    for _ in 0..40 {
+        world.now = world.now.plus_millis(100);
+        for action in world.step() {
+            if matches!(action.kind, ActionKind::ReleaseJob { .. }) {
+                let failed = WriteOutcome::Failed("403: not allowed".to_owned());
+                world.tell(Event::Done(action.id, Outcome::Write(failed)));
+            } else {
+                world.carry_out(action);
+            }
+        }
+    }
+    assert_eq!(
+        world.blocked("j"),
+        ("BindFailed".to_owned(), "its Job cannot be released: 403: not allowed".to_owned())
+    );
+    for _ in 0..10 {
+        world.pass_seconds(5);
+        world.settle();
+    }
+    assert!(world.is_released("j"));
+    assert_eq!(world.state("j"), Some(JobState::Starting));
+    assert!(world.blockers("j").is_empty());
+}
+
+#[test]
+fn a_release_whose_answer_got_lost_is_seen() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_job(marked("j", 1, 3));
+    for _ in 0..10 {
+        for action in world.step() {
+            if let ActionKind::ReleaseJob { job, resource_version, at } = action.kind {
+                let at = Some(at);
+                assert!(matches!(world.write_job(&job, resource_version.as_deref(), at), WriteOutcome::Written(_)));
+                let lost = WriteOutcome::Failed("no answer".to_owned());
+                world.tell(Event::Done(action.id, Outcome::Write(lost)));
+            } else {
+                world.carry_out(action);
+            }
+        }
+    }
+    world.submit(pods_of("j", 1, 3).remove(0));
+    world.settle();
+    assert_eq!(world.node_of("j-pod-0"), Some("a"));
+}
+
+#[test]
+fn a_successor_releases_what_was_placed_and_holds_what_was_released_for_what_is_left() {
+    let nodes = [("a", 4), ("b", 4)];
+    let mut world = World::new(&nodes);
+    world.submit_job(marked("j", 2, 3));
+    // Dies when the placement is on record, and before the release is sent.
+    while world.records.is_empty() || world.placement_on_record("j").is_empty() {
+        let actions = world.step();
+        world.carry_out_all(actions);
+    }
+    world.succeed(&nodes);
+    world.submit(pod("rival", 3));
+    world.settle();
+    assert!(world.is_released("j"));
+    assert_eq!(world.placement_on_record("j"), ["a", "b"]);
+    assert_eq!(world.node_of("rival"), None, "the place is taken");
+    world.pass_seconds(50);
+    world.submit(pods_of("j", 2, 3).remove(0));
+    world.settle();
+    world.succeed(&nodes);
+    world.settle();
+    assert_eq!(world.bound(), 0, "the place is held");
+    world.submit(pods_of("j", 2, 3).remove(1));
+    world.settle();
+    assert_eq!((world.node_of("j-pod-0"), world.node_of("j-pod-1")), (Some("a"), Some("b")));
+
+    let mut world = World::new(&nodes);
+    world.submit_job(marked("j", 2, 3));
+    world.settle();
+    world.submit(pod("rival", 3));
+    world.pass_seconds(50);
+    world.succeed(&nodes);
+    world.settle();
+    assert_eq!(world.bound(), 0);
+    world.pass_seconds(11);
+    world.settle();
+    assert_eq!(world.bound(), 1, "time counts on from the release");
+    assert!(world.placement_on_record("j").is_empty());
+}
+
+#[test]
+fn a_held_job_is_not_released() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("busy", 4));
+    world.settle();
+    world.submit_job(marked("j", 1, 3));
+    world.settle();
+    world.edit("j", |spec| spec.overrides.hold = true);
+    world.delete("busy");
+    world.settle();
+    assert_eq!((world.is_released("j"), world.state("j")), (false, Some(JobState::Held)));
+    world.edit("j", |spec| spec.overrides.hold = false);
+    world.settle();
+    assert!(world.is_released("j"));
+}
+
+#[test]
+fn a_job_that_wants_others_or_goes_takes_its_stand_ins_along() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("busy", 2));
+    world.settle();
+    world.submit_job(marked("j", 3, 1));
+    world.settle();
+    assert!(!world.is_released("j"));
+    world.change_job("j", |job| *job = Controller { wants: 2, parallelism: 2, can_start_together: 2, ..job.clone() });
+    world.settle();
+    assert!(world.is_released("j"));
+    assert_eq!(world.placement_on_record("j").len(), 2);
+    let gone = world.jobs.remove("j").expect("it is there");
+    world.tell(Event::ControllerGone(gone.id.uid));
+    world.submit(pod("next", 2));
+    world.settle();
+    assert_eq!(world.node_of("next"), Some("a"));
+}
+
+#[test]
+fn stand_ins_have_the_priority_that_the_pods_will_have() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("busy", 4));
+    world.settle();
+    let mut late = marked("late", 1, 4);
+    late.suspension.as_mut().expect("it is marked").priority_class = Some(Arc::from("high"));
+    world.submit_job(marked("early", 1, 4));
+    world.submit_job(late);
+    world.settle();
+    world.delete("busy");
+    world.settle();
+    assert!(world.is_released("late") && !world.is_released("early"));
+    assert_eq!(world.record("late").status.as_ref().and_then(|status| status.priority), Some(5));
+    let default = PriorityClass { is_default: true, ..PriorityClass::clone(&priority_class("usual", 3)) };
+    world.tell(Event::PriorityClass(Arc::new(default)));
+    world.settle();
+    assert_eq!(world.record("early").status.as_ref().and_then(|status| status.priority), Some(3));
+}
+
+#[test]
+fn a_place_that_goes_while_it_is_held_leaves_a_gang_that_waits() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_job(marked("j", 1, 3));
+    world.settle();
+    world.tell(Event::NodeGone("a".into(), "uid-a".into()));
+    world.settle();
+    world.submit(pods_of("j", 1, 3).remove(0));
+    world.settle();
+    assert_eq!(world.bound(), 0);
+    world.tell(Event::Node(node("b", 4)));
+    world.pass_seconds(2);
+    world.settle();
+    assert_eq!(world.node_of("j-pod-0"), Some("b"));
+}

@@ -1,0 +1,272 @@
+//! Pods that stand in for those of a Job that is suspended while it waits, and the release of such a Job.
+//!
+//! A Job with our mark has no pods before it has a place. Here as many members are made as it wants, of a sample that its template
+//! gives, and wait as its pods would. They are pods to all the rest but in four things: `gang` sends no Binding of them and has the
+//! Job released instead, they alone count as what the job asks for (`Job::counts`), nothing is written to them, and there are no Events
+//! about them. After the release the Job's own pods take their places, all together or none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fluxqueue_api::{BlockedReason, names};
+use fluxqueue_workload::{Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, SuspensionPhase, Time, Uid};
+
+use super::backoff::Backoff;
+use super::grouping;
+use super::job::{Identity, Job, JobWrite, Lifecycle, Member, Suspended};
+use super::recovery::ended_as;
+use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
+use crate::queue::JobId;
+
+const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
+
+/// Writes of a Job that failed in a row before its FluxJob says so.
+const ATTEMPTS_UNTOLD: u32 = 3;
+
+impl Core {
+    // --- made ---
+
+    /// After a restart: all Jobs that wait without pods, and those whose place is held for the pods that they are about to have.
+    pub(super) fn stand_in_for_all(&mut self) {
+        let suspended = self.jobs.controllers.values().filter(|made_by| made_by.suspension.is_some());
+        for uid in suspended.map(|made_by| made_by.id.uid.clone()).collect::<Vec<_>>() {
+            self.stand_in_for(&uid);
+        }
+    }
+
+    /// A Job that is suspended for us has as many pods stand in for its own as it wants.
+    pub(super) fn stand_in_for(&mut self, uid: &Uid) {
+        let Some(made_by) = self.jobs.controllers.get(uid).cloned() else { return };
+        let Some(suspension) = &made_by.suspension else { return };
+        let identity = Identity::Controller(uid.clone());
+        let known = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get(id));
+        let state = known.map_or(&Suspended::No, |job| &job.suspended);
+        let state = match (&suspension.phase, state) {
+            (SuspensionPhase::Marked { .. }, Suspended::No) => Suspended::Waits(JobWrite::default()),
+            (SuspensionPhase::Marked { .. }, Suspended::Waits(write)) => Suspended::Waits(write.clone()),
+            (SuspensionPhase::Released { at }, Suspended::No) if self.has_place_on_record(&made_by) => {
+                Suspended::Released { at: *at }
+            }
+            _ => return,
+        };
+        let is_bound = known.is_some_and(|job| self.has_bound(job));
+        if !self.settings.scheduler_names.contains(&suspension.sample.scheduler) || is_bound {
+            return;
+        }
+        let priority = self.priority_classes.of_pods(suspension.priority_class.as_deref());
+        let count = grouping::wants(&made_by, 0).min(GROUP_SIZE_MAX);
+        let pods: Vec<_> = (0..count).map(|number| Arc::new(suspension.stand_in(number, priority))).collect();
+        let wanted: BTreeSet<&Uid> = pods.iter().map(|pod| &pod.id.uid).collect();
+        let there = known.map(|job| self.stand_ins(job)).unwrap_or_default();
+        if let Some(id) = known.map(|job| job.id).filter(|_| there.len() != pods.len()) {
+            self.withdraw_if_unsent(id, "its Job wants another number of pods");
+        }
+        for gone in there.iter().filter(|pod| !wanted.contains(&pod.uid)) {
+            self.pod_gone(gone);
+        }
+        for pod in &pods {
+            if self.jobs.members.get(&pod.id.uid).is_none_or(|known| known.pod != *pod) {
+                self.pod(Arc::clone(pod));
+            }
+        }
+        let job = self.jobs.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
+        if let Some(job) = job {
+            job.suspended = state;
+        }
+    }
+
+    /// Its FluxJob has a place for it, of which no Binding has left.
+    fn has_place_on_record(&self, made_by: &Controller) -> bool {
+        let ObjectRef { key, uid } = &made_by.id;
+        let name = names::fluxjob_name(&key.name, fluxqueue_api::WorkloadKind::Job, uid);
+        let record = self.records.get(&ObjectKey::new(Arc::clone(&key.namespace), name));
+        let status = record.and_then(|record| record.status.as_ref());
+        status.is_some_and(|status| {
+            !status.placement.is_empty() && status.start_time.is_none() && ended_as(status).is_none()
+        })
+    }
+
+    fn stand_ins(&self, job: &Job) -> Vec<ObjectRef> {
+        self.jobs.live(job).filter(|member| member.pod.stands_in).map(|member| member.pod.id.clone()).collect()
+    }
+
+    fn has_bound(&self, job: &Job) -> bool {
+        self.jobs.live(job).any(Member::is_bound)
+    }
+
+    // --- looked at ---
+
+    /// What is to become of the stand-ins of a job, by what is known now.
+    pub(super) fn look_at_stand_ins(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.suspended.has_stand_ins()) else { return };
+        let Identity::Controller(uid) = &job.identity else { return };
+        let suspension = self.jobs.controllers.get(uid).and_then(|made_by| made_by.suspension.as_ref());
+        let phase = suspension.map(|suspension| suspension.phase.clone());
+        if phase.is_none() || self.has_bound(job) {
+            // The Job is gone, somebody who may has taken the mark off, or bound a pod that was there all the same.
+            return self.dismiss(id);
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if let (Some(SuspensionPhase::Released { at }), Suspended::Waits(_)) = (&phase, &job.suspended) {
+            job.suspended = Suspended::Released { at: *at };
+        }
+        match &job.suspended {
+            Suspended::Waits(write) => {
+                let (is_idle, retry_at, is_placed) = (write.is_idle(self.now), write.retry_at, job.life.is_placed());
+                if retry_at > self.now {
+                    self.timers.wake(Timer::Job(id), retry_at);
+                } else if is_idle && is_placed {
+                    // It is released when its turn to begin comes, if its placement is acknowledged.
+                    self.release(id);
+                } else if let Some(SuspensionPhase::Marked { is_suspended: false, .. }) = phase.filter(|_| is_idle) {
+                    self.write_job(id, None);
+                }
+            }
+            Suspended::Released { at } => {
+                let at = *at;
+                self.hold_place(id, at);
+            }
+            Suspended::No | Suspended::Over => {}
+        }
+    }
+
+    /// The place of a Job that was released then is held until its pods are there, for a bounded time.
+    fn hold_place(&mut self, id: JobId, released_at: Time) {
+        let hold_secs = self.settings.suspend_hold_secs;
+        let until = self.core_time(released_at).plus_secs(hold_secs);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let own = self.jobs.live(job).filter(|member| !member.pod.stands_in && member.is_ready(names::GATE)).count();
+        if job.life != Lifecycle::Placed {
+            self.dismiss(id);
+        } else if own >= job.seats.len() {
+            self.take_over(id);
+        } else if self.now >= until {
+            let why = format!("{own} of {} pods were there {hold_secs} s after its release", job.seats.len());
+            self.withdraw(id, &why, 0);
+            self.dismiss(id);
+        } else {
+            self.timers.wake(Timer::Job(id), until);
+        }
+    }
+
+    /// All pods of the Job are there: they take the seats. If they do not fit there as they are, they wait at the place that the job
+    /// has had, and the next pass has what the stand-ins held for them first.
+    fn take_over(&mut self, id: JobId) {
+        self.remove_stand_ins(id);
+        self.reseat_waiting(id);
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let left = job.seats.empty().count();
+        let pods = self.jobs.unsent(job);
+        let misfit = match left {
+            0 => self.misfit(id, &pods),
+            left => Some(format!("{left} of its pods do not fit where others stood in for them")),
+        };
+        if let Some(why) = misfit {
+            self.withdraw(id, &why, 0);
+        }
+    }
+
+    /// Nobody stands in for pods of the job any more: those that are there go for themselves.
+    fn dismiss(&mut self, id: JobId) {
+        self.remove_stand_ins(id);
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.life == Lifecycle::Placed) {
+            job.forget_start();
+        }
+    }
+
+    fn remove_stand_ins(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        job.suspended = Suspended::Over;
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        for pod in self.stand_ins(job) {
+            // What it has is given back first: so nobody takes its end for the loss of a pod.
+            self.unassign(&pod.uid);
+            self.pod_gone(&pod);
+        }
+    }
+
+    // --- released ---
+
+    /// The job could begin: its Job is released, so that its pods come.
+    pub(super) fn release_job(&mut self, id: JobId) {
+        let at = self.wall_now();
+        self.write_job(id, Some(at));
+    }
+
+    /// Releases the Job as of this time, or suspends it again that somebody has let go.
+    fn write_job(&mut self, id: JobId, release_at: Option<Time>) {
+        let Some(job) = self.jobs.all.get(&id) else { return };
+        let Identity::Controller(uid) = &job.identity else { return };
+        let (Some(made_by), Suspended::Waits(write)) = (self.jobs.controllers.get(uid), &job.suspended) else { return };
+        let Some(suspension) = made_by.suspension.as_ref().filter(|_| write.is_idle(self.now)) else { return };
+        let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else { return };
+        let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
+        let kind = match release_at {
+            Some(at) => ActionKind::ReleaseJob { job, resource_version, at },
+            None => ActionKind::SuspendJob { job, resource_version },
+        };
+        let action = self.actions.ask(kind, InFlight::Job(id));
+        let job = self.jobs.all.get_mut(&id);
+        if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
+            write.under_way = Some((action, release_at));
+        }
+    }
+
+    /// How a write of the Job ended. It may have taken effect all the same: then the watch shows that.
+    pub(super) fn job_written(&mut self, id: JobId, action: ActionId, outcome: &WriteOutcome) {
+        let now = self.now;
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let Suspended::Waits(write) = &mut job.suspended else { return };
+        let Some((_, release_at)) = write.under_way.take_if(|(asked, _)| *asked == action) else { return };
+        self.touched.insert(id);
+        match (outcome, release_at) {
+            (WriteOutcome::Written(_), Some(at)) => job.suspended = Suspended::Released { at },
+            (WriteOutcome::Written(_), None) => {
+                // The watch is about to show it.
+                *write = JobWrite { retry_at: now.plus_millis(RETRY.min_millis), ..JobWrite::default() };
+            }
+            (outcome, _) => {
+                write.attempts += 1;
+                write.retry_at = now.plus_millis(RETRY.doubled(write.attempts));
+                write.failure = None;
+                if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) = outcome {
+                    tracing::warn!(job = %job.key, error = %text, "writing a suspended Job failed; it is tried again");
+                    write.failure = Some(text.clone());
+                }
+            }
+        }
+    }
+
+    /// A job that has its place says why it does not get its pods.
+    pub(super) fn report_unreleased(&mut self, id: JobId) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
+        let Suspended::Waits(JobWrite { attempts, failure: Some(failure), .. }) = &job.suspended else { return };
+        if *attempts >= ATTEMPTS_UNTOLD {
+            let text = format!("its Job cannot be released: {failure}");
+            self.block(id, BlockedReason::BindFailed, text);
+        }
+    }
+}
+
+impl Suspended {
+    /// Others stand in for the job's pods.
+    pub(super) fn has_stand_ins(&self) -> bool {
+        matches!(self, Suspended::Waits(_) | Suspended::Released { .. })
+    }
+
+    /// The Job is released already, or is just being.
+    pub(super) fn is_being_released(&self) -> bool {
+        match self {
+            Suspended::Waits(write) => write.under_way.is_some(),
+            Suspended::Released { .. } => true,
+            Suspended::No | Suspended::Over => false,
+        }
+    }
+}
+
+impl JobWrite {
+    /// None is on its way, and the next may leave.
+    fn is_idle(&self, now: Time) -> bool {
+        self.under_way.is_none() && self.retry_at <= now
+    }
+}

@@ -82,9 +82,13 @@ fn every_example_names_a_scheduler_that_exists() {
 
 #[test]
 fn permissions_have_reasons_and_no_wildcards() {
-    for (folder, file) in
-        [("base", "rbac.yaml"), ("base", "roles.yaml"), ("webhook", "rbac.yaml"), ("webhook", "metrics.yaml")]
-    {
+    for (folder, file) in [
+        ("base", "rbac.yaml"),
+        ("base", "roles.yaml"),
+        ("webhook", "rbac.yaml"),
+        ("webhook", "metrics.yaml"),
+        ("webhook", "suspend.yaml"),
+    ] {
         let (_, text) = manifests(folder).into_iter().find(|(path, _)| path.ends_with(file)).unwrap();
         let mut rules = 0;
         for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("  - apiGroups: [")) {
@@ -159,11 +163,12 @@ fn the_api_server_asks_only_where_it_is_asked_to_and_goes_on_without_an_answer()
                     ("namespaceSelector", names::ADMISSION),
                     ("objectSelector", names::ADMISSION),
                     ("namespaceSelector", names::ADMISSION_STRICT),
+                    ("namespaceSelector", names::ADMISSION_SUSPEND),
                 ];
                 assert!(opt_ins.iter().any(|(by, label)| selected(by, label, "In", names::ENABLED)), "{webhook}");
                 asked += 1;
             }
         }
     }
-    assert_eq!(asked, 4);
+    assert_eq!(asked, 5);
 }

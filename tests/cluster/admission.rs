@@ -19,14 +19,14 @@ fn plane() -> ControlPlane {
 }
 
 /// A namespace with these labels, such as `fluxqueue/admission=enabled`.
-fn labelled<'a>(plane: &'a ControlPlane, prefix: &str, labels: &[&str]) -> Namespace<'a> {
+pub(crate) fn labelled<'a>(plane: &'a ControlPlane, prefix: &str, labels: &[&str]) -> Namespace<'a> {
     let ns = plane.namespace(prefix);
     plane.kubectl(&[&["label", "namespace", &ns.name], labels].concat());
     ns
 }
 
 /// A manifest of ours as somebody writes it who has not heard of Fluxqueue.
-fn unnamed(manifest: &str) -> String {
+pub(crate) fn unnamed(manifest: &str) -> String {
     manifest.lines().filter(|line| !line.contains("schedulerName:")).collect::<Vec<_>>().join("\n")
 }
 

@@ -38,6 +38,9 @@ mod permissions;
 /// Who is given to Fluxqueue when it is created, and who is refused.
 mod admission;
 
+/// Jobs that wait without pods.
+mod suspend;
+
 /// A webhook process and its manifests.
 mod webhook;
 

@@ -11,6 +11,7 @@ mod metrics;
 mod mutate;
 mod objects;
 mod server;
+mod suspend;
 mod validate;
 
 pub use admission::{Admission, Gating, NoSchedulerName};

@@ -14,6 +14,8 @@ pub(crate) enum Question {
     Mutate,
     /// The same, with the gate.
     MutateGated,
+    /// Whether a Job is to be suspended.
+    Suspend,
     /// Whether an object would be refused.
     Validate,
 }
@@ -45,12 +47,13 @@ pub struct Metrics {
 }
 
 impl Question {
-    const ALL: [Question; 3] = [Question::Mutate, Question::MutateGated, Question::Validate];
+    const ALL: [Question; 4] = [Question::Mutate, Question::MutateGated, Question::Suspend, Question::Validate];
 
     fn as_str(self) -> &'static str {
         match self {
             Question::Mutate => "mutate",
             Question::MutateGated => "mutate_gated",
+            Question::Suspend => "suspend",
             Question::Validate => "validate",
         }
     }
@@ -58,7 +61,9 @@ impl Question {
     /// What may be answered to it.
     fn answers(self) -> &'static [Answer] {
         match self {
-            Question::Mutate | Question::MutateGated => &[Answer::Unchanged, Answer::Changed, Answer::Unreadable],
+            Question::Mutate | Question::MutateGated | Question::Suspend => {
+                &[Answer::Unchanged, Answer::Changed, Answer::Unreadable]
+            }
             Question::Validate => &[Answer::Accepted, Answer::Warned, Answer::Refused, Answer::Unreadable],
         }
     }

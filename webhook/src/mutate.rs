@@ -100,7 +100,7 @@ fn add_gate(pod: PodPart<'_>) -> Option<PatchOperation> {
     }
 }
 
-fn add<'a>(path: impl IntoIterator<Item = &'a &'a str>, value: Value) -> PatchOperation {
+pub(crate) fn add<'a>(path: impl IntoIterator<Item = &'a &'a str>, value: Value) -> PatchOperation {
     let path = PointerBuf::from_tokens(path.into_iter().copied());
     PatchOperation::Add(AddOperation { path, value })
 }

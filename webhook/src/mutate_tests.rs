@@ -17,7 +17,7 @@ pub(crate) fn request(kind: &str, object: Value, old: Option<Value>) -> Admissio
     serde_json::from_value(request).unwrap()
 }
 
-fn admission() -> Admission {
+pub(crate) fn admission() -> Admission {
     Admission::new(vec!["fluxqueue".to_owned(), "fluence".to_owned()], "fluxqueue-system".to_owned()).unwrap()
 }
 

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use json_patch::Patch;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, SerializePatchError};
 use kube::core::response::{Status, StatusCause, StatusDetails};
@@ -33,6 +34,8 @@ impl Paths {
     pub const MUTATE: &str = "/mutate";
     /// The same, and gives our pods the scheduling gate.
     pub const MUTATE_GATED: &str = "/mutate/gated";
+    /// Suspends Jobs until they are placed.
+    pub const SUSPEND: &str = "/mutate/suspended";
     /// Refuses what Fluxqueue would refuse.
     pub const VALIDATE: &str = "/validate";
 }
@@ -50,6 +53,7 @@ pub fn router(admission: Admission, metrics: Metrics, stopping: Arc<AtomicBool>)
     Router::new()
         .route(Paths::MUTATE, post(async |shared, review| mutate(shared, review, Gating::Ungated)))
         .route(Paths::MUTATE_GATED, post(async |shared, review| mutate(shared, review, Gating::Gated)))
+        .route(Paths::SUSPEND, post(suspend))
         .route(Paths::VALIDATE, post(validate))
         .route("/livez", get(async || "ok"))
         .route("/readyz", get(ready))
@@ -72,14 +76,22 @@ fn mutate(State(shared): State<Arc<Shared>>, asked: Asked, gating: Gating) -> Re
         Gating::Ungated => Question::Mutate,
         Gating::Gated => Question::MutateGated,
     };
-    shared.answer(question, asked, |request| {
-        let patch = shared.admission.patch(request, gating);
-        let response = AdmissionResponse::from(request);
-        if patch.is_empty() {
-            return Ok((response, Answer::Unchanged));
-        }
-        Ok((response.with_patch(patch)?, Answer::Changed))
-    })
+    shared.answer(question, asked, |request| patched(request, shared.admission.patch(request, gating)))
+}
+
+async fn suspend(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {
+    shared.answer(Question::Suspend, asked, |request| patched(request, shared.admission.suspension(request)))
+}
+
+fn patched(
+    request: &AdmissionRequest<DynamicObject>,
+    patch: Patch,
+) -> Result<(AdmissionResponse, Answer), SerializePatchError> {
+    let response = AdmissionResponse::from(request);
+    if patch.is_empty() {
+        return Ok((response, Answer::Unchanged));
+    }
+    Ok((response.with_patch(patch)?, Answer::Changed))
 }
 
 async fn validate(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {

@@ -118,6 +118,7 @@ async fn each_question_is_counted_by_its_answer() {
         (Paths::MUTATE, review(json!({"schedulerName": "volcano"}))),
         (Paths::MUTATE, "nonsense".to_owned()),
         (Paths::MUTATE_GATED, review(json!({}))),
+        (Paths::SUSPEND, review(json!({}))),
         (Paths::VALIDATE, ours(json!({}))),
         (Paths::VALIDATE, ours(soft)),
         (Paths::VALIDATE, ours(json!({"schedulingGroup": {"podGroupName": "g"}}))),
@@ -139,6 +140,7 @@ async fn each_question_is_counted_by_its_answer() {
         }
     }
     expected.push(r#"webhook_requests_total{question="mutate_gated",answer="changed"} 1"#.to_owned());
+    expected.push(r#"webhook_requests_total{question="suspend",answer="unchanged"} 1"#.to_owned());
     for line in &expected {
         assert!(counts.contains(&line.as_str()), "{line} in {counts:?}");
     }

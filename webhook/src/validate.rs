@@ -102,7 +102,7 @@ impl Findings {
 }
 
 /// The pod, or one of those that the template makes, as the scheduler reads it. `None` if it is none that the API server would take.
-fn pod_of(kind: Kind, object: &DynamicObject, part: PodPart<'_>) -> Option<Pod> {
+pub(crate) fn pod_of(kind: Kind, object: &DynamicObject, part: PodPart<'_>) -> Option<Pod> {
     let mut metadata = if kind == Kind::Pod { object.metadata.clone() } else { part.template_metadata() };
     // What the API server gives a pod last. None of it decides whether the pod is refused.
     for identity in [&mut metadata.name, &mut metadata.namespace, &mut metadata.uid] {

@@ -1,0 +1,162 @@
+//! Which Jobs are suspended until they are placed, so that they wait without pods.
+//!
+//! The mark beside the suspension says that it is ours: the scheduler takes off both. Suspensions of others are left alone, and so are
+//! Jobs of which too little is known before their pods are there.
+
+use fluxqueue_api::names;
+use fluxqueue_workload::GROUP_SIZE_MAX;
+use json_patch::{Patch, PatchOperation};
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, Operation};
+use serde_json::{Value, json};
+
+use crate::admission::Admission;
+use crate::mutate::add;
+use crate::objects::{self, Kind, PodPart};
+use crate::validate::pod_of;
+
+/// The value of the mark.
+const MARKED: &str = "true";
+
+/// By this label Kueue knows its Jobs, and suspends them.
+const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
+/// The Job controller, where `spec.managedBy` names it.
+const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
+
+impl Admission {
+    /// What is to be changed in a Job so that it waits without pods; nothing if it does already, or is not to.
+    pub(crate) fn suspension(&self, request: &AdmissionRequest<DynamicObject>) -> Patch {
+        Patch(self.suspend(request).unwrap_or_default())
+    }
+
+    fn suspend(&self, request: &AdmissionRequest<DynamicObject>) -> Option<Vec<PatchOperation>> {
+        let kind = self.kind_of(request).filter(|kind| *kind == Kind::Job)?;
+        let job = request.object.as_ref()?;
+        let part = kind.pod_part(job).filter(|part| self.is_ours(part.scheduler()))?;
+        if job.data.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
+            return None;
+        }
+        let suspended = add(&["spec", "suspend"], true.into());
+        match request.operation {
+            Operation::Create if may_be_suspended(job, part) => Some(vec![suspended, add_mark(job)]),
+            // Who lets it go has not been told that it waits.
+            Operation::Update if is_marked(job) => Some(vec![suspended]),
+            _ => None,
+        }
+    }
+}
+
+fn is_marked(job: &DynamicObject) -> bool {
+    let mark = job.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::SUSPENDED));
+    mark.is_some_and(|mark| mark == MARKED)
+}
+
+fn add_mark(job: &DynamicObject) -> PatchOperation {
+    match &job.metadata.annotations {
+        Some(_) => add(&["metadata", "annotations", names::SUSPENDED], MARKED.into()),
+        None => add(&["metadata", "annotations"], json!({ names::SUSPENDED: MARKED })),
+    }
+}
+
+/// Its suspension is nobody else's business, and its template says what its pods will be like.
+fn may_be_suspended(job: &DynamicObject, part: PodPart<'_>) -> bool {
+    if objects::declines(&job.metadata) || part.declines() || part.has_node() {
+        return false;
+    }
+    let is_kueues = job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(KUEUE_QUEUE));
+    let manager = job.data.pointer("/spec/managedBy").and_then(Value::as_str).unwrap_or(JOB_CONTROLLER);
+    // What made it may go by whether it is suspended. A CronJob does not.
+    let is_made_by_others = objects::controller(&job.metadata).is_some_and(|kind| kind != "CronJob");
+    if is_kueues || manager != JOB_CONTROLLER || is_made_by_others {
+        return false;
+    }
+    let count = |field: &str| job.data.pointer(field).and_then(Value::as_u64);
+    let parallelism = count("/spec/parallelism").unwrap_or(1);
+    let pods = parallelism.min(count("/spec/completions").unwrap_or(parallelism));
+    let mut volumes = part.spec.get("volumes").and_then(Value::as_array).into_iter().flatten();
+    let has_own_volumes = volumes.any(|volume| volume.get("ephemeral").is_some());
+    // Others of its group may wait for its pods, and so may who is to take a gate off them.
+    let pod = pod_of(Kind::Job, job, part);
+    let stands_alone =
+        pod.is_some_and(|pod| pod.group.is_none() && pod.gates.iter().all(|gate| **gate == *names::GATE));
+    (1..=u64::from(GROUP_SIZE_MAX)).contains(&pods) && !has_own_volumes && stands_alone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutate::tests::{admission, request};
+
+    fn job(scheduler: &str) -> Value {
+        json!({
+            "metadata": {"name": "j"},
+            "spec": {
+                "parallelism": 2, "completions": 2, "suspend": false,
+                "template": {"spec": {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [{"name": "c"}]}},
+            },
+        })
+    }
+
+    fn patch(job: Value, old: Option<Value>) -> Value {
+        serde_json::to_value(admission().suspension(&request("Job", job, old))).unwrap()
+    }
+
+    /// The Job with this at this place.
+    fn with(path: &str, value: Value) -> Value {
+        let mut job = job("fluxqueue");
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        job.pointer_mut(parent).unwrap()[name] = value;
+        job
+    }
+
+    #[test]
+    fn a_new_job_of_ours_is_suspended_and_marked() {
+        let suspended = json!({"op": "add", "path": "/spec/suspend", "value": true});
+        let mark = json!({"op": "add", "path": "/metadata/annotations", "value": {"fluxqueue/suspended": "true"}});
+        assert_eq!(patch(job("fluxqueue"), None), json!([suspended, mark]));
+        let mark = json!({"op": "add", "path": "/metadata/annotations/fluxqueue~1suspended", "value": "true"});
+        assert_eq!(patch(with("/metadata/annotations", json!({"a": "b"})), None), json!([suspended, mark]));
+        let owner =
+            |kind: &str| json!([{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": true}]);
+        assert_ne!(patch(with("/metadata/ownerReferences", owner("CronJob")), None), json!([]));
+        assert_ne!(patch(with("/spec/managedBy", json!("kubernetes.io/job-controller")), None), json!([]));
+        assert_ne!(patch(with("/spec/template/spec/schedulingGates", json!([{"name": "fluxqueue"}])), None), json!([]));
+    }
+
+    #[test]
+    fn suspensions_of_others_and_jobs_that_say_too_little_are_left_alone() {
+        let owner = json!([{"apiVersion": "v1", "kind": "JobSet", "name": "o", "uid": "u", "controller": true}]);
+        let group = json!({"labels": {"fluxqueue/pod-group": "g", "fluxqueue/group-size": "2"}});
+        let volume = json!([{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]);
+        let left_alone = [
+            job("default-scheduler"),
+            with("/spec/suspend", json!(true)),
+            with("/metadata/labels", json!({"kueue.x-k8s.io/queue-name": "q"})),
+            with("/metadata/labels", json!({"fluxqueue/admission": "disabled"})),
+            with("/metadata/ownerReferences", owner),
+            with("/spec/managedBy", json!("kueue.x-k8s.io/multikueue")),
+            with("/spec/parallelism", json!(0)),
+            with("/spec/completions", json!(0)),
+            with("/spec/template/metadata", group),
+            with("/spec/template/spec/volumes", volume),
+            with("/spec/template/spec/nodeName", json!("n")),
+            with("/spec/template/spec/schedulingGates", json!([{"name": "another's"}])),
+        ];
+        for job in left_alone {
+            assert_eq!(patch(job.clone(), None), json!([]), "{job}");
+        }
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"schedulerName": "fluxqueue"}});
+        assert!(admission().suspension(&request("Pod", pod, None)).is_empty());
+    }
+
+    #[test]
+    fn while_the_mark_is_there_nobody_lets_the_job_go() {
+        let marked = with("/metadata/annotations", json!({"fluxqueue/suspended": "true"}));
+        let suspended = json!([{"op": "add", "path": "/spec/suspend", "value": true}]);
+        assert_eq!(patch(marked.clone(), Some(marked)), suspended);
+        // The scheduler takes mark and suspension off together.
+        let released = with("/metadata/annotations", json!({"fluxqueue/released-at": "2026-01-01T00:00:00Z"}));
+        assert_eq!(patch(released, Some(job("fluxqueue"))), json!([]));
+    }
+}

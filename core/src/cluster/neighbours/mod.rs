@@ -11,6 +11,7 @@ mod namespaces;
 mod occupants;
 mod repellers;
 mod tally;
+mod terms;
 mod topology;
 
 use std::sync::Arc;

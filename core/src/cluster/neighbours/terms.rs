@@ -1,0 +1,96 @@
+//! Terms about other pods that pods on nodes have: the different ones, and in which domains pods have them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::interest::Interest;
+use super::namespaces::Namespaces;
+use super::tally::Tally;
+use super::topology::{KeyId, Topology};
+use crate::fluxion::Rank;
+use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::PodTerm;
+
+/// Terms of one kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Terms {
+    /// By number, which is never given to another term.
+    by_number: BTreeMap<u32, Term>,
+    numbers: HashMap<PodTerm, u32>,
+    askers: Interest<u32>,
+    next: u32,
+}
+
+/// A term that some pod on a node has.
+#[derive(Debug, Clone)]
+struct Term {
+    says: PodTerm,
+    /// How many pods have it.
+    pods: usize,
+    tally: Tally,
+}
+
+impl Terms {
+    /// The labels that terms name.
+    pub(super) fn keys(&self) -> BTreeSet<KeyId> {
+        self.by_number.values().map(|term| term.tally.key).collect()
+    }
+
+    /// Some term chooses namespaces by their labels.
+    pub(super) fn choose_namespaces(&self) -> bool {
+        self.by_number.values().any(|term| term.says.pods.namespaces.is_by_labels())
+    }
+
+    /// A pod on a node has this term, which counts so much. True if nobody had it.
+    pub(super) fn add(&mut self, topology: &mut Topology, rank: Rank, says: &PodTerm, amount: u32) -> bool {
+        let known = self.numbers.get(says).copied();
+        let number = known.unwrap_or_else(|| self.know(topology, says));
+        let term = self.by_number.get_mut(&number).expect("it is known");
+        term.pods += 1;
+        term.tally.add(topology.domain(term.tally.key, rank), amount);
+        known.is_none()
+    }
+
+    fn know(&mut self, topology: &mut Topology, says: &PodTerm) -> u32 {
+        self.next += 1;
+        self.numbers.insert(says.clone(), self.next);
+        if let Some(requirements) = &says.pods.labels {
+            self.askers.insert(requirements, self.next);
+        }
+        let tally = Tally::new(topology.key(&says.topology_key));
+        self.by_number.insert(self.next, Term { says: says.clone(), pods: 0, tally });
+        self.next
+    }
+
+    /// Takes back a [`Terms::add`]. True if nobody has it any more.
+    pub(super) fn remove(&mut self, topology: &Topology, rank: Rank, says: &PodTerm, amount: u32) -> bool {
+        let Some(number) = self.numbers.get(says).copied() else { return false };
+        let Some(term) = self.by_number.get_mut(&number) else { return false };
+        term.pods -= 1;
+        term.tally.remove(topology.domain(term.tally.key, rank), amount);
+        if term.pods > 0 {
+            return false;
+        }
+        self.by_number.remove(&number);
+        self.numbers.remove(says);
+        if let Some(requirements) = &says.pods.labels {
+            self.askers.remove(requirements, number);
+        }
+        true
+    }
+
+    /// The numbers of the terms that select a pod, in order.
+    pub(super) fn selecting(&self, pod: &Pod, namespaces: &Namespaces) -> Vec<u32> {
+        let mut found: Vec<u32> = self.askers.of(&pod.labels).collect();
+        found.retain(|number| {
+            let says = self.by_number.get(number).map(|term| &term.says.pods);
+            says.is_some_and(|pods| namespaces.selects(pods, &pod.id.key.namespace, &pod.labels))
+        });
+        found.sort_unstable();
+        found
+    }
+
+    /// In which domains pods have a term.
+    pub(super) fn tally(&self, number: u32) -> &Tally {
+        &self.by_number[&number].tally
+    }
+}

@@ -37,7 +37,7 @@ test: testbed helm ## run all tests: unit, property, simulation, the testbed's o
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
 
-oracle: testbed ## compare CASES (1,000,000) random pods and clusters with kube-scheduler's own plugins
+oracle: testbed ## compare CASES (1,000,000) random pods and clusters with kube-scheduler's own plugins, and a tenth as many scores
 	FLUXQUEUE_ORACLE_CASES=$(or $(CASES),1000000) cargo test --locked -p fluxqueue-core --test oracle -- --nocapture
 
 panics: ## see that no panic leaves the shared library, built as it is shipped

@@ -13,7 +13,7 @@ use fluxqueue_api::names;
 use fluxqueue_core::cluster::{Level, Node, Topology};
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::constraints::{
-    Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
+    Constraints, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
 };
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
 use fluxqueue_workload::{GroupLabels, ObjectKey, ObjectRef, Phase, Pod, Resources, Shape, Time};
@@ -39,15 +39,30 @@ enum Asks {
     SpreadOverHosts,
     /// Nothing of pods, but a level of the machine: all are in one rack.
     WithinOneRack,
+    /// Nothing that is required, but some racks are better.
+    PreferringRacks,
+    /// The same of pods.
+    PreferringApart,
+    /// The same, over racks and hosts.
+    PreferringSpread,
 }
 
-const ALL: [Asks; 6] = [
+impl Asks {
+    fn prefers(self) -> bool {
+        matches!(self, Asks::PreferringRacks | Asks::PreferringApart | Asks::PreferringSpread)
+    }
+}
+
+const ALL: [Asks; 9] = [
     Asks::Nothing,
     Asks::ApartPerHost,
     Asks::NearPerRack,
     Asks::SpreadOverRacks,
     Asks::SpreadOverHosts,
     Asks::WithinOneRack,
+    Asks::PreferringRacks,
+    Asks::PreferringApart,
+    Asks::PreferringSpread,
 ];
 
 fn main() {
@@ -70,7 +85,7 @@ fn main() {
 
 /// The median time from the news of the last pod to the placement of all.
 fn measure(size: &Size, asks: Asks, pods: u32) -> Duration {
-    let mut scene = Scene::new(size);
+    let mut scene = Scene::new(size, asks);
     let mut times: Vec<Duration> = (0..size.rounds).map(|round| scene.place(asks, pods, round)).collect();
     times.sort_unstable();
     times[times.len() / 2]
@@ -83,10 +98,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(size: &Size) -> Self {
+    fn new(size: &Size, asks: Asks) -> Self {
         let rack = Level { name: RACK.into(), node_labels: vec![RACK.into()] };
         let settings = CoreSettings {
-            node_policy: NodePolicy::LoNode,
+            // With this one what is used of nodes is scored, too.
+            node_policy: if asks.prefers() { NodePolicy::First } else { NodePolicy::LoNode },
             ttl_after_finished_secs: 60,
             queue_policy: QueuePolicy::Easy,
             start_slack_secs: 0,
@@ -202,6 +218,21 @@ fn shape(asks: Asks, app: &str) -> Arc<Shape> {
         Asks::NearPerRack => Constraints { near: term(RACK), ..plain() },
         Asks::SpreadOverRacks => Constraints { spreads: spread(RACK), ..plain() },
         Asks::SpreadOverHosts => Constraints { spreads: spread(HOST), ..plain() },
+        Asks::PreferringRacks => {
+            let labels = ["r1", "r2"].map(|rack| Requirement {
+                key: RACK.into(),
+                operator: Operator::In,
+                values: vec![rack.into()],
+            });
+            let term = |requirement| NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() };
+            let [one, other] = labels.map(term);
+            Constraints { preferred: vec![(50, one), (20, other)], ..plain() }
+        }
+        Asks::PreferringApart => {
+            let apart = term(HOST).into_iter().map(|term| (-100, term)).collect();
+            Constraints { preferred_pods: apart, ..plain() }
+        }
+        Asks::PreferringSpread => Constraints { preferred_spreads: [spread(RACK), spread(HOST)].concat(), ..plain() },
     };
     let requests: Resources = [("cpu", 500), ("pods", 1)].into_iter().collect();
     Arc::new(Shape { requests, constraints })

@@ -94,7 +94,7 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EventReason, JobState, names};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, FillScore};
 use crate::fluxion::{Graph, GraphError, Policy};
 use crate::queue::{JobId, PendingRequest};
 use audit::Audit;
@@ -225,6 +225,7 @@ impl Core {
         let topology = Arc::clone(&settings.topology);
         let (default_walltime_secs, slack) =
             (settings.default_walltime_secs, (settings.start_slack_secs, settings.end_slack_secs));
+        let fill_score = settings.fill_score();
         Ok(Core {
             settings,
             library,
@@ -234,7 +235,7 @@ impl Core {
             listed: false,
             synced: false,
             taking_over: false,
-            cluster: Cluster::default(),
+            cluster: Cluster::new(fill_score),
             ledger: Ledger::new(graph, topology),
             foreign: BTreeMap::new(),
             awaiting_owner: AwaitingOwner::default(),
@@ -517,6 +518,15 @@ fn state_name(state: JobState) -> &'static str {
 }
 
 impl CoreSettings {
+    /// What of nodes' resources counts where a pod would rather be: where the policy leaves the order open or asks for the emptiest
+    /// nodes it is as kube-scheduler has it. Any other order is the operator's, and goes for nodes that are alike to the pod.
+    fn fill_score(&self) -> FillScore {
+        match self.node_policy {
+            NodePolicy::First | NodePolicy::Spread => FillScore::LeastAllocated,
+            NodePolicy::LoNode | NodePolicy::HiNode | NodePolicy::Binpack => FillScore::None,
+        }
+    }
+
     /// An empty graph that places as these settings say.
     fn graph(&self, library: FunctionTable) -> Result<Graph, GraphError> {
         let policy = match self.node_policy {

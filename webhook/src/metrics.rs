@@ -29,8 +29,6 @@ pub(crate) enum Answer {
     Changed,
     /// Nothing is wrong with the object.
     Accepted,
-    /// The object is accepted, with warnings.
-    Warned,
     /// The object is refused.
     Refused,
     /// The question could not be read.
@@ -64,7 +62,7 @@ impl Question {
             Question::Mutate | Question::MutateGated | Question::Suspend => {
                 &[Answer::Unchanged, Answer::Changed, Answer::Unreadable]
             }
-            Question::Validate => &[Answer::Accepted, Answer::Warned, Answer::Refused, Answer::Unreadable],
+            Question::Validate => &[Answer::Accepted, Answer::Refused, Answer::Unreadable],
         }
     }
 }
@@ -75,7 +73,6 @@ impl Answer {
             Answer::Unchanged => "unchanged",
             Answer::Changed => "changed",
             Answer::Accepted => "accepted",
-            Answer::Warned => "warned",
             Answer::Refused => "refused",
             Answer::Unreadable => "unreadable",
         }

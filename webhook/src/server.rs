@@ -96,15 +96,12 @@ fn patched(
 
 async fn validate(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {
     shared.answer(Question::Validate, asked, |request| {
-        let Findings { problems, warnings } = shared.admission.judge(request);
-        let answer = match (problems.is_empty(), warnings.is_empty()) {
-            (false, _) => Answer::Refused,
-            (true, false) => Answer::Warned,
-            (true, true) => Answer::Accepted,
-        };
-        let mut response = AdmissionResponse::from(request);
-        response.warnings = (!warnings.is_empty()).then_some(warnings);
-        Ok((if problems.is_empty() { response } else { refuse(response, request, &problems) }, answer))
+        let Findings { problems } = shared.admission.judge(request);
+        let response = AdmissionResponse::from(request);
+        if problems.is_empty() {
+            return Ok((response, Answer::Accepted));
+        }
+        Ok((refuse(response, request, &problems), Answer::Refused))
     })
 }
 

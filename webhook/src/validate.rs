@@ -26,8 +26,6 @@ pub(crate) struct Problem {
 pub(crate) struct Findings {
     /// What it is refused for.
     pub problems: Vec<Problem>,
-    /// What is accepted and not honoured: its author is told.
-    pub warnings: Vec<String>,
 }
 
 impl Admission {
@@ -44,7 +42,6 @@ impl Admission {
         if let Some(old) = &request.old_object {
             let before = self.findings(kind, old);
             findings.problems.retain(|problem| !before.problems.contains(problem));
-            findings.warnings.retain(|warning| !before.warnings.contains(warning));
         }
         findings
     }
@@ -82,8 +79,6 @@ impl Findings {
         if let Some(message) = pod.half_group_label() {
             self.problems.push(Problem { field: format!("{prefix}metadata.labels"), message });
         }
-        let ignored = pod.soft_ignored.iter().map(|field| format!("{prefix}{field}: accepted, but not honoured yet"));
-        self.warnings.extend(ignored);
     }
 
     /// What controllers say of their pods. The scheduler takes a walltime that it cannot read for none, and says so; for levels it

@@ -3,15 +3,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::mutate::tests::request;
 
-fn judged(kind: &str, object: Value, old: Option<Value>) -> (Vec<String>, Vec<String>) {
+fn judged(kind: &str, object: Value, old: Option<Value>) -> Vec<String> {
     let admission = Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
     let findings = admission.judge(&request(kind, object, old));
-    let problems = findings.problems.into_iter().map(|problem| format!("{}: {}", problem.field, problem.message));
-    (problems.collect(), findings.warnings)
+    findings.problems.into_iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect()
 }
 
 fn problems(kind: &str, object: Value) -> Vec<String> {
-    judged(kind, object, None).0
+    judged(kind, object, None)
 }
 
 /// A pod, or a template of one, for our scheduler. `spec` is more of its spec.
@@ -106,11 +105,11 @@ fn an_update_answers_only_for_what_it_makes_wrong() {
     let stored = pod(json!({}), json!({}), claim());
     let mut changed = stored.clone();
     changed["metadata"]["labels"]["app"] = json!("x");
-    assert_eq!(judged("Pod", changed.clone(), Some(stored.clone())).0, [""; 0]);
+    assert_eq!(judged("Pod", changed.clone(), Some(stored.clone())), [""; 0]);
     changed["metadata"]["annotations"]["fluxqueue/walltime"] = json!("soon");
-    assert_eq!(judged("Pod", changed.clone(), Some(stored.clone())).0.len(), 1);
+    assert_eq!(judged("Pod", changed.clone(), Some(stored.clone())).len(), 1);
     changed["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert_eq!(judged("Pod", changed, Some(stored)).0, [""; 0], "it only has to get rid of its finalizers");
+    assert_eq!(judged("Pod", changed, Some(stored)), [""; 0], "it only has to get rid of its finalizers");
 }
 
 #[test]
@@ -122,15 +121,4 @@ fn templates_of_what_a_controller_made_are_its_makers() {
     let mut pod = template;
     pod["metadata"]["ownerReferences"] = json!([owner]);
     assert_eq!(problems("Pod", pod).len(), 1);
-}
-
-#[test]
-fn soft_wishes_are_accepted_with_a_warning() {
-    let spread = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"});
-    let template = pod(json!({}), json!({}), json!({"topologySpreadConstraints": [spread]}));
-    let deployment = json!({"metadata": {}, "spec": {"template": template}});
-    let (problems, warnings) = judged("Deployment", deployment.clone(), None);
-    assert_eq!(problems, [""; 0]);
-    assert_eq!(warnings, ["spec.template.spec.topologySpreadConstraints: accepted, but not honoured yet"]);
-    assert_eq!(judged("Deployment", deployment.clone(), Some(deployment)).1, [""; 0], "once is enough");
 }

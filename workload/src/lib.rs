@@ -105,7 +105,7 @@ pub struct Pod {
     pub grace_secs: u64,
     /// Required constraints that Fluxqueue does not honour: the pod is refused, and told this.
     pub unsupported: Vec<Unsupported>,
-    /// Soft wishes that are accepted but not honoured: field paths.
+    /// Preferences that are accepted but not honoured on this machine: what names them.
     pub soft_ignored: Vec<&'static str>,
     /// What the pod's condition PodScheduled says now.
     pub scheduled_condition: Option<ScheduledCondition>,

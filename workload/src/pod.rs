@@ -98,7 +98,7 @@ impl Pod {
             lifetime,
             grace_secs: grace_secs(spec),
             unsupported,
-            soft_ignored: unsupported::soft(spec),
+            soft_ignored: Vec::new(),
             scheduled_condition: condition(status, "PodScheduled").map(scheduled_condition),
             stands_in: false,
             id,

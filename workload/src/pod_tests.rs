@@ -197,29 +197,27 @@ fn what_cannot_be_honoured_is_named() {
         "schedulingGroup": {"podGroupName": "g"},
     }}));
     assert_eq!(fields(&read.unsupported), ["spec.resourceClaims", "spec.schedulingGroup",]);
-    assert_eq!(read.soft_ignored, ["spec.topologySpreadConstraints"]);
     let constraints = &read.shape.constraints;
-    assert_eq!((constraints.near.len(), constraints.repels.len(), constraints.spreads.len()), (1, 1, 1));
+    assert_eq!((constraints.near.len(), constraints.repels.len()), (1, 1));
+    assert_eq!((constraints.spreads.len(), constraints.preferred_spreads.len()), (1, 1));
 }
 
 #[test]
-fn wishes_about_other_pods_are_accepted_and_said() {
-    let wish = json!({"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}});
+fn preferences_about_other_pods_are_read_with_their_weights() {
+    let term = |weight: i32, key: &str| json!({"weight": weight, "podAffinityTerm": {"topologyKey": key}});
     let read = pod(&json!({"spec": {"affinity": {
-        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]},
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term(3, "zone")]},
         "podAntiAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [wish],
+            "preferredDuringSchedulingIgnoredDuringExecution": [term(5, "rack"), term(7, "host")],
             "requiredDuringSchedulingIgnoredDuringExecution": [],
         },
     }}}));
-    assert_eq!(read.unsupported, []);
-    assert_eq!(
-        read.soft_ignored,
-        [
-            "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-            "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution",
-        ]
-    );
+    assert_eq!((read.unsupported, read.soft_ignored), (vec![], vec![]));
+    let constraints = &read.shape.constraints;
+    let preferred: Vec<(i32, &str)> =
+        constraints.preferred_pods.iter().map(|(weight, term)| (*weight, &*term.topology_key)).collect();
+    assert_eq!(preferred, [(3, "zone"), (-5, "rack"), (-7, "host")]);
+    assert!(constraints.prefers_by_pods() && !constraints.asks_about_pods());
 }
 
 #[test]

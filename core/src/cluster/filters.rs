@@ -87,9 +87,14 @@ const TAINT_NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Prefixes of taints that controllers put on and take off as a node's conditions change.
 const PASSING_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
-/// What an untolerated PreferNoSchedule taint takes from a node's [`preference`]: one and a half of the heaviest terms, as
-/// kube-scheduler's weights of the two scores (3 and 2) have it.
-const PREFER_NO_SCHEDULE_COST: i64 = 150;
+/// How much pods would like a node for what it is itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Liking {
+    /// Weights of the preferred terms that match.
+    pub weight: i64,
+    /// PreferNoSchedule taints that are not tolerated.
+    pub taints: i64,
+}
 
 /// What the names of nodes in required node affinity say: kube-scheduler looks at these before it looks at any node.
 pub fn named(node: &Node, constraints: &Constraints) -> Option<Rejection> {
@@ -129,15 +134,13 @@ pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
     rejected.map_or(Ok(()), Err)
 }
 
-/// How much pods with these constraints would like this node: weights of the preferred terms that match, less a price for
-/// each PreferNoSchedule taint that is not tolerated. More is better; 0 if nothing is said.
-pub fn preference(node: &Node, constraints: &Constraints) -> i64 {
+/// How much pods with these constraints would like this node for what it is itself.
+pub fn liking(node: &Node, constraints: &Constraints) -> Liking {
     let liked = constraints.preferred.iter().filter(|(_, term)| meets(node, term));
-    let weight: i64 = liked.map(|(weight, _)| i64::from(*weight)).sum();
     let disliked = node.taints.iter().filter(|taint| {
         &*taint.effect == "PreferNoSchedule" && !constraints.tolerations.iter().any(|t| tolerates(t, taint))
     });
-    disliked.fold(weight, |sum, _| sum - PREFER_NO_SCHEDULE_COST)
+    Liking { weight: liked.map(|(weight, _)| i64::from(*weight)).sum(), taints: disliked.map(|_| 1).sum() }
 }
 
 fn tolerates_no_schedule(tolerations: &[Toleration], key: &str) -> bool {

@@ -45,7 +45,7 @@ fn required(terms: Vec<NodeSelectorTerm>) -> Constraints {
 #[test]
 fn an_unrestricted_pod_may_use_a_plain_node() {
     assert_eq!(admit(&node(), &Constraints::default()), Ok(()));
-    assert_eq!(preference(&node(), &Constraints::default()), 0);
+    assert_eq!(liking(&node(), &Constraints::default()), Liking::default());
 }
 
 #[test]
@@ -170,18 +170,22 @@ fn features_must_all_be_declared() {
 }
 
 #[test]
-fn preferences_add_up_and_disliked_taints_cost_more_than_any_term() {
+fn preferences_add_up_and_disliked_taints_are_counted() {
     let liked = labels_term(vec![require("zone", Operator::In, &["a"])]);
     let other = labels_term(vec![require("zone", Operator::In, &["b"])]);
     let constraints = Constraints {
         preferred: vec![(100, liked.clone()), (7, liked), (50, other), (90, NodeSelectorTerm::default())],
         ..Constraints::default()
     };
-    assert_eq!(preference(&node(), &constraints), 107);
+    let is_liked = |node: &Node, constraints: &Constraints| {
+        let Liking { weight, taints } = liking(node, constraints);
+        (weight, taints)
+    };
+    assert_eq!(is_liked(&node(), &constraints), (107, 0));
     let disliked = Node { taints: vec![taint("old", "PreferNoSchedule"), taint("x", "NoSchedule")], ..node() };
-    assert_eq!(preference(&disliked, &constraints), 107 - 150);
+    assert_eq!(is_liked(&disliked, &constraints), (107, 1));
     let tolerant = Constraints { tolerations: vec![toleration("old", false, "v", "")], ..constraints };
-    assert_eq!(preference(&disliked, &tolerant), 107);
+    assert_eq!(is_liked(&disliked, &tolerant), (107, 0));
 }
 
 #[test]

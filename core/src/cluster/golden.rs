@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 
 use crate::cluster::Node;
-use crate::cluster::filters::{admit, preference};
+use crate::cluster::filters::{Liking, admit, liking};
 use fluxqueue_workload::Resources;
 use fluxqueue_workload::{Pod, ShapeInterner, constraints, metadata, quantity};
 
@@ -98,8 +98,8 @@ fn nodes_take_the_pods_that_kube_schedulers_filters_let_through() {
             let question =
                 || format!("{} on {}", serde_json::to_string(&pod).unwrap(), serde_json::to_string(&node).unwrap());
             assert_eq!(rejected.unwrap_or_default(), expected.rejected, "{}", question());
-            let score = expected.affinity - 150 * expected.intolerable;
-            assert_eq!(preference(&read_node, constraints), score, "{}", question());
+            let expected = Liking { weight: expected.affinity, taints: expected.intolerable };
+            assert_eq!(liking(&read_node, constraints), expected, "{}", question());
             judged += 1;
         }
     }

@@ -1,6 +1,7 @@
 //! What there is: nodes, what is used of them, and who may go where.
 
 mod exclusive;
+mod fills;
 pub mod filters;
 #[cfg(test)]
 mod golden;
@@ -8,6 +9,7 @@ mod judge;
 mod levels;
 mod neighbours;
 mod node;
+mod scores;
 pub mod summary;
 mod view;
 pub mod volumes;
@@ -16,6 +18,7 @@ pub use levels::{Level, Topology, TopologyError, readable};
 pub use neighbours::OccupantId;
 pub use neighbours::{Company, OwnTerms, Stance};
 pub use node::InvalidAmount;
+pub use scores::{FillScore, Score};
 pub use view::{Class, Cluster, NodeChange};
 
 use std::sync::Arc;

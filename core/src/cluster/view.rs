@@ -9,10 +9,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::exclusive::Taken;
-use super::filters::{self, Rejection};
+use super::fills::Fills;
+use super::filters::{self, Liking, Rejection};
 use super::neighbours::{Company, CrowdId, KeyId, Neighbours, OccupantId, Stance, Trial};
 use super::volumes::Volumes;
-use super::{Node, volumes};
+use super::{FillScore, Node, volumes};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 use fluxqueue_workload::metadata::Labels;
@@ -33,8 +34,10 @@ pub struct Cluster {
     classes: HashMap<Constraints, Class>,
     ports: Taken<HostPort>,
     disks: Taken<Disk>,
+    pub(super) fills: Fills,
+    pub(super) fill_score: FillScore,
     /// Pods on nodes, and who wants to be near them, apart from them, or spread among them.
-    neighbours: Neighbours,
+    pub(super) neighbours: Neighbours,
     /// Shared with whoever runs the plan forward on a copy of the nodes.
     volumes: Arc<Volumes>,
 }
@@ -53,14 +56,14 @@ pub struct Class {
     pub now: RankSet,
     /// Nodes that pass all but the passing ones (cordon, not ready): where it could go one day.
     pub lasting: RankSet,
-    /// Preference of each node, where it differs from 0.
-    preference: BTreeMap<Rank, i64>,
+    /// How much it likes a node, where that is worth a word.
+    pub(super) liking: BTreeMap<Rank, Liking>,
     /// Why the other nodes are closed.
     why: BTreeMap<Rank, Rejection>,
     /// How many are closed for each reason.
     closed: BTreeMap<Rejection, usize>,
-    /// What other pods mean for it, if it asks about others.
-    crowd: Option<CrowdId>,
+    /// What other pods mean for it, if it asks about others or prefers some.
+    pub(super) crowd: Option<CrowdId>,
 }
 
 /// What a change of a node means for what is placed on it.
@@ -87,6 +90,11 @@ pub enum NodeChange {
 }
 
 impl Cluster {
+    /// Without nodes.
+    pub fn new(fill_score: FillScore) -> Self {
+        Cluster { fill_score, ..Cluster::default() }
+    }
+
     /// How many nodes there are.
     pub fn len(&self) -> usize {
         self.by_name.len()
@@ -162,6 +170,7 @@ impl Cluster {
         self.nodes_version += 1;
         let entry = self.by_rank[rank as usize].as_mut().expect("it was found above");
         let old = std::mem::replace(&mut entry.node, Arc::clone(node));
+        self.fills.resize(rank, node);
         self.neighbours.change_node(rank, &old, node);
         self.reclassify(rank);
         NodeChange::Changed { rank, resized }
@@ -178,6 +187,7 @@ impl Cluster {
         self.by_rank[rank as usize] = Some(entry);
         self.by_name.insert(node.name.clone(), rank);
         self.present.insert(rank);
+        self.fills.put(rank, node);
         self.neighbours.add_node(rank, node);
         self.reclassify(rank);
         rank
@@ -196,7 +206,7 @@ impl Cluster {
         for class in self.classes.values_mut() {
             class.now.remove(rank);
             class.lasting.remove(rank);
-            class.preference.remove(&rank);
+            class.liking.remove(&rank);
             class.reopen(rank);
         }
         Some(rank)
@@ -215,6 +225,7 @@ impl Cluster {
     pub fn occupy(&mut self, rank: Rank, shape: &Shape) {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.add(&shape.requests);
+        self.fills.count(rank, &shape.requests, true);
         self.ports.take(rank, &shape.constraints.host_ports);
         self.disks.take(rank, &shape.constraints.disks);
     }
@@ -223,12 +234,14 @@ impl Cluster {
     pub fn vacate(&mut self, rank: Rank, shape: &Shape) {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.subtract(&shape.requests);
+        self.fills.count(rank, &shape.requests, false);
         self.ports.give_back(rank, &shape.constraints.host_ports);
         self.disks.give_back(rank, &shape.constraints.disks);
     }
 
     /// This is what is used of a node, whatever was counted so far.
     pub fn count_anew(&mut self, rank: Rank, used: Resources) {
+        self.fills.count_anew(rank, &used);
         if let Some(entry) = self.entry_mut(rank) {
             entry.used = used;
         }
@@ -495,9 +508,9 @@ impl Class {
             *self.closed.entry(first.clone()).or_default() += 1;
             self.why.insert(rank, first);
         }
-        match filters::preference(node, constraints) {
-            0 => drop(self.preference.remove(&rank)),
-            score => drop(self.preference.insert(rank, score)),
+        match filters::liking(node, constraints) {
+            liking if liking == Liking::default() => drop(self.liking.remove(&rank)),
+            liking => drop(self.liking.insert(rank, liking)),
         }
     }
 
@@ -519,21 +532,6 @@ impl Class {
             *counts.entry(rejection.reason().into_owned()).or_default() += nodes;
         }
         counts
-    }
-
-    /// The nodes in tiers of falling preference, as far as they differ: the last tier is left out, since what is named
-    /// in no tier comes last anyway.
-    pub fn tiers(&self) -> Vec<RankSet> {
-        if self.preference.is_empty() {
-            return Vec::new();
-        }
-        let mut by_score: BTreeMap<i64, RankSet> = BTreeMap::new();
-        for rank in self.now.iter() {
-            let score = self.preference.get(&rank).copied().unwrap_or(0);
-            by_score.entry(-score).or_default().insert(rank);
-        }
-        by_score.pop_last();
-        by_score.into_values().collect()
     }
 }
 

@@ -78,7 +78,8 @@ impl Forward {
         nodes: impl IntoIterator<Item = Node>,
     ) -> Result<Self, CoreError> {
         let topology = Arc::clone(&settings.topology);
-        let (mut cluster, mut ledger) = (Cluster::default(), Ledger::new(settings.graph(library)?, topology));
+        let mut cluster = Cluster::new(settings.fill_score());
+        let mut ledger = Ledger::new(settings.graph(library)?, topology);
         for node in nodes {
             ledger.apply_node(&mut cluster, &Arc::new(node));
         }

@@ -56,7 +56,7 @@ impl Live<'_> {
         if request.asks_about_pods() {
             return self.place_crowded(request, nodes);
         }
-        let groups = self.groups(request, nodes);
+        let groups = self.ordered_groups(request, nodes);
         let mut fit = self.ledger.allocate(self.cluster, &groups);
         if let Fit::Placed(slots) = &mut fit {
             self.house(request, slots);
@@ -198,7 +198,7 @@ impl Live<'_> {
         for share in shares {
             let group = &request.groups[share.group];
             let shape = Arc::clone(&group.wants[share.want].shape);
-            let all = group.request(&share.nodes, self.cluster);
+            let all = group.ordered_request(&share.nodes, self.cluster);
             let wants = vec![SlotRequest::new(shape, share.count)];
             let max_per_node = [share.max_per_node, all.max_per_node].into_iter().flatten().min();
             groups.push(GroupRequest { wants, max_per_node, ..all });

@@ -186,12 +186,19 @@ impl Group {
         self.sample.shape.constraints.asks_about_pods() || !self.stance.repelled_by.is_empty()
     }
 
-    /// The group as the ledger takes it, on these nodes.
+    /// The group as the ledger takes it, on these nodes, those first where it would rather be.
+    pub(crate) fn ordered_request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
+        let is_alone = self.pods.iter().map(Vec::len).sum::<usize>() == 1;
+        let prefer = cluster.tiers(&self.sample, nodes, is_alone);
+        GroupRequest { prefer, ..self.request(nodes, cluster) }
+    }
+
+    /// The group as the ledger takes it, on these nodes, wherever it would rather be.
     pub(crate) fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         GroupRequest {
             wants: self.sliced(),
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
-            prefer: cluster.class(&self.sample.shape.constraints).tiers(),
+            prefer: Vec::new(),
             lifetime: self.lifetime,
             max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
             levels: self.levels.clone(),
@@ -217,6 +224,11 @@ impl Live<'_> {
 
     pub(super) fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
         request.groups.iter().zip(nodes).map(|(group, nodes)| group.request(nodes, self.cluster)).collect()
+    }
+
+    /// The same, each group first where it would rather be.
+    pub(super) fn ordered_groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
+        request.groups.iter().zip(nodes).map(|(group, nodes)| group.ordered_request(nodes, self.cluster)).collect()
     }
 }
 
@@ -335,7 +347,7 @@ impl Promising for Live<'_> {
         if let Some(slots) = self.place_in_better_parts(request, nodes) {
             return Booking::Now(slots);
         }
-        let groups = self.groups(request, nodes);
+        let groups = self.ordered_groups(request, nodes);
         match self.ledger.reserve(self.cluster, groups, not_before) {
             fluxion::Booking::Now(mut slots) => {
                 self.house(request, &mut slots);

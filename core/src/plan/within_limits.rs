@@ -155,7 +155,7 @@ impl Live<'_> {
         for _ in 0..TRIES_MAX {
             let Some(at) = self.accounts.earliest(&demand, now, from) else { return Booking::Never };
             from = at;
-            let groups = self.groups(request, &nodes);
+            let groups = self.ordered_groups(request, &nodes);
             match self.ledger.reserve(self.cluster, groups, (from > now).then_some(from)) {
                 fluxion::Booking::Now(mut slots) => {
                     self.house(request, &mut slots);

@@ -32,6 +32,7 @@ mod lone_pods;
 mod mishaps;
 mod neighbours;
 mod operators;
+mod preferences;
 mod promises;
 mod queues;
 mod restarts;

@@ -7,7 +7,7 @@ use fluxqueue_workload::metadata::Labels;
 
 use super::*;
 
-fn constrained(mut pod: Pod, how: impl FnOnce(&mut Constraints)) -> Pod {
+pub(super) fn constrained(mut pod: Pod, how: impl FnOnce(&mut Constraints)) -> Pod {
     let mut constraints = pod.shape.constraints.clone();
     how(&mut constraints);
     pod.shape = Arc::new(Shape { constraints, ..Shape::clone(&pod.shape) });
@@ -19,12 +19,12 @@ fn with_port(pod: Pod) -> Pod {
     constrained(pod, |constraints| constraints.host_ports = vec![port])
 }
 
-fn labels(app: &str) -> Labels {
+pub(super) fn labels(app: &str) -> Labels {
     Arc::from([(Arc::from("app"), Arc::from(app))])
 }
 
 /// A pod with this label, and what it wants of pods with that label.
-fn labelled(pod: Pod, app: &str, how: impl FnOnce(&mut Constraints, PodSelector)) -> Pod {
+pub(super) fn labelled(pod: Pod, app: &str, how: impl FnOnce(&mut Constraints, PodSelector)) -> Pod {
     let of_app = Requirement { key: "app".into(), operator: Operator::In, values: vec![app.into()] };
     let namespaces = NamespaceScope { named: vec!["ns".into()], selected: None };
     let like_it = PodSelector { namespaces, labels: Some(vec![of_app]) };
@@ -53,7 +53,7 @@ pub(super) fn spread(pod: Pod, app: &str, key: &str) -> Pod {
 }
 
 /// Nodes with their racks, of so many cores each.
-fn racks(nodes: &[(&str, &str, u64)]) -> World {
+pub(super) fn racks(nodes: &[(&str, &str, u64)]) -> World {
     let mut world = World::new(&[]);
     for (name, rack, cores) in nodes {
         let labels = vec![("host".into(), (*name).into()), ("rack".into(), (*rack).into())];
@@ -62,12 +62,12 @@ fn racks(nodes: &[(&str, &str, u64)]) -> World {
     world
 }
 
-fn on(pod: Pod, node: &str) -> Pod {
+pub(super) fn on(pod: Pod, node: &str) -> Pod {
     Pod { node: Some(node.into()), scheduler: "other".into(), ..pod }
 }
 
 /// How many of the pods `p0`, `p1` and so on are on nodes whose names begin like this.
-fn count(world: &World, pods: usize, node: &str) -> usize {
+pub(super) fn count(world: &World, pods: usize, node: &str) -> usize {
     (0..pods).filter(|at| world.node_of(&format!("p{at}")).is_some_and(|on| on.starts_with(node))).count()
 }
 
@@ -130,7 +130,7 @@ fn a_pod_whose_labels_change_is_seen_with_the_new_ones() {
     assert_eq!(world.node_of("p0"), Some("a"));
 }
 
-fn gang(world: &mut World, size: u32, how: impl Fn(Pod) -> Pod) {
+pub(super) fn gang(world: &mut World, size: u32, how: impl Fn(Pod) -> Pod) {
     world.tell(Event::Controller(Arc::new(job("j", size, size))));
     for at in 0..size {
         world.submit(how(of_job(pod(&format!("p{at}"), 1), "j")));

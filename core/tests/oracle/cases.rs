@@ -63,6 +63,8 @@ pub(crate) struct Case {
 /// Where may this pod go?
 pub(crate) struct Question {
     pub pod: Value,
+    /// And where would it rather go?
+    pub scores: bool,
 }
 
 impl Case {
@@ -75,24 +77,26 @@ impl Case {
             nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
             storage: storage::of_cluster(&mut rng, nodes),
             pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
-            questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes) }).collect(),
+            questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes), scores: false }).collect(),
         }
     }
 
     /// As `testbed oracle` reads it.
     pub(crate) fn line(&self) -> String {
-        let questions: Vec<Value> = self.questions.iter().map(|question| json!({"pod": question.pod})).collect();
+        let questions = self.questions.iter();
+        let questions: Vec<Value> =
+            questions.map(|question| json!({"pod": question.pod, "scores": question.scores})).collect();
         let Case { namespaces, nodes, pods, storage, .. } = self;
         json!({"namespaces": namespaces, "nodes": nodes, "pods": pods, "storage": storage, "questions": questions})
             .to_string()
     }
 }
 
-fn namespace(rng: &mut Rng, name: &str) -> Value {
+pub(crate) fn namespace(rng: &mut Rng, name: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"team": rng.pick(&["x", "y"])}}})
 }
 
-fn node(rng: &mut Rng, at: usize) -> Value {
+pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
     let name = format!("n{at}");
     let mut labels = json!({"kubernetes.io/hostname": name, "cores": rng.between(1, 32).to_string()});
     for (key, values, percent) in
@@ -124,7 +128,7 @@ fn node(rng: &mut Rng, at: usize) -> Value {
 }
 
 /// A pod on some node, whether or not it should be there.
-fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
+pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let mut pod = pod(rng, &format!("placed-{at}"), 2);
     pod["spec"]["nodeName"] = json!(format!("n{}", rng.between(0, nodes - 1)));
     if rng.chance(8) {
@@ -176,7 +180,7 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
 }
 
 /// A pod with labels, requests and perhaps a host port.
-fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
+pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
     let mut labels = json!({});
     for (key, values) in POD_LABELS {
         if rng.chance(80) {
@@ -228,7 +232,7 @@ fn disk(rng: &mut Rng) -> Value {
     volume
 }
 
-fn toleration(rng: &mut Rng) -> Value {
+pub(crate) fn toleration(rng: &mut Rng) -> Value {
     let mut toleration = json!({"operator": rng.pick(&["Equal", "Exists", "Exists"])});
     let keys = ["dedicated", "broken", "node.kubernetes.io/unschedulable"];
     if toleration["operator"] == "Equal" || rng.chance(85) {
@@ -255,7 +259,7 @@ fn node_term(rng: &mut Rng, nodes: usize) -> Value {
     json!({"matchExpressions": rng.some(2, node_requirement)})
 }
 
-fn node_requirement(rng: &mut Rng) -> Value {
+pub(crate) fn node_requirement(rng: &mut Rng) -> Value {
     match rng.between(0, 4) {
         0 => {
             let operator = rng.pick(&["Gt", "Lt"]);
@@ -268,7 +272,7 @@ fn node_requirement(rng: &mut Rng) -> Value {
 }
 
 /// A term of affinity to pods, as the API server stores it: matchLabelKeys are in its selector.
-fn pod_term(rng: &mut Rng) -> Value {
+pub(crate) fn pod_term(rng: &mut Rng) -> Value {
     let mut term = json!({"topologyKey": rng.pick(&TOPOLOGY_KEYS)});
     if rng.chance(95) {
         term["labelSelector"] = pod_selector(rng);
@@ -283,7 +287,7 @@ fn pod_term(rng: &mut Rng) -> Value {
     term
 }
 
-fn spread(rng: &mut Rng) -> Value {
+pub(crate) fn spread(rng: &mut Rng) -> Value {
     let mut spread = json!({
         "maxSkew": rng.between(1, 3),
         "topologyKey": rng.pick(&TOPOLOGY_KEYS[..3]),

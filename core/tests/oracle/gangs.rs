@@ -27,6 +27,15 @@ pub(crate) struct Placed {
     pub nodes: Vec<String>,
 }
 
+/// Lets the core place the first pod that asks in a case, alone: its node, if it gets one.
+pub(crate) fn place_alone(settings: CoreSettings, case: &Case) -> Option<String> {
+    let mut world = World::of(settings, case);
+    let pod = &case.questions[0].pod;
+    world.submit(pod.clone());
+    world.settle();
+    node_of(&world.pods[name_of(pod)])
+}
+
 /// The core with a cluster, and what it wants written is written.
 struct World {
     core: Core,
@@ -47,14 +56,7 @@ pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
     }
     let size = rng.between(2, MEMBERS_MAX);
     let members: Vec<Value> = (0..size).map(|at| member(&template, at, size)).collect();
-    let mut world = World {
-        core: Core::new(settings, FunctionTable::builtin(), 1).unwrap(),
-        shapes: ShapeInterner::new(),
-        pods: BTreeMap::new(),
-        records: BTreeMap::new(),
-        now: Time::from_seconds(1_000),
-    };
-    world.begin(&case);
+    let mut world = World::of(settings, &case);
     for pod in &members {
         world.submit(pod.clone());
     }
@@ -70,7 +72,7 @@ pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
             nodes: case.nodes.clone(),
             storage: case.storage.clone(),
             pods: case.pods.iter().cloned().chain(others).collect(),
-            questions: vec![Question { pod: members[at].clone() }],
+            questions: vec![Question { pod: members[at].clone(), scores: false }],
         }
     };
     Some(Placed { cases: (0..size).map(asked).collect(), nodes })
@@ -95,6 +97,18 @@ fn node_of(pod: &Value) -> Option<String> {
 }
 
 impl World {
+    fn of(settings: CoreSettings, case: &Case) -> Self {
+        let mut world = World {
+            core: Core::new(settings, FunctionTable::builtin(), 1).unwrap(),
+            shapes: ShapeInterner::new(),
+            pods: BTreeMap::new(),
+            records: BTreeMap::new(),
+            now: Time::from_seconds(1_000),
+        };
+        world.begin(case);
+        world
+    }
+
     fn begin(&mut self, case: &Case) {
         for namespace in &case.namespaces {
             let mut namespace = namespace.clone();

@@ -5,7 +5,8 @@
 //! - [`storage`]: what pods can mount
 //! - [`kube_scheduler`]: the plugins, in the testbed's program
 //! - [`ours`]: the same questions to [`fluxqueue_core::cluster`]
-//! - [`gangs`]: gangs as the core places them
+//! - [`gangs`]: gangs as the core places them, and pods alone
+//! - [`preferences`]: pods that would rather be on some nodes than on others
 //!
 //! `FLUXQUEUE_ORACLE_CASES` says how many pods ask (100,000), `FLUXQUEUE_ORACLE_SEED` with which seed to begin (1): a failure
 //! names the one to begin with. Needs `make testbed`.
@@ -17,10 +18,11 @@ mod cases;
 mod gangs;
 mod kube_scheduler;
 mod ours;
+mod preferences;
 mod rng;
 mod storage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cases::Case;
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
@@ -93,6 +95,59 @@ fn members_of_gangs_are_where_kube_schedulers_plugins_let_them_be() {
     });
     println!("{gangs} gangs of {members} members were placed, {asking} of them ask about other pods");
     assert!(wanted < 100 || (gangs > wanted / 10 && asking > wanted / 50), "too few were placed to tell anything");
+}
+
+#[test]
+fn nodes_have_the_scores_that_kube_schedulers_plugins_give_them() {
+    let wanted = number("FLUXQUEUE_ORACLE_CASES", 100_000) / 10;
+    let first = number("FLUXQUEUE_ORACLE_SEED", 1);
+    let (mut asked, mut said) = (0, BTreeMap::<&str, u64>::new());
+    kube_scheduler::ask((first..).map(preferences::case), |case, answers| {
+        let mut ours = ours::Ours::of(case);
+        for (question, answer) in case.questions.iter().zip(answers) {
+            if let Err(difference) = ours.compare_scores(question, answer) {
+                panic!("seed {}: {difference}\n{}\nof {}", case.seed, question.pod, case.line());
+            }
+            asked += 1;
+            for plugin in ours::PREFERENCES {
+                let scores = answer.passing.values().map(|theirs| ours::by_plugin(theirs.as_ref(), plugin));
+                let differing: BTreeSet<i64> = scores.collect();
+                *said.entry(plugin).or_default() += u64::from(differing.len() > 1);
+            }
+        }
+        asked < wanted
+    });
+    println!("{asked} pods; by these plugins their nodes differed: {said:?}");
+    for (plugin, differed) in said {
+        assert!(differed > asked / 10 || asked < 1_000, "{plugin} said too little: {differed}");
+    }
+}
+
+#[test]
+fn lone_pods_are_among_the_best_tenth_of_nodes_by_kube_schedulers_score() {
+    let wanted = number("FLUXQUEUE_ORACLE_CASES", 100_000) / 100;
+    let first = number("FLUXQUEUE_ORACLE_SEED", 1);
+    for (policy, counts) in [
+        (NodePolicy::First, preferences::Counts::Everything),
+        (NodePolicy::Spread, preferences::Counts::Everything),
+        (NodePolicy::LoNode, preferences::Counts::Preferences),
+    ] {
+        let settings = CoreSettings { node_policy: policy, ..settings() };
+        let (mut placed, mut chosen_well) = (0_u64, 0_u64);
+        let cases = (first..first + wanted).map(preferences::case_of_one);
+        kube_scheduler::ask(cases, |case, answers| {
+            let node = gangs::place_alone(settings.clone(), case);
+            assert_eq!(node.is_some(), !answers[0].passing.is_empty(), "seed {}: it has a place", case.seed);
+            if let Some(node) = node {
+                placed += 1;
+                chosen_well += u64::from(preferences::is_of_the_best_tenth(&answers[0], &node, counts));
+            }
+            true
+        });
+        println!("{}: {chosen_well} of {placed} are among the best tenth", policy.as_str());
+        assert!(placed * 10 > wanted * 8, "too few were placed to tell anything: {placed}");
+        assert!(chosen_well * 100 >= placed * 95, "{}: {chosen_well} of {placed}", policy.as_str());
+    }
 }
 
 fn settings() -> CoreSettings {

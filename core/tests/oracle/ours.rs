@@ -1,16 +1,19 @@
 //! The same questions to our own filters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_core::cluster::volumes;
 use fluxqueue_core::cluster::{Cluster, Company, Node};
-use fluxqueue_core::fluxion::Rank;
+use fluxqueue_core::fluxion::{Rank, RankSet};
 use fluxqueue_workload::{Pod, Resources, ShapeInterner, metadata};
 
 use super::cases::{Case, Question};
 use super::kube_scheduler::Answer;
 use super::storage;
+
+/// The plugins that score what pods say.
+pub(crate) const PREFERENCES: [&str; 4] = ["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity"];
 
 pub(crate) struct Ours {
     cluster: Cluster,
@@ -110,6 +113,42 @@ impl Ours {
         Ok(())
     }
 
+    /// The same of scores; an error says what differs.
+    pub(crate) fn compare_scores(&mut self, question: &Question, answer: &Answer) -> Result<(), String> {
+        let pod = self.read(&question.pod);
+        let open: RankSet = self.planned_for(&pod).into_iter().collect();
+        let ours = self.cluster.scores(&pod, &open);
+        if ours.is_empty() {
+            // For a pod that is not scored nothing must differ but what is used of nodes.
+            let preferred =
+                answer.passing.values().map(|theirs| PREFERENCES.map(|plugin| by_plugin(theirs.as_ref(), plugin)));
+            let differing: BTreeSet<_> = preferred.collect();
+            return if differing.len() > 1 { Err(format!("not scored: {differing:?}")) } else { Ok(()) };
+        }
+        if ours.len() != answer.passing.len() {
+            return Err(format!("{} nodes are scored, {} take the pod", ours.len(), answer.passing.len()));
+        }
+        for (rank, score) in ours {
+            let name = self.cluster.node(rank).unwrap().name.clone();
+            let theirs = answer.passing.get(&*name).and_then(Option::as_ref);
+            let said = [
+                ("TaintToleration", score.taints),
+                ("NodeAffinity", score.node_affinity),
+                ("PodTopologySpread", score.spread),
+                ("InterPodAffinity", score.pod_affinity),
+                ("NodeResourcesFit", score.fit),
+                ("NodeResourcesBalancedAllocation", score.balance),
+            ];
+            for (plugin, said) in said {
+                let expected = by_plugin(theirs, plugin);
+                if said != expected {
+                    return Err(format!("node {name}: {plugin}: {said}; kube-scheduler says {expected}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The nodes that the planner gives to the graph, as far as they have room.
     fn planned_for(&mut self, pod: &Pod) -> BTreeSet<Rank> {
         let mut open = self.cluster.class(&pod.shape.constraints).now.clone();
@@ -128,4 +167,9 @@ impl Ours {
         let has_room = |rank: &Rank| self.cluster.would_hold(*rank, &pod.shape.requests, &Resources::new());
         open.iter().filter(has_room).collect()
     }
+}
+
+/// A plugin's score; 0 if it had nothing to say.
+pub(crate) fn by_plugin(scores: Option<&BTreeMap<String, i64>>, plugin: &str) -> i64 {
+    scores.and_then(|scores| scores.get(plugin).copied()).unwrap_or(0)
 }

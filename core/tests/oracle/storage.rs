@@ -47,6 +47,15 @@ pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
     })
 }
 
+/// No storage at all.
+pub(crate) fn none() -> Value {
+    let none: [Value; 0] = [];
+    json!({
+        "claims": none, "volumes": none, "classes": none, "csiNodes": none, "drivers": none, "capacities": none,
+        "attachments": none,
+    })
+}
+
 /// What the core is told of it.
 pub(crate) fn news(storage: &Value) -> Vec<StorageNews> {
     let mut news = Vec::new();

@@ -468,7 +468,16 @@ pub(crate) struct PodAffinity {
     #[prost(message, repeated, tag = "1")]
     pub(crate) required: Vec<PodAffinityTerm>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) preferred: Vec<Presence>,
+    pub(crate) preferred: Vec<WeightedPodAffinityTerm>,
+}
+
+/// `core.v1.WeightedPodAffinityTerm`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WeightedPodAffinityTerm {
+    #[prost(int32, tag = "1")]
+    pub(crate) weight: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) term: Option<PodAffinityTerm>,
 }
 
 /// `core.v1.PodAffinityTerm`

@@ -285,15 +285,11 @@ fn affinity(affinity: wire::Affinity) -> core_v1::Affinity {
         node_affinity: affinity.node.map(node_affinity),
         pod_affinity: affinity.pod.map(|affinity| core_v1::PodAffinity {
             required_during_scheduling_ignored_during_execution: list(affinity.required, pod_affinity_term),
-            preferred_during_scheduling_ignored_during_execution: list(affinity.preferred, |_| {
-                core_v1::WeightedPodAffinityTerm::default()
-            }),
+            preferred_during_scheduling_ignored_during_execution: list(affinity.preferred, weighted_term),
         }),
         pod_anti_affinity: affinity.pod_anti.map(|affinity| core_v1::PodAntiAffinity {
             required_during_scheduling_ignored_during_execution: list(affinity.required, pod_affinity_term),
-            preferred_during_scheduling_ignored_during_execution: list(affinity.preferred, |_| {
-                core_v1::WeightedPodAffinityTerm::default()
-            }),
+            preferred_during_scheduling_ignored_during_execution: list(affinity.preferred, weighted_term),
         }),
     }
 }
@@ -331,6 +327,13 @@ fn pod_affinity_term(term: wire::PodAffinityTerm) -> core_v1::PodAffinityTerm {
         namespaces: some(term.namespaces),
         topology_key: term.topology_key,
         ..core_v1::PodAffinityTerm::default()
+    }
+}
+
+fn weighted_term(weighted: wire::WeightedPodAffinityTerm) -> core_v1::WeightedPodAffinityTerm {
+    core_v1::WeightedPodAffinityTerm {
+        pod_affinity_term: weighted.term.map(pod_affinity_term).unwrap_or_default(),
+        weight: weighted.weight,
     }
 }
 

@@ -49,7 +49,7 @@ fn pods_read_the_same_from_both() {
     let rich = binary.iter().find(|pod| &*pod.id.key.name == "rich").unwrap();
     let constraints = &rich.shape.constraints;
     assert_eq!(rich.unsupported.len(), 1, "{:?}", rich.unsupported);
-    assert_eq!(rich.soft_ignored.len(), 3);
+    assert_eq!((constraints.preferred_pods.len(), constraints.preferred_spreads.len()), (2, 1));
     assert_eq!((constraints.repels.len(), constraints.tolerations.len(), constraints.host_ports.len()), (3, 3, 2));
     assert_eq!((constraints.disks.len(), rich.claims.len()), (7, 2));
     assert_eq!((constraints.near.len(), constraints.spreads.len()), (1, 2));

@@ -11,6 +11,11 @@ impl Constraints {
         !(self.near.is_empty() && self.repels.is_empty() && self.spreads.is_empty())
     }
 
+    /// Where a pod would rather go depends on which other pods are where, by what it says itself.
+    pub fn prefers_by_pods(&self) -> bool {
+        !(self.preferred_pods.is_empty() && self.preferred_spreads.is_empty())
+    }
+
     /// The nodes that required node affinity names.
     pub fn named_nodes(&self) -> NamedNodes<'_> {
         let Some(terms) = self.required.as_ref().filter(|terms| !terms.is_empty()) else { return NamedNodes::Any };

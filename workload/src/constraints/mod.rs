@@ -37,6 +37,10 @@ pub struct Constraints {
     pub repels: Vec<PodTerm>,
     /// Spread constraints that must be kept (`whenUnsatisfiable: DoNotSchedule`).
     pub spreads: Vec<SpreadConstraint>,
+    /// Preferred affinity to other pods, and anti-affinity, whose weights are below 0.
+    pub preferred_pods: Vec<(i32, PodTerm)>,
+    /// Spread constraints that may be broken (`whenUnsatisfiable: ScheduleAnyway`).
+    pub preferred_spreads: Vec<SpreadConstraint>,
 }
 
 /// The nodes that required node affinity names (`matchFields` with `metadata.name In [..]`), as kube-scheduler reads it before
@@ -109,7 +113,7 @@ pub struct HostPort {
     pub port: u16,
 }
 
-/// A required term of affinity or anti-affinity to pods.
+/// A term of affinity or anti-affinity to pods.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodTerm {
     /// Whom it is about.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
     Container, NodeSelectorRequirement, NodeSelectorTerm as KubeTerm, PodAffinityTerm, PodSpec,
-    Toleration as KubeToleration, TopologySpreadConstraint,
+    Toleration as KubeToleration, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -18,14 +18,23 @@ use crate::metadata::sorted;
 pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>, labels: &[(Arc<str>, Arc<str>)]) -> Constraints {
     let affinity = spec.affinity.as_ref();
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let rather_near = near.and_then(|near| near.preferred_during_scheduling_ignored_during_execution.as_deref());
     let near = near.and_then(|near| near.required_during_scheduling_ignored_during_execution.as_deref());
     let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let rather_apart = apart.and_then(|apart| apart.preferred_during_scheduling_ignored_during_execution.as_deref());
     let apart = apart.and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_deref());
     let pod_terms = |terms: Option<&[PodAffinityTerm]>| -> Vec<PodTerm> {
         terms.unwrap_or_default().iter().map(|term| pod_term(term, namespace)).collect()
     };
-    let spreads = spec.topology_spread_constraints.iter().flatten();
-    let spreads = spreads.filter(|spread| spread.when_unsatisfiable != "ScheduleAnyway");
+    let weighted = |sign: i32, terms: Option<&[WeightedPodAffinityTerm]>| -> Vec<(i32, PodTerm)> {
+        let terms = terms.unwrap_or_default().iter();
+        terms.map(|term| (sign * term.weight, pod_term(&term.pod_affinity_term, namespace))).collect()
+    };
+    let spreads = |preferred: bool| -> Vec<SpreadConstraint> {
+        let spreads = spec.topology_spread_constraints.iter().flatten();
+        let spreads = spreads.filter(|spread| (spread.when_unsatisfiable == "ScheduleAnyway") == preferred);
+        spreads.map(|spread| spread_constraint(spread, namespace, labels)).collect()
+    };
     let node_affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = node_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
     let preferred = node_affinity.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref());
@@ -39,7 +48,9 @@ pub fn of_spec(spec: &PodSpec, namespace: &Arc<str>, labels: &[(Arc<str>, Arc<st
         features: features(spec),
         near: pod_terms(near),
         repels: pod_terms(apart),
-        spreads: spreads.map(|spread| spread_constraint(spread, namespace, labels)).collect(),
+        spreads: spreads(false),
+        preferred_pods: [weighted(1, rather_near), weighted(-1, rather_apart)].concat(),
+        preferred_spreads: spreads(true),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cluster::Node;
 use crate::cluster::filters::{self, Rejection};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
-use fluxqueue_workload::constraints::{Constraints, PodSelector, Requirement};
+use fluxqueue_workload::constraints::{Constraints, PodSelector, Requirement, SpreadConstraint};
 
 /// A class, and the counts that it needs.
 #[derive(Debug, Clone)]
@@ -25,6 +25,10 @@ pub(super) struct Crowd {
     apart: Vec<Tally>,
     /// Per constraint: pods that it selects.
     spreads: Vec<SpreadTally>,
+    /// The same of preferred affinity and anti-affinity.
+    preferred: Vec<Tally>,
+    /// The same of constraints that may be broken.
+    preferred_spreads: Vec<SpreadTally>,
 }
 
 /// What of a crowd counts a pod.
@@ -36,6 +40,10 @@ pub(super) enum Part {
     Apart(usize),
     /// A spread constraint.
     Spread(usize),
+    /// A term of preferred affinity or anti-affinity.
+    Preferred(usize),
+    /// A spread constraint that may be broken.
+    PreferredSpread(usize),
 }
 
 /// Which of its own terms select a pod itself.
@@ -58,6 +66,13 @@ pub struct Stance {
     pub own: OwnTerms,
 }
 
+impl Part {
+    /// Where a pod may go rests on it.
+    pub(super) fn is_required(self) -> bool {
+        !matches!(self, Part::Preferred(_) | Part::PreferredSpread(_))
+    }
+}
+
 impl OwnTerms {
     /// Of a pod.
     pub(super) fn of(pod: &Pod, namespaces: &Namespaces) -> Self {
@@ -77,9 +92,13 @@ impl Crowd {
         let mut tally = |key: &_| Tally::new(topology.key(key));
         let near = constraints.near.iter().map(|term| tally(&term.topology_key)).collect();
         let apart = constraints.repels.iter().map(|term| tally(&term.topology_key)).collect();
-        let spreads = constraints.spreads.iter().map(|spread| SpreadTally::new(topology.key(&spread.topology_key)));
-        let spreads = spreads.collect();
-        let mut crowd = Crowd { says: constraints.clone(), version: 0, near, apart, spreads };
+        let preferred = constraints.preferred_pods.iter().map(|(_, term)| tally(&term.topology_key)).collect();
+        let mut spreads = |constraints: &[SpreadConstraint]| -> Vec<SpreadTally> {
+            constraints.iter().map(|spread| SpreadTally::new(topology.key(&spread.topology_key))).collect()
+        };
+        let (spreads, preferred_spreads) = (spreads(&constraints.spreads), spreads(&constraints.preferred_spreads));
+        let says = constraints.clone();
+        let mut crowd = Crowd { says, version: 0, near, apart, spreads, preferred, preferred_spreads };
         let nodes: Vec<Rank> = topology.nodes().map(|(rank, _)| rank).collect();
         for rank in nodes {
             crowd.add_node(rank, topology);
@@ -89,7 +108,9 @@ impl Crowd {
 
     /// Some term chooses namespaces by their labels.
     pub(super) fn chooses_namespaces(&self) -> bool {
-        self.says.near.iter().chain(&self.says.repels).any(|term| term.pods.namespaces.is_by_labels())
+        let preferred = self.says.preferred_pods.iter().map(|(_, term)| term);
+        let mut terms = self.says.near.iter().chain(&self.says.repels).chain(preferred);
+        terms.any(|term| term.pods.namespaces.is_by_labels())
     }
 
     /// All that counts pods, with what a pod must meet to be counted there.
@@ -97,21 +118,27 @@ impl Crowd {
         let near = self.says.near.first().map(|first| (Part::Near, &first.pods));
         let apart = self.says.repels.iter().enumerate().map(|(at, term)| (Part::Apart(at), &term.pods));
         let spreads = self.says.spreads.iter().enumerate().map(|(at, spread)| (Part::Spread(at), &spread.pods));
-        let all = near.into_iter().chain(apart).chain(spreads);
+        let preferred =
+            self.says.preferred_pods.iter().enumerate().map(|(at, (_, term))| (Part::Preferred(at), &term.pods));
+        let softly = self.says.preferred_spreads.iter().enumerate();
+        let softly = softly.map(|(at, spread)| (Part::PreferredSpread(at), &spread.pods));
+        let all = near.into_iter().chain(apart).chain(spreads).chain(preferred).chain(softly);
         all.filter_map(|(part, pods)| Some((part, pods.labels.as_deref()?))).collect()
     }
 
     /// Whether this part counts the pod.
     pub(super) fn counts(&self, part: Part, pod: &Occupant, namespaces: &Namespaces) -> bool {
         let selects = |pods: &PodSelector| namespaces.selects(pods, &pod.namespace, &pod.labels);
+        // A selector that selects everything counts nobody, as kube-scheduler has it.
+        let spreads = |pods: &PodSelector| {
+            !pod.deleting && pods.labels.as_ref().is_some_and(|labels| !labels.is_empty()) && selects(pods)
+        };
         match part {
             Part::Near => self.says.near.iter().all(|term| selects(&term.pods)),
             Part::Apart(at) => selects(&self.says.repels[at].pods),
-            // A selector that selects everything counts nobody, as kube-scheduler has it.
-            Part::Spread(at) => {
-                let pods = &self.says.spreads[at].pods;
-                !pod.deleting && pods.labels.as_ref().is_some_and(|labels| !labels.is_empty()) && selects(pods)
-            }
+            Part::Spread(at) => spreads(&self.says.spreads[at].pods),
+            Part::Preferred(at) => selects(&self.says.preferred_pods[at].1.pods),
+            Part::PreferredSpread(at) => spreads(&self.says.preferred_spreads[at].pods),
         }
     }
 
@@ -119,40 +146,53 @@ impl Crowd {
     pub(super) fn count(&mut self, part: Part, rank: Rank, comes: bool, topology: &Topology) {
         let count: fn(&mut Tally, Option<Domain>, u32) = if comes { Tally::add } else { Tally::remove };
         let spread: fn(&mut SpreadTally, Domain, u32) = if comes { SpreadTally::add } else { SpreadTally::remove };
+        let count = |tally: &mut Tally| count(tally, topology.domain(tally.key, rank), 1);
+        let spread = |tally: &mut SpreadTally| {
+            if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
+                spread(tally, domain, 1);
+            }
+        };
         match part {
-            Part::Near => self.near.iter_mut().for_each(|tally| count(tally, topology.domain(tally.key, rank), 1)),
-            Part::Apart(at) => {
-                let tally = &mut self.apart[at];
-                count(tally, topology.domain(tally.key, rank), 1);
-            }
-            Part::Spread(at) => {
-                let tally = &mut self.spreads[at];
-                if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
-                    spread(tally, domain, 1);
-                }
-            }
+            Part::Near => self.near.iter_mut().for_each(count),
+            Part::Apart(at) => count(&mut self.apart[at]),
+            Part::Spread(at) => spread(&mut self.spreads[at]),
+            Part::Preferred(at) => count(&mut self.preferred[at]),
+            Part::PreferredSpread(at) => spread(&mut self.preferred_spreads[at]),
         }
     }
 
     /// A node came, or has changed. Its pods come afterwards.
     pub(super) fn add_node(&mut self, rank: Rank, topology: &Topology) {
         let Some(node) = topology.node(rank) else { return };
-        // A node that lacks a label of any constraint counts for none.
-        if self.spreads.iter().any(|tally| topology.domain(tally.key(), rank).is_none()) {
-            return;
-        }
-        for (tally, says) in self.spreads.iter_mut().zip(&self.says.spreads) {
-            let is_excluded = (says.honors_affinity && !filters::matches_node_affinity(node, &self.says))
-                || (says.honors_taints && filters::untolerated(node, &self.says.tolerations).next().is_some());
-            if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| !is_excluded) {
-                tally.add_node(rank, domain);
+        let required = (&mut self.spreads, &self.says.spreads);
+        for (tallies, constraints) in [required, (&mut self.preferred_spreads, &self.says.preferred_spreads)] {
+            // A node that lacks a label of any constraint counts for none.
+            if tallies.iter().any(|tally| topology.domain(tally.key(), rank).is_none()) {
+                continue;
+            }
+            for (tally, says) in tallies.iter_mut().zip(constraints) {
+                let is_excluded = (says.honors_affinity && !filters::matches_node_affinity(node, &self.says))
+                    || (says.honors_taints && filters::untolerated(node, &self.says.tolerations).next().is_some());
+                if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| !is_excluded) {
+                    tally.add_node(rank, domain);
+                }
             }
         }
     }
 
+    /// The weight of each term of preferred affinity and anti-affinity, and pods that it selects.
+    pub(super) fn preferred(&self) -> impl Iterator<Item = (i64, &Tally)> {
+        self.says.preferred_pods.iter().map(|(weight, _)| i64::from(*weight)).zip(&self.preferred)
+    }
+
+    /// Per spread constraint that may be broken: pods that it selects.
+    pub(super) fn preferred_spreads(&self) -> &[SpreadTally] {
+        &self.preferred_spreads
+    }
+
     /// A node goes, or is about to change. Its pods have left before.
     pub(super) fn remove_node(&mut self, rank: Rank, topology: &Topology) {
-        for tally in &mut self.spreads {
+        for tally in self.spreads.iter_mut().chain(&mut self.preferred_spreads) {
             if let Some(domain) = topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank)) {
                 tally.remove_node(rank, domain);
             }

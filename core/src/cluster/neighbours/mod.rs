@@ -1,7 +1,7 @@
 //! Pods that want to be near others, apart from others, or spread among others: who is where, and what that leaves to whom.
 //!
-//! Nothing here is proportional to all pods. What asks about pods is one entry for each different term ([`repellers`]: terms of
-//! pods on nodes) or class ([`crowd`]: terms of pods that are to be placed), each with counts by domain ([`topology`],
+//! Nothing here is proportional to all pods. What asks about pods is one entry for each different term ([`repellers`], [`opinions`]:
+//! terms of pods on nodes) or class ([`crowd`]: terms of pods that are to be placed), each with counts by domain ([`topology`],
 //! [`tally`]) that a pod changes when it comes or goes; [`interest`] leads from a pod's labels to those that may count it, and
 //! [`occupants`] from a selector's labels to those it may count.
 
@@ -9,6 +9,8 @@ mod crowd;
 mod interest;
 mod namespaces;
 mod occupants;
+mod opinions;
+mod rating;
 mod repellers;
 mod tally;
 mod terms;
@@ -23,12 +25,15 @@ use crowd::{Crowd, Part};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::metadata::Labels;
+
 use interest::Interest;
 use namespaces::Namespaces;
 use occupants::{Occupant, Occupants};
+use opinions::Opinions;
 use repellers::Repellers;
 use topology::Topology;
 
+pub(super) use rating::Ratings;
 pub(crate) use topology::KeyId;
 
 pub use crowd::{OwnTerms, Stance};
@@ -52,6 +57,7 @@ pub(super) struct Neighbours {
     topology: Topology,
     occupants: Occupants,
     repellers: Repellers,
+    opinions: Opinions,
     namespaces: Namespaces,
     crowds: Vec<Crowd>,
     /// How often a crowd has changed: a crowd's version is the number of its last change.
@@ -159,7 +165,7 @@ impl Neighbours {
 
     /// Counts a pod wherever it counts, or takes that back.
     fn count(&mut self, id: OccupantId, comes: bool) {
-        let Neighbours { topology, occupants, repellers, namespaces, crowds, changes, askers } = self;
+        let Neighbours { topology, occupants, repellers, opinions, namespaces, crowds, changes, askers } = self;
         let Some(pod) = occupants.get(id) else { return };
         let terms = &pod.shape.constraints.repels;
         if comes {
@@ -167,11 +173,15 @@ impl Neighbours {
         } else {
             repellers.remove(topology, pod.rank, terms);
         }
+        opinions.count(topology, pod.rank, &pod.shape.constraints, comes);
         for (at, part) in askers.of(&pod.labels) {
             let crowd = &mut crowds[at];
             if crowd.counts(part, pod, namespaces) {
-                *changes += 1;
-                crowd.version = *changes;
+                // Preferences neither open nodes nor close them.
+                if part.is_required() {
+                    *changes += 1;
+                    crowd.version = *changes;
+                }
                 crowd.count(part, pod.rank, comes, topology);
             }
         }
@@ -179,9 +189,9 @@ impl Neighbours {
 
     // --- who asks ---
 
-    /// Counts for a class from now on, if its pods ask about others.
+    /// Counts for a class from now on, if its pods ask about others, or prefer some.
     pub(super) fn watch(&mut self, constraints: &Constraints) -> Option<CrowdId> {
-        if !constraints.asks_about_pods() {
+        if !constraints.asks_about_pods() && !constraints.prefers_by_pods() {
             return None;
         }
         let at = self.crowds.len();
@@ -208,7 +218,7 @@ impl Neighbours {
         self.crowds.clear();
         self.askers = Interest::default();
         self.occupants.watch_nothing();
-        self.topology.retain(&self.repellers.keys());
+        self.topology.retain(&(&self.repellers.keys() | &self.opinions.keys()));
     }
 
     /// Changes when a count that a class rests on does.

@@ -1,0 +1,189 @@
+//! Where a pod would rather be: kube-scheduler's scores of the nodes that take it, with its default weights.
+//!
+//! Preferred node affinity, PreferNoSchedule taints, preferred affinity and anti-affinity to pods (its own and that of pods on
+//! nodes) and spread constraints with ScheduleAnyway count as in its plugins; images on nodes are not known here. Pods for which nothing of
+//! this differs are not scored: for these the node policy decides alone.
+
+use super::Cluster;
+use super::fills::{Fill, Wanted};
+use super::filters::Liking;
+use super::neighbours::Ratings;
+use crate::fluxion::{Rank, RankSet};
+use fluxqueue_workload::{Pod, Shape};
+
+/// The best score that a plugin of kube-scheduler gives before it is weighted.
+const BEST: i64 = 100;
+
+/// Tiers of nodes that are told apart at most; all that would come after them are the last one.
+const TIERS_MAX: usize = 128;
+
+/// What of a node's resources counts besides what pods say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FillScore {
+    /// What kube-scheduler makes of it: the emptier, and the more evenly used, the better.
+    #[default]
+    LeastAllocated,
+    /// Nothing: the node policy orders nodes that are alike otherwise.
+    None,
+}
+
+/// What a node has by each of kube-scheduler's plugins, weighted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Score {
+    /// TaintToleration.
+    pub taints: i64,
+    /// NodeAffinity.
+    pub node_affinity: i64,
+    /// PodTopologySpread.
+    pub spread: i64,
+    /// InterPodAffinity.
+    pub pod_affinity: i64,
+    /// NodeResourcesFit.
+    pub fit: i64,
+    /// NodeResourcesBalancedAllocation.
+    pub balance: i64,
+}
+
+impl Score {
+    /// All together.
+    pub fn total(&self) -> i64 {
+        self.taints + self.node_affinity + self.spread + self.pod_affinity + self.fit + self.balance
+    }
+}
+
+impl Cluster {
+    /// Of these nodes those with room for such a pod, in tiers of falling score, as far as they differ; others come last. `is_alone`: it
+    /// is the only one, so that what it finds on nodes is all that will be there.
+    pub(crate) fn tiers(&mut self, pod: &Pod, nodes: &RankSet, is_alone: bool) -> Vec<RankSet> {
+        let fill_score = if is_alone { self.fill_score } else { FillScore::None };
+        let scores = self.scored(pod, nodes, fill_score);
+        let totals = || scores.iter().map(|(_, score)| score.total());
+        let (Some(worst), Some(best)) = (totals().min(), totals().max()) else { return Vec::new() };
+        if worst == best {
+            return Vec::new();
+        }
+        // There are a few hundred different scores.
+        let at = |total: i64| usize::try_from(best - total).unwrap_or(0);
+        let mut tiers: Vec<RankSet> = vec![RankSet::new(); at(worst) + 1];
+        for (rank, score) in &scores {
+            tiers[at(score.total())].insert(*rank);
+        }
+        tiers.retain(|tier| !tier.is_empty());
+        tiers.truncate(TIERS_MAX);
+        tiers
+    }
+
+    /// The score of each of these nodes that has room for the pod; empty if nothing is to be said of any.
+    pub fn scores(&mut self, pod: &Pod, nodes: &RankSet) -> Vec<(Rank, Score)> {
+        self.scored(pod, nodes, self.fill_score)
+    }
+
+    fn scored(&mut self, pod: &Pod, nodes: &RankSet, fill_score: FillScore) -> Vec<(Rank, Score)> {
+        let constraints = &pod.shape.constraints;
+        let class = self.class(constraints);
+        let (is_indifferent, crowd) = (class.liking.is_empty(), class.crowd);
+        let crowd = crowd.filter(|_| constraints.prefers_by_pods());
+        if is_indifferent && crowd.is_none() && !self.neighbours.has_opinions_of(pod) {
+            return Vec::new();
+        }
+        let wanted = Wanted::of(&pod.shape.requests);
+        let ranks: Vec<Rank> = nodes.iter().filter(|rank| self.has_room_for_one(*rank, &wanted, &pod.shape)).collect();
+        let ratings = self.neighbours.rate(pod, crowd, &ranks);
+        let mut scores: Vec<(Rank, Score)> = ranks.into_iter().map(|rank| (rank, Score::default())).collect();
+        self.score_likings(pod, &mut scores);
+        score_ratings(&ratings, &mut scores);
+        if fill_score == FillScore::LeastAllocated {
+            for (rank, score) in &mut scores {
+                let fill = self.fills.of(*rank);
+                (score.fit, score.balance) = (least_allocated(&fill, &wanted), balanced(&fill, &wanted));
+            }
+        }
+        scores
+    }
+
+    fn has_room_for_one(&self, rank: Rank, wanted: &Wanted, shape: &Shape) -> bool {
+        self.fills.of(rank).has_room(wanted) && (!wanted.has_others || self.room(rank, shape) > 0)
+    }
+
+    /// By what the nodes are themselves.
+    fn score_likings(&mut self, pod: &Pod, scores: &mut [(Rank, Score)]) {
+        let liking = &self.class(&pod.shape.constraints).liking;
+        let of = |rank: Rank| liking.get(&rank).copied().unwrap_or_default();
+        let found = || scores.iter().filter_map(|(rank, _)| liking.get(rank));
+        let most = if liking.is_empty() {
+            Liking::default()
+        } else {
+            Liking {
+                weight: found().map(|liking| liking.weight).max().unwrap_or(0),
+                taints: found().map(|liking| liking.taints).max().unwrap_or(0),
+            }
+        };
+        for (rank, score) in scores {
+            let Liking { weight, taints } = if liking.is_empty() { Liking::default() } else { of(*rank) };
+            score.node_affinity = 2 * (BEST * weight).checked_div(most.weight).unwrap_or(0);
+            score.taints = 3 * (BEST - (BEST * taints).checked_div(most.taints).unwrap_or(0));
+        }
+    }
+}
+
+/// By the pods that are there.
+fn score_ratings(ratings: &Ratings, scores: &mut [(Rank, Score)]) {
+    if let (Some(least), Some(most)) = (ratings.near.iter().min(), ratings.near.iter().max()) {
+        for ((_, score), near) in scores.iter_mut().zip(&ratings.near).filter(|_| most > least) {
+            score.pod_affinity = 2 * share(near - least, most - least);
+        }
+    }
+    let crowded = || ratings.crowded.iter().flatten();
+    let (least, most) = (crowded().min().copied().unwrap_or(0), crowded().max().copied().unwrap_or(0));
+    for ((_, score), crowded) in scores.iter_mut().zip(&ratings.crowded) {
+        let scaled = |crowded: &i64| (BEST * (most + least - crowded)).checked_div(most).unwrap_or(BEST);
+        score.spread = 2 * crowded.as_ref().map_or(0, scaled);
+    }
+}
+
+/// So much of the best score; rounded down as kube-scheduler does it, in floating point.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "what kube-scheduler does, to the digit"
+)]
+fn share(part: i64, all: i64) -> i64 {
+    (BEST as f64 * (part as f64 / all as f64)) as i64
+}
+
+/// The mean of what would be left of CPU and memory.
+fn least_allocated(fill: &Fill, wanted: &Wanted) -> i64 {
+    let (mut sum, mut resources) = (0, 0);
+    for (part, used) in fill.with(wanted).iter().filter(|(part, _)| part.size > 0) {
+        let left = part.size.saturating_sub(*used);
+        sum += left.saturating_mul(BEST.unsigned_abs()) / part.size;
+        resources += 1;
+    }
+    i64::try_from(sum.checked_div(resources).unwrap_or(0)).unwrap_or(0)
+}
+
+/// Whether the pod makes the use of CPU and memory more even, or less.
+fn balanced(fill: &Fill, wanted: &Wanted) -> i64 {
+    if wanted.cpu == 0 && wanted.memory == 0 {
+        return 0;
+    }
+    let evenness = |cpu: u64, memory: u64| {
+        if fill.cpu.size == 0 || fill.memory.size == 0 {
+            return BEST;
+        }
+        evenness((fill.cpu.used + cpu, fill.cpu.size), (fill.memory.used + memory, fill.memory.size))
+    };
+    let (with, without) = (evenness(wanted.cpu, wanted.memory), evenness(0, 0));
+    BEST / 2 + (BEST / 2 + with - without) / 2
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "what kube-scheduler does, to the digit"
+)]
+fn evenness(cpu: (u64, u64), memory: (u64, u64)) -> i64 {
+    let fraction = |(used, size): (u64, u64)| (used as f64 / size as f64).min(1.0);
+    let deviation = ((fraction(cpu) - fraction(memory)) / 2.0).abs();
+    ((1.0 - deviation) * BEST as f64) as i64
+}

@@ -1,0 +1,130 @@
+//! Pods that would rather be on some nodes than on others, for what these are or for the pods that are there.
+
+use serde_json::{Value, json};
+
+use super::cases::{self, Case, Question};
+use super::kube_scheduler::Answer;
+use super::ours;
+use super::rng::Rng;
+use super::storage;
+
+/// Pods that ask about one cluster.
+const QUESTIONS: usize = 10;
+
+/// What of kube-scheduler's scores counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Counts {
+    /// All that its default plugins say.
+    Everything,
+    /// What pods, nodes and other pods say; not what is used of nodes.
+    Preferences,
+}
+
+/// A cluster that is larger and emptier than those of [`Case::of`], so that there is a choice, and pods that prefer some nodes.
+pub(crate) fn case(seed: u64) -> Case {
+    asked_by(seed, QUESTIONS)
+}
+
+/// The same with one pod that asks.
+pub(crate) fn case_of_one(seed: u64) -> Case {
+    asked_by(seed, 1)
+}
+
+fn asked_by(seed: u64, questions: usize) -> Case {
+    let mut rng = Rng::new(seed ^ 0x5c0_7e5);
+    let nodes = rng.between(10, 60);
+    Case {
+        seed,
+        namespaces: cases::NAMESPACES.iter().map(|name| cases::namespace(&mut rng, name)).collect(),
+        nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
+        storage: storage::none(),
+        pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
+        questions: (0..questions).map(|at| Question { pod: preferring(&mut rng, at), scores: true }).collect(),
+    }
+}
+
+fn node(rng: &mut Rng, at: usize) -> Value {
+    let mut node = cases::node(rng, at);
+    node["status"]["allocatable"]["pods"] = json!("20");
+    let preferring = |rng: &mut Rng| {
+        let (key, value) = (*rng.pick(&["dedicated", "broken"]), *rng.pick(&["", "x", "y"]));
+        json!({"key": key, "value": value, "effect": "PreferNoSchedule"})
+    };
+    if rng.chance(30) {
+        node["spec"]["taints"] = json!(rng.some(2, preferring));
+    }
+    node
+}
+
+fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
+    let mut pod = cases::placed(rng, at, nodes);
+    pod["spec"]["volumes"] = json!([]);
+    if rng.chance(25) {
+        pod["spec"]["affinity"] = json!({});
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            if rng.chance(60) {
+                pod["spec"]["affinity"][kind] = preferred_terms(rng);
+            }
+        }
+    } else if rng.chance(10) {
+        let required = vec![cases::pod_term(rng)];
+        pod["spec"]["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+    }
+    pod
+}
+
+fn preferring(rng: &mut Rng, at: usize) -> Value {
+    let mut pod = cases::pod(rng, &format!("preferring-{at}"), 1);
+    pod["spec"]["volumes"] = json!([]);
+    pod["spec"]["schedulerName"] = json!(cases::SCHEDULER);
+    let spec = &mut pod["spec"];
+    if rng.chance(50) {
+        let term = |rng: &mut Rng| {
+            let requirements = vec![cases::node_requirement(rng)];
+            json!({"weight": rng.between(1, 100), "preference": {"matchExpressions": requirements}})
+        };
+        let terms: Vec<Value> = (0..rng.between(1, 3)).map(|_| term(rng)).collect();
+        spec["affinity"]["nodeAffinity"] = json!({"preferredDuringSchedulingIgnoredDuringExecution": terms});
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        if rng.chance(35) {
+            spec["affinity"][kind] = preferred_terms(rng);
+        }
+    }
+    let mut spreads: Vec<Value> = Vec::new();
+    for _ in 0..if rng.chance(50) { rng.between(1, 2) } else { 0 } {
+        let mut spread = cases::spread(rng);
+        if rng.chance(85) {
+            spread["whenUnsatisfiable"] = json!("ScheduleAnyway");
+            spread.as_object_mut().map(|spread| spread.remove("minDomains"));
+        }
+        spreads.push(spread);
+    }
+    // The API server takes no two constraints of one label and kind.
+    spreads.dedup_by_key(|spread| (spread["topologyKey"].clone(), spread["whenUnsatisfiable"].clone()));
+    spec["topologySpreadConstraints"] = json!(spreads);
+    if rng.chance(40) {
+        spec["tolerations"] = json!([cases::toleration(rng)]);
+    }
+    pod
+}
+
+fn preferred_terms(rng: &mut Rng) -> Value {
+    let term = |rng: &mut Rng| json!({"weight": rng.between(1, 100), "podAffinityTerm": cases::pod_term(rng)});
+    let terms: Vec<Value> = (0..rng.between(1, 2)).map(|_| term(rng)).collect();
+    json!({"preferredDuringSchedulingIgnoredDuringExecution": terms})
+}
+
+/// Fewer than a tenth of the nodes that take the pod have a higher score.
+pub(crate) fn is_of_the_best_tenth(answer: &Answer, node: &str, counts: Counts) -> bool {
+    let total = |node: &str| -> i64 {
+        let scores = answer.passing[node].as_ref();
+        match counts {
+            Counts::Everything => scores.into_iter().flat_map(|scores| scores.values()).sum(),
+            Counts::Preferences => ours::PREFERENCES.iter().map(|plugin| ours::by_plugin(scores, plugin)).sum(),
+        }
+    };
+    let chosen = total(node);
+    let better = answer.passing.keys().filter(|other| total(other) > chosen).count();
+    better * 10 < answer.passing.len()
+}

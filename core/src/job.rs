@@ -182,8 +182,8 @@ pub(super) enum Suspended {
     No,
     /// The Job waits for its place, and others stand in for its pods.
     Waits(JobWrite),
-    /// The Job was released at this time by the API server's clock. Others stand in for its pods until all are there.
-    Released { at: Time },
+    /// The Job was released, and was known to be at this time of the core. Others stand in for its pods until all are there.
+    Released { since: Time },
     /// That is over: nobody stands in for its pods any more.
     Over,
 }
@@ -191,12 +191,21 @@ pub(super) enum Suspended {
 /// What is being written into a suspended Job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct JobWrite {
-    /// What is on its way; if the Job is being released, as of when.
-    pub under_way: Option<(ActionId, Option<Time>)>,
+    /// What is on its way.
+    pub under_way: Option<(ActionId, JobChange)>,
     /// Writes that failed in a row, why the last did, and when the next may leave.
     pub attempts: u32,
     pub failure: Option<String>,
     pub retry_at: Time,
+}
+
+/// What is written into a suspended Job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobChange {
+    /// Mark and suspension are taken off.
+    Release,
+    /// It is suspended again that somebody has let go.
+    Suspend,
 }
 
 /// A slot without a pod, for the pod that the controller will make.

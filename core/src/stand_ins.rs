@@ -13,7 +13,7 @@ use fluxqueue_workload::{Controller, GROUP_SIZE_MAX, ObjectKey, ObjectRef, Suspe
 
 use super::backoff::Backoff;
 use super::grouping;
-use super::job::{Identity, Job, JobWrite, Lifecycle, Member, Suspended};
+use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
 use super::recovery::ended_as;
 use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use crate::queue::JobId;
@@ -45,7 +45,7 @@ impl Core {
             (SuspensionPhase::Marked { .. }, Suspended::No) => Suspended::Waits(JobWrite::default()),
             (SuspensionPhase::Marked { .. }, Suspended::Waits(write)) => Suspended::Waits(write.clone()),
             (SuspensionPhase::Released { at }, Suspended::No) if self.has_place_on_record(&made_by) => {
-                Suspended::Released { at: *at }
+                Suspended::Released { since: self.time_of_release(*at) }
             }
             _ => return,
         };
@@ -98,17 +98,29 @@ impl Core {
 
     /// What is to become of the stand-ins of a job, by what is known now.
     pub(super) fn look_at_stand_ins(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.suspended.has_stand_ins()) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let Identity::Controller(uid) = &job.identity else { return };
         let suspension = self.jobs.controllers.get(uid).and_then(|made_by| made_by.suspension.as_ref());
+        if !job.suspended.has_stand_ins() {
+            if suspension.is_some() {
+                // Pods of it may have been there, and have kept others from standing in for them.
+                let uid = uid.clone();
+                self.stand_in_for(&uid);
+            }
+            return;
+        }
         let phase = suspension.map(|suspension| suspension.phase.clone());
         if phase.is_none() || self.has_bound(job) {
             // The Job is gone, somebody who may has taken the mark off, or bound a pod that was there all the same.
             return self.dismiss(id);
         }
+        let released = match (&phase, &job.suspended) {
+            (Some(SuspensionPhase::Released { at }), Suspended::Waits(_)) => Some(self.time_of_release(*at)),
+            _ => None,
+        };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        if let (Some(SuspensionPhase::Released { at }), Suspended::Waits(_)) = (&phase, &job.suspended) {
-            job.suspended = Suspended::Released { at: *at };
+        if let Some(since) = released {
+            job.suspended = Suspended::Released { since };
         }
         match &job.suspended {
             Suspended::Waits(write) => {
@@ -119,21 +131,26 @@ impl Core {
                     // It is released when its turn to begin comes, if its placement is acknowledged.
                     self.release(id);
                 } else if let Some(SuspensionPhase::Marked { is_suspended: false, .. }) = phase.filter(|_| is_idle) {
-                    self.write_job(id, None);
+                    self.write_job(id, JobChange::Suspend);
                 }
             }
-            Suspended::Released { at } => {
-                let at = *at;
-                self.hold_place(id, at);
+            Suspended::Released { since } => {
+                let since = *since;
+                self.hold_place(id, since);
             }
             Suspended::No | Suspended::Over => {}
         }
     }
 
+    /// A time on record in the core's own, in which time for the pods is counted: the API server's clock may jump.
+    fn time_of_release(&self, at: Time) -> Time {
+        self.core_time(at).min(self.now)
+    }
+
     /// The place of a Job that was released then is held until its pods are there, for a bounded time.
-    fn hold_place(&mut self, id: JobId, released_at: Time) {
+    fn hold_place(&mut self, id: JobId, since: Time) {
         let hold_secs = self.settings.suspend_hold_secs;
-        let until = self.core_time(released_at).plus_secs(hold_secs);
+        let until = since.plus_secs(hold_secs);
         let Some(job) = self.jobs.all.get(&id) else { return };
         let own = self.jobs.live(job).filter(|member| !member.pod.stands_in && member.is_ready(names::GATE)).count();
         if job.life != Lifecycle::Placed {
@@ -176,7 +193,9 @@ impl Core {
 
     fn remove_stand_ins(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        job.suspended = Suspended::Over;
+        // Who was not released may still be: news of a mark that has been taken off since may come late.
+        let was_released = matches!(job.suspended, Suspended::Released { .. });
+        job.suspended = if was_released { Suspended::Over } else { Suspended::No };
         let Some(job) = self.jobs.all.get(&id) else { return };
         for pod in self.stand_ins(job) {
             // What it has is given back first: so nobody takes its end for the loss of a pod.
@@ -189,26 +208,24 @@ impl Core {
 
     /// The job could begin: its Job is released, so that its pods come.
     pub(super) fn release_job(&mut self, id: JobId) {
-        let at = self.wall_now();
-        self.write_job(id, Some(at));
+        self.write_job(id, JobChange::Release);
     }
 
-    /// Releases the Job as of this time, or suspends it again that somebody has let go.
-    fn write_job(&mut self, id: JobId, release_at: Option<Time>) {
+    fn write_job(&mut self, id: JobId, change: JobChange) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let Identity::Controller(uid) = &job.identity else { return };
         let (Some(made_by), Suspended::Waits(write)) = (self.jobs.controllers.get(uid), &job.suspended) else { return };
         let Some(suspension) = made_by.suspension.as_ref().filter(|_| write.is_idle(self.now)) else { return };
         let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else { return };
         let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
-        let kind = match release_at {
-            Some(at) => ActionKind::ReleaseJob { job, resource_version, at },
-            None => ActionKind::SuspendJob { job, resource_version },
+        let kind = match change {
+            JobChange::Release => ActionKind::ReleaseJob { job, resource_version, at: self.wall_now() },
+            JobChange::Suspend => ActionKind::SuspendJob { job, resource_version },
         };
         let action = self.actions.ask(kind, InFlight::Job(id));
         let job = self.jobs.all.get_mut(&id);
         if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
-            write.under_way = Some((action, release_at));
+            write.under_way = Some((action, change));
         }
     }
 
@@ -217,11 +234,11 @@ impl Core {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let Suspended::Waits(write) = &mut job.suspended else { return };
-        let Some((_, release_at)) = write.under_way.take_if(|(asked, _)| *asked == action) else { return };
+        let Some((_, change)) = write.under_way.take_if(|(asked, _)| *asked == action) else { return };
         self.touched.insert(id);
-        match (outcome, release_at) {
-            (WriteOutcome::Written(_), Some(at)) => job.suspended = Suspended::Released { at },
-            (WriteOutcome::Written(_), None) => {
+        match (outcome, change) {
+            (WriteOutcome::Written(_), JobChange::Release) => job.suspended = Suspended::Released { since: now },
+            (WriteOutcome::Written(_), JobChange::Suspend) => {
                 // The watch is about to show it.
                 *write = JobWrite { retry_at: now.plus_millis(RETRY.min_millis), ..JobWrite::default() };
             }

@@ -220,6 +220,18 @@ fn a_place_is_held_for_so_long_and_no_longer() {
 }
 
 #[test]
+fn a_place_is_held_no_longer_when_the_clock_is_set_back() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_job(marked("j", 2, 2));
+    world.settle();
+    world.submit(pod("next", 4));
+    world.tell(Event::ClockOffset(-3_600_000_000));
+    world.pass_seconds(61);
+    world.settle();
+    assert_eq!(world.node_of("next"), Some("a"));
+}
+
+#[test]
 fn a_job_that_was_let_go_past_us_is_suspended_again_and_its_pods_do_not_start() {
     let mut world = World::new(&[("a", 4)]);
     world.submit(pod("busy", 4));

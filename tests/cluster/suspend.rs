@@ -1,9 +1,11 @@
 //! Jobs that are suspended while they wait: no pods before they have a place, and everybody else's suspensions left alone.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::admission::{labelled, unnamed};
-use crate::harness::{ControlPlane, Namespace, job, node_of, planned, until};
+use crate::harness::{ControlPlane, Namespace, job, node_of, planned, until, within};
 use crate::webhook::Webhook;
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n";
@@ -96,6 +98,32 @@ fn a_job_waits_without_pods_and_starts_whole_where_it_was_placed() {
     ns.state("second", "Completed");
     let_go(&ns, "theirs");
     ns.state("theirs", "Completed");
+}
+
+#[test]
+fn three_hundred_jobs_wait_without_a_pod() {
+    const JOBS: usize = 300;
+    let plane = ControlPlane::start(NODES, &[]);
+    let _webhook = Webhook::start(&plane, &[]);
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let ns = suspending(&plane, "backlog");
+    ns.apply(&unnamed(&job("busy", 2, "4", "infinity")));
+    ns.running(2);
+    let backlog: Vec<String> = (0..JOBS).map(|n| unnamed(&job(&format!("waits-{n}"), 2, "3", "1"))).collect();
+    ns.apply(&backlog.concat());
+    within(Duration::from_mins(2), "all of them to be on record", || {
+        let waiting = ns.list("fluxjobs").into_iter().filter(|job| job["status"]["state"] == "Pending").count();
+        (waiting == JOBS).then_some(())
+    });
+    assert_eq!(ns.list("pods").len(), 2, "those of the one that runs");
+    ns.kubectl(&["delete", "job", "busy"]);
+    // They start in their turn, and only they have pods.
+    within(Duration::from_mins(1), "the first of them to run to their ends", || {
+        let ended = |job: &Value| job["status"]["state"] == "Completed";
+        (ns.list("fluxjobs").iter().filter(|job| ended(job)).count() >= 3).then_some(())
+    });
+    let without_pods = ns.list("jobs").iter().filter(|job| mark(job) == "true").count();
+    assert!(without_pods > JOBS / 2, "{without_pods}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::machine::SLOT_KEEP_SECONDS;
 use crate::queues;
 use crate::room;
 use crate::server::{Server, flux_job_key, flux_job_ref, is_version};
+use crate::suspended;
 use crate::trace;
 use crate::view::{BindingState, View};
 
@@ -55,6 +56,7 @@ pub(crate) fn judge(
                 judge_owner(view, server, other)?;
                 judge_record(view, other)?;
                 judge_version(other)?;
+                suspended::judge(view, server, other)?;
                 judge_times(view, server, now, other)?;
                 judge_epoch(view, server, other)?;
                 judge_write(view, other)?;
@@ -74,6 +76,9 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
         return broken("only pods that exist are bound", format!("{about}: unknown or gone"));
     };
     judge_pod(view, pod, &about)?;
+    if !has_begun(view, &Unit::of(pod)) {
+        suspended::judge_binding(view, pod, &about)?;
+    }
     let Some(target) = view.nodes.get(node) else {
         return broken("pods go to nodes that are there", format!("{about}: no such node"));
     };
@@ -338,7 +343,10 @@ fn judge_version(write: &ActionKind) -> Result<(), Violation> {
         {
             broken("conditions of others are left to them", trace::kind(write))
         }
-        ActionKind::WriteStatus { resource_version, .. } | ActionKind::DeleteFluxJob { resource_version, .. }
+        ActionKind::WriteStatus { resource_version, .. }
+        | ActionKind::DeleteFluxJob { resource_version, .. }
+        | ActionKind::ReleaseJob { resource_version, .. }
+        | ActionKind::SuspendJob { resource_version, .. }
             if resource_version.is_none() =>
         {
             broken("every write says on which version it was decided", trace::kind(write))

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_workload::{Controller, ObjectRef, Owner, OwnerKind, Phase, Pod, Time, Uid};
+use fluxqueue_workload::{Controller, ObjectRef, Owner, OwnerKind, Phase, Pod, Suspension, SuspensionPhase, Time, Uid};
 
 use crate::objects::{Run, Template};
 use crate::rng::Rng;
@@ -51,6 +51,12 @@ pub(crate) struct JobPlan {
     pub(crate) suspended: bool,
     pub(crate) backoff_limit: usize,
     pub(crate) deadline: Option<Time>,
+    /// It waits without pods: the PriorityClass of its pods.
+    pub(crate) marked: Option<Arc<str>>,
+    /// What its pods are like, if they come out other than the template.
+    pub(crate) pods: Option<Box<Template>>,
+    /// So many of its pods cannot be made until then.
+    pub(crate) short: Option<(u32, Time)>,
     succeeded: BTreeSet<Uid>,
     failed: BTreeSet<Uid>,
     indexes_done: BTreeSet<u32>,
@@ -73,6 +79,9 @@ impl JobPlan {
             suspended: false,
             backoff_limit,
             deadline: None,
+            marked: None,
+            pods: None,
+            short: None,
             succeeded: BTreeSet::new(),
             failed: BTreeSet::new(),
             indexes_done: BTreeSet::new(),
@@ -97,6 +106,12 @@ impl JobPlan {
         }
     }
 
+    /// How many pods it can have now.
+    fn may_have(&self, now: Time) -> u32 {
+        let missing = self.short.filter(|(_, until)| now < *until).map_or(0, |(missing, _)| missing);
+        self.wants().saturating_sub(missing)
+    }
+
     fn succeeded_count(&self) -> u32 {
         u32::try_from(self.succeeded.len()).expect("a few pods")
     }
@@ -113,13 +128,15 @@ impl Controllers {
         plan: Plan,
     ) {
         let uid = id.uid.clone();
+        let is_marked = matches!(&plan, Plan::Job(JobPlan { marked: Some(_), .. }));
+        let phase = is_marked.then_some(SuspensionPhase::Marked { resource_version: None, is_suspended: true });
         self.workloads.insert(uid.clone(), Workload { template, plan, pods_made: 0 });
-        server.put_controller(self.describe(&id, owner, &uid));
+        server.put_controller(self.describe(&id, owner, &uid, phase));
     }
 
     /// The object as the scheduler sees it.
-    fn describe(&self, id: &ObjectRef, owner: Option<Owner>, uid: &Uid) -> Controller {
-        let plan = &self.workloads[uid].plan;
+    fn describe(&self, id: &ObjectRef, owner: Option<Owner>, uid: &Uid, phase: Option<SuspensionPhase>) -> Controller {
+        let Workload { template, plan, .. } = &self.workloads[uid];
         let (kind, wants, together) = match plan {
             Plan::Job(job) => {
                 let together = if job.suspended || job.end.is_some() { 0 } else { job.at_most() };
@@ -149,7 +166,10 @@ impl Controllers {
             deleting: false,
             walltime: None,
             levels: Ok(None),
-            suspension: None,
+            suspension: job
+                .zip(phase)
+                .filter(|(job, _)| job.end.is_none())
+                .map(|(job, phase)| suspension(job, template, id, phase)),
         }
     }
 
@@ -157,7 +177,8 @@ impl Controllers {
     pub(crate) fn refresh(&mut self, server: &mut Server, uid: &Uid) {
         if let Some(old) = server.controllers.get(uid).cloned() {
             let deleting = old.deleting;
-            server.put_controller(Controller { deleting, ..self.describe(&old.id, old.owner.clone(), uid) });
+            let phase = old.suspension.as_ref().map(|it| it.phase.clone());
+            server.put_controller(Controller { deleting, ..self.describe(&old.id, old.owner.clone(), uid, phase) });
         }
     }
 
@@ -197,7 +218,8 @@ impl Controllers {
                     self.refresh(server, uid);
                     return (true, None);
                 }
-                (job.wants(), now >= job.retry_at)
+                let wants = if waits_without_pods(&controller) { 0 } else { job.may_have(now) };
+                (wants, now >= job.retry_at)
             }
             Plan::Replicas(replicas) => (*replicas, true),
             Plan::Stateful { replicas, ordered } => {
@@ -269,8 +291,10 @@ impl Controllers {
     pub(crate) fn next_retry(&self, server: &Server, now: Time) -> Option<Time> {
         let jobs = self.workloads.iter().filter(|(uid, _)| server.controllers.contains_key(*uid));
         let times = jobs.flat_map(|(_, workload)| match &workload.plan {
-            Plan::Job(job) if job.end.is_none() => [Some(job.retry_at), job.deadline],
-            _ => [None, None],
+            Plan::Job(job) if job.end.is_none() => {
+                [Some(job.retry_at), job.deadline, job.short.map(|(_, until)| until)]
+            }
+            _ => [None, None, None],
         });
         times.flatten().filter(|at| *at > now).min()
     }
@@ -308,10 +332,30 @@ impl Workload {
             // Left over from an earlier object of this name.
             return None;
         }
-        let pod = self.template.pod(id.clone(), now, Some(owner_of(controller)), index);
-        server.put_pod(pod);
-        Some((id.uid, self.template.run))
+        let other = if let Plan::Job(job) = &self.plan { job.pods.as_deref() } else { None };
+        let template = other.unwrap_or(&self.template);
+        server.put_pod(template.pod(id.clone(), now, Some(owner_of(controller)), index));
+        Some((id.uid, template.run))
     }
+}
+
+/// What the object says of a Job that is to wait without pods.
+fn suspension(job: &JobPlan, template: &Template, id: &ObjectRef, phase: SuspensionPhase) -> Suspension {
+    let owner = Owner {
+        kind: OwnerKind::Job,
+        name: Arc::clone(&id.key.name),
+        uid: id.uid.clone(),
+        api_version: Arc::from("batch/v1"),
+    };
+    let sample =
+        Pod { gates: Vec::new(), stands_in: true, ..template.pod(id.clone(), Time::default(), Some(owner), None) };
+    Suspension { phase, sample, priority_class: job.marked.clone(), is_indexed: job.indexed }
+}
+
+/// It is suspended until Fluxqueue has a place for it.
+pub(crate) fn waits_without_pods(controller: &Controller) -> bool {
+    let phase = controller.suspension.as_ref().map(|it| &it.phase);
+    matches!(phase, Some(SuspensionPhase::Marked { is_suspended: true, .. }))
 }
 
 /// The owner reference to this object.

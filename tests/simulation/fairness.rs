@@ -16,6 +16,7 @@ use crate::objects::{self, FOREIGN_GATE};
 use crate::room::{self, Nodes};
 use crate::seating::{self, Seating};
 use crate::simulation::Simulation;
+use crate::suspended;
 use crate::trace;
 use crate::world::ends;
 
@@ -60,7 +61,8 @@ impl Waiting<'_> {
 pub(crate) fn judge(sim: &mut Simulation, scheduler: &str) -> Result<(), Violation> {
     let mut claims = 0;
     let calm = unhindered(&sim.server.nodes);
-    let waiting = waiting(sim, scheduler);
+    let stand_ins = suspended::stand_ins(&sim.server, scheduler);
+    let waiting = waiting(sim, scheduler, &stand_ins);
     for job in &waiting {
         judge_satisfiable(sim, &calm, job)?;
         if !job.is_claimed() {
@@ -110,9 +112,11 @@ fn describe(sim: &Simulation, job: &Waiting, waiting: &[Waiting]) -> String {
     )
 }
 
-fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str) -> Vec<Waiting<'a>> {
+/// `stand_ins` are pods that suspended Jobs will have.
+fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str, stand_ins: &'a [Arc<Pod>]) -> Vec<Waiting<'a>> {
     let mut units: BTreeMap<Unit, Vec<&Arc<Pod>>> = BTreeMap::new();
-    for pod in sim.server.pods.values().filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal()) {
+    let pods = sim.server.pods.values().filter(|pod| *pod.scheduler == *scheduler && !pod.phase.is_terminal());
+    for pod in pods.chain(stand_ins) {
         units.entry(Unit::of(pod)).or_default().push(pod);
     }
     let mut all = Vec::new();

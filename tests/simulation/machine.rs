@@ -25,6 +25,9 @@ pub(crate) trait Machine {
 /// How long the core keeps the slot of a pod that has ended.
 pub(crate) const SLOT_KEEP_SECONDS: u64 = 15;
 
+/// How long it holds the place of a suspended Job for the pods to come.
+pub(crate) const SUSPEND_HOLD_SECONDS: u64 = 20;
+
 /// What a process is told at its start.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
@@ -36,6 +39,8 @@ pub(crate) struct Start {
     pub(crate) record_lone_pods: bool,
     /// Who may start before whom.
     pub(crate) queue_policy: QueuePolicy,
+    /// How long it holds the place of a suspended Job for the pods to come.
+    pub(crate) suspend_hold_secs: u64,
 }
 
 /// Runs the simulation with this queue policy, instead of one for each seed.
@@ -65,6 +70,11 @@ pub(crate) fn has_queues(seed: u64) -> bool {
     seed < WHOLE && seed % 6 == 4
 }
 
+/// In the runs of this seed there are Jobs that wait without pods.
+pub(crate) fn has_suspended(seed: u64) -> bool {
+    seed % 5 == 2
+}
+
 /// The FluxJobs of lone pods in the runs of this seed.
 pub(crate) fn records_lone_pods(seed: u64) -> bool {
     !seed.is_multiple_of(2)
@@ -91,6 +101,7 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         scheduler_names: vec![Arc::clone(&start.scheduler)],
         node_policy: NodePolicy::First,
         slot_keep_secs: SLOT_KEEP_SECONDS,
+        suspend_hold_secs: start.suspend_hold_secs,
         record_lone_pods: start.record_lone_pods,
         queue_policy: start.queue_policy,
         reservation_depth: 3,

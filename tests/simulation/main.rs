@@ -37,6 +37,7 @@ mod server;
 mod simulation;
 mod stats;
 mod succession;
+mod suspended;
 mod switches;
 mod trace;
 mod view;

@@ -7,6 +7,7 @@ use fluxqueue_api::JobState;
 use fluxqueue_workload::{Lifetime, Phase, Pod, Time};
 
 use crate::checks::{Violation, broken};
+use crate::controllers::waits_without_pods;
 use crate::executor::Weather;
 use crate::fairness;
 use crate::instance::Instance;
@@ -15,6 +16,7 @@ use crate::kubelet;
 use crate::machine::BYPASS_SECONDS;
 use crate::objects::{OURS, Run, Template, is_ours};
 use crate::simulation::Simulation;
+use crate::suspended;
 use crate::switches::Feature;
 use crate::trace;
 
@@ -62,13 +64,16 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
         fairness::judge(sim, &scheduler)?;
     }
     judge_records(sim)?;
+    suspended::judge_at_rest(&sim.server)?;
     if sim.rng.chance(30) { restart(sim) } else { Ok(()) }
 }
 
 /// New processes take over while all is quiet: there is nothing for them to write, and nobody to place whom the last ones have not.
 fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
-    let writes_nothing = Feature::QuietRestartBesideQueue.is_on() || !sim.server.pods.values().any(waits);
+    let is_at_rest =
+        !sim.server.pods.values().any(waits) && !sim.server.controllers.values().any(|it| waits_without_pods(it));
+    let writes_nothing = Feature::QuietRestartBesideQueue.is_on() || is_at_rest;
     for who in sim.everyone() {
         sim.restart(who);
         let rule = if writes_nothing { WRITES_NOTHING } else { PLACES_NOBODY };

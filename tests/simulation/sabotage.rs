@@ -8,7 +8,9 @@ use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{QueueObject, Rules};
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
-use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Shape, Time, Uid};
+use fluxqueue_workload::{
+    Controller, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase, Time, Uid,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 
@@ -16,6 +18,7 @@ use crate::leak;
 use crate::machine::{self, Machine, Start};
 use crate::objects::{FOREIGN_GATE, HOST, NAMESPACE, OURS};
 use crate::run;
+use crate::suspended;
 use crate::switches::Feature;
 
 /// Seeds that are tried until one of them catches the saboteur, and steps of each.
@@ -59,10 +62,18 @@ enum Sabotage {
     LookBack,
     IgnoreStops,
     IgnoreLevels,
+    ReleaseEarly,
+    ResumeOthers,
+    IgnoreMarks,
+    HoldPlaces,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 34] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 38] = [
+    (Sabotage::ReleaseEarly, None, &[suspended::RELEASED_WHEN_PLACED]),
+    (Sabotage::ResumeOthers, None, &[suspended::LEFT_ALONE]),
+    (Sabotage::IgnoreMarks, None, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
+    (Sabotage::HoldPlaces, None, &[suspended::GIVEN_BACK, "who could start at the head of the queue starts"]),
     (Sabotage::IgnoreLevels, None, &["a gang that requires a level starts in one part of it"]),
     (Sabotage::PromiseMore, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::LookBack, None, &["an estimate is what is promised, or lies ahead"]),
@@ -184,7 +195,13 @@ const WHOLE_GANGS: &str = "no gang starts that does not fit whole";
 impl Sabotage {
     /// What it breaks is there under this seed.
     fn has_a_chance(self, seed: u64) -> bool {
-        self != Sabotage::IgnoreStops || machine::has_queues(seed)
+        match self {
+            Sabotage::IgnoreStops => machine::has_queues(seed),
+            Sabotage::ReleaseEarly | Sabotage::ResumeOthers | Sabotage::IgnoreMarks | Sabotage::HoldPlaces => {
+                machine::has_suspended(seed)
+            }
+            _ => true,
+        }
     }
 }
 
@@ -221,6 +238,8 @@ struct Saboteur {
     held_back: Vec<(u32, Action)>,
     /// A pod that this saboteur writes to without being asked.
     victim: Option<ObjectRef>,
+    /// A Job that it lets go, of this version.
+    hostage: Option<(ObjectRef, Option<Arc<str>>)>,
     greeted: bool,
     synced: bool,
     /// Pods of groups.
@@ -232,6 +251,9 @@ struct Saboteur {
 /// Steps for which a saboteur holds Bindings back: enough for news to arrive.
 const LATE_STEPS: u32 = 12;
 
+/// A place that is held for so long is held for ever.
+const HELD_SECONDS: u64 = 1_000_000;
+
 /// An hour, in microseconds.
 const HOUR_MICROS: i64 = 3_600_000_000;
 
@@ -239,7 +261,8 @@ impl Saboteur {
     fn new(sabotage: Sabotage, start: &Start) -> Self {
         let record_lone_pods = start.record_lone_pods || sabotage == Sabotage::RecordEverything;
         let library = if sabotage == Sabotage::LeakSlots { leak::library() } else { FunctionTable::builtin() };
-        let mut core = machine::core_on(library, &Start { record_lone_pods, ..start.clone() });
+        let suspend_hold_secs = if sabotage == Sabotage::HoldPlaces { HELD_SECONDS } else { start.suspend_hold_secs };
+        let mut core = machine::core_on(library, &Start { record_lone_pods, suspend_hold_secs, ..start.clone() });
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
@@ -252,6 +275,7 @@ impl Saboteur {
             needless: None,
             held_back: Vec::new(),
             victim: None,
+            hostage: None,
             greeted: false,
             synced: false,
             grouped: BTreeSet::new(),
@@ -313,6 +337,28 @@ impl Saboteur {
             (Sabotage::IgnoreStops, Event::Queue(queue)) => {
                 let rules = Rules { stop: StopPolicy::None, ..queue.rules.clone() };
                 Event::Queue(Arc::new(QueueObject { rules, ..QueueObject::clone(&queue) }))
+            }
+            (Sabotage::IgnoreMarks, Event::Controller(job)) => {
+                let mut job = Controller::clone(&job);
+                let is_let_go =
+                    |it: &Suspension| matches!(it.phase, SuspensionPhase::Marked { is_suspended: false, .. });
+                job.suspension.take_if(|suspension| is_let_go(suspension));
+                Event::Controller(Arc::new(job))
+            }
+            (Sabotage::ReleaseEarly, Event::Controller(job)) => {
+                if let Some(SuspensionPhase::Marked { resource_version, is_suspended: true }) =
+                    job.suspension.as_ref().map(|it| &it.phase)
+                {
+                    self.hostage = Some((job.id.clone(), resource_version.clone()));
+                }
+                Event::Controller(job)
+            }
+            (Sabotage::ResumeOthers, Event::Controller(job)) => {
+                // It wants no pods: somebody has suspended it.
+                if job.kind == OwnerKind::Job && job.wants == 0 && !job.finished && job.suspension.is_none() {
+                    self.hostage = Some((job.id.clone(), Some(Arc::from("1"))));
+                }
+                Event::Controller(job)
             }
             (Sabotage::ForgetTheClock, Event::ClockOffset(_)) => Event::ClockOffset(0),
             (Sabotage::ForgetToFree, Event::Pod(pod)) if pod.phase.is_terminal() => return None,
@@ -480,6 +526,11 @@ impl Machine for Saboteur {
             Sabotage::WriteToOthers if self.synced && self.needless.is_none() => {
                 if let Some(victim) = self.victim.take() {
                     self.tell_needlessly(victim, &mut out);
+                }
+            }
+            Sabotage::ReleaseEarly | Sabotage::ResumeOthers if self.synced => {
+                if let Some((job, resource_version)) = self.hostage.take() {
+                    self.send(ActionKind::ReleaseJob { job, resource_version, at: now }, None, &mut out);
                 }
             }
             _ => {}

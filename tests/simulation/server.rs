@@ -9,7 +9,9 @@ use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, FluxQueueStatus};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
-use fluxqueue_workload::{Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, Time, Uid};
+use fluxqueue_workload::{
+    Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition, SuspensionPhase, Time, Uid,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
 
@@ -123,9 +125,20 @@ impl Server {
         self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid)
     }
 
-    pub(crate) fn put_controller(&mut self, controller: Controller) {
-        if self.controllers.get(&controller.id.uid).is_some_and(|old| **old == controller) {
-            return;
+    /// Stores an object that makes pods; an unchanged one is no change.
+    pub(crate) fn put_controller(&mut self, mut controller: Controller) {
+        if let Some(old) = self.controllers.get(&controller.id.uid) {
+            let mut known = Controller::clone(old);
+            if let (Some(version), Some(known)) = (version_of(&mut controller), version_of(&mut known)) {
+                version.clone_from(known);
+            }
+            if **old == controller {
+                return;
+            }
+        }
+        self.revision += 1;
+        if let Some(version) = version_of(&mut controller) {
+            *version = Some(Arc::from(self.revision.to_string()));
         }
         let controller = Arc::new(controller);
         self.controllers.insert(controller.id.uid.clone(), Arc::clone(&controller));
@@ -203,11 +216,16 @@ impl Server {
                 }
                 None => WriteOutcome::Gone,
             }),
+            ActionKind::ReleaseJob { job, resource_version, at } => {
+                let phase = SuspensionPhase::Released { at: *at };
+                Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
+            }
+            ActionKind::SuspendJob { job, resource_version } => {
+                let phase = SuspensionPhase::Marked { resource_version: None, is_suspended: true };
+                Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
+            }
             // There is no storage here.
-            ActionKind::SelectNode { .. }
-            | ActionKind::ClaimVolume { .. }
-            | ActionKind::ReleaseJob { .. }
-            | ActionKind::SuspendJob { .. } => Outcome::Write(WriteOutcome::Gone),
+            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => Outcome::Write(WriteOutcome::Gone),
             ActionKind::WriteQueueStatus { queue, uid, status } => Outcome::Write(match self.queues.get(queue) {
                 Some(stored) if stored.uid == *uid => {
                     let status = FluxQueueStatus::clone(status);
@@ -253,6 +271,30 @@ impl Server {
         WriteOutcome::Written(None)
     }
 
+    /// A Job is of this version, and of this phase from now on.
+    fn change_suspension(&mut self, uid: &Uid, version: Option<&str>, phase: SuspensionPhase) -> WriteOutcome {
+        let Some(job) = self.controllers.get(uid) else { return WriteOutcome::Gone };
+        let mut job = Controller::clone(job);
+        if version_of(&mut job).and_then(|known| known.as_deref()) != version {
+            return WriteOutcome::Conflict;
+        }
+        if let Some(suspension) = &mut job.suspension {
+            suspension.phase = phase;
+        }
+        self.put_controller(job);
+        WriteOutcome::Written(None)
+    }
+
+    /// Somebody lets a Job go that waits without pods, and nobody is there to turn that back.
+    pub(crate) fn let_go(&mut self, uid: &Uid) {
+        let Some(job) = self.controllers.get(uid) else { return };
+        let mut job = Controller::clone(job);
+        if let Some(SuspensionPhase::Marked { is_suspended, .. }) = job.suspension.as_mut().map(|it| &mut it.phase) {
+            *is_suspended = false;
+        }
+        self.put_controller(job);
+    }
+
     fn create(&mut self, job: &FluxJob, now: Time) -> WriteOutcome {
         let mut job = job.clone();
         if self.flux_jobs.contains_key(&flux_job_key(&job)) {
@@ -283,6 +325,14 @@ impl Server {
             self.put_flux_job(job);
         }
         WriteOutcome::Written(self.flux_jobs.get(&id.key).cloned())
+    }
+}
+
+/// The version of a Job that waits without pods; of no other the scheduler needs it.
+fn version_of(controller: &mut Controller) -> Option<&mut Option<Arc<str>>> {
+    match &mut controller.suspension.as_mut()?.phase {
+        SuspensionPhase::Marked { resource_version, .. } => Some(resource_version),
+        SuspensionPhase::Released { .. } => None,
     }
 }
 

@@ -80,8 +80,13 @@ impl<'a> Simulation<'a> {
         let schedulers: &[&str] = if second { &[objects::OURS, objects::SECOND] } else { &[objects::OURS] };
         let schedulers: Vec<Arc<str>> = schedulers.iter().map(|name| Arc::from(*name)).collect();
         let (record_lone_pods, queue_policy) = (machine::records_lone_pods(seed), machine::queue_policy_of(seed));
-        let start =
-            |scheduler: &Arc<str>| Start { scheduler: Arc::clone(scheduler), epoch: 1, record_lone_pods, queue_policy };
+        let start = |scheduler: &Arc<str>| Start {
+            scheduler: Arc::clone(scheduler),
+            epoch: 1,
+            record_lone_pods,
+            queue_policy,
+            suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
+        };
         let mut rng = Rng::new(seed);
         let offset = clock_jump(&mut rng);
         let mut simulation = Simulation {
@@ -93,7 +98,7 @@ impl<'a> Simulation<'a> {
             server: Server::default(),
             instances: schedulers.iter().map(|scheduler| Instance::new(start(scheduler), factory)).collect(),
             late: Late::default(),
-            world: World::new(schedulers, machine::has_queues(seed)),
+            world: World::new(schedulers, machine::has_queues(seed), machine::has_suspended(seed)),
             kubelets: Kubelets::default(),
             foreign: Foreign::default(),
             intruders: Intruders::default(),
@@ -253,6 +258,8 @@ impl<'a> Simulation<'a> {
                 ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => {
                     self.stats.count("gang placement written");
                 }
+                ActionKind::ReleaseJob { .. } => self.stats.count("release of a Job asked for"),
+                ActionKind::SuspendJob { .. } => self.stats.count("Job that was let go suspended again"),
                 ActionKind::Note(note) => self.stats.count(note.reason),
                 _ => {}
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-const MUST_HAPPEN: [&str; 44] = [
+const MUST_HAPPEN: [&str; 50] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -17,7 +17,10 @@ const MUST_HAPPEN: [&str; 44] = [
     "FluxJob priority edited by hand",
     "Job failed",
     "Job finished",
+    "Job let go past us",
     "Job suspended",
+    "Job that was let go suspended again",
+    "Job that waits without pods submitted",
     "answer of a Binding lost",
     "answer of a write lost",
     "bare group submitted",
@@ -45,11 +48,14 @@ const MUST_HAPPEN: [&str; 44] = [
     "our pod refused by its kubelet",
     "owner deleted",
     "pod bound to a node that is gone",
+    "pods come out other than their template",
     "pod name reused",
     "quiescence reached",
     "quiet restart",
+    "release of a Job asked for",
     "room of a gang that starts taken",
     "service pod replaced",
+    "too few pods can be made",
     "whole node filled again",
     "write of a dead process took effect",
 ];

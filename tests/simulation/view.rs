@@ -50,6 +50,8 @@ pub(crate) struct View {
     pub(crate) open: BTreeMap<ActionId, ActionKind>,
     /// Pods of which the core heard that its gate is off, before it heard of the pod.
     pub(crate) ungated: BTreeSet<Uid>,
+    /// Jobs of which the core heard that they are released, before it heard of the Job.
+    pub(crate) released: BTreeSet<Uid>,
 }
 
 /// A Binding that was asked for.
@@ -73,7 +75,7 @@ pub(crate) enum BindingState {
 impl View {
     /// Of a process that starts.
     pub(crate) fn new(start: &Start) -> Self {
-        let Start { scheduler, record_lone_pods, epoch: _, queue_policy: _ } = start.clone();
+        let Start { scheduler, record_lone_pods, epoch: _, queue_policy: _, suspend_hold_secs: _ } = start.clone();
         View { scheduler, record_lone_pods, ..View::default() }
     }
 
@@ -181,6 +183,9 @@ impl View {
                 let same = |it: &ActionKind| matches!(it, ActionKind::CreateFluxJob { job: other, .. } if flux_job_key(other) == flux_job_key(job));
                 self.shown.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
                 self.note_placement(job);
+            }
+            (Some(ActionKind::ReleaseJob { job, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
+                self.released.insert(job.uid);
             }
             (Some(ActionKind::Ungate { pod, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
                 self.ungated.insert(pod.uid);

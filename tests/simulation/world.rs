@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use fluxqueue_api::names::QUEUE_NAME;
 use fluxqueue_api::{FluxJob, FluxJobStatus, JobState};
-use fluxqueue_workload::{Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
+use fluxqueue_workload::{
+    Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, SuspensionPhase, Time, Uid,
+};
 
-use crate::controllers::{Controllers, JobPlan, Plan, owner_of};
+use crate::controllers::{Controllers, JobPlan, Plan, owner_of, waits_without_pods};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, Run, Template, is_ours};
 use crate::queues;
 use crate::rng::Rng;
@@ -30,12 +32,14 @@ pub(crate) struct World {
     schedulers: Vec<Arc<str>>,
     /// Administrators make queues, and users name them.
     has_queues: bool,
+    /// Jobs may wait without pods.
+    has_suspended: bool,
 }
 
 impl World {
     /// Nobody has submitted anything yet.
-    pub(crate) fn new(schedulers: Vec<Arc<str>>, has_queues: bool) -> Self {
-        World { schedulers, has_queues, ..World::default() }
+    pub(crate) fn new(schedulers: Vec<Arc<str>>, has_queues: bool, has_suspended: bool) -> Self {
+        World { schedulers, has_queues, has_suspended, ..World::default() }
     }
 
     /// Somebody does something.
@@ -45,7 +49,8 @@ impl World {
             return;
         }
         let alive = server.pods.values().filter(|pod| is_ours(pod) && !pod.phase.is_terminal()).count();
-        let crowded = alive + self.coming.len() >= PODS_MAX;
+        let without_pods = server.controllers.values().filter(|it| waits_without_pods(it)).map(|it| it.wants as usize);
+        let crowded = alive + self.coming.len() + without_pods.sum::<usize>() >= PODS_MAX;
         if !crowded && rng.chance(45) {
             self.submit(server, now, rng, stats);
         } else if !self.coming.is_empty() && rng.chance(70) {
@@ -197,6 +202,9 @@ impl World {
             template.group = Some(GroupLabels { name: Arc::from(name.as_str()), size: Ok(count(size)) });
             stats.count("Job with group labels submitted");
         }
+        if self.has_suspended && template.group.is_none() && rng.chance(60) {
+            wait_without_pods(&mut plan, &mut template, now, rng, stats);
+        }
         let id = server.new_ref_for(&template.scheduler, &name);
         self.controllers.add(server, id, None, template, Plan::Job(plan));
         stats.count("Job submitted");
@@ -275,6 +283,15 @@ impl World {
         let jobs = self.controllers.workloads.iter().filter(|(_, it)| matches!(it.plan, Plan::Job(_)));
         let uids: Vec<Uid> = jobs.map(|(uid, _)| uid.clone()).collect();
         let Some(uid) = rng.pick(&uids) else { return };
+        let suspension = server.controllers.get(uid).and_then(|job| job.suspension.as_ref());
+        if let Some(SuspensionPhase::Marked { .. }) = suspension.map(|it| &it.phase) {
+            // Most often that is turned back within the same write.
+            if rng.chance(50) {
+                server.let_go(uid);
+                stats.count("Job let go past us");
+            }
+            return;
+        }
         if let Plan::Job(job) = &mut self.controllers.workloads.get_mut(uid).expect("just listed").plan {
             job.suspended = !job.suspended;
             stats.count(if job.suspended { "Job suspended" } else { "Job resumed" });
@@ -303,6 +320,27 @@ impl World {
             job.metadata.generation = job.metadata.generation.map(|n| n + 1);
             server.put_flux_job(job);
         }
+    }
+}
+
+/// The Job is to wait without pods. These may come out other than the template says, and not all of them may come.
+fn wait_without_pods(plan: &mut JobPlan, template: &mut Template, now: Time, rng: &mut Rng, stats: &mut Stats) {
+    let (class, priority) = *rng.pick(&PRIORITY_CLASSES).expect("there are some");
+    (plan.suspended, plan.deadline, plan.marked) = (false, None, Some(Arc::from(class)));
+    template.priority = priority;
+    template.gates.retain(|gate| **gate != *FOREIGN_GATE);
+    stats.count("Job that waits without pods submitted");
+    if rng.chance(25) {
+        let mut other = template.clone();
+        let shape = Arc::make_mut(&mut other.shape);
+        shape.requests.set("cpu", shape.requests.get("cpu") + rng.between(1, 3) * 1000);
+        plan.pods = Some(Box::new(other));
+        stats.count("pods come out other than their template");
+    }
+    if rng.chance(25) {
+        let until = now.plus_secs(rng.between(10, 200));
+        plan.short = Some((count(rng.between(1, u64::from(plan.parallelism))), until));
+        stats.count("too few pods can be made");
     }
 }
 

@@ -4,6 +4,8 @@
 //! nodes) and spread constraints with ScheduleAnyway count as in its plugins; images on nodes are not known here. Pods for which nothing of
 //! this differs are not scored: for these the node policy decides alone.
 
+use std::collections::HashMap;
+
 use super::Cluster;
 use super::fills::{Fill, Wanted};
 use super::filters::Liking;
@@ -99,6 +101,16 @@ impl Cluster {
             }
         }
         scores
+    }
+
+    /// What these nodes have for what they are themselves; empty if that is the same of all.
+    pub(crate) fn liked(&mut self, pod: &Pod, nodes: &RankSet) -> HashMap<Rank, i64> {
+        if self.class(&pod.shape.constraints).liking.is_empty() {
+            return HashMap::new();
+        }
+        let mut scores: Vec<(Rank, Score)> = nodes.iter().map(|rank| (rank, Score::default())).collect();
+        self.score_likings(pod, &mut scores);
+        scores.into_iter().map(|(rank, score)| (rank, score.taints + score.node_affinity)).collect()
     }
 
     fn has_room_for_one(&self, rank: Rank, wanted: &Wanted, shape: &Shape) -> bool {

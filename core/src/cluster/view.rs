@@ -345,9 +345,9 @@ impl Cluster {
         if constraints.asks_about_pods() { self.class(constraints).crowd } else { None }
     }
 
-    /// Pods that count in the domains of a node, by the pod's spread constraints.
-    pub(crate) fn crowding(&mut self, rank: Rank, pod: &Pod) -> u32 {
-        self.crowd(pod).map_or(0, |crowd| self.neighbours.crowding(rank, crowd))
+    /// How crowded the domains of a node are, by the pod's spread constraints and preferences.
+    pub(crate) fn crowding(&mut self, rank: Rank, pod: &Pod) -> i64 {
+        self.class(&pod.shape.constraints).crowd.map_or(0, |crowd| self.neighbours.crowding(rank, crowd))
     }
 
     /// No pod is there that this one wants to be near to, and it would be one itself.

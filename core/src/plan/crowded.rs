@@ -27,6 +27,16 @@ const DOMAINS_TRIED_MAX: usize = 8;
 const SHARES_MAX: usize = 400;
 
 impl Request {
+    /// How many pods it is for.
+    fn pods(&self) -> usize {
+        self.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum()
+    }
+
+    /// A pod of it would rather be where others are, or are not.
+    fn prefers_by_pods(&self) -> bool {
+        self.groups.iter().any(|group| group.sample.shape.constraints.prefers_by_pods())
+    }
+
     /// A pod of it asks about other pods.
     pub(in crate::plan) fn asks_about_pods(&self) -> bool {
         self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
@@ -56,6 +66,9 @@ impl Live<'_> {
         if request.asks_about_pods() {
             return self.place_crowded(request, nodes);
         }
+        if let Some(slots) = self.place_as_preferred(request, nodes) {
+            return Fit::Placed(slots);
+        }
         let groups = self.ordered_groups(request, nodes);
         let mut fit = self.ledger.allocate(self.cluster, &groups);
         if let Fit::Placed(slots) = &mut fit {
@@ -64,25 +77,45 @@ impl Live<'_> {
         fit
     }
 
+    /// Slots for all pods where they would rather be for each other, if such a place is found. Slices lie where they have to.
+    pub(super) fn place_as_preferred(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Allocations> {
+        let is_sliced = request.groups.iter().any(|group| group.slice_size().is_some());
+        if !request.prefers_by_pods() || request.pods() == 1 || is_sliced {
+            return None;
+        }
+        if self.forecast(request, nodes) != Forecast::Now {
+            return None;
+        }
+        self.place_tried(request, nodes).placed()
+    }
+
     /// Takes slots for all pods, such that each may be where it is.
     fn place_crowded(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
-        let pods: usize = request.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
-        let mut fit = Fit::NotNow;
+        let pods = request.pods();
         // The nodes that are open to one pod say all.
-        let alternatives = if pods == 1 { vec![nodes.to_vec()] } else { self.alternatives(request, nodes) };
-        for nodes in alternatives {
-            let shares = if pods == 1 { Some(whole(request, &nodes)) } else { self.shares(request, &nodes) };
-            let Some(shares) = shares else { continue };
-            fit = self.place_shares(request, &shares);
-            if matches!(fit, Fit::Placed(_)) {
-                return fit;
-            }
-        }
+        let fit = if pods == 1 {
+            self.place_shares(request, &whole(request, nodes))
+        } else {
+            self.place_tried(request, nodes)
+        };
         // Where there is room for the pods, it is the rule that was in the way.
         match fit {
             Fit::NotNow if pods > 1 && self.forecast(request, nodes) == Forecast::Now => Fit::NotFound,
             fit => fit,
         }
+    }
+
+    /// Takes the slots that a trial gave to the pods.
+    fn place_tried(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+        let mut fit = Fit::NotNow;
+        for nodes in self.alternatives(request, nodes) {
+            let Some(shares) = self.shares(request, &nodes) else { continue };
+            fit = self.place_shares(request, &shares);
+            if matches!(fit, Fit::Placed(_)) {
+                break;
+            }
+        }
+        fit
     }
 
     /// Node sets per group that are to be tried, one after the other. Pods that want to be near to each other, and to nobody who is
@@ -170,7 +203,7 @@ impl Live<'_> {
         while !left.is_empty() {
             let before = placed.len();
             for (at, want, pods) in &mut left {
-                let mut line = Line::new(&cells, &nodes[*at], self.cluster, &request.groups[*at].sample);
+                let mut line = Line::new(&cells, *at, &nodes[*at], self.cluster, &request.groups[*at].sample);
                 while let Some((pod, others)) = pods.split_first() {
                     let Some((cell, rank)) = line.next(self.cluster, pod) else { break };
                     placed.push((self.cluster.put(rank, pod), rank, &pod.shape));
@@ -261,24 +294,33 @@ fn whole(request: &Request, nodes: &[RankSet]) -> Vec<Share> {
 }
 
 /// The nodes that the pods may use, by what the rule makes of them: those of a cell are in the same domains of all labels that
-/// some term of the request names.
+/// some term of the request names, and as good for each group as they are themselves, if pods have preferences about others.
 struct Cells {
     nodes: Vec<Vec<Rank>>,
+    /// Per cell and group, the scores of its nodes for what they are themselves.
+    liked: Vec<Vec<i64>>,
 }
 
 impl Cells {
     fn of(request: &Request, nodes: &[RankSet], cluster: &mut Cluster) -> Self {
         let constraints = request.groups.iter().map(|group| &group.sample.shape.constraints);
         let keys = cluster.topology_keys(constraints);
-        let mut numbers: HashMap<Vec<Option<u32>>, usize> = HashMap::new();
-        let mut cells = Cells { nodes: Vec::new() };
+        let mut liked: Vec<HashMap<Rank, i64>> = vec![HashMap::new(); nodes.len()];
+        if request.prefers_by_pods() {
+            let groups = request.groups.iter().zip(nodes);
+            liked = groups.map(|(group, nodes)| cluster.liked(&group.sample, nodes)).collect();
+        }
+        let mut numbers: HashMap<(Vec<Option<u32>>, Vec<i64>), usize> = HashMap::new();
+        let mut cells = Cells { nodes: Vec::new(), liked: Vec::new() };
         let mut union = RankSet::new();
         for nodes in nodes {
             union.union_with(nodes);
         }
         for rank in union.iter() {
-            let number = *numbers.entry(cluster.domains(rank, &keys)).or_insert_with(|| {
+            let liked: Vec<i64> = liked.iter().map(|liked| liked.get(&rank).copied().unwrap_or(0)).collect();
+            let number = *numbers.entry((cluster.domains(rank, &keys), liked.clone())).or_insert_with(|| {
                 cells.nodes.push(Vec::new());
+                cells.liked.push(liked);
                 cells.nodes.len() - 1
             });
             cells.nodes[number].push(rank);
@@ -310,7 +352,8 @@ impl Cells {
         let share = |((group, want, count), chosen): ((usize, usize, usize), RankSet)| {
             let constraints = &request.groups[group].sample.shape.constraints;
             // One pod at most on a node, whichever: the graph may choose other nodes.
-            let any_will_do = is_alone && count == 1 && constraints.spreads.is_empty() && constraints.near.is_empty();
+            let is_apart_only = constraints.spreads.is_empty() && constraints.near.is_empty();
+            let any_will_do = is_alone && count == 1 && is_apart_only && !constraints.prefers_by_pods();
             let slots = count * chosen.len();
             let nodes = if any_will_do { nodes[group].clone() } else { chosen };
             Share { group, want, count: slots, nodes, max_per_node: Some(count as u64) }
@@ -322,8 +365,9 @@ impl Cells {
 /// The cells in the order in which pods of one group are put there: those with the fewest pods that count first.
 struct Line<'a> {
     cells: &'a Cells,
+    group: usize,
     nodes: &'a RankSet,
-    waiting: BinaryHeap<Reverse<(u32, usize)>>,
+    waiting: BinaryHeap<Reverse<(i64, usize)>>,
     /// Cells that did not take a pod: they may when others have got more.
     put_off: Vec<usize>,
     has_placed: bool,
@@ -332,9 +376,10 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(cells: &'a Cells, nodes: &'a RankSet, cluster: &mut Cluster, pod: &Pod) -> Self {
+    fn new(cells: &'a Cells, group: usize, nodes: &'a RankSet, cluster: &mut Cluster, pod: &Pod) -> Self {
         let mut line = Line {
             cells,
+            group,
             nodes,
             waiting: BinaryHeap::new(),
             put_off: Vec::new(),
@@ -348,14 +393,17 @@ impl<'a> Line<'a> {
     }
 
     fn queue(&mut self, cluster: &mut Cluster, cell: usize, pod: &Pod) {
-        let crowding = cluster.crowding(self.cells.nodes[cell][0], pod);
-        self.waiting.push(Reverse((crowding, cell)));
+        self.waiting.push(Reverse((self.cost(cluster, cell, pod), cell)));
+    }
+
+    fn cost(&self, cluster: &mut Cluster, cell: usize, pod: &Pod) -> i64 {
+        cluster.crowding(self.cells.nodes[cell][0], pod) - self.cells.liked[cell][self.group]
     }
 
     /// A node for the pod; it may go there.
     fn next(&mut self, cluster: &mut Cluster, pod: &Pod) -> Option<(usize, Rank)> {
         loop {
-            let Some(Reverse((crowding, cell))) = self.waiting.pop() else {
+            let Some(Reverse((cost, cell))) = self.waiting.pop() else {
                 if self.put_off.is_empty() || !std::mem::take(&mut self.has_placed) {
                     return None;
                 }
@@ -364,7 +412,7 @@ impl<'a> Line<'a> {
                 }
                 continue;
             };
-            if crowding != cluster.crowding(self.cells.nodes[cell][0], pod) {
+            if cost != self.cost(cluster, cell, pod) {
                 self.queue(cluster, cell, pod);
                 continue;
             }

@@ -344,7 +344,8 @@ impl Promising for Live<'_> {
         if self.is_limited(request) {
             return self.reserve_within_limits((pending, class), request, nodes, not_before);
         }
-        if let Some(slots) = self.place_in_better_parts(request, nodes) {
+        let preferred = self.place_in_better_parts(request, nodes).or_else(|| self.place_as_preferred(request, nodes));
+        if let Some(slots) = preferred {
             return Booking::Now(slots);
         }
         let groups = self.ordered_groups(request, nodes);

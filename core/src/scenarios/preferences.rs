@@ -84,3 +84,34 @@ fn a_gang_that_prefers_a_rack_starts_there_as_far_as_there_is_room() {
     gang(&mut world, 5, |pod| rather_on(pod, 1, "rack", "r2"));
     assert_eq!((count(&world, 5, "a"), count(&world, 5, "b")), (2, 3));
 }
+
+#[test]
+fn members_count_those_placed_before_them_where_they_would_rather_be() {
+    let nodes = [("a", "r1", 8), ("b", "r1", 8), ("c", "r2", 8)];
+    let on_nodes = |world: &World, pods: usize| ["a", "b", "c"].map(|node| count(world, pods, node));
+    let mut world = racks(&nodes);
+    gang(&mut world, 6, |pod| rather(pod, -1, "x", "host"));
+    assert_eq!(on_nodes(&world, 6), [2, 2, 2], "apart");
+    let mut world = racks(&nodes);
+    gang(&mut world, 6, |pod| rather_spread(pod, "x", "rack"));
+    assert_eq!(count(&world, 6, "c"), 3, "as many in each rack");
+    let mut world = racks(&nodes);
+    world.submit(labelled(on(pod("there", 1), "c"), "x", |_, _| ()));
+    gang(&mut world, 6, |pod| rather(pod, 100, "x", "host"));
+    assert_eq!(on_nodes(&world, 6), [0, 0, 6], "near");
+}
+
+#[test]
+fn members_weigh_where_they_like_to_be_against_whom_they_would_meet_there() {
+    let mut world = racks(&[("a", "r1", 8), ("b", "r2", 8), ("c", "r3", 8)]);
+    gang(&mut world, 5, |pod| rather(rather_on(pod, 1, "rack", "r2"), -100, "x", "host"));
+    // A node that is liked most is worth as much as two whom a pod would rather not meet.
+    assert_eq!(["a", "b", "c"].map(|node| count(&world, 5, node)), [1, 3, 1]);
+}
+
+#[test]
+fn a_gang_starts_though_its_members_meet_where_they_would_rather_not() {
+    let mut world = racks(&[("a", "r1", 1), ("b", "r2", 4)]);
+    gang(&mut world, 5, |pod| rather(rather_spread(pod, "x", "rack"), -100, "x", "host"));
+    assert_eq!((count(&world, 5, "a"), count(&world, 5, "b")), (1, 4));
+}

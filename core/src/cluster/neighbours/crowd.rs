@@ -13,6 +13,9 @@ use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{Constraints, PodSelector, Requirement, SpreadConstraint};
 
+/// The heaviest weight of a preferred term.
+const HEAVIEST: i64 = 100;
+
 /// A class, and the counts that it needs.
 #[derive(Debug, Clone)]
 pub(super) struct Crowd {
@@ -232,10 +235,18 @@ impl Crowd {
         !is_alone || self.is_first(own)
     }
 
-    /// Pods that count in the node's domains, over all spread constraints.
-    pub(super) fn crowding(&self, rank: Rank, topology: &Topology) -> u32 {
-        let here = self.spreads.iter().filter_map(|tally| Some(tally.of(topology.domain(tally.key(), rank)?)));
-        here.sum()
+    /// How crowded the node's domains are: the pods that count there, over all spread constraints. Constraints that may be broken and
+    /// preferred terms only tell apart what is alike by the others; a pod more weighs as much as the heaviest term.
+    pub(super) fn crowding(&self, rank: Rank, topology: &Topology) -> i64 {
+        let count = |tallies: &[SpreadTally]| -> i64 {
+            let here = tallies.iter().filter_map(|tally| topology.domain(tally.key(), rank).map(|at| tally.of(at)));
+            here.map(i64::from).sum()
+        };
+        let liked = |(weight, tally): (i64, &Tally)| {
+            topology.domain(tally.key, rank).map_or(0, |domain| weight * i64::from(tally.of(domain)))
+        };
+        let preferred = HEAVIEST * count(&self.preferred_spreads) - self.preferred().map(liked).sum::<i64>();
+        (count(&self.spreads) << 32) + preferred
     }
 
     /// The domains of the term of required affinity that has most.

@@ -260,8 +260,8 @@ impl Neighbours {
         all
     }
 
-    /// Pods that count in the domains of a node, by the spread constraints of a class.
-    pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId) -> u32 {
+    /// How crowded the domains of a node are, by the spread constraints of a class and its preferences.
+    pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId) -> i64 {
         self.crowds[crowd].crowding(rank, &self.topology)
     }
 
@@ -279,8 +279,11 @@ impl Neighbours {
     pub(super) fn topology_keys<'a>(&mut self, of: impl Iterator<Item = &'a Constraints>) -> Vec<KeyId> {
         let mut keys: Vec<KeyId> = Vec::new();
         for constraints in of {
-            let terms = constraints.near.iter().chain(&constraints.repels).map(|term| &term.topology_key);
-            for label in terms.chain(constraints.spreads.iter().map(|spread| &spread.topology_key)) {
+            let preferred = constraints.preferred_pods.iter().map(|(_, term)| term);
+            let terms = constraints.near.iter().chain(&constraints.repels).chain(preferred);
+            let spreads = constraints.spreads.iter().chain(&constraints.preferred_spreads);
+            let spreads = spreads.map(|spread| &spread.topology_key);
+            for label in terms.map(|term| &term.topology_key).chain(spreads) {
                 keys.push(self.topology.key(label));
             }
         }

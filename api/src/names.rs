@@ -53,6 +53,12 @@ pub const SLICE_SIZE: &str = "fluxqueue/slice-size";
 /// Annotation of a pod, or of the object that makes it: so if possible, else in as few parts of this level as possible.
 pub const PREFERRED_LEVEL: &str = "fluxqueue/preferred-level";
 
+/// Annotation of a pod, or of the object that makes it: its pods are spread over the parts of this level; see [`MAX_PER_PART`].
+pub const SPREAD_LEVEL: &str = "fluxqueue/spread-level";
+
+/// Annotation beside [`SPREAD_LEVEL`]: how many of the pods may be in one part at most.
+pub const MAX_PER_PART: &str = "fluxqueue/max-per-part";
+
 /// Label of a pod or of the object that makes it: the queue that it is to wait in.
 pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
 

@@ -579,6 +579,12 @@ fn cramped_in(group: &Group, shape: &ShapeReport, supply: &Supply, if_idle: bool
                 let of_job = readable(of_job);
                 Some(format!("The rest of its job is in {level} {of_job}, which {has} no room for {wanted} more."))
             }
+            (Within::AtMost(most), _) if parts.saturating_mul(u64::from(*most)) < shape.wanted => {
+                let are = if *parts == 1 { "is" } else { "are" };
+                Some(format!(
+                    "At most {most} of {wanted} may be in one {level}, and there {are} {parts} that they may use."
+                ))
+            }
             _ => None,
         }
     })

@@ -31,7 +31,7 @@ impl Core {
         rules.iter().flat_map(|rules| rules.iter()).find_map(|rule| {
             if !self.ledger.has_levels() {
                 let message = "this Fluxion library knows no levels above nodes";
-                return (rule.bound == LevelBound::Required).then(|| rule.refused(message.to_owned()));
+                return (rule.bound != LevelBound::Preferred).then(|| rule.refused(message.to_owned()));
             }
             let topology = &self.settings.topology;
             if topology.find(&rule.level).is_some() {
@@ -97,6 +97,12 @@ impl Core {
                     let part = if joins { self.part_of(job, pod, rule, &level) } else { None };
                     part.map_or(Within::One, |part| Within::Part(part.into()))
                 }
+                LevelBound::AtMost(most) if joins => {
+                    let parts = self.parts_of(job, pod, rule, &level).into_iter();
+                    let full = parts.filter(|(_, count)| *count >= most as usize).map(|(part, _)| part);
+                    Within::Outside(full.collect())
+                }
+                LevelBound::AtMost(most) => Within::AtMost(most),
             };
             // A pod that stays alone leads nobody.
             let leads = joins && within == Within::One && job.style != Style::Lone;
@@ -110,6 +116,11 @@ impl Core {
 
     /// The part of a level in which most of those are that ask for the same as this pod of the job.
     fn part_of(&self, job: &Job, pod: &Pod, rule: &LevelRule, level: &str) -> Option<String> {
+        self.parts_of(job, pod, rule, level).into_iter().max_by_key(|(_, count)| *count).map(|(part, _)| part)
+    }
+
+    /// The parts of a level in which such are, and how many.
+    fn parts_of(&self, job: &Job, pod: &Pod, rule: &LevelRule, level: &str) -> BTreeMap<String, usize> {
         let asks_for_it = |other: &Pod| {
             let rules = self.jobs.level_rules(other);
             let is_same =
@@ -128,7 +139,7 @@ impl Core {
                 *parts.entry(part).or_default() += 1;
             }
         }
-        parts.into_iter().max_by_key(|(_, count)| *count).map(|(part, _)| part)
+        parts
     }
 
     /// Pods that start one by one (of an elastic job, or who join a gang), without those who are to be where another of them will be: the
@@ -137,7 +148,8 @@ impl Core {
         let (mut asked, mut first) = (self.ask_for_levels(id), Vec::<LevelWant>::new());
         let follows = |uid: &&Uid| {
             let wants = self.level_wants(id, uid, true, &mut asked);
-            let open = wants.iter().flat_map(|wants| wants.iter()).filter(|want| want.within == Within::One);
+            let open = wants.iter().flat_map(|wants| wants.iter());
+            let open = open.filter(|want| matches!(want.within, Within::One | Within::Outside(_)));
             let open: Vec<LevelWant> = open.cloned().collect();
             let is_first = open.is_empty() || open.iter().any(|want| !first.contains(want));
             first.extend(open);
@@ -148,22 +160,36 @@ impl Core {
 
     // --- whether it is so ---
 
-    /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a level are not any more.
+    /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a level are not any more, or too many
+    /// are.
     pub(super) fn torn_apart(&self, id: JobId, pods: &[Uid]) -> Option<String> {
         let by_makers = self.ask_for_levels(id).by_makers;
+        let mut crowds: BTreeMap<(&str, String), u32> = BTreeMap::new();
         let mut places: Vec<(&LevelRule, &Pod, String)> = Vec::new();
         for member in pods.iter().filter_map(|uid| self.jobs.members.get(uid)) {
             if member.pod.levels.is_none() && !by_makers {
                 continue;
             }
             let rules = self.jobs.level_rules(&member.pod).into_iter().flat_map(|rules| rules.iter());
-            for rule in rules.filter(|rule| rule.bound == LevelBound::Required) {
+            for rule in rules.filter(|rule| rule.bound != LevelBound::Preferred) {
                 let Some(level) = self.settings.topology.find(&rule.level) else { continue };
                 let Some(allocation) = &member.allocation else { continue };
                 let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
                 let Some(part) = node.and_then(|node| self.settings.topology.part(&level.name, node)) else {
                     return Some(format!("{} is in no {} any more", allocation.node, level.name));
                 };
+                if let LevelBound::AtMost(most) = rule.bound {
+                    let count = crowds.entry((&level.name, part.clone())).or_default();
+                    *count += 1;
+                    if *count > most {
+                        return Some(format!(
+                            "{} {} has more than {most} of its pods now",
+                            level.name,
+                            readable(&part)
+                        ));
+                    }
+                    continue;
+                }
                 let pod = &*member.pod;
                 let is_same = |known: &LevelRule, other: &Pod| {
                     (&known.level, &known.of) == (&rule.level, &rule.of) && is_with(&rule.of, pod, other)

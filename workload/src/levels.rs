@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::names::{PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE};
+use fluxqueue_api::names::{MAX_PER_PART, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE, SPREAD_LEVEL};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Unsupported;
@@ -42,6 +42,8 @@ pub enum LevelBound {
     Required,
     /// All are in one part if that is possible now, else in as few as possible.
     Preferred,
+    /// No more than so many are in any part.
+    AtMost(u32),
 }
 
 /// Whose places count together.
@@ -94,24 +96,57 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
         return Err(of_kueue.refused(text));
     }
     found.extend(of_kueue);
+    if let Some(spread) = spread(metadata)? {
+        if let Some(slices) = found.iter().find(|rule| matches!(rule.of, RuleScope::Slice(_))) {
+            let text = format!("{} is there too: slices that are spread are not supported yet", slices.annotation);
+            return Err(spread.refused(text));
+        }
+        found.push(spread);
+    }
     Ok((!found.is_empty()).then(|| Arc::from(found)))
 }
 
 /// What is asked of slices, by a level and a size.
 fn slices(metadata: &ObjectMeta, level: &'static str, size: &str) -> Result<Option<LevelRule>, Unsupported> {
-    let (of_level, of_size) = (annotation(metadata, level), annotation(metadata, size));
+    let pair = level_and_pods(metadata, (level, "asks for slices"), (size, "says how many pods a slice has"))?;
+    Ok(pair.map(|(value, pods)| LevelRule {
+        level: value.into(),
+        bound: LevelBound::Required,
+        of: RuleScope::Slice(pods),
+        annotation: level,
+    }))
+}
+
+/// Over which level the pods are to be spread, and how many may be in one part.
+fn spread(metadata: &ObjectMeta) -> Result<Option<LevelRule>, Unsupported> {
+    let says = (SPREAD_LEVEL, "asks for a spread");
+    let pair = level_and_pods(metadata, says, (MAX_PER_PART, "says how many pods may be in one part"))?;
+    Ok(pair.map(|(value, pods)| LevelRule {
+        level: value.into(),
+        bound: LevelBound::AtMost(pods),
+        of: RuleScope::Job,
+        annotation: SPREAD_LEVEL,
+    }))
+}
+
+/// A level and a number of pods, which are nothing without each other. With each annotation comes what it says.
+fn level_and_pods<'a>(
+    metadata: &'a ObjectMeta,
+    (level, asks): (&'static str, &str),
+    (pods, says): (&str, &str),
+) -> Result<Option<(&'a str, u32)>, Unsupported> {
+    let (of_level, of_pods) = (annotation(metadata, level), annotation(metadata, pods));
     let Some(value) = of_level else {
-        let lone = || refused(size, format!("says how many pods a slice has, but {level} is missing"));
-        return if of_size.is_some() { Err(lone()) } else { Ok(None) };
+        let lone = || refused(pods, format!("{says}, but {level} is missing"));
+        return if of_pods.is_some() { Err(lone()) } else { Ok(None) };
     };
     if value.is_empty() {
         return Err(refused(level, "names no level".to_owned()));
     }
-    let text = of_size.ok_or_else(|| refused(level, format!("asks for slices, but {size} is missing")))?;
-    let pods = text.parse::<u32>().ok().filter(|pods| *pods > 0);
-    let pods = pods.ok_or_else(|| refused(size, format!("{text:?} is no number of pods from 1 on")))?;
-    let of = RuleScope::Slice(pods);
-    Ok(Some(LevelRule { level: value.into(), bound: LevelBound::Required, of, annotation: level }))
+    let text = of_pods.ok_or_else(|| refused(level, format!("{asks}, but {pods} is missing")))?;
+    let number = text.parse::<u32>().ok().filter(|number| *number > 0);
+    let number = number.ok_or_else(|| refused(pods, format!("{text:?} is no number of pods from 1 on")))?;
+    Ok(Some((value, number)))
 }
 
 impl LevelRule {
@@ -189,6 +224,35 @@ mod tests {
         }
         let both = [(SLICE_LEVEL, "rack"), (SLICE_SIZE, "2"), (KUEUE_SLICE, "rack"), (KUEUE_SLICE_SIZE, "2")];
         assert!(read(&both).unwrap_err().contains("fluxqueue/slice-level is there too"));
+    }
+
+    #[test]
+    fn a_spread_has_a_level_and_a_number() {
+        let four = (MAX_PER_PART, "4");
+        let spread = ("rack".to_owned(), LevelBound::AtMost(4), RuleScope::Job);
+        assert_eq!(read(&[(SPREAD_LEVEL, "rack"), four]), Ok(vec![spread.clone()]));
+        let within = ("zone".to_owned(), LevelBound::Required, RuleScope::Job);
+        assert_eq!(read(&[(REQUIRED_LEVEL, "zone"), (SPREAD_LEVEL, "rack"), four]), Ok(vec![within, spread]));
+        for (annotations, expected) in [
+            (
+                &[(SPREAD_LEVEL, "rack")][..],
+                "[fluxqueue/spread-level]: asks for a spread, but fluxqueue/max-per-part is missing",
+            ),
+            (
+                &[four][..],
+                "[fluxqueue/max-per-part]: says how many pods may be in one part, but fluxqueue/spread-level is missing",
+            ),
+            (
+                &[(SPREAD_LEVEL, "rack"), (MAX_PER_PART, "0")][..],
+                "[fluxqueue/max-per-part]: \"0\" is no number of pods from 1 on",
+            ),
+            (
+                &[(SPREAD_LEVEL, "rack"), four, (SLICE_LEVEL, "rack"), (SLICE_SIZE, "2")][..],
+                "[fluxqueue/spread-level]: fluxqueue/slice-level is there too: slices that are spread are not supported yet",
+            ),
+        ] {
+            assert_eq!(read(annotations), Err(format!("metadata.annotations{expected}")));
+        }
     }
 
     #[test]

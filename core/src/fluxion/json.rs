@@ -200,6 +200,13 @@ fn level_rule(out: &mut String, rule: &LevelRule) {
             string(out, part);
             out.push('}');
         }
+        Within::AtMost(most) => {
+            let _ = write!(out, r#","max_per_part":{most}}}"#);
+        }
+        // Of nodes that are in no part nothing else would keep it.
+        Within::Outside(_) => {
+            let _ = write!(out, r#","max_per_part":{}}}"#, u32::MAX);
+        }
     }
 }
 

@@ -135,6 +135,10 @@ pub enum Within {
     Fewest,
     /// In this one.
     Part(Arc<str>),
+    /// So many in each at most.
+    AtMost(u32),
+    /// In none of these: others have taken what they may take of them. No library is asked for it; the nodes are left out.
+    Outside(Arc<[String]>),
 }
 
 /// Where slots go.

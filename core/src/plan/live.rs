@@ -214,6 +214,19 @@ impl Live<'_> {
         }
     }
 
+    /// Takes the nodes of parts out that have as many of the job's pods as they may have.
+    fn close_by_levels(&self, group: &Group, nodes: &mut RankSet) {
+        for want in group.levels.iter().flat_map(|wants| wants.iter()) {
+            let Within::Outside(full) = &want.within else { continue };
+            if !full.is_empty() {
+                let part = |rank| self.ledger.part_of(self.cluster, &want.level, rank);
+                let closed = nodes.iter().filter(|rank| part(*rank).is_some_and(|part| full.contains(&part)));
+                let closed: RankSet = closed.collect();
+                nodes.subtract(&closed);
+            }
+        }
+    }
+
     /// Slots for all pods, with their volumes where they need some.
     fn allocate(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
         if request.rests_on_volumes() {
@@ -257,6 +270,7 @@ impl Capacity for Live<'_> {
         }
         open.subtract(self.suspects);
         self.narrow(&mut open, group);
+        self.close_by_levels(group, &mut open);
         self.close_by_volumes(group, &mut open);
         open
     }
@@ -264,6 +278,7 @@ impl Capacity for Live<'_> {
     fn lasting(&mut self, group: &Group) -> RankSet {
         let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
         self.narrow(&mut lasting, group);
+        self.close_by_levels(group, &mut lasting);
         self.close_by_volumes(group, &mut lasting);
         lasting
     }

@@ -432,3 +432,65 @@ fn a_library_without_levels_refuses_who_needs_one() {
     let status = world.record("k").status.as_ref().expect("a status");
     assert!(status.conditions.iter().any(|said| said.type_ == "SoftTermsIgnored"), "{status:?}");
 }
+
+/// No more than so many in one rack.
+fn at_most(most: u32, pod: Pod) -> Pod {
+    Pod { levels: Some(within(LevelBound::AtMost(most), "rack", RuleScope::Job)), ..pod }
+}
+
+#[test]
+fn a_gang_is_spread_over_racks_as_it_asks() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 6, 1, |pod| at_most(2, pod));
+    world.settle();
+    assert_eq!(racks_of(&world, "j"), "aabbcc");
+}
+
+#[test]
+fn a_gang_of_more_pods_than_the_racks_may_have_never_starts_and_says_why() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 4, 1, |pod| at_most(1, pod));
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Unsatisfiable));
+    let why = world.blocked("j").1;
+    assert!(why.contains("At most 1 of 4 pods may be in one rack, and there are 3 that they may use."), "{why}");
+}
+
+#[test]
+fn who_joins_a_gang_that_is_spread_goes_where_there_may_be_more() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 3, 2, |pod| at_most(1, pod));
+    world.settle();
+    assert_eq!(racks_of(&world, "j"), "abc");
+    let (lost, of_lost) = (0..3)
+        .map(|at| (format!("j{at}"), world.node_of(&format!("j{at}")).expect("it runs").to_owned()))
+        .find(|(_, node)| node.starts_with('b'))
+        .expect("one is in b");
+    world.change(&lost, |pod| pod.phase = Phase::Failed);
+    // The slot is taken by somebody else before the successor comes.
+    world.tell(Event::NodeGone(of_lost.as_str().into(), format!("uid-{of_lost}").as_str().into()));
+    world.submit(of_job(at_most(1, pod("j-next", 2)), "j"));
+    for _ in 0..20 {
+        world.settle();
+        world.pass_seconds(1);
+    }
+    let next = world.node_of("j-next").expect("there is another node in b");
+    assert!(next.starts_with('b') && next != of_lost, "{next}");
+}
+
+#[test]
+fn pods_of_a_service_that_are_spread_start_one_after_the_other() {
+    let mut world = racks(settings());
+    let service = Controller { kind: OwnerKind::StatefulSet, completions: None, ..job("s", 4, 4) };
+    world.tell(Event::Controller(Arc::new(service)));
+    for at in 0..4 {
+        let mut pod = at_most(1, of_job(pod(&format!("s{at}"), 1), "s"));
+        pod.owner.as_mut().expect("it has an owner").kind = OwnerKind::StatefulSet;
+        world.submit(Pod { lifetime: Lifetime::Endless, ..pod });
+    }
+    for _ in 0..10 {
+        world.settle();
+        world.pass_seconds(1);
+    }
+    assert_eq!(racks_of(&world, "s"), "abc", "the fourth finds no rack");
+}

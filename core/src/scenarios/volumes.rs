@@ -470,7 +470,7 @@ fn volumes_that_are_not_bound_in_time_give_the_slot_back() {
 fn a_node_attaches_so_many_volumes_and_no_more() {
     let mut world = World::labelled(&[("n0", 8)]);
     let limits = [(Arc::from("example.com/disk"), 2)].into();
-    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits, replaced: [].into() };
+    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits };
     world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(node.clone()))));
     world.class("made", "example.com/disk");
     for name in ["a", "b", "c"] {

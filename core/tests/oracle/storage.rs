@@ -210,9 +210,11 @@ fn csi_node(rng: &mut Rng, at: usize) -> Option<Value> {
     if rng.chance(70) {
         driver["allocatable"] = json!({"count": rng.between(0, 4)});
     }
+    // Drivers count what was written for the plugins that they have replaced, whether or not the node says so.
+    let migrated = if rng.chance(50) { "kubernetes.io/aws-ebs,kubernetes.io/gce-pd" } else { "" };
     let node = json!({
         "metadata": {"name": format!("n{at}"), "uid": format!("csi-{at}"), "annotations": {
-            "storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs,kubernetes.io/gce-pd",
+            "storage.alpha.kubernetes.io/migrated-plugins": migrated,
         }},
         "spec": {"drivers": [driver, {"name": "ebs.csi.aws.com", "nodeID": "y", "allocatable": {"count": rng.between(0, 2)}}]},
     });

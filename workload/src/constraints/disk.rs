@@ -90,7 +90,7 @@ impl Disk {
         })
     }
 
-    /// What of it counts against the limit of a node where a driver has replaced the plugin for such disks.
+    /// What of it counts against the limit of a node: a driver has replaced the plugin for such disks.
     pub fn attachable(&self) -> Option<Attachable> {
         match self {
             Disk::Gce { name, .. } => Attachable::of_plugin("kubernetes.io/gce-pd", name),

@@ -110,7 +110,7 @@ pub struct Attachable {
     pub driver: Arc<str>,
     /// What the driver knows it by.
     pub handle: Arc<str>,
-    /// The plugin in Kubernetes itself that the driver has replaced: it counts on nodes where that is so.
+    /// It is written as a volume of this plugin in Kubernetes itself, which the driver has replaced.
     pub replaces: Option<&'static str>,
 }
 
@@ -138,8 +138,6 @@ pub struct CsiNode {
     pub uid: Uid,
     /// How many volumes each driver attaches at most; drivers without a limit are left out.
     pub limits: BTreeMap<Arc<str>, u64>,
-    /// The plugins of Kubernetes itself that drivers have replaced there.
-    pub replaced: BTreeSet<Arc<str>>,
 }
 
 /// A CSIDriver.

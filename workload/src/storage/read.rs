@@ -22,9 +22,6 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The annotation by which a class was named before there was a field for it. It still goes before the field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Annotation of a CSINode: plugins of Kubernetes itself that drivers have replaced on the node.
-const REPLACED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
-
 /// Labels that bind a volume to a zone or region.
 const ZONE_LABELS: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/zone",
@@ -141,13 +138,7 @@ impl CsiNode {
             let count = driver.allocatable.as_ref()?.count?;
             Some((Arc::from(driver.name.as_str()), u64::try_from(count).unwrap_or(0)))
         };
-        let replaced = annotation(&node.metadata, REPLACED_PLUGINS).unwrap_or_default();
-        Ok(CsiNode {
-            node: (&*name).into(),
-            uid,
-            limits: node.spec.drivers.iter().filter_map(limit).collect(),
-            replaced: replaced.split(',').filter(|plugin| !plugin.is_empty()).map(Arc::from).collect(),
-        })
+        Ok(CsiNode { node: (&*name).into(), uid, limits: node.spec.drivers.iter().filter_map(limit).collect() })
     }
 }
 

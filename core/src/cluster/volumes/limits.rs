@@ -8,7 +8,7 @@ use super::{Volumes, claims_of};
 use crate::cluster::Node;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::Disk;
-use fluxqueue_workload::storage::{Attachable, Claim, CsiNode};
+use fluxqueue_workload::storage::{Attachable, Claim};
 
 impl Volumes {
     /// Some node attaches only so many volumes of this driver.
@@ -37,15 +37,14 @@ impl Volumes {
     /// With the pod's volumes the node would have more of some driver than it attaches.
     pub(super) fn exceeds_limit(&self, mounts: &Mounts, node: &Node) -> bool {
         let Some(csi) = self.csi_nodes.get(&node.name).filter(|csi| !csi.limits.is_empty()) else { return false };
-        let wanted: BTreeSet<&Attachable> = mounts.attachables.iter().filter(|it| is_attached_by(it, csi)).collect();
+        let wanted: BTreeSet<&Attachable> = mounts.attachables.iter().collect();
         if !wanted.iter().any(|volume| csi.limits.contains_key(&volume.driver)) {
             return false;
         }
         let mut there: BTreeSet<(Arc<str>, Arc<str>)> = BTreeSet::new();
         for uid in self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid()) {
             let Some(pod) = self.pods.get(uid) else { continue };
-            let attached = self.attachables(pod).into_iter().filter(|it| is_attached_by(it, csi));
-            there.extend(attached.map(|volume| (volume.driver, volume.handle)));
+            there.extend(self.attachables(pod).into_iter().map(|volume| (volume.driver, volume.handle)));
         }
         let mut counts: BTreeMap<Arc<str>, u64> = BTreeMap::new();
         let mut is_new =
@@ -75,9 +74,4 @@ impl Volumes {
         });
         volumes.filter(|(driver, _)| !driver.is_empty()).collect()
     }
-}
-
-/// Where a plugin of Kubernetes itself still does the work, no driver counts it.
-fn is_attached_by(volume: &Attachable, node: &CsiNode) -> bool {
-    volume.replaces.is_none_or(|plugin| node.replaced.contains(plugin))
 }

@@ -48,9 +48,9 @@ impl Core {
             let uid = pod.id.uid.clone();
             self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // What is on a node counts even while nobody knows what it is a part of.
-            let end = self.pod_end(&pod);
-            self.watch_end(&pod.id.uid, end);
-            let allocation = self.allocation_in_place(&pod, None, end);
+            let planned = self.pod_end(&pod);
+            self.watch_end(&pod.id.uid, planned.end);
+            let allocation = self.allocation_in_place(&pod, None, planned);
             self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), allocation, reported: true });
             self.awaiting_owner.insert(AwaitingPod { pod, until });
             return;

@@ -19,7 +19,7 @@ use super::plan::{Attempt, Group, Outcome};
 use super::promises::Promise;
 use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
-use crate::fluxion::{End, Forecast, LevelSupply, RankSet, ShapeReport, Supply, Within};
+use crate::fluxion::{End, Forecast, LevelSupply, Rank, RankSet, ShapeReport, Supply, Within};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
@@ -431,9 +431,17 @@ impl Core {
     /// What is taken of these nodes until some second that nobody knows, and by whom.
     pub(super) fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
         let nodes = nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0);
+        self.holders_on_each(nodes).filter(|holder| holder.allocation.end == End::Eventually)
+    }
+
+    /// What pods take of these nodes.
+    pub(super) fn holders_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
+        self.holders_on_each(nodes.iter())
+    }
+
+    fn holders_on_each<'a>(&'a self, nodes: impl Iterator<Item = Rank> + 'a) -> impl Iterator<Item = Holder<'a>> {
         let nodes = nodes.filter_map(|rank| self.cluster.node(rank));
-        let holders = nodes.flat_map(|node| self.by_node.all(&node.name)).filter_map(|uid| self.holder(&uid));
-        holders.filter(|holder| holder.allocation.end == End::Eventually)
+        nodes.flat_map(|node| self.by_node.all(&node.name)).filter_map(|uid| self.holder(&uid))
     }
 
     /// What a pod takes of a node.

@@ -19,6 +19,7 @@ impl Core {
 
     pub(super) fn node(&mut self, node: &Arc<Node>) {
         let is_moved = self.is_moved(node);
+        self.has_lost_capacity = true;
         match self.ledger.apply_node(&mut self.cluster, node) {
             NodeChange::Added(_) => self.node_is_new(&node.name),
             NodeChange::Replaced { .. } => {
@@ -42,6 +43,7 @@ impl Core {
         if known.is_none_or(|node| node.uid != *uid) {
             return;
         }
+        self.has_lost_capacity = true;
         self.ledger.remove_node(&mut self.cluster, name);
         self.node_is_void(name);
     }
@@ -182,9 +184,9 @@ impl Core {
             self.by_node.unlist(&old);
         }
         self.by_node.list(&pod);
-        let end = self.pod_end(&pod);
-        self.watch_end(&pod.id.uid, end);
-        let allocation = self.allocation_in_place(&pod, old_allocation, end);
+        let planned = self.pod_end(&pod);
+        self.watch_end(&pod.id.uid, planned.end);
+        let allocation = self.allocation_in_place(&pod, old_allocation, planned);
         if let Some(foreign) = self.foreign.get_mut(&uid) {
             foreign.allocation = allocation;
             foreign.reported |= gated;

@@ -183,6 +183,8 @@ pub struct Core {
     queue_changed: bool,
     /// The last walk has moved reservations: what they left behind is looked at soon.
     is_unsettled: bool,
+    /// Since the last walk a node has changed, or somebody has taken room that nobody had planned.
+    has_lost_capacity: bool,
     /// What an earlier process has promised is to be put back before the first walk.
     has_promises_to_put_back: bool,
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
@@ -261,6 +263,7 @@ impl Core {
             actions: Actions::default(),
             queue_changed: false,
             is_unsettled: false,
+            has_lost_capacity: false,
             has_promises_to_put_back: false,
             seen_changes: 0,
             seen_terms: 0,

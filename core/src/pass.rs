@@ -59,6 +59,7 @@ impl Core {
             self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
         }
         self.carry_out(plan);
+        self.has_lost_capacity = false;
         self.look_ahead_again();
     }
 

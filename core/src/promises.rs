@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ledger::Reservation;
 use super::plan::{Delay, Kept, Request};
-use crate::fluxion::RankSet;
+use crate::fluxion::{Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
 
@@ -78,6 +78,11 @@ impl Promises {
     /// All reservations, in no order that means anything.
     pub(super) fn reservations(&self) -> impl Iterator<Item = (&PendingRequest, &Promise)> {
         self.reserved.iter()
+    }
+
+    /// Somebody is promised this node.
+    pub(super) fn is_any_on(&self, rank: Rank) -> bool {
+        self.reserved.values().any(|promise| promise.place.nodes.contains(rank))
     }
 
     /// Nobody has a reservation.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::job::{Job, Said, Style};
-use super::ledger::Allocations;
+use super::ledger::{Allocation, Allocations};
 use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Promising, Request, Requests};
 use super::record::time_of;
 use super::{Core, EventKind, Subject, Timer};
@@ -44,6 +44,8 @@ impl Core {
         // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
         let queue = self.limited_queue(pending.job()).filter(|_| late.cause == Delay::Walltime);
         let overdue = overdue.or_else(|| self.overdue_in_queue(queue?, pending.job()));
+        // Where nothing was lost somebody is late, if not there: others make room for whoever waits for him.
+        let overdue = overdue.or_else(|| self.late_anywhere().filter(|_| !self.has_lost_capacity));
         let cause = match (late.cause, &overdue) {
             (Delay::Walltime | Delay::Capacity, Some(_)) => Delay::Walltime,
             (Delay::Walltime | Delay::Capacity, None) => Delay::Capacity,
@@ -90,9 +92,28 @@ impl Core {
 
     /// A job on these nodes that has outlived its planned end.
     fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<String> {
-        let mut holders = self.unknown_ends_on(nodes);
-        let overdue = holders.find(|holder| holder.allocation.is_overdue && holder.job != Some(but))?;
+        let mut holders = self.holders_on(nodes);
+        let is_late = |allocation: &Allocation| self.is_late(allocation);
+        let overdue = holders.find(|holder| is_late(holder.allocation) && holder.job != Some(but))?;
         Some(overdue.key.to_string())
+    }
+
+    /// What takes this has outlived its planned end, or has come to it just now.
+    fn is_late(&self, allocation: &Allocation) -> bool {
+        allocation.is_overdue || matches!(allocation.end, End::At(at) if at <= self.now.seconds())
+    }
+
+    /// A job on any node that has outlived its planned end.
+    fn late_anywhere(&self) -> Option<String> {
+        let foreign =
+            self.foreign.values().filter_map(|foreign| Some((&foreign.pod.id.key, foreign.allocation.as_ref()?)));
+        let members = self
+            .jobs
+            .members
+            .values()
+            .filter_map(|member| Some((&self.jobs.all.get(&member.job)?.key, member.allocation.as_ref()?)));
+        let late = foreign.chain(members).find(|(_, allocation)| self.is_late(allocation));
+        late.map(|(key, _)| key.to_string())
     }
 
     /// The queue of a job, if it limits what runs.
@@ -105,7 +126,7 @@ impl Core {
     fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<String> {
         let counted = self.accounts.counted(queue).filter(|job| *job != but);
         let mut counted = counted.filter_map(|job| self.jobs.all.get(&job));
-        let overdue = counted.find(|job| self.jobs.allocations(job).any(|allocation| allocation.is_overdue))?;
+        let overdue = counted.find(|job| self.jobs.allocations(job).any(|allocation| self.is_late(allocation)))?;
         Some(overdue.key.to_string())
     }
 

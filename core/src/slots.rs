@@ -14,6 +14,14 @@ use crate::fluxion::End;
 use crate::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
 
+/// When a pod on a node ends, as far as is known now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PlannedEnd {
+    pub end: End,
+    /// It was planned for a second that has passed.
+    pub is_over: bool,
+}
+
 impl Core {
     // --- given and taken back ---
 
@@ -79,9 +87,9 @@ impl Core {
     pub(super) fn settle(&mut self, uid: &Uid) {
         if let Some(foreign) = self.foreign.get_mut(uid) {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
-            let end = self.pod_end(&pod);
-            self.watch_end(uid, end);
-            let allocation = self.allocation_in_place(&pod, allocation, end);
+            let planned = self.pod_end(&pod);
+            self.watch_end(uid, planned.end);
+            let allocation = self.allocation_in_place(&pod, allocation, planned);
             if let Some(foreign) = self.foreign.get_mut(uid) {
                 foreign.allocation = allocation;
             }
@@ -93,16 +101,16 @@ impl Core {
         }
         let (pod, id) = (Arc::clone(&member.pod), member.job);
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
-        let end = self.member_end(&pod, id);
+        let planned = self.member_end(&pod, id);
         let allocation = self.take_allocation(uid);
-        let allocation = self.allocation_in_place(&pod, allocation, end);
+        let allocation = self.allocation_in_place(&pod, allocation, planned);
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
         self.note_start(id, started);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.allocation = allocation;
         let seat = member.seat;
-        let booked = member.allocation.as_ref().map_or(end, |allocation| allocation.end);
+        let booked = member.allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
         self.watch_end(uid, booked);
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // It is where it is: the record follows.
@@ -148,7 +156,7 @@ impl Core {
         &mut self,
         pod: &Arc<Pod>,
         allocation: Option<Allocation>,
-        end: End,
+        planned: PlannedEnd,
     ) -> Option<Allocation> {
         let place = if pod.phase.is_terminal() { None } else { pod.node.as_ref().or(pod.nominated.as_ref()) };
         let Some(place) = place else {
@@ -165,13 +173,26 @@ impl Core {
             }
             other => {
                 self.free_allocation(other);
-                self.ledger.charge(&mut self.cluster, place, &pod.shape, end)
+                let mut charged = self.ledger.charge(&mut self.cluster, place, &pod.shape, planned.end);
+                self.note_unplanned(charged.as_ref());
+                if let Some(allocation) = &mut charged {
+                    allocation.is_overdue = planned.is_over;
+                }
+                charged
             }
         };
         if let Some(allocation) = &mut allocation {
             Ledger::house(&mut self.cluster, allocation, pod);
         }
         allocation
+    }
+
+    /// Room was taken that nobody had planned: what was promised there has to be looked at.
+    fn note_unplanned(&mut self, charged: Option<&Allocation>) {
+        if let Some(allocation) = charged {
+            self.has_lost_capacity = true;
+            self.queue_changed |= self.promises.is_any_on(allocation.rank);
+        }
     }
 
     /// Takes from one of our pods what it has of a node.
@@ -191,7 +212,7 @@ impl Core {
     // --- until when ---
 
     /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start once it runs.
-    pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> End {
+    pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
         let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
         let planned = End::of(self.occupies(pod, job), started.seconds());
         self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
@@ -202,17 +223,17 @@ impl Core {
     }
 
     /// Whoever has outlived his planned end ends at a time that nobody knows.
-    fn unless_past(&self, end: End) -> End {
+    fn unless_past(&self, end: End) -> PlannedEnd {
         match end {
-            End::At(at) if at < self.now.seconds() => End::Eventually,
-            end => end,
+            End::At(at) if at < self.now.seconds() => PlannedEnd { end: End::Eventually, is_over: true },
+            end => PlannedEnd { end, is_over: false },
         }
     }
 
     /// Books a running pod with the end that is known of it now, if that is another one.
     pub(super) fn plan_end_anew(&mut self, uid: &Uid) {
         let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Bound) else { return };
-        let end = self.member_end(&Arc::clone(&member.pod), member.job);
+        let PlannedEnd { end, is_over } = self.member_end(&Arc::clone(&member.pod), member.job);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         // That it is about to start a little later than it was bound is no news: that much was planned for.
@@ -228,7 +249,7 @@ impl Core {
         }
         if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
             self.ledger.set_end(&self.cluster, allocation, end);
-            allocation.is_overdue = false;
+            allocation.is_overdue = is_over;
             let id = member.job;
             self.note_other_end(id);
         }
@@ -238,19 +259,19 @@ impl Core {
     /// The same for a pod of another scheduler.
     pub(super) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod)) else { return };
-        let end = self.pod_end(&pod);
+        let PlannedEnd { end, is_over } = self.pod_end(&pod);
         let allocation = self.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
         let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else { return };
         self.ledger.set_end(&self.cluster, allocation, end);
-        allocation.is_overdue = false;
+        allocation.is_overdue = is_over;
         self.watch_end(uid, end);
     }
 
     /// When a pod of another scheduler ends, as far as is known: its walltime counts from its start, or from its creation
     /// if that is not known. When one begins that is only nominated, nobody knows.
-    pub(super) fn pod_end(&self, pod: &Pod) -> End {
+    pub(super) fn pod_end(&self, pod: &Pod) -> PlannedEnd {
         if let (None, Lifetime::Seconds(_)) = (&pod.node, pod.lifetime) {
-            return End::Eventually;
+            return PlannedEnd { end: End::Eventually, is_over: false };
         }
         let from = self.core_time(pod.started.unwrap_or(pod.created)).seconds();
         self.unless_past(End::of(pod.lifetime.plus_secs(pod.grace_secs), from))
@@ -277,6 +298,7 @@ impl Core {
         if cause == Cause::Refused {
             self.gauges.kubelet_refusals += 1;
             if let Some(node) = &pod.node {
+                self.has_lost_capacity = true;
                 let until = self.suspects.add(node, self.now);
                 self.timers.wake(Timer::Suspect(node.clone()), until);
             }

@@ -411,6 +411,14 @@ impl Cluster {
         })
     }
 
+    /// The node has room for so much beside what is taken.
+    pub fn has_room_beside(&self, rank: Rank, requests: &Resources, taken: &Resources) -> bool {
+        self.entry(rank).is_some_and(|entry| {
+            let has = |name: &str| entry.node.allocatable.get(name);
+            requests.iter().all(|(name, amount)| taken.get(name).saturating_add(amount) <= has(name))
+        })
+    }
+
     /// The pod shares none of its host ports and disks with another on the node (where it is counted already).
     pub fn has_its_own(&self, rank: Rank, shape: &Shape) -> bool {
         self.ports.are_its_own(rank, &shape.constraints.host_ports)

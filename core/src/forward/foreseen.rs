@@ -110,6 +110,10 @@ impl Capacity for Foreseen<'_> {
         self.live.fits_one(request, rank)
     }
 
+    fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool {
+        self.live.fits_one_some_day(request, rank)
+    }
+
     fn rules_out(&self, request: &Request) -> bool {
         Want::of(request).is_some_and(|want| self.failures.rules_out(&want))
     }

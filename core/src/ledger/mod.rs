@@ -52,8 +52,8 @@ pub(super) struct Ledger {
     now: i64,
     /// What has changed on which node, for those who wait for that.
     pub changes: Changes,
-    /// How much is taken of each node until some second that nobody knows.
-    unknown_ends: BTreeMap<Rank, u32>,
+    /// What is taken of each node until some second that nobody knows.
+    unknown_ends: BTreeMap<Rank, UnknownEnds>,
     /// How often the graph was asked for places.
     pub questions: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
@@ -64,11 +64,20 @@ pub(super) struct Ledger {
     lost: bool,
 }
 
+/// What is taken of a node until some second that nobody knows.
+#[derive(Debug, Clone, Default)]
+struct UnknownEnds {
+    count: u32,
+    amounts: Resources,
+}
+
 /// Something changed on a node that may let wait, or start, what could not before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// Room that would have become free some day is free.
     Freed(Rank),
+    /// The same of room that would have become free at a second that nobody knew: what waits for others there may have a date now.
+    FreedUnknown(Rank),
     /// What was taken without an end is not any more.
     FreedForGood(Rank),
     /// Room was taken without an end.
@@ -365,29 +374,47 @@ impl Ledger {
 
     /// Counts an allocation that was made.
     fn note(&mut self, allocation: Allocation) -> Allocation {
-        if allocation.end == End::Eventually {
-            *self.unknown_ends.entry(allocation.rank).or_default() += 1;
-        }
+        self.note_end(&allocation);
         allocation
+    }
+
+    fn note_end(&mut self, allocation: &Allocation) {
+        if allocation.end == End::Eventually {
+            let unknown = self.unknown_ends.entry(allocation.rank).or_default();
+            unknown.count += 1;
+            unknown.amounts.add(&allocation.shape.requests);
+        }
     }
 
     fn forget_end(&mut self, allocation: &Allocation) {
         if allocation.end == End::Eventually
-            && let Some(count) = self.unknown_ends.get_mut(&allocation.rank)
+            && let Some(unknown) = self.unknown_ends.get_mut(&allocation.rank)
         {
-            *count = count.saturating_sub(1);
+            unknown.count = unknown.count.saturating_sub(1);
+            unknown.amounts.subtract(&allocation.shape.requests);
         }
     }
 
     /// How many allocations on a node end at a second that nobody knows.
     pub(super) fn unknown_ends(&self, rank: Rank) -> u32 {
-        self.unknown_ends.get(&rank).copied().unwrap_or(0)
+        self.unknown_ends.get(&rank).map_or(0, |unknown| unknown.count)
+    }
+
+    /// A node has room for so much once all has ended of which it is known when.
+    pub(super) fn has_room_some_day(&self, cluster: &Cluster, rank: Rank, requests: &Resources) -> bool {
+        let nothing = Resources::new();
+        let taken = self.unknown_ends.get(&rank).map_or(&nothing, |unknown| &unknown.amounts);
+        cluster.has_room_beside(rank, requests, taken)
     }
 
     /// Gives an allocation back. On a node that is gone there is nothing to give back.
     pub(super) fn free(&mut self, cluster: &mut Cluster, allocation: Allocation) {
         if valid(cluster, &allocation) {
-            let change = if matches!(allocation.end, End::Never) { Change::FreedForGood } else { Change::Freed };
+            let change = match allocation.end {
+                End::Never => Change::FreedForGood,
+                End::Eventually => Change::FreedUnknown,
+                End::At(_) => Change::Freed,
+            };
             self.changes.push(change(allocation.rank));
             self.forget_end(&allocation);
             cluster.vacate(allocation.rank, &allocation.shape);
@@ -438,9 +465,7 @@ impl Ledger {
         allocation.gid = self.new_gid();
         self.forget_end(allocation);
         allocation.end = end;
-        if end == End::Eventually {
-            *self.unknown_ends.entry(allocation.rank).or_default() += 1;
-        }
+        self.note_end(allocation);
         let charged =
             self.graph.charge(allocation.gid, allocation.rank, &allocation.label, &allocation.shape.requests, 1, end);
         self.check("charging a node", charged);

@@ -93,8 +93,11 @@ impl Ledger {
 
     /// There may be room on these nodes for some who wait; and some day, for those who could not wait for a service.
     fn freed(&mut self, nodes: &RankSet, groups: &[GroupRequest]) {
-        let is_endless = groups.iter().any(|group| group.lifetime == Lifetime::Endless);
-        let change = if is_endless { Change::FreedForGood } else { Change::Freed };
+        let change = match groups.iter().map(|group| group.lifetime).max() {
+            Some(Lifetime::Endless) => Change::FreedForGood,
+            Some(Lifetime::Eventually) => Change::FreedUnknown,
+            Some(Lifetime::Seconds(_)) | None => Change::Freed,
+        };
         for rank in nodes.iter() {
             self.changes.push(change(rank));
         }

@@ -20,7 +20,7 @@ use super::{
     Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending, Place, Plan, Promising,
     Remade, Requests, untried,
 };
-use crate::fluxion::{Fit, RankSet};
+use crate::fluxion::{Fit, Forecast, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 
 /// What a class of requests waits for, by what was found out in this walk.
@@ -147,10 +147,18 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return true;
         }
         self.waiting.insert(class, waits);
-        if waits == Waits::ForADate && self.may_reserve(place) {
-            self.capacity.let_go(pending);
-            return self.reserve(place, class, before);
-        }
+        // Who waits for those ahead on some nodes may be promised others.
+        let waits = if matches!(waits, Waits::ForADate | Waits::Behind) && self.may_reserve(place) {
+            if self.reserve(place, class, before.clone()) {
+                return true;
+            }
+            self.without_a_date(pending, waits)
+        } else if waits == Waits::ForADate && !self.capacity.may_be_passed_by(pending) {
+            // What was found out about its date may be old; for one who was passed by for long enough it is asked anew.
+            self.forecast(pending)
+        } else {
+            waits
+        };
         if waits != Waits::InVain {
             self.note_head(place);
         }
@@ -283,30 +291,46 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         Some(kept)
     }
 
-    /// Promises a request a start; `before` it was to start then, and asked for something else. True if others of its class may
-    /// get one too.
+    /// Promises a request a start; `before` it was to start then, and asked for something else. False if there is none that is known:
+    /// those who are promised something have it for ever, or what it waits for has no end.
     fn reserve(&mut self, place: &Place, class: ClassId, before: Option<Late>) -> bool {
         let pending = place.request();
         let Some(request) = self.requests.request(pending) else { return false };
         let nodes = self.free(&request);
         match self.capacity.reserve((pending, class), &request, &nodes, None) {
-            Booking::Now(slots) => {
-                self.start(pending, request, slots);
-                true
-            }
+            Booking::Now(slots) => self.start(pending, request, slots),
             Booking::At(start) => {
+                self.capacity.let_go(pending);
                 self.note_reserved(pending, start, before);
                 self.note_head(place);
-                true
             }
-            Booking::Never => {
-                self.holds.of(place.queue()).is_anybody_blocked = true;
-                self.note_head(place);
-                if before.is_some() {
-                    self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: before });
-                }
-                false
-            }
+            Booking::Never => return false,
+        }
+        true
+    }
+
+    /// What it waits for that can be promised nothing.
+    fn without_a_date(&mut self, pending: &PendingRequest, waits: Waits) -> Waits {
+        let request = self.requests.request(pending).filter(|_| waits == Waits::ForADate);
+        let Some(request) = request else { return waits };
+        if self.capacity.limit(&request).is_none() {
+            return Waits::ForUnknown;
+        }
+        // That its queue may have more by some second says nothing of the nodes.
+        match self.forecast(pending) {
+            Waits::InVain => Waits::InVain,
+            _ => Waits::ForUnknown,
+        }
+    }
+
+    /// What it waits for on the nodes that it may use, as things are now.
+    fn forecast(&mut self, pending: &PendingRequest) -> Waits {
+        let Some(request) = self.requests.request(pending) else { return Waits::InVain };
+        let open: Vec<RankSet> = request.groups.iter().map(|group| self.capacity.open(group)).collect();
+        match self.capacity.forecast(&request, &open) {
+            Forecast::Now | Forecast::At(_) => Waits::ForADate,
+            Forecast::Eventually => Waits::ForUnknown,
+            Forecast::Blocked | Forecast::Never | Forecast::NotFound => Waits::InVain,
         }
     }
 

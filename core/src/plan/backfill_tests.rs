@@ -129,6 +129,10 @@ impl Capacity for Timetable {
     fn fits_one(&self, _: &Request, rank: Rank) -> bool {
         self.is_free(rank, self.now, 1)
     }
+
+    fn fits_one_some_day(&self, _: &Request, _: Rank) -> bool {
+        true
+    }
 }
 
 impl Promising for Timetable {

@@ -321,6 +321,11 @@ impl Capacity for Live<'_> {
         let mut wants = request.groups.iter().flat_map(|group| &group.wants);
         wants.any(|want| self.cluster.would_hold(rank, &want.shape.requests, &fluxqueue_workload::Resources::new()))
     }
+
+    fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool {
+        let mut wants = request.groups.iter().flat_map(|group| &group.wants);
+        wants.any(|want| self.ledger.has_room_some_day(self.cluster, rank, &want.shape.requests))
+    }
 }
 
 impl Promising for Live<'_> {
@@ -461,7 +466,13 @@ impl Promising for Live<'_> {
                 low = middle + 1;
             }
         }
-        let held: Arc<RankSet> = Arc::new(self.enough_of(request, nodes, &ranks[..high]));
+        let held = self.enough_of(request, nodes, &ranks[..high]);
+        if high == ranks.len() && !self.is_enough(request, nodes, &held) {
+            // What others hold and what never ends leaves too little: to keep the rest idle would help nobody.
+            self.promises.let_go(pending);
+            return Arc::default();
+        }
+        let held = Arc::new(held);
         self.promises.drain(pending, Arc::clone(&held));
         held
     }

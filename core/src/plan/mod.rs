@@ -143,6 +143,8 @@ pub(super) trait Capacity {
     fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool;
     /// A pod of the request fits on this node now, as far as its amounts go.
     fn fits_one(&self, request: &Request, rank: Rank) -> bool;
+    /// One fits there once all has ended of which it is known when.
+    fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool;
     /// The limit of its queue that a request is at now, if it is at one.
     fn limit(&mut self, _request: &Request) -> Option<Limited> {
         None
@@ -522,7 +524,13 @@ impl Attempt {
                 is_open(rank)
             }
             (_, outcome) if outcome.needs_nodes() => false,
-            (Change::Freed(rank), _) => is_free(rank) && capacity.fits_one(&self.request, rank),
+            // Others may have taken the room, and it is known when these end.
+            (Change::FreedUnknown(rank), Outcome::Waits { at: None, .. }) => {
+                is_open(rank) && capacity.fits_one_some_day(&self.request, rank)
+            }
+            (Change::Freed(rank) | Change::FreedUnknown(rank), _) => {
+                is_free(rank) && capacity.fits_one(&self.request, rank)
+            }
             (Change::FreedForGood(rank), _) => is_open(rank),
             (Change::TakenForGood(rank), Outcome::Waits { held, .. } | Outcome::Behind { held, .. }) => {
                 held.contains(rank)

@@ -22,6 +22,7 @@ use fluxqueue_workload::{
 
 mod audit;
 mod blocked;
+mod delays;
 mod endings;
 mod estimates;
 mod gangs;

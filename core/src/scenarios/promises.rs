@@ -7,16 +7,16 @@ use crate::record::time_of;
 const NODES: [(&str, u64); 2] = [("n1", 4), ("n2", 4)];
 
 /// Two nodes of four cores under a queue policy.
-fn world(queue_policy: QueuePolicy) -> World {
+pub(super) fn world(queue_policy: QueuePolicy) -> World {
     World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), &NODES)
 }
 
-fn lasting(name: &str, cores: u64, seconds: u64) -> Pod {
+pub(super) fn lasting(name: &str, cores: u64, seconds: u64) -> Pod {
     Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, cores) }
 }
 
 /// A Job `j` comes whose two pods take a node each, for a minute.
-fn submit_gang(world: &mut World) {
+pub(super) fn submit_gang(world: &mut World) {
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
     for name in ["p0", "p1"] {
         world.submit(of_job(lasting(name, 4, 60), "j"));
@@ -24,12 +24,12 @@ fn submit_gang(world: &mut World) {
 }
 
 /// The second at which a workload is promised to start, and where.
-fn reserved(world: &World, workload: &str) -> Option<(Option<i64>, String)> {
+pub(super) fn reserved(world: &World, workload: &str) -> Option<(Option<i64>, String)> {
     let reservation = world.record(workload).status.as_ref()?.reservation.clone()?;
     Some((reservation.start.as_ref().map(time_of).map(Time::seconds), reservation.nodes))
 }
 
-fn starts(world: &mut World, pod: Pod) -> bool {
+pub(super) fn starts(world: &mut World, pod: Pod) -> bool {
     let name = pod.id.key.name.to_string();
     world.submit(pod);
     world.settle();
@@ -37,7 +37,7 @@ fn starts(world: &mut World, pod: Pod) -> bool {
 }
 
 /// A runs on the first node for 100 seconds, and the gang waits for it.
-fn waiting_gang(policy: QueuePolicy) -> World {
+pub(super) fn waiting_gang(policy: QueuePolicy) -> World {
     let mut world = world(policy);
     assert!(starts(&mut world, lasting("a", 4, 100)));
     submit_gang(&mut world);

@@ -1,0 +1,109 @@
+//! What the naive planner of the simulation found: promises that were not made, not looked at, or broken for a wrong cause.
+
+use super::promises::{lasting, reserved, starts, submit_gang, waiting_gang, world};
+use super::*;
+use crate::QueuePolicy;
+
+const NODES: [(&str, u64); 3] = [("n1", 4), ("n2", 4), ("n3", 3)];
+
+fn start_of(world: &World, workload: &str) -> Option<i64> {
+    reserved(world, workload)?.0
+}
+
+fn delays(world: &World) -> Vec<(&str, u64)> {
+    world.core.gauges().reservations_delayed.iter().map(|(cause, count)| (*cause, *count)).collect()
+}
+
+#[test]
+fn who_would_fit_where_others_hold_the_nodes_is_promised_another_one() {
+    let told = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
+    let mut world = World::told(told, FunctionTable::builtin(), &NODES);
+    assert!(starts(&mut world, pod("a", 2)) && starts(&mut world, pod("b", 4)), "nobody knows when they end");
+    assert!(starts(&mut world, lasting("c", 3, 1000)));
+    submit_gang(&mut world);
+    world.settle();
+    world.pass_seconds(301);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "it was passed by for long enough");
+    assert!(!starts(&mut world, lasting("d", 2, 50)));
+    assert_eq!(reserved(&world, "d"), Some((Some(3000), "n3".to_owned())));
+}
+
+#[test]
+fn who_waited_for_an_end_that_nobody_knew_is_promised_a_start_when_another_has_taken_the_room() {
+    let mut world = world(QueuePolicy::Conservative);
+    assert!(starts(&mut world, pod("unknown", 4)) && starts(&mut world, lasting("known", 4, 100)));
+    assert!(!starts(&mut world, Pod { priority: 1, ..lasting("first", 4, 60) }));
+    submit_gang(&mut world);
+    world.settle();
+    assert_eq!((start_of(&world, "first"), reserved(&world, "j")), (Some(2100), None));
+    world.pass_seconds(10);
+    world.change("unknown", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("first"), Some("n1"));
+    assert_eq!(start_of(&world, "j"), Some(2100), "what is in its way ends at seconds that are known");
+}
+
+#[test]
+fn room_that_another_scheduler_takes_moves_what_was_promised_there_at_once() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    let (node, started) = (Some("n2".into()), Some(world.now));
+    let theirs = Pod { scheduler: "default-scheduler".into(), node, started, ..lasting("theirs", 3, 500) };
+    world.submit(theirs);
+    world.settle();
+    assert_eq!(start_of(&world, "j"), Some(2500));
+    assert_eq!(delays(&world), [("capacity", 1)]);
+}
+
+#[test]
+fn who_makes_room_for_one_that_waits_for_a_late_pod_is_told_that_this_is_why() {
+    let mut world = waiting_gang(QueuePolicy::Conservative);
+    assert!(!starts(&mut world, lasting("next", 4, 130)), "it comes right behind the gang");
+    assert_eq!(start_of(&world, "next"), Some(2160));
+    world.pass_seconds(100);
+    world.settle();
+    assert_ne!(delays(&world), [], "the first pod should have ended by now");
+    assert!(delays(&world).iter().all(|(cause, _)| *cause == "walltime"), "{:?}", delays(&world));
+}
+
+#[test]
+fn a_successor_names_the_pod_that_is_overdue() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    let started = world.now;
+    world.change("a", |pod| (pod.started, pod.phase) = (Some(started), Phase::Running));
+    world.settle();
+    world.pass_seconds(90);
+    world.settle();
+    world.restart();
+    world.pass_seconds(15);
+    world.list(&[("n1", 4), ("n2", 4)], &[job("j", 2, 2)]);
+    world.settle();
+    assert_eq!(start_of(&world, "j"), None);
+    assert_eq!(delays(&world), [("walltime", 1)]);
+}
+
+#[test]
+fn who_came_before_a_successor_did_does_not_come_in_ahead_with_it() {
+    let mut world = world(QueuePolicy::Conservative);
+    let cordon = |world: &mut World, unschedulable| {
+        world.tell(Event::Node(Arc::new(Node { unschedulable, ..Node::clone(&node("n1", 4)) })));
+        world.settle();
+    };
+    assert!(starts(&mut world, pod("u", 1)), "it is on the first node");
+    cordon(&mut world, true);
+    assert!(starts(&mut world, lasting("b", 4, 100)));
+    world.tell(Event::Controller(Arc::new(job("high", 2, 2))));
+    for name in ["h0", "h1"] {
+        world.submit(of_job(Pod { priority: 9, ..lasting(name, 3, 60) }, "high"));
+    }
+    world.settle();
+    assert!(!starts(&mut world, pod("low", 4)), "it is promised the second node, for as long as it likes");
+    assert_eq!(reserved(&world, "low"), Some((Some(2100), "n2".to_owned())));
+    cordon(&mut world, false);
+    let before = Some((Some(2100), "n2".to_owned()));
+    assert_eq!((reserved(&world, "low"), reserved(&world, "high")), (before.clone(), None));
+    world.restart();
+    world.list(&[("n1", 4), ("n2", 4)], &[job("high", 2, 2)]);
+    world.settle();
+    assert_eq!((reserved(&world, "low"), delays(&world)), (before, Vec::new()));
+}

@@ -9,6 +9,7 @@ use fluxqueue_workload::Time;
 
 use crate::objects::ZONE;
 use crate::rng::WHOLE;
+use crate::timely::TIMELY;
 
 /// The sans-IO core, or one of the saboteurs around it.
 pub(crate) trait Machine {
@@ -41,6 +42,8 @@ pub(crate) struct Start {
     pub(crate) queue_policy: QueuePolicy,
     /// How long it holds the place of a suspended Job for the pods to come.
     pub(crate) suspend_hold_secs: u64,
+    /// How long one may be passed by of whom nobody knows when he can start.
+    pub(crate) bypass_secs: u64,
 }
 
 /// Runs the simulation with this queue policy, instead of one for each seed.
@@ -82,7 +85,7 @@ pub(crate) fn records_lone_pods(seed: u64) -> bool {
 
 /// The core as the tests set it, on the library that the seed says.
 pub(crate) fn of_seed(seed: u64) -> &'static Factory {
-    if seed >= WHOLE {
+    if (WHOLE..TIMELY).contains(&seed) {
         &|start| core_on(FunctionTable { extensions: None, ..FunctionTable::builtin() }, start)
     } else {
         &core
@@ -105,7 +108,7 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         record_lone_pods: start.record_lone_pods,
         queue_policy: start.queue_policy,
         reservation_depth: 3,
-        bypass_secs: BYPASS_SECONDS,
+        bypass_secs: start.bypass_secs,
         start_slack_secs: 0,
         end_slack_secs: 0,
         topology: Arc::new(Topology::new(vec![vec![zone]]).expect("one level with a name and a label")),

@@ -5,6 +5,9 @@
 //! docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few hundred steps the system is brought to rest, and
 //! it is checked that what could happen did ([`quiescence`], [`fairness`]).
 //!
+//! In worlds where nothing goes wrong on the way, a naive planner says exactly what must be promised, to whom, and for which cause later
+//! ([`timely`]).
+//!
 //! Rules that the core does not stand up to yet are switched off ([`switches`]), until the core is mended.
 //!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
@@ -39,6 +42,7 @@ mod stats;
 mod succession;
 mod suspended;
 mod switches;
+mod timely;
 mod trace;
 mod view;
 mod world;
@@ -51,14 +55,20 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use checks::Violation;
 use machine::Factory;
 use rng::WHOLE;
 use simulation::Simulation;
 use stats::Stats;
+use timely::{TIMELY, Timely};
 
 /// Seeds of a full run, and steps of each: a million in all, with those on another library.
 const SEEDS: u64 = 300;
 const STEPS: u64 = 2_800;
+
+/// Seeds of worlds in which a naive planner is exact, and steps of each.
+const TIMELY_SEEDS: u64 = 60;
+const TIMELY_STEPS: u64 = 250;
 
 /// Seeds on a Fluxion library without extensions.
 const SEEDS_WITHOUT_EXTENSIONS: u64 = 60;
@@ -88,9 +98,23 @@ pub(crate) struct Failure {
 
 /// Runs one seed for so many steps.
 pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
+    if seed >= TIMELY {
+        let mut timely = Timely::new(seed, factory, traced);
+        let broken = what_broke(|| timely.run(steps.min(TIMELY_STEPS)));
+        let trace = || if traced { timely.describe() } else { Vec::new() };
+        let failure = broken.map(|(rule, text)| Failure { seed, step: timely.steps, rule, text, trace: trace() });
+        return Run { digest: timely.trace.digest(), stats: timely.stats, failure };
+    }
     let mut simulation = Simulation::new(seed, factory, traced);
-    let result = catch_unwind(AssertUnwindSafe(|| simulation.run(steps)));
-    let broken = match result {
+    let broken = what_broke(|| simulation.run(steps));
+    let trace = || simulation.trace.lines().map(str::to_string).collect();
+    let failure = broken.map(|(rule, text)| Failure { seed, step: simulation.steps, rule, text, trace: trace() });
+    Run { digest: simulation.trace.digest(), stats: simulation.stats, failure }
+}
+
+/// The rule that was broken, or a panic, and what is said of it.
+fn what_broke(run: impl FnOnce() -> Result<(), Violation>) -> Option<(String, String)> {
+    match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(())) => None,
         Ok(Err(violation)) => Some((violation.rule.to_string(), violation.text)),
         Err(panic) => {
@@ -98,10 +122,7 @@ pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
             Some(("nothing panics".to_string(), text))
         }
-    };
-    let trace = || simulation.trace.lines().map(str::to_string).collect();
-    let failure = broken.map(|(rule, text)| Failure { seed, step: simulation.steps, rule, text, trace: trace() });
-    Run { digest: simulation.trace.digest(), stats: simulation.stats, failure }
+    }
 }
 
 fn main() -> ExitCode {
@@ -114,7 +135,8 @@ fn main() -> ExitCode {
     if let Some(seed) = number("FLUXQUEUE_SIM_SEED") {
         return replay(seed, number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS));
     }
-    let tests: [(&str, Test); 4] = [
+    let tests: [(&str, Test); 5] = [
+        ("every_promise_is_the_naive_planners", every_promise_is_the_naive_planners),
         ("every_rule_holds_for_every_seed", every_rule_holds_for_every_seed),
         ("every_rule_holds_without_extensions", every_rule_holds_without_extensions),
         ("one_seed_is_one_run", one_seed_is_one_run),
@@ -161,7 +183,7 @@ fn describe(failure: &Failure) -> String {
 /// The main test: many seeds, all rules, and nothing that should be met is missed.
 fn every_rule_holds_for_every_seed() -> Result<(), String> {
     let stats = every_rule_holds(1..=seeds(SEEDS))?;
-    match stats.missing().as_slice() {
+    match stats.missing(&stats::MUST_HAPPEN).as_slice() {
         [] => Ok(()),
         missing => Err(format!("never happened: {missing:?}")),
     }
@@ -170,6 +192,15 @@ fn every_rule_holds_for_every_seed() -> Result<(), String> {
 /// The same rules on a Fluxion library that has nothing but what upstream offers.
 fn every_rule_holds_without_extensions() -> Result<(), String> {
     every_rule_holds(WHOLE + 1..=WHOLE + seeds(SEEDS_WITHOUT_EXTENSIONS)).map(drop)
+}
+
+/// What is promised is what a naive planner would promise.
+fn every_promise_is_the_naive_planners() -> Result<(), String> {
+    let stats = every_rule_holds(TIMELY + 1..=TIMELY + seeds(TIMELY_SEEDS))?;
+    match stats.missing(&timely::MUST_HAPPEN).as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("never happened: {missing:?}")),
+    }
 }
 
 /// As many as somebody wants.

@@ -7,9 +7,9 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{QueueObject, Rules};
-use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, WriteOutcome};
 use fluxqueue_workload::{
-    Controller, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase, Time, Uid,
+    Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase, Time, Uid,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -20,6 +20,7 @@ use crate::objects::{FOREIGN_GATE, HOST, NAMESPACE, OURS};
 use crate::run;
 use crate::suspended;
 use crate::switches::Feature;
+use crate::timely::TIMELY;
 
 /// Seeds that are tried until one of them catches the saboteur, and steps of each.
 const SEEDS_MAX: usize = 24;
@@ -66,14 +67,22 @@ enum Sabotage {
     ResumeOthers,
     IgnoreMarks,
     HoldPlaces,
+    PlanLonger,
+    PromiseFewer,
+    ExcuseDelays,
+    PassByForEver,
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 38] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 42] = [
     (Sabotage::ReleaseEarly, None, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, None, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, None, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
     (Sabotage::HoldPlaces, None, &[suspended::GIVEN_BACK, "who could start at the head of the queue starts"]),
+    (Sabotage::PlanLonger, None, &["a promise is for the earliest second around all others"]),
+    (Sabotage::PromiseFewer, None, &["whoever may be promised a start is"]),
+    (Sabotage::ExcuseDelays, None, &["the cause for which a promise is broken is one that there was"]),
+    (Sabotage::PassByForEver, None, &["nobody is passed by for longer than the rule allows"]),
     (Sabotage::IgnoreLevels, None, &["a gang that requires a level starts in one part of it"]),
     (Sabotage::PromiseMore, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::LookBack, None, &["an estimate is what is promised, or lies ahead"]),
@@ -203,6 +212,11 @@ impl Sabotage {
             _ => true,
         }
     }
+
+    /// What it breaks is judged in worlds where a naive planner is exact.
+    fn is_about_time(self) -> bool {
+        matches!(self, Sabotage::PlanLonger | Sabotage::PromiseFewer | Sabotage::ExcuseDelays | Sabotage::PassByForEver)
+    }
 }
 
 /// Every saboteur is caught, by the rule it breaks.
@@ -213,7 +227,8 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
             continue;
         }
         let factory = move |start: &Start| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, start)) };
-        let mut seeds = (1..).filter(|seed| sabotage.has_a_chance(*seed)).take(SEEDS_MAX);
+        let first = if sabotage.is_about_time() { TIMELY } else { 1 };
+        let mut seeds = (first..).filter(|seed| sabotage.has_a_chance(*seed)).take(SEEDS_MAX);
         let found = seeds.find_map(|seed| run(seed, STEPS, &factory, false).failure);
         let Some(failure) = found else { return Err(format!("{sabotage:?} is not caught within {SEEDS_MAX} seeds")) };
         if !rules.contains(&&*failure.rule) {
@@ -262,7 +277,10 @@ impl Saboteur {
         let record_lone_pods = start.record_lone_pods || sabotage == Sabotage::RecordEverything;
         let library = if sabotage == Sabotage::LeakSlots { leak::library() } else { FunctionTable::builtin() };
         let suspend_hold_secs = if sabotage == Sabotage::HoldPlaces { HELD_SECONDS } else { start.suspend_hold_secs };
-        let mut core = machine::core_on(library, &Start { record_lone_pods, suspend_hold_secs, ..start.clone() });
+        let queue_policy = if sabotage == Sabotage::PromiseFewer { QueuePolicy::Easy } else { start.queue_policy };
+        let bypass_secs = if sabotage == Sabotage::PassByForEver { 1_000_000 } else { start.bypass_secs };
+        let told = Start { record_lone_pods, queue_policy, suspend_hold_secs, bypass_secs, ..start.clone() };
+        let mut core = machine::core_on(library, &told);
         if sabotage == Sabotage::DecideTooEarly {
             core.handle(Event::Synced, Time(1));
         }
@@ -309,6 +327,13 @@ impl Saboteur {
             }
             (Sabotage::IgnoreWhatIsUnsupported, Event::Pod(pod)) => {
                 Event::Pod(Arc::new(Pod { unsupported: Vec::new(), ..Pod::clone(&pod) }))
+            }
+            (Sabotage::PlanLonger, Event::Pod(pod)) => {
+                let mut pod = Pod::clone(&pod);
+                if let Lifetime::Seconds(seconds) = &mut pod.lifetime {
+                    *seconds += 30;
+                }
+                Event::Pod(Arc::new(pod))
             }
             (Sabotage::IgnoreLevels, Event::Pod(pod)) => Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(&pod) })),
             (Sabotage::IgnoreAntiAffinity, Event::Pod(pod)) => {
@@ -401,6 +426,11 @@ impl Saboteur {
                 return;
             }
             (Sabotage::HideDelays, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => return,
+            (Sabotage::ExcuseDelays, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => {
+                let (_, why) = note.note.split_once(':').expect("the cause comes first");
+                note.note = format!("walltime:{why}");
+                is_answered = false;
+            }
             (Sabotage::BindBeforeTheAnswer, _) if places => written(&mut *self.core),
             (Sabotage::ForgetAnswers, _) if places => {}
             (Sabotage::BindToAnotherNode, ActionKind::Bind { node, .. }) => {

@@ -86,6 +86,7 @@ impl<'a> Simulation<'a> {
             record_lone_pods,
             queue_policy,
             suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
+            bypass_secs: machine::BYPASS_SECONDS,
         };
         let mut rng = Rng::new(seed);
         let offset = clock_jump(&mut rng);

@@ -1,0 +1,308 @@
+//! What must hold: each promise is the naive planner's, none is missing, none is broken but for what happened, and nobody is passed by
+//! for longer than the rule allows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fluxqueue_core::{Note, QueuePolicy, Subject};
+use fluxqueue_workload::{Lifetime, NodeName, Pod};
+
+use super::planner::{Ask, Interval, NEVER, Plan};
+use super::{BYPASS_SECONDS, Job, Timely};
+use crate::checks::{Violation, broken};
+use crate::server::flux_job_ref;
+
+const KEPT: &str = "a promise is broken only for a cause that is said";
+const CAUSE: &str = "the cause for which a promise is broken is one that there was";
+const EARLIEST: &str = "a promise is for the earliest second around all others";
+const MADE: &str = "whoever may be promised a start is";
+const STARTS: &str = "who fits beside all that is promised starts";
+const PASSED_BY: &str = "nobody is passed by for longer than the rule allows";
+
+/// How many hold a reservation under hybrid, as the tests set it.
+const HYBRID_DEPTH: usize = 3;
+/// A start may be put off by so much before that is said.
+const PUT_OFF_SECONDS: i64 = 1;
+/// So much later than by the rule somebody may be passed by: who it is, is found out when all is at rest.
+const BYPASS_SLACK_SECONDS: i64 = 2;
+
+/// What has happened since all was at rest: only this can be the cause of a delay.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Happened {
+    pub(super) since: i64,
+    /// A node went, shrank or was closed, or somebody else took room.
+    pub(super) capacity: bool,
+    /// Jobs came, the highest with this priority.
+    pub(super) came: Option<i32>,
+    pub(super) edit: bool,
+}
+
+impl Timely<'_> {
+    // --- at every instant ---
+
+    /// Somebody is told that he starts later.
+    pub(super) fn hear(&mut self, note: &Note) -> Result<(), Violation> {
+        let ("ReservationDelayed", Subject::FluxJob(record)) = (note.reason, &note.subject) else { return Ok(()) };
+        let Some(stored) = self.server.flux_job(record).cloned() else { return Ok(()) };
+        let found = self.jobs.iter().find(|(_, job)| job.unit.is_recorded_by(&stored));
+        let Some((name, job)) = found.map(|(name, job)| (Arc::clone(name), job.clone())) else { return Ok(()) };
+        let is_true = match note.note.split(':').next() {
+            Some("walltime") => {
+                self.stats.count("delay: walltime");
+                self.server.pods.values().any(|pod| self.is_to_blame(pod, &job))
+            }
+            Some("capacity") => {
+                self.stats.count("delay: capacity");
+                self.happened.capacity
+            }
+            Some("priority") => {
+                self.stats.count("delay: priority");
+                self.happened.came.is_some_and(|came| came > job.priority)
+            }
+            Some("edit") => {
+                self.stats.count("delay: edit");
+                self.happened.edit
+            }
+            _ => false,
+        };
+        if !is_true {
+            let text = format!("{name}: {:?}, but what happened is {:?}, now {}", note.note, self.happened, self.now);
+            return broken(CAUSE, text);
+        }
+        if let Some(job) = self.jobs.get_mut(&name) {
+            job.is_delayed = true;
+        }
+        Ok(())
+    }
+
+    /// The pod has outlived its planned end just now, or holds what the job was promised.
+    fn is_to_blame(&self, pod: &Pod, job: &Job) -> bool {
+        let is_new = self.planned_end(pod).is_some_and(|end| end + 1 >= self.happened.since);
+        let is_late = pod.uses_node() && self.planned_end(pod).is_some_and(|end| end <= self.now);
+        is_late && (is_new || pod.node.as_ref().is_some_and(|node| job.nodes.contains(node)))
+    }
+
+    /// What was promised is kept, or it was said that it is not.
+    pub(super) fn judge_instant(&mut self) -> Result<(), Violation> {
+        let names: Vec<Arc<str>> = self.jobs.keys().cloned().collect();
+        for name in &names {
+            let job = &self.jobs[name];
+            let has_node = job.pods.iter().any(|key| self.server.pods.get(key).is_some_and(|pod| pod.node.is_some()));
+            if has_node && !job.has_started {
+                self.judge_start(name, job)?;
+                if job.told.is_some() {
+                    self.stats.count("promised job started");
+                }
+                let job = self.jobs.get_mut(name).expect("it was just looked at");
+                (job.has_started, job.told) = (true, None);
+            }
+        }
+        let waiting: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        for name in waiting {
+            let job = &self.jobs[&name];
+            let said = self.said(job);
+            let start = said.as_ref().and_then(|(start, _)| *start);
+            let is_worse = job.told.is_some_and(|told| start.is_none_or(|start| start > told + PUT_OFF_SECONDS));
+            let is_over = start.is_some_and(|start| self.now > start + PUT_OFF_SECONDS);
+            if (is_worse && !job.is_delayed) || is_over {
+                let text = format!("{name} was to start at {:?}, now {} it is {said:?}", job.told, self.now);
+                return broken(KEPT, text);
+            }
+            let job = self.jobs.get_mut(&name).expect("it was just looked at");
+            // One that is put off for a moment was promised for the moment before.
+            let told = job.told.filter(|_| !job.is_delayed);
+            job.told = start.map(|start| told.map_or(start, |told| told.min(start)));
+            job.is_delayed = false;
+            job.nodes = said.map(|(_, nodes)| nodes).unwrap_or_default();
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    /// A job starts: when it was promised, and where nobody is passed by for too long.
+    fn judge_start(&self, name: &Arc<str>, job: &Job) -> Result<(), Violation> {
+        if job.told.is_some_and(|told| self.now > told + PUT_OFF_SECONDS) && !job.is_delayed {
+            return broken(KEPT, format!("{name} was to start at {:?}, and does at {}", job.told, self.now));
+        }
+        // What was promised before stands, and what is held may be taken by whom it is held for.
+        if !job.nodes.is_empty() || self.cpu_max.is_some() {
+            return Ok(());
+        }
+        let there = job.pods.iter().filter_map(|key| self.server.pods.get(key)?.node.clone());
+        let there: BTreeSet<NodeName> = there.collect();
+        let mut held = BTreeSet::new();
+        for (other, ahead) in self.waiting() {
+            let place = |job: &Job| (-i64::from(job.priority), job.submitted);
+            if place(ahead) > place(job) {
+                break;
+            }
+            let said = self.said(ahead);
+            let holds = said.as_ref().filter(|(start, _)| start.is_none()).map(|(_, nodes)| nodes.clone());
+            let holds = holds.unwrap_or_default();
+            let could: BTreeSet<NodeName> = self.usable(ahead).difference(&held).cloned().collect();
+            let is_taken = if said.is_some() {
+                !holds.is_disjoint(&there)
+            } else {
+                // Whoever has a date is not protected beyond the depth of the policy.
+                let is_dated = || self.plan_without(&[ahead, job]).earliest(&ask(ahead, could.clone())).is_some();
+                let is_owed = self.is_patience_over(ahead) && self.could_start_one_day(ahead, &could) && !is_dated();
+                is_owed && !could.is_disjoint(&there)
+            };
+            if is_taken {
+                let since = ahead.first_undated;
+                let text = format!("{name} starts at {} on {there:?} ahead of {other}: {since:?}, {said:?}", self.now);
+                return broken(PASSED_BY, text);
+            }
+            held.extend(holds);
+        }
+        Ok(())
+    }
+
+    fn is_patience_over(&self, job: &Job) -> bool {
+        let allowed = i64::try_from(BYPASS_SECONDS).expect("a minute") + BYPASS_SLACK_SECONDS;
+        job.first_undated.is_some_and(|since| since + allowed < self.now)
+    }
+
+    // --- at rest ---
+
+    /// Nothing moves any more: what is promised is what the naive planner says.
+    pub(super) fn judge_promises(&mut self) -> Result<(), Violation> {
+        // What should end right now may be news in a moment.
+        if self.server.pods.values().any(|pod| pod.uses_node() && self.planned_end(pod) == Some(self.now)) {
+            return Ok(());
+        }
+        let waiting: Vec<(Arc<str>, Job)> =
+            self.waiting().into_iter().map(|(name, job)| (Arc::clone(name), job.clone())).collect();
+        let (mut held, mut dated) = (BTreeSet::new(), 0);
+        let mut is_anybody_blocked = false;
+        for (name, job) in &waiting {
+            let said = self.said(job);
+            let start = said.as_ref().and_then(|(start, _)| *start);
+            let own = said.as_ref().map(|(_, nodes)| nodes.clone()).unwrap_or_default();
+            let usable = self.usable(job);
+            let nodes = usable.iter().filter(|node| !held.contains(*node) || own.contains(*node)).cloned().collect();
+            let earliest = self.plan_without(&[job]).earliest(&ask(job, nodes));
+            let say = || format!("{name}: {said:?}, by the naive planner {earliest:?}, now {}: {job:?}", self.now);
+            match (start, earliest) {
+                (_, Some(earliest)) if earliest <= self.now => return broken(STARTS, say()),
+                (Some(start), earliest) if earliest != Some(start) => return broken(EARLIEST, say()),
+                (Some(_), _) => {
+                    dated += 1;
+                    self.stats.count("promise held against the naive planner's");
+                    if self.cpu_max.is_some() {
+                        self.stats.count("promise within limits");
+                    }
+                }
+                (None, Some(_)) if dated < self.depth() => return broken(MADE, say()),
+                // Beyond the depth of the policy.
+                (None, Some(_)) => {}
+                (None, None) => {
+                    self.judge_undated(name, job, is_anybody_blocked, &own, &held)?;
+                    held.extend(own);
+                }
+            }
+            is_anybody_blocked |= start.is_some() || self.could_start_one_day(job, &usable);
+        }
+        Ok(())
+    }
+
+    /// Nobody knows when this one can start: it is passed by for so long, and then holds as much as it needs.
+    fn judge_undated(
+        &mut self,
+        name: &Arc<str>,
+        job: &Job,
+        is_anybody_blocked: bool,
+        own: &BTreeSet<NodeName>,
+        held: &BTreeSet<NodeName>,
+    ) -> Result<(), Violation> {
+        let usable: BTreeSet<NodeName> = self.usable(job).difference(held).cloned().collect();
+        if self.cpu_max.is_some() || !self.could_start_one_day(job, &usable) {
+            return Ok(());
+        }
+        if !is_anybody_blocked {
+            let job = self.jobs.get_mut(name).expect("it waits");
+            job.first_undated.get_or_insert(self.now);
+        }
+        if own.is_empty() && self.is_patience_over(job) {
+            return broken(PASSED_BY, format!("{name} holds nothing at {}: {job:?}", self.now));
+        }
+        if !own.is_empty() {
+            self.stats.count("nodes held for one who was passed by");
+            let is_enough = own.len() == job.pods.len() && self.could_start_one_day(job, own);
+            if !is_enough {
+                return broken(PASSED_BY, format!("{name} holds {own:?} at {}: {job:?}", self.now));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many hold a reservation.
+    fn depth(&self) -> usize {
+        match self.start.queue_policy {
+            QueuePolicy::Fcfs => 0,
+            QueuePolicy::Easy => 1,
+            QueuePolicy::Hybrid => HYBRID_DEPTH,
+            QueuePolicy::Conservative => usize::MAX,
+        }
+    }
+
+    /// It fits on these nodes once everything with an end has ended.
+    fn could_start_one_day(&self, job: &Job, nodes: &BTreeSet<NodeName>) -> bool {
+        let mut plan = self.plan_without(&[job]);
+        let stays = |pod: &&Arc<Pod>| pod.lifetime == Lifetime::Endless && pod.uses_node();
+        plan.intervals = self.server.pods.values().filter(stays).filter_map(|pod| self.taken(pod)).collect();
+        plan.has_room(self.now, &ask(job, nodes.clone()))
+    }
+
+    /// What runs and what is promised, but for these.
+    fn plan_without(&self, jobs: &[&Job]) -> Plan {
+        let runs = self.server.pods.values().filter(|pod| pod.uses_node());
+        let runs = runs.filter(|pod| !jobs.iter().any(|job| job.pods.contains(&pod.id.key)));
+        let mut intervals: Vec<Interval> = runs.filter_map(|pod| self.taken(pod)).collect();
+        let is_left_out = |other: &Job| jobs.iter().any(|job| job.unit == other.unit);
+        for (_, other) in self.waiting().into_iter().filter(|(_, other)| !is_left_out(other)) {
+            if let Some((Some(from), nodes)) = self.said(other) {
+                let to = seconds(other).map_or(NEVER, |seconds| from + seconds);
+                intervals.push(Interval { from, to, nodes, amounts: other.amounts, counts: true });
+            }
+        }
+        Plan { now: self.now, nodes: self.capacities(), intervals, cpu_max: self.cpu_max }
+    }
+
+    /// What a pod on a node takes.
+    fn taken(&self, pod: &Pod) -> Option<Interval> {
+        let node = pod.node.clone()?;
+        let to = self.planned_end(pod).filter(|_| !self.is_overdue(pod)).unwrap_or(NEVER);
+        let requests = &pod.shape.requests;
+        let amounts = super::Amounts { cpu: requests.get("cpu"), memory: requests.get("memory") };
+        let counts = *pod.scheduler == *self.start.scheduler;
+        Some(Interval { from: self.now, to, nodes: BTreeSet::from([node]), amounts, counts })
+    }
+
+    /// What a failure shows beside its text.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.trace.lines().map(str::to_string).collect();
+        lines.push(format!("now {}, policy {:?}, limit {:?}", self.now, self.start.queue_policy, self.cpu_max));
+        lines.extend(self.capacities().iter().map(|(name, has)| format!("node {name}: {has:?}")));
+        for pod in self.server.pods.values().filter(|pod| pod.uses_node()) {
+            let shown = (self.planned_end(pod), pod.shape.requests.get("cpu"), pod.shape.requests.get("memory"));
+            lines.push(format!("pod {} on {:?}, until, CPU, memory: {shown:?}", pod.id, pod.node));
+        }
+        let waiting = self.waiting();
+        lines.extend(waiting.into_iter().map(|(name, job)| format!("waits {name}: {:?} {job:?}", self.said(job))));
+        let records = self.server.flux_jobs.values().map(|job| format!("{} {:?}", flux_job_ref(job), job.status));
+        lines.extend(records.filter(|line| line.contains("Pending")));
+        lines
+    }
+}
+
+fn seconds(job: &Job) -> Option<i64> {
+    match job.lifetime {
+        Lifetime::Seconds(seconds) => i64::try_from(seconds).ok(),
+        Lifetime::Eventually | Lifetime::Endless => None,
+    }
+}
+
+fn ask(job: &Job, nodes: BTreeSet<NodeName>) -> Ask {
+    Ask { pods: job.pods.len(), amounts: job.amounts, nodes, seconds: seconds(job) }
+}

@@ -1,0 +1,313 @@
+//! Worlds in which a naive planner says exactly what must be promised: when, to whom, and for which cause later.
+//!
+//! Nothing is late or lost here, all happens at whole seconds, and after each thing that happens so much time passes that nothing
+//! moves any more. Pods ask for CPU and memory and perhaps for a zone; of a gang no two fit on one node; nothing else says where
+//! a pod may go. Our pods have walltimes; of pods of another scheduler nobody may know when they end. Queues are one, with or without a limit on CPU, under EASY, hybrid or conservative backfill. Pods end early, on time,
+//! late, or when nobody knows; nodes come, go, shrink and are cordoned; another scheduler takes room; people change their minds; the
+//! process is replaced.
+//!
+//! - [`planner`]: the naive planner
+//! - [`world`]: what happens
+//! - [`judge`]: what must hold
+
+mod judge;
+mod planner;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxqueue_core::{Action, ActionKind, Event};
+use fluxqueue_core::{QueuePolicy, cluster::Node};
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Phase, Pod, PriorityClass, Time, Uid};
+
+use crate::checks::{Violation, broken};
+use crate::jobs::{self, Unit};
+use crate::machine::{self, Factory, Machine, Start};
+use crate::objects::OURS;
+use crate::rng::Rng;
+use crate::server::{PRIORITY_CLASSES, Server};
+use crate::stats::Stats;
+use crate::trace::{self, Trace};
+use judge::Happened;
+use planner::Amounts;
+
+/// Seeds from here on are runs of such worlds.
+pub(crate) const TIMELY: u64 = 2_000_000_000;
+
+/// What a run of many seeds must have met.
+pub(crate) const MUST_HAPPEN: [&str; 9] = [
+    "promise held against the naive planner's",
+    "promised job started",
+    "nodes held for one who was passed by",
+    "delay: walltime",
+    "delay: capacity",
+    "delay: priority",
+    "delay: edit",
+    "restart with promises",
+    "promise within limits",
+];
+
+/// How long one may be passed by here.
+const BYPASS_SECONDS: u64 = 60;
+/// Rounds in one instant until nothing moves.
+const ROUNDS_MAX: usize = 200;
+/// After so many seconds without a change nothing is on its way: an improvement is written within five.
+const QUIET_SECONDS: usize = 7;
+/// So many seconds are waited for that.
+const WAIT_SECONDS: usize = 60;
+
+/// What was submitted.
+#[derive(Debug, Clone)]
+struct Job {
+    unit: Unit,
+    pods: Vec<ObjectKey>,
+    amounts: Amounts,
+    zone: Option<Arc<str>>,
+    lifetime: Lifetime,
+    priority: i32,
+    submitted: i64,
+    /// When it was promised to start, as it was said last.
+    told: Option<i64>,
+    /// It was said since that it starts later.
+    is_delayed: bool,
+    /// Since when it is the first to wait, and nobody knows until when, by our own account.
+    first_undated: Option<i64>,
+    /// It holds nodes, or was promised some, by what was written last.
+    nodes: BTreeSet<NodeName>,
+    has_started: bool,
+}
+
+/// One run.
+pub(crate) struct Timely<'a> {
+    factory: &'a Factory,
+    start: Start,
+    core: Box<dyn Machine>,
+    rng: Rng,
+    server: Server,
+    now: i64,
+    /// For how long pods run, by their uids, and since when they do.
+    runs: BTreeMap<Uid, i64>,
+    jobs: BTreeMap<Arc<str>, Job>,
+    cpu_max: Option<u64>,
+    happened: Happened,
+    made: u64,
+    pub(crate) steps: u64,
+    pub(crate) stats: Stats,
+    pub(crate) trace: Trace,
+}
+
+impl<'a> Timely<'a> {
+    /// A few idle nodes.
+    pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
+        let policies = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
+        let queue_policy = policies[usize::try_from(seed % 3).expect("a small number")];
+        let start = Start {
+            suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
+            scheduler: Arc::from(OURS),
+            epoch: 1,
+            record_lone_pods: true,
+            queue_policy,
+            bypass_secs: BYPASS_SECONDS,
+        };
+        let mut timely = Timely {
+            core: factory(&start),
+            factory,
+            start,
+            rng: Rng::new(seed),
+            server: Server::default(),
+            now: 1_700_000_000,
+            runs: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            cpu_max: None,
+            happened: Happened::default(),
+            made: 0,
+            steps: 0,
+            stats: Stats::default(),
+            trace: Trace::new(traced),
+        };
+        for _ in 0..4 {
+            timely.join();
+        }
+        if seed.is_multiple_of(4) {
+            timely.limit();
+        }
+        timely.server.take_changes();
+        timely.list();
+        timely
+    }
+
+    fn time(&self) -> Time {
+        Time::from_seconds(self.now)
+    }
+
+    /// Runs so many steps.
+    pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
+        while self.steps < steps {
+            self.steps += 1;
+            self.happen()?;
+            self.settle()?;
+            if self.come_to_rest()? {
+                self.judge_promises()?;
+                self.happened = Happened { since: self.now, ..Happened::default() };
+            }
+        }
+        Ok(())
+    }
+
+    /// A new process is told of everything.
+    fn list(&mut self) {
+        self.tell(Event::ClockOffset(0));
+        let server = &self.server;
+        let nodes = server.nodes.values().map(|node| Event::Node(Arc::clone(node)));
+        let pods = server.pods.values().map(|pod| Event::Pod(Arc::clone(pod)));
+        let records = server.flux_jobs.values().map(|job| Event::FluxJob(Arc::clone(job)));
+        let queues = server.queues.values().map(|queue| Event::Queue(Arc::clone(queue)));
+        let classes = PRIORITY_CLASSES.map(|(name, value)| {
+            let class =
+                PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value, is_default: false };
+            Event::PriorityClass(Arc::new(class))
+        });
+        let all: Vec<Event> = nodes.chain(pods).chain(records).chain(queues).chain(classes).collect();
+        for event in all {
+            self.tell(event);
+        }
+        self.tell(Event::Synced);
+    }
+
+    fn tell(&mut self, event: Event) {
+        let (steps, now) = (self.steps, self.now);
+        self.trace.add(|| format!("{steps:>6} {now} -> {}", trace::event(&event)));
+        self.core.handle(event, Time::from_seconds(now));
+    }
+
+    /// Everything that is on its way arrives, and so does what follows from it, within this second.
+    fn settle(&mut self) -> Result<(), Violation> {
+        for _ in 0..ROUNDS_MAX {
+            let changes = self.server.take_changes();
+            let has_news = !changes.is_empty();
+            for event in changes {
+                self.tell(event);
+            }
+            let actions = self.core.step(self.time());
+            if actions.is_empty() && !has_news {
+                return self.judge_instant();
+            }
+            for action in actions {
+                self.carry_out(&action)?;
+            }
+            self.run_pods();
+        }
+        broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds in one instant"))
+    }
+
+    fn carry_out(&mut self, action: &Action) -> Result<(), Violation> {
+        let (steps, now) = (self.steps, self.now);
+        self.trace.add(|| format!("{steps:>6} {now} <- {}", trace::action(action)));
+        if let ActionKind::Note(note) = &action.kind {
+            return self.hear(note);
+        }
+        let outcome = self.server.apply(&action.kind, self.time());
+        self.tell(Event::Done(action.id, outcome));
+        Ok(())
+    }
+
+    /// What has a node runs.
+    fn run_pods(&mut self) {
+        let bound = |pod: &&Arc<Pod>| pod.node.is_some() && pod.phase == Phase::Pending;
+        let bound: Vec<Arc<Pod>> = self.server.pods.values().filter(bound).cloned().collect();
+        for pod in bound {
+            self.server.put_pod(Pod { phase: Phase::Running, ..Pod::clone(&pod) });
+        }
+    }
+
+    /// Time passes, second by second where something happens.
+    fn pass(&mut self, seconds: i64) -> Result<(), Violation> {
+        let until = self.now + seconds;
+        while self.now < until {
+            let wake = self.core.next_wake().map(|at| at.0.div_euclid(1_000_000) + 1);
+            let ends = self.server.pods.values().filter_map(|pod| self.end_of(pod));
+            let next = ends.chain(wake).filter(|at| *at > self.now).min().unwrap_or(until);
+            self.now = next.clamp(self.now + 1, until);
+            let has_ended = |pod: &&Arc<Pod>| self.end_of(pod).is_some_and(|end| end <= self.now);
+            let ended: Vec<Arc<Pod>> = self.server.pods.values().filter(has_ended).cloned().collect();
+            for pod in ended {
+                let ended = Some(self.time());
+                self.server.put_pod(Pod { phase: Phase::Succeeded, ended, ..Pod::clone(&pod) });
+            }
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// When a pod that runs ends in truth, if it does.
+    fn end_of(&self, pod: &Pod) -> Option<i64> {
+        let started = pod.started.filter(|_| pod.phase == Phase::Running)?;
+        Some(started.seconds() + self.runs.get(&pod.id.uid)?)
+    }
+
+    /// Waits until nothing moves any more. False if it does all the time.
+    fn come_to_rest(&mut self) -> Result<bool, Violation> {
+        let mut calm = 0;
+        for _ in 0..WAIT_SECONDS {
+            let before = self.picture();
+            self.pass(1)?;
+            calm = if before == self.picture() { calm + 1 } else { 0 };
+            if calm == QUIET_SECONDS {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What must not change for a while: who is where, what is promised, and what is overdue.
+    fn picture(&self) -> Vec<String> {
+        let pods = self.server.pods.values();
+        let pods = pods.map(|pod| format!("{} {:?} {:?} {}", pod.id.uid, pod.node, pod.phase, self.is_overdue(pod)));
+        let promises = self.server.flux_jobs.values().map(|job| {
+            let kept = job.status.as_ref().and_then(|status| status.reservation.as_ref());
+            format!("{:?} {kept:?}", job.metadata.name)
+        });
+        pods.chain(promises).collect()
+    }
+
+    // --- what is there ---
+
+    /// When a pod that runs should end, if that is known.
+    fn planned_end(&self, pod: &Pod) -> Option<i64> {
+        let of_job = self.jobs.values().find(|job| job.pods.contains(&pod.id.key));
+        let Lifetime::Seconds(seconds) = of_job.map_or(pod.lifetime, |job| job.lifetime) else { return None };
+        Some(pod.started?.seconds() + i64::try_from(seconds).expect("minutes"))
+    }
+
+    fn is_overdue(&self, pod: &Pod) -> bool {
+        pod.uses_node() && self.planned_end(pod).is_some_and(|end| end < self.now)
+    }
+
+    /// Jobs that wait, in the order of the queue.
+    fn waiting(&self) -> Vec<(&Arc<str>, &Job)> {
+        let waits = |key: &ObjectKey| self.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
+        let jobs = self.jobs.iter().filter(|(_, job)| !job.has_started && job.pods.iter().all(waits));
+        let mut waiting: Vec<_> = jobs.collect();
+        waiting.sort_by_key(|(name, job)| (-i64::from(job.priority), job.submitted, Arc::clone(name)));
+        waiting
+    }
+
+    /// The nodes on which pods of a job may be.
+    fn usable(&self, job: &Job) -> BTreeSet<NodeName> {
+        let is_usable = |node: &&Arc<Node>| {
+            let in_zone = |zone| node.labels.iter().any(|(key, value)| **key == *world::ZONE && value == zone);
+            !node.unschedulable && job.zone.as_ref().is_none_or(in_zone)
+        };
+        self.server.nodes.values().filter(is_usable).map(|node| node.name.clone()).collect()
+    }
+
+    /// What is on record of a promise: a start, or none, and nodes.
+    fn said(&self, job: &Job) -> Option<(Option<i64>, BTreeSet<NodeName>)> {
+        let records = jobs::records(&job.unit, &self.server.flux_jobs);
+        let reservation = records.iter().find_map(|record| record.status.as_ref()?.reservation.as_ref())?;
+        let start = reservation.start.as_ref().map(|at| at.0.as_microsecond() / 1_000_000);
+        let nodes = fluxqueue_api::hostlist::decode(&reservation.nodes).expect("a hostlist");
+        Some((start, nodes.iter().map(|name| NodeName::from(name.as_str())).collect()))
+    }
+}

@@ -1,0 +1,277 @@
+//! What happens in these worlds: one thing at a time, and what it may be a cause of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_api::FluxJob;
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
+use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape};
+
+use super::planner::Amounts;
+use super::{Job, Timely};
+use crate::checks::Violation;
+use crate::jobs::{self, Unit};
+use crate::objects::{FOREIGN, OURS};
+use crate::rng::Rng;
+use crate::server::PRIORITY_CLASSES;
+
+/// The node label that pods ask for.
+pub(crate) const ZONE: &str = "zone";
+
+const GIB: u64 = 1 << 30;
+/// Pods of ours that wait, at most.
+const WAITING_MAX: usize = 12;
+const NODES_MAX: usize = 7;
+
+/// Half of the largest node: of what asks for more, one fits.
+const HALF_A_NODE: u64 = 4_000;
+
+impl Timely<'_> {
+    /// One thing happens.
+    pub(super) fn happen(&mut self) -> Result<(), Violation> {
+        let is_full = self.waiting().len() >= WAITING_MAX;
+        match self.rng.weighted(&[if is_full { 0 } else { 22 }, 12, 3, 6, 1, 2, 2]) {
+            0 => self.submit(),
+            1 => {
+                let seconds = self.rng.between(1, 40);
+                self.pass(i64::try_from(seconds).expect("seconds"))?;
+            }
+            2 => self.change_node(),
+            3 => self.intrude(),
+            4 => self.withdraw(),
+            5 => self.edit(),
+            _ => self.restart(),
+        }
+        Ok(())
+    }
+
+    /// A pod, or a gang of pods of which no two fit on one node.
+    fn submit(&mut self) {
+        self.made += 1;
+        let name: Arc<str> = Arc::from(format!("job-{:04}", self.made));
+        let count = if self.rng.chance(55) { 1 } else { self.rng.between(2, 4) };
+        let cpu = if count > 1 { HALF_A_NODE + 100 * self.rng.between(1, 15) } else { 500 * self.rng.between(1, 14) };
+        let amounts = Amounts { cpu, memory: self.rng.between(0, 5) * GIB };
+        let zone = self.rng.chance(25).then(|| Arc::from(zone(&mut self.rng)));
+        let (lifetime, run) = self.walltime();
+        let priority = if self.rng.chance(12) { 10 } else { 0 };
+        let shape = Arc::new(shape(amounts, zone.clone()));
+        let mut pods = Vec::new();
+        for at in 0..count {
+            let id = self.server.new_ref_for(OURS, &format!("{name}-{at}"));
+            let size = u32::try_from(count).expect("a few");
+            let group = (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
+            self.runs.extend(run.map(|run| (id.uid.clone(), run)));
+            pods.push(id.key.clone());
+            let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(&shape));
+            self.server.put_pod(Pod { group, lifetime, priority, created: self.time(), ..pod });
+        }
+        let unit = Unit::of(&self.server.pods[&pods[0]]);
+        let job = Job {
+            unit,
+            pods,
+            amounts,
+            zone,
+            lifetime,
+            priority,
+            submitted: self.now,
+            told: None,
+            is_delayed: false,
+            first_undated: None,
+            nodes: std::collections::BTreeSet::new(),
+            has_started: false,
+        };
+        self.jobs.insert(name, job);
+        self.happened.came = self.happened.came.max(Some(priority));
+    }
+
+    /// A node comes.
+    pub(super) fn join(&mut self) {
+        self.made += 1;
+        let name = NodeName::from(format!("node-{}", self.made));
+        let mut allocatable = Resources::new();
+        allocatable.set("pods", 110);
+        allocatable.set("cpu", 1_000 * self.rng.between(5, 8));
+        allocatable.set("memory", GIB * self.rng.between(4, 12));
+        let uid = self.server.new_uid();
+        let labels = vec![(Arc::from(ZONE), Arc::from(zone(&mut self.rng)))];
+        self.server.put_node(Node {
+            name,
+            uid,
+            allocatable,
+            labels,
+            taints: Vec::new(),
+            unschedulable: false,
+            not_ready: false,
+            declared_features: Vec::new(),
+        });
+    }
+
+    /// The queue may have about half of what there is.
+    pub(super) fn limit(&mut self) {
+        let most = 1_000 * self.rng.between(10, 18);
+        let what = Counted::Resource(Arc::from("cpu"));
+        let limit = Limit { per_namespace: false, nodes: None, what, most, path: Arc::from("spec.limits") };
+        let rules = Rules { limits: Limits { running: vec![limit], ..Limits::default() }, ..Rules::default() };
+        let (name, uid) = (Arc::from("default"), self.server.new_uid());
+        self.server.put_queue(QueueObject { name, uid, rules, status: fluxqueue_api::FluxQueueStatus::default() });
+        self.cpu_max = Some(most);
+    }
+
+    /// A node comes, goes with all that is on it, shrinks, is cordoned or opened again.
+    fn change_node(&mut self) {
+        let nodes: Vec<Arc<Node>> = self.server.nodes.values().cloned().collect();
+        let Some(node) = self.rng.pick(&nodes).cloned() else { return self.join() };
+        match self.rng.weighted(&[if nodes.len() < NODES_MAX { 4 } else { 0 }, 1, 2, 3]) {
+            0 => self.join(),
+            1 => {
+                self.happened.capacity = true;
+                let there = |pod: &&Arc<Pod>| pod.node.as_ref() == Some(&node.name);
+                let there: Vec<ObjectKey> =
+                    self.server.pods.values().filter(there).map(|pod| pod.id.key.clone()).collect();
+                self.server.remove_node(&node.name);
+                for key in &there {
+                    self.server.remove_pod(key);
+                }
+            }
+            2 => {
+                self.happened.capacity = true;
+                let mut node = Node::clone(&node);
+                node.allocatable.set("cpu", 1_000 * self.rng.between(3, 8));
+                self.server.put_node(node);
+            }
+            _ => {
+                self.happened.capacity = true;
+                self.server.put_node(Node { unschedulable: !node.unschedulable, ..Node::clone(&node) });
+            }
+        }
+    }
+
+    /// Another scheduler puts a pod where there is room for it now.
+    fn intrude(&mut self) {
+        let amounts = Amounts { cpu: 500 * self.rng.between(1, 8), memory: self.rng.between(0, 3) * GIB };
+        let names: Vec<NodeName> = self.server.nodes.keys().cloned().collect();
+        let Some(node) = self.rng.pick(&names).cloned() else { return };
+        let has = &self.server.nodes[&node].allocatable;
+        let there = || self.server.pods.values().filter(|pod| pod.uses_node() && pod.node.as_ref() == Some(&node));
+        let taken = |name: &str| there().map(|pod| pod.shape.requests.get(name)).sum::<u64>();
+        if taken("cpu") + amounts.cpu > has.get("cpu") || taken("memory") + amounts.memory > has.get("memory") {
+            return;
+        }
+        self.made += 1;
+        let id = self.server.new_ref(&format!("foreign-{}", self.made));
+        let (lifetime, run) = self.foreign_lifetime();
+        self.runs.extend(run.map(|run| (id.uid.clone(), run)));
+        let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(amounts, None)));
+        let now = self.time();
+        let (node, started, phase) = (Some(node), Some(now), Phase::Running);
+        self.server.put_pod(Pod { node, started, phase, lifetime, created: now, ..pod });
+        self.happened.capacity = true;
+    }
+
+    /// For how long a pod says that it runs, and for how long it does: most end early or on time, a few later.
+    fn walltime(&mut self) -> (Lifetime, Option<i64>) {
+        let walltime = self.rng.between(10, 150);
+        // What is held within limits for those of whom nobody knows when they can start is on no record.
+        let late = usize::from(self.cpu_max.is_none());
+        let run = match self.rng.weighted(&[4, 5, late]) {
+            0 => self.rng.between(1, walltime),
+            1 => walltime,
+            _ => walltime + self.rng.between(2, 50),
+        };
+        (Lifetime::Seconds(walltime), i64::try_from(run).ok())
+    }
+
+    /// The same of a pod of another scheduler, of which nobody may know when it ends.
+    fn foreign_lifetime(&mut self) -> (Lifetime, Option<i64>) {
+        let unknown = usize::from(self.cpu_max.is_none());
+        let run = |seconds: u64| i64::try_from(seconds).ok();
+        match self.rng.weighted(&[3, 5 * unknown, unknown]) {
+            0 => self.walltime(),
+            1 => (Lifetime::Eventually, run(self.rng.between(20, 400))),
+            // Services are deleted some day, too.
+            _ => (Lifetime::Endless, run(self.rng.between(100, 600))),
+        }
+    }
+
+    /// Somebody deletes what waits.
+    fn withdraw(&mut self) {
+        let names: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        let Some(job) = self.rng.pick(&names).and_then(|name| self.jobs.remove(name)) else { return };
+        for key in &job.pods {
+            self.server.remove_pod(key);
+        }
+    }
+
+    /// Somebody wishes another priority or walltime for a job that waits.
+    fn edit(&mut self) {
+        let names: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        let Some(name) = self.rng.pick(&names).cloned() else { return };
+        let records = jobs::records(&self.jobs[&name].unit, &self.server.flux_jobs);
+        let [record] = records.as_slice() else { return };
+        let mut record = FluxJob::clone(record);
+        let job = self.jobs.get_mut(&name).expect("it was just found");
+        if self.rng.chance(50) {
+            let (class, value) = *self.rng.pick(&PRIORITY_CLASSES).expect("there are four");
+            record.spec.overrides.priority_class_name = Some(class.to_owned());
+            job.priority = value;
+        } else {
+            let seconds = self.rng.between(5, 200);
+            record.spec.overrides.walltime_seconds = i64::try_from(seconds).ok();
+            job.lifetime = Lifetime::Seconds(seconds);
+            for key in &job.pods {
+                let uid = self.server.pods[key].id.uid.clone();
+                self.runs.insert(uid, i64::try_from(seconds).expect("minutes"));
+            }
+        }
+        record.metadata.generation = record.metadata.generation.map(|generation| generation + 1);
+        self.server.put_flux_job(record);
+        self.happened.edit = true;
+    }
+
+    /// Another process takes over.
+    fn restart(&mut self) {
+        self.start.epoch += 1;
+        self.core = (self.factory)(&self.start);
+        self.server.take_changes();
+        self.list();
+        if self.jobs.values().any(|job| job.told.is_some()) {
+            self.stats.count("restart with promises");
+        }
+    }
+
+    /// Forgets what has ended.
+    pub(super) fn tidy(&mut self) {
+        let server = &self.server;
+        let lives = |key: &ObjectKey| server.pods.get(key).is_some_and(|pod| !pod.phase.is_terminal());
+        self.jobs.retain(|_, job| job.pods.iter().any(lives));
+        let ended = server.pods.values().filter(|pod| pod.phase.is_terminal()).map(|pod| pod.id.key.clone());
+        let ended: Vec<ObjectKey> = ended.collect();
+        for key in &ended {
+            self.server.remove_pod(key);
+        }
+    }
+
+    /// What the nodes have.
+    pub(super) fn capacities(&self) -> BTreeMap<NodeName, Amounts> {
+        let amounts =
+            |node: &Node| Amounts { cpu: node.allocatable.get("cpu"), memory: node.allocatable.get("memory") };
+        self.server.nodes.iter().map(|(name, node)| (name.clone(), amounts(node))).collect()
+    }
+}
+
+fn zone(rng: &mut Rng) -> &'static str {
+    if rng.chance(60) { "a" } else { "b" }
+}
+
+fn shape(amounts: Amounts, zone: Option<Arc<str>>) -> Shape {
+    let mut requests = Resources::new();
+    requests.set("pods", 1);
+    requests.set("cpu", amounts.cpu);
+    requests.set("memory", amounts.memory);
+    let mut constraints = Constraints::default();
+    constraints.node_selector.extend(zone.map(|zone| (Arc::from(ZONE), zone)));
+    Shape { requests, constraints }
+}

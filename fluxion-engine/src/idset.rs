@@ -16,9 +16,13 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(u32, u32)>, Error> {
     }
     let mut ranges = Vec::new();
     for part in body.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (id(first).ok_or_else(wrong)?, id(last).ok_or_else(wrong)?);
-        if first > last {
+        let (first, last) = match part.split_once('-') {
+            None => (id(part), id(part)),
+            Some((first, last)) => (id(first), id(last)),
+        };
+        let (first, last) = (first.ok_or_else(wrong)?, last.ok_or_else(wrong)?);
+        // As upstream, which takes "3-3" for no range.
+        if first > last || (first == last && part.contains('-')) {
             return Err(wrong());
         }
         ranges.push((first, last));
@@ -77,7 +81,7 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_idset() {
-        for wrong in ["a", "1-", "-1", "3-1", "1,,2", "[1", "+1", "1,1", "0-4,3", "4294967296"] {
+        for wrong in ["a", "1-", "-1", "3-1", "3-3", "1,,2", "[1", "+1", "1,1", "0-4,3", "4294967296"] {
             assert_eq!(parse(wrong).unwrap_err().reason, crate::Reason::Invalid, "{wrong}");
         }
     }

@@ -295,6 +295,8 @@ fn term(text: &str) -> Option<Term> {
         "jobid-reserved" => Term::Reservation(job_id(&value)?),
         "jobid-span" => Term::Span(job_id(&value)?),
         "jobid-tag" => Term::Tag(job_id(&value)?),
+        // As upstream: an empty list is one, and nothing has a name of it.
+        "names" if value.is_empty() => Term::Names(Vec::new()),
         "names" => Term::Names(hostlist::expand(&value).ok()?),
         "property" => Term::Property(value),
         _ => return None,

@@ -324,7 +324,10 @@ impl Engine {
     fn missed(&self, miss: crate::traverser::Miss, reason: Reason) -> Error {
         match miss {
             crate::traverser::Miss::Busy => Error { reason, text: String::new() },
-            crate::traverser::Miss::Invalid => Error::invalid("resources: what is in a slot is exclusive"),
+            // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says why.
+            crate::traverser::Miss::Invalid => {
+                Error { reason, text: "resources: what is in a slot is exclusive".to_owned() }
+            }
             crate::traverser::Miss::Siblings(kind) => Error {
                 reason,
                 text: format!(

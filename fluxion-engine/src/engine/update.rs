@@ -146,11 +146,15 @@ impl Engine {
                 return Err(Error::invalid(format!("{}: is a pool", self.graph.path(*vertex))));
             }
         }
-        if !vertices.iter().any(|(_, exclusive)| *exclusive) {
+        let mut kinds = self.exclusive_kinds.clone();
+        if self.options.policy.takes_whole_nodes() {
+            kinds.push(TypeId::NODE);
+        }
+        let selection = select::exactly(&self.graph, &self.schedule, &vertices, &kinds);
+        if selection.marked.is_empty() {
             // As upstream, without a word: nothing would be held.
             return Err(Error { reason: Reason::Nothing, text: String::new() });
         }
-        let selection = select::exactly(&self.graph, &self.schedule, &vertices);
         let reserved = mode == JobMode::Reserved;
         let info = JobInfo { mode, at, overhead: 0.0 };
         let end = if duration < WINDOW_SECONDS { End::At(to) } else { End::Never };
@@ -162,7 +166,7 @@ impl Engine {
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,
             depth: marked.depth,
-            exclusive: marked.exclusive || shown.contains(&marked.vertex),
+            exclusive: marked.exclusive || marked.shadow || shown.contains(&marked.vertex),
             needs: marked.needs,
             label: Box::default(),
             filter: None,
@@ -276,7 +280,13 @@ fn of_rank(graph: &Graph, rank: u32, host: &str, entry: &Entry<'_>, all: &mut Ta
     let missing = |what: String| Error { reason: Reason::NotFound, text: format!("R: rank {rank}: {what}") };
     let rank = i32::try_from(rank).map_err(|_| Error::invalid("R: rank: more than 2^31-1"))?;
     let vertices = graph.of_rank(rank);
-    let is_node = |vertex: &&VertexId| graph.kind(**vertex) == TypeId::NODE && graph.name(**vertex) == *host;
+    // As upstream: a node of R is one directly below the root.
+    let is_node = |vertex: &&VertexId| {
+        graph.kind(**vertex) == TypeId::NODE
+            && graph.name(**vertex) == *host
+            && graph.parent(**vertex) == Some(graph.root())
+            && graph.size(**vertex) == 1
+    };
     let node = *vertices.iter().find(is_node).ok_or_else(|| missing(format!("no node {host}")))?;
     let mut found = 0;
     for (kind, ids) in &entry.children {
@@ -288,6 +298,7 @@ fn of_rank(graph: &Graph, rank: u32, host: &str, entry: &Entry<'_>, all: &mut Ta
                 let is_it = |vertex: &&VertexId| {
                     graph.id(**vertex) == i64::from(id)
                         && graph.kind_name(**vertex) == *kind
+                        && graph.size(**vertex) == 1
                         && graph.parent(**vertex) == Some(node)
                 };
                 let vertex = vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;

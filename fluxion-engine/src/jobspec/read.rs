@@ -55,7 +55,7 @@ fn resource(value: &Node<'_>, at: &str, depth: usize) -> Result<Resource, Error>
     };
     let is_slot = matches!(&*kind, "slot" | "xor_slot");
     let label = get(fields, "label").map(|label| scalar(label, &format!("{at}: label"))).transpose()?;
-    if is_slot && label.is_none() {
+    if &*kind == "slot" && label.is_none() {
         return Err(wrong(value, &format!("{at}: label"), "a slot needs one"));
     }
     for name in ["unit", "id"] {
@@ -115,17 +115,29 @@ fn tasks(value: &Node<'_>) -> Result<(), Error> {
     for (index, task) in list(value, "tasks")?.iter().enumerate() {
         let at = format!("tasks[{index}]");
         let fields = map(task, &at)?;
-        only(fields, &at, &["command", "slot", "count", "attributes", "distribution"])?;
-        list(require(task, fields, &at, "command")?, &format!("{at}: command"))?;
-        scalar(require(task, fields, &at, "slot")?, &format!("{at}: slot"))?;
-        if let Some(count) = get(fields, "count")
-            && map(count, &format!("{at}: count"))?.len() != 1
-        {
-            return Err(wrong(count, &format!("{at}: count"), "not exactly one key"));
+        for word in list(require(task, fields, &at, "command")?, &format!("{at}: command"))? {
+            scalar(word, &format!("{at}: command"))?;
         }
-        // RFC 14 requires a count. Upstream counts the keys instead of looking for it.
+        scalar(require(task, fields, &at, "slot")?, &format!("{at}: slot"))?;
+        if let Some(count) = get(fields, "count") {
+            let at = format!("{at}: count");
+            let [(_, value)] = map(count, &at)? else { return Err(wrong(count, &at, "not exactly one key")) };
+            scalar(value, &at)?;
+        }
+        if let Some(value) = get(fields, "distribution") {
+            scalar(value, &format!("{at}: distribution"))?;
+        }
+        if let Some(value) = get(fields, "attributes") {
+            for (_, value) in map(value, &format!("{at}: attributes"))? {
+                scalar(value, &format!("{at}: attributes"))?;
+            }
+        }
+        // RFC 14 requires a count, and knows two keys more. Upstream counts keys instead of looking at them.
         if fields.len() < 3 {
             return Err(wrong(task, &at, "count: missing"));
+        }
+        if fields.len() > 5 {
+            return Err(wrong(task, &at, "more than five keys"));
         }
     }
     Ok(())
@@ -137,8 +149,13 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     }
     let fields = map(value, "attributes")?;
     only(fields, "attributes", &["user", "system"])?;
-    let Some(system) = get(fields, "system").filter(|system| !system.is_null()) else { return Ok(()) };
-    let system = map(system, "attributes.system")?;
+    let system = match get(fields, "system") {
+        Some(system) if system.map().is_some() || system.list().is_some_and(|list| !list.is_empty()) => {
+            map(system, "attributes.system")?
+        }
+        // As upstream, which looks for keys wherever there could be some.
+        _ => return Ok(()),
+    };
     if let Some(duration) = get(system, "duration") {
         into.hold = hold(duration, "attributes.system.duration")?;
     }

@@ -16,6 +16,8 @@ pub(crate) struct Marked {
     /// The root has 1.
     pub(crate) depth: usize,
     pub(crate) exclusive: bool,
+    /// It is written and counted with what holds it, and not held itself.
+    pub(crate) shadow: bool,
     /// Units that are granted of it.
     pub(crate) needs: u64,
     /// The level of the request that it serves.
@@ -42,6 +44,7 @@ pub(crate) struct Selection {
 #[derive(Debug, Default)]
 struct Mark {
     exclusive: bool,
+    shadow: bool,
     needs: Option<u64>,
     level: Option<usize>,
     children: SmallVec<[VertexId; 2]>,
@@ -97,11 +100,23 @@ pub(crate) fn select(
     selection
 }
 
-/// Grants exactly these vertices, with all that leads to them.
-pub(crate) fn exactly(graph: &Graph, schedule: &Schedule, vertices: &[(VertexId, bool)]) -> Selection {
+/// Grants exactly these vertices, with all that leads to them. As upstream, what lies below a vertex of an exclusive type is
+/// written and counted with it, and held only if it is one of these vertices.
+pub(crate) fn exactly(
+    graph: &Graph,
+    schedule: &Schedule,
+    vertices: &[(VertexId, bool)],
+    exclusive_kinds: &[TypeId],
+) -> Selection {
     let mut marks = Marks::default();
     for (vertex, exclusive) in vertices {
         mark(graph, &mut marks, *vertex).exclusive |= *exclusive;
+    }
+    let is_top = |vertex: &VertexId| exclusive_kinds.contains(&graph.kind(*vertex));
+    let tops: Vec<VertexId> = marks.keys().copied().filter(is_top).collect();
+    for vertex in tops.into_iter().flat_map(|top| graph.subtree(top)) {
+        let mark = mark(graph, &mut marks, vertex);
+        mark.shadow = !mark.exclusive;
     }
     let mut selection = Selection::default();
     let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
@@ -201,7 +216,8 @@ impl Order<'_> {
     /// Writes a subtree, children in the order of their edges. Returns what it takes; `None`: nothing, and it is left out.
     fn visit(&mut self, vertex: VertexId, depth: usize) -> Option<Sums> {
         let mark = self.marks.remove(&vertex)?;
-        let (graph, mut sums, mut holds) = (self.graph, Sums::new(), mark.exclusive);
+        let taken = mark.exclusive || mark.shadow;
+        let (graph, mut sums, mut holds) = (self.graph, Sums::new(), taken);
         for child in in_order(graph, vertex, mark.children) {
             if let Some(below) = self.visit(child, depth + 1) {
                 holds = true;
@@ -224,11 +240,12 @@ impl Order<'_> {
             vertex,
             depth,
             exclusive: mark.exclusive,
+            shadow: mark.shadow,
             needs: mark.needs.unwrap_or(size),
             level: mark.level,
             below,
         });
-        let own = if mark.exclusive && mark.needs.is_none() { i64::try_from(size).unwrap_or(i64::MAX) } else { 0 };
+        let own = if taken && mark.needs.is_none() { i64::try_from(size).unwrap_or(i64::MAX) } else { 0 };
         add(&mut sums, graph.kind(vertex), own);
         Some(sums)
     }

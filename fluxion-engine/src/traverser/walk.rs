@@ -339,15 +339,20 @@ impl Walk<'_> {
         let request = self.request;
         let (mut matched, mut slot) = (None, None);
         for (at, level) in levels.clone().zip(request.of_range(levels)) {
-            if level.kind == kind {
-                if matched.is_some() {
-                    self.siblings = Some(kind);
-                    return Match::None;
-                }
+            let (is_it, is_slot) = (level.kind == kind, level.kind == TypeId::SLOT);
+            if !is_it && !is_slot {
+                continue;
+            }
+            // As upstream: of a vertex's type and slots there may be one among siblings, but for alternative slots.
+            if matched.is_some() || (slot.is_some() && (is_it || !self.flexible)) {
+                self.siblings = Some(kind);
+                return Match::None;
+            }
+            if is_it {
                 matched = Some(at);
-                let inner = level.with.clone().find(|at| request.levels[*at].kind == TypeId::SLOT);
-                slot = inner.or(slot);
-            } else if level.kind == TypeId::SLOT && slot.is_none() {
+                // Of several slots in it the last one is formed.
+                slot = level.with.clone().rfind(|at| request.levels[*at].kind == TypeId::SLOT);
+            } else {
                 slot = Some(at);
             }
         }

@@ -80,7 +80,7 @@ fn matched(session: &mut Session, op: MatchOp, file: &str) -> io::Result<bool> {
             Ok(true)
         }
         Err(error) => {
-            refused(session, id, &error, took)?;
+            refused(session, id, matches!(error.reason, Reason::Unsatisfiable | Reason::NotFound), took)?;
             // An id is used up by what would have fitted another time, not by what was wrong.
             if keeps && error.is_answer() {
                 session.took_id(id);
@@ -112,9 +112,9 @@ pub(super) fn print(session: &mut Session, id: u64, grant: &Grant, says: Option<
 }
 
 /// Prints that a job was granted nothing.
-pub(super) fn refused(session: &mut Session, id: u64, error: &Error, took: Duration) -> io::Result<()> {
+pub(super) fn refused(session: &mut Session, id: u64, is_unsatisfiable: bool, took: Duration) -> io::Result<()> {
     session.granted(format_args!("{RULE}INFO: No matching resources found\n"))?;
-    if matches!(error.reason, Reason::Unsatisfiable | Reason::NotFound) {
+    if is_unsatisfiable {
         session.granted(format_args!("INFO: Unsatisfiable request\n"))?;
     }
     session.granted(format_args!("INFO: JOBID={id}\n"))?;

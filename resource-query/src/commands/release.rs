@@ -2,19 +2,19 @@
 
 use std::io;
 
-use fluxion_engine::UpdateReader;
+use fluxion_engine::{JobMode, UpdateReader};
 
 use super::matching::RULE;
-use super::{MALFORMED, number, read};
+use super::{MALFORMED, job_id, read};
 use crate::session::Session;
 
 pub(super) fn cancel(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let (id, stats) = match words {
         [id] => (id, false),
-        [id, "stats"] => (id, true),
+        [id, what] => (id, *what == "stats"),
         _ => return session.wrong(format_args!("{MALFORMED}")),
     };
-    let Some(id) = number(session, id)? else { return Ok(()) };
+    let id = job_id(id);
     match session.engine.cancel(id) {
         Ok(()) if stats => counts(session, ""),
         Ok(()) => Ok(()),
@@ -25,19 +25,20 @@ pub(super) fn cancel(session: &mut Session, words: &[&str]) -> io::Result<()> {
 pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let (id, reader, file, stats) = match words {
         [id, reader, file] => (id, reader, file, false),
-        [id, reader, file, "stats"] => (id, reader, file, true),
+        [id, reader, file, what] => (id, reader, file, *what == "stats"),
         _ => return session.wrong(format_args!("{MALFORMED}")),
     };
     let Some(reader) = UpdateReader::parse(reader).filter(|reader| *reader != UpdateReader::JgfShorthand) else {
         return session.wrong(format_args!("unsupported reader {reader}"));
     };
     let Some(text) = read(session, file)? else { return Ok(()) };
-    let Some(id) = number(session, id)? else { return Ok(()) };
-    match session.engine.partial_cancel_with(id, &text, reader) {
-        Ok(_) if stats => counts(session, "PARTIAL "),
-        Ok(_) => Ok(()),
-        Err(error) => session.wrong(format_args!("partial-cancel: {error}")),
+    let id = job_id(id);
+    let is_allocated = session.engine.info(id).is_ok_and(|info| info.mode == JobMode::Allocated);
+    if let Err(error) = session.engine.partial_cancel_with(id, &text, reader) {
+        session.wrong(format_args!("partial-cancel: {error}"))?;
     }
+    // As upstream, also where that job has nothing of what is given back.
+    if stats && is_allocated { counts(session, "PARTIAL ") } else { Ok(()) }
 }
 
 /// The engine does not walk as upstream does, and does not count its steps.

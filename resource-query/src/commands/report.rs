@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{MALFORMED, number, read};
+use super::{MALFORMED, job_id, read};
 use crate::session::Session;
 
 pub(super) fn list(session: &mut Session, _words: &[&str]) -> io::Result<()> {
@@ -12,7 +12,7 @@ pub(super) fn list(session: &mut Session, _words: &[&str]) -> io::Result<()> {
 
 pub(super) fn info(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [id] = words else { return session.wrong(format_args!("{MALFORMED}")) };
-    let Some(id) = number(session, id)? else { return Ok(()) };
+    let id = job_id(id);
     if !session.asked.contains_key(&id) {
         return session.wrong(format_args!("info: nonexistent job {id}"));
     }

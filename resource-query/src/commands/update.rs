@@ -6,7 +6,7 @@ use std::time::Instant;
 use fluxion_engine::{JobMode, UpdateReader};
 
 use super::matching::{elapsed, print, refused};
-use super::{MALFORMED, number, read};
+use super::{MALFORMED, job_id, number, read};
 use crate::session::Session;
 
 pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
@@ -22,14 +22,13 @@ pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
         return session.wrong(format_args!("unsupported reader {reader}"));
     };
     let Some(text) = read(session, file)? else { return Ok(()) };
-    let (Some(id), Some(start), Some(seconds)) =
-        (number(session, id)?, number(session, start)?, number(session, duration)?)
-    else {
-        return Ok(());
-    };
+    let (id, start, seconds) = (job_id(id), number(start), number(duration));
     // Also a job that has ended keeps its id.
     if session.asked.contains_key(&id) {
         return session.wrong(format_args!("job {id} exists already"));
+    }
+    if start < 0 || seconds == 0 {
+        return session.wrong(format_args!("update: from {start} for {seconds} seconds"));
     }
     let started = Instant::now();
     let answer = session.engine.update(id, &text, reader, start, seconds, mode);
@@ -44,7 +43,8 @@ pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
         }
         Err(error) => {
             session.wrong(format_args!("{file}: {error}"))?;
-            refused(session, id, &error, took)
+            // What is not there is not unsatisfiable.
+            refused(session, id, false, took)
         }
     }
 }

@@ -1,0 +1,137 @@
+//! Facts about upstream's answers that no other test would miss: what contradictory requests come to, how much a jobspec may say
+//! that nobody reads, and what `update` takes of a document. Each was seen with upstream's 0.54.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fmt::Write as _;
+
+use fluxion_engine::{Engine, JobMode, MatchFormat, MatchOp, Reason, UpdateReader};
+
+/// Two nodes of two cores and a GPU, directly below the root or below a rack.
+fn document(has_rack: bool) -> String {
+    let mut nodes = String::new();
+    let mut edges = Vec::new();
+    let mut count = 0;
+    let mut add = |id: &str, kind: &str, number: i32, rank: i32, path: &str| {
+        let comma = if nodes.is_empty() { "" } else { "," };
+        count += 1;
+        let _ = write!(
+            nodes,
+            r#"{comma}{{"id":"{id}","metadata":{{"type":"{kind}","id":{number},"uniq_id":{count},"rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
+        );
+    };
+    add("root", "cluster", 0, -1, "/cluster0");
+    let (above, prefix) = if has_rack {
+        add("rack", "rack", 0, -1, "/cluster0/rack0");
+        edges.push(r#"{"source":"root","target":"rack"}"#.to_owned());
+        ("rack", "/cluster0/rack0")
+    } else {
+        ("root", "/cluster0")
+    };
+    for rank in 0..2 {
+        let path = format!("{prefix}/node{rank}");
+        add(&format!("n{rank}"), "node", rank, rank, &path);
+        edges.push(format!(r#"{{"source":"{above}","target":"n{rank}"}}"#));
+        for (kind, number) in [("core", 0), ("core", 1), ("gpu", 0)] {
+            let id = format!("{kind}{rank}.{number}");
+            add(&id, kind, number, rank, &format!("{path}/{kind}{number}"));
+            edges.push(format!(r#"{{"source":"n{rank}","target":"{id}"}}"#));
+        }
+    }
+    format!(r#"{{"graph":{{"nodes":[{nodes}],"edges":[{}]}}}}"#, edges.join(","))
+}
+
+fn engine(has_rack: bool, policy: &str) -> Engine {
+    let options = format!(r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"simple"}}"#);
+    Engine::new(&document(has_rack), &options).unwrap()
+}
+
+const TASKS: &str = r#"[{"command":["a"],"slot":"s","count":{"per_slot":1}}]"#;
+
+fn spec(resources: &str, tasks: &str, attributes: &str) -> String {
+    format!(r#"{{"version":1,"resources":[{resources}],"tasks":{tasks},"attributes":{attributes}}}"#)
+}
+
+fn slot(count: u32, with: &str) -> String {
+    format!(r#"{{"type":"slot","count":{count},"label":"s","with":[{with}]}}"#)
+}
+
+const CORE: &str = r#"{"type":"core","count":1}"#;
+const GPU: &str = r#"{"type":"gpu","count":1}"#;
+
+#[test]
+fn what_is_shared_within_a_slot_fits_nowhere_and_is_no_malformed_request() {
+    let mut engine = engine(false, "low");
+    let text = spec(&slot(1, r#"{"type":"core","count":1,"exclusive":false}"#), TASKS, "null");
+    for (op, reason) in [
+        (MatchOp::Allocate, Reason::Busy),
+        (MatchOp::WithoutAllocating, Reason::Busy),
+        (MatchOp::AllocateWithSatisfiability, Reason::Unsatisfiable),
+        (MatchOp::AllocateOrElseReserve, Reason::Unsatisfiable),
+        (MatchOp::Satisfiability, Reason::Unsatisfiable),
+    ] {
+        let error = engine.match_next(op, &text).unwrap_err();
+        assert_eq!((error.reason, error.text.contains("exclusive")), (reason, true), "{op:?}: {error}");
+    }
+}
+
+#[test]
+fn slots_side_by_side_are_refused_on_top_and_the_last_is_formed_in_a_node() {
+    let mut engine = engine(false, "low");
+    let both = format!("{},{}", slot(1, CORE), slot(1, GPU));
+    for siblings in [both.clone(), format!("{},{CORE}", slot(1, GPU)), format!("{CORE},{}", slot(1, GPU))] {
+        let answer = engine.match_next(MatchOp::WithoutAllocating, &spec(&siblings, TASKS, "null"));
+        let error = answer.map(|grant| grant.r).unwrap_err();
+        assert_eq!(error.reason, Reason::Busy, "{siblings}: {error}");
+    }
+    let in_node = spec(&format!(r#"{{"type":"node","count":1,"with":[{both}]}}"#), TASKS, "null");
+    let grant = engine.match_next(MatchOp::Allocate, &in_node).unwrap();
+    assert!(grant.r.contains("gpu0[1:x]") && !grant.r.contains("core"), "{}", grant.r);
+}
+
+#[test]
+fn nobody_reads_more_of_tasks_and_attributes_than_their_form() {
+    let mut engine = engine(false, "low");
+    let mut fits = |tasks: &str, attributes: &str| {
+        let text = spec(&slot(1, CORE), tasks, attributes);
+        engine.match_next(MatchOp::WithoutAllocating, &text).is_ok()
+    };
+    let task = |more: &str| format!(r#"[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}{more}}}]"#);
+    assert!(fits(&task(r#","colour":{},"with":[]"#), "null"));
+    assert!(!fits(&task(r#","a":1,"b":1,"c":1"#), "null"));
+    assert!(!fits(&task(r#","distribution":[]"#), "null"));
+    assert!(!fits(&task(r#","attributes":{"a":{}}"#), "null"));
+    for (system, is_read) in [("1.5", true), ("null", true), ("[]", true), ("[1]", false)] {
+        assert_eq!(fits(TASKS, &format!(r#"{{"system":{system}}}"#)), is_read, "{system}");
+    }
+    let range = |ranks: &str| format!(r#"{{"system":{{"constraints":{{"ranks":["{ranks}"]}}}}}}"#);
+    assert!(fits(TASKS, &range("0-1")) && fits(TASKS, &range("0")) && !fits(TASKS, &range("0-0")));
+}
+
+#[test]
+fn an_empty_list_of_names_is_one() {
+    let mut engine = engine(false, "low");
+    assert_eq!(engine.find("names=", MatchFormat::Jgf, true).unwrap(), None);
+    assert!(engine.find("names= or status=up", MatchFormat::Jgf, true).unwrap().is_some());
+}
+
+const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["node0"],"starttime":0,"expiration":0}}"#;
+
+#[test]
+fn r_names_nodes_directly_below_the_root() {
+    let update = |engine: &mut Engine| engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated);
+    assert!(update(&mut engine(false, "low")).is_ok());
+    assert_eq!(update(&mut engine(true, "low")).unwrap_err().reason, Reason::NotFound);
+}
+
+#[test]
+fn where_nodes_are_taken_whole_an_update_shows_all_of_one_and_holds_what_it_names() {
+    let mut engine = engine(false, "lonodex");
+    let grant = engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap();
+    assert!(grant.r.contains("core1[1:x]") && grant.r.contains("gpu0[1:x]") && grant.r.contains("node0[1:x]"));
+    let held = engine.find("sched-now=allocated", MatchFormat::Simple, false).unwrap().unwrap();
+    assert!(held.contains("core0") && !held.contains("core1"), "{held}");
+    let both = spec(&slot(1, r#"{"type":"node","count":2}"#), TASKS, "null");
+    assert_eq!(engine.match_next(MatchOp::Allocate, &both).unwrap_err().reason, Reason::Busy);
+    engine.cancel(7).unwrap();
+    assert!(engine.match_next(MatchOp::Allocate, &both).is_ok());
+}

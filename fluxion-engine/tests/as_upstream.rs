@@ -135,3 +135,64 @@ fn where_nodes_are_taken_whole_an_update_shows_all_of_one_and_holds_what_it_name
     engine.cancel(7).unwrap();
     assert!(engine.match_next(MatchOp::Allocate, &both).is_ok());
 }
+
+#[test]
+fn r_that_cannot_be_read_is_refused_without_a_word_and_what_it_names_and_is_not_there_with_one() {
+    let mut engine = engine(false, "low");
+    let mut update = |r: &str| engine.update(7, r, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap_err();
+    for (from, to) in [
+        (r#""version":1"#, r#""version":2"#),
+        (r#""rank":"0""#, r#""rank":"x""#),
+        (r#""core":"0""#, r#""core":"0-0""#),
+        (r#""nodelist""#, r#""nodes""#),
+        (r#""node0""#, r#""node[0""#),
+        (r#"[{"rank":"0","children":{"core":"0"}}]"#, "[]"),
+    ] {
+        let error = update(&R.replace(from, to));
+        assert_eq!((error.reason, &*error.text), (Reason::Invalid, ""), "{to}");
+    }
+    for (from, to) in [(r#""core":"0""#, r#""core":"9""#), (r#"{"core":"0"}"#, "{}"), ("node0", "other0")] {
+        assert_ne!(update(&R.replace(from, to)).text, "", "{to}");
+    }
+}
+
+#[test]
+fn what_is_taken_is_refused_as_wrong_and_an_end_is_told_as_it_was_asked_for() {
+    let options = r#"{"load_format":"jgf","matcher_policy":"low","match_format":"rv1_nosched"}"#;
+    let mut engine = Engine::new(&document(false), options).unwrap();
+    let r = R.replace(r#""starttime":0"#, r#""starttime":10"#);
+    let grant = engine.update_allocate(7, &r).unwrap();
+    assert!(grant.r.contains(r#""starttime": 10, "expiration": 3153600010"#), "{}", grant.r);
+    let mut taken = |r: &str| engine.update_allocate(8, r).unwrap_err();
+    let whole = document(false).replace(r#""type":"core","id":0"#, r#""type":"core","exclusive":true,"id":0"#);
+    assert_eq!(taken(&whole).reason, Reason::Invalid);
+    assert_eq!(taken(&r).reason, Reason::Invalid);
+}
+
+#[test]
+fn a_match_without_anything_exclusive_says_so_and_uses_up_no_id_where_nothing_cannot_be_written() {
+    let mut engine = engine(false, "low");
+    let shared = spec(CORE, TASKS, "null");
+    assert_ne!(engine.match_next(MatchOp::Allocate, &shared).unwrap_err().text, "");
+    let options = r#"{"load_format":"jgf","matcher_policy":"low","match_format":"rlite"}"#;
+    let mut lite = Engine::new(&document(false), options).unwrap();
+    let large = spec(&slot(9, CORE), TASKS, "null");
+    assert_eq!(lite.match_next(MatchOp::Allocate, &large).unwrap_err().reason, Reason::Invalid);
+    assert_eq!(lite.next_job(), 1);
+}
+
+#[test]
+fn of_a_vertex_nothing_is_null() {
+    for field in ["name", "basename", "size", "status", "unit", "properties", "exclusive"] {
+        let text = document(false).replacen(r#""type":"core","#, &format!(r#""type":"core","{field}":null,"#), 1);
+        assert!(Engine::new(&text, r#"{"load_format":"jgf"}"#).is_err(), "{field}");
+    }
+}
+
+#[test]
+fn of_several_wishes_for_counts_the_last_one_holds() {
+    let mut engine = engine(false, "low");
+    let mut find = |criteria: &str| engine.find(criteria, MatchFormat::Jgf, true).unwrap().unwrap_or_default();
+    assert!(find("agfilter=false or agfilter=true").contains("agfilter"));
+    assert!(!find("agfilter=true or agfilter=false").contains("agfilter"));
+}

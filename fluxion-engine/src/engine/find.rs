@@ -87,7 +87,8 @@ impl Search<'_> {
                 self.prepare(left)?;
                 self.prepare(right)?;
             }
-            Expr::Term(Term::Filter(true)) => self.filter = true,
+            // As upstream: of several the last one counts.
+            Expr::Term(Term::Filter(wanted)) => self.filter = *wanted,
             Expr::Term(Term::Allocation(id) | Term::Reservation(id) | Term::Span(id) | Term::Tag(id)) => {
                 self.job = Some(*id);
                 let mut all = HashMap::new();

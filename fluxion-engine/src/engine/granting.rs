@@ -17,6 +17,9 @@ use crate::traverser::{Left, Request, Selection};
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason};
 
+/// Says that a place was found of which nothing would be had alone.
+pub(super) const NOTHING_TAKEN: &str = "resources: nothing is exclusive";
+
 impl Engine {
     /// Takes what was found, if the operation takes anything, and writes it.
     pub(super) fn grant(
@@ -37,7 +40,9 @@ impl Engine {
                 Left::Exceeded => Reason::Exceeded,
                 Left::Nothing => Reason::Nothing,
             };
-            return Err(Error { reason, text: String::new() });
+            // A text goes with all but what is an answer.
+            let text = if reason == Reason::Busy { "" } else { NOTHING_TAKEN };
+            return Err(Error { reason, text: text.to_owned() });
         }
         let format = self.options.format;
         if format == MatchFormat::Placement && matches!(found, Found::Walk(..)) {

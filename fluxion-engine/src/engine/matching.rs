@@ -116,17 +116,18 @@ impl Engine {
     /// Matches a jobspec that was read before, under an id that must be new.
     pub fn match_spec(&mut self, op: MatchOp, spec: &Jobspec, job: u64) -> Result<Grant, Error> {
         let answer = self.try_match(op, spec, job);
-        // As upstream, matches use up an id if they find no place, and also where the caller has chosen theirs; malformed ones
-        // do not.
-        if op.takes() && answer.as_ref().map_or_else(Error::is_answer, |grant| grant.job.is_some()) {
-            self.next_job = self.next_job.wrapping_add(1);
-        }
         let empty = match &answer {
             Ok(_) => op == MatchOp::Satisfiability,
             Err(error) => error.is_answer(),
         };
         if empty {
+            // As upstream: where nothing cannot be written, that is what goes wrong, and no id is used up.
             self.writer.nothing(self.options.format, &self.graph)?;
+        }
+        // As upstream, matches use up an id if they find no place, and also where the caller has chosen theirs; malformed ones
+        // do not.
+        if op.takes() && answer.as_ref().map_or_else(Error::is_answer, |grant| grant.job.is_some()) {
+            self.next_job = self.next_job.wrapping_add(1);
         }
         answer
     }
@@ -219,7 +220,10 @@ impl Engine {
         }
         match self.ever(ask) {
             // As upstream, whose errno then says what this last search has met last.
-            Ok(()) if self.left.get() == Left::Exceeded => Error { reason: Reason::Exceeded, text: String::new() },
+            Ok(()) if self.left.get() == Left::Exceeded => Error {
+                reason: Reason::Exceeded,
+                text: "alternative slots: one asks for more than there is".to_owned(),
+            },
             Ok(()) => error,
             Err(never) => never,
         }
@@ -296,7 +300,7 @@ impl Engine {
                 }
                 // As upstream, which looks for the next instant before it looks whether this one will do.
                 Ok(Later { selection, is_last: true, .. }) if selection.marked.is_empty() => {
-                    return Err(Error { reason: Reason::NotFound, text: String::new() });
+                    return Err(Error::not_found(super::granting::NOTHING_TAKEN));
                 }
                 Ok(Later { selection, at, .. }) => return Ok((Found::Walk(selection, which), at)),
                 Err(miss) => last = self.missed(miss, Reason::Busy),

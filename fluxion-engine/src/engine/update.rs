@@ -79,10 +79,8 @@ impl Engine {
                 crate::readers::Format::JgfShorthand => UpdateReader::JgfShorthand,
                 crate::readers::Format::Jgf => UpdateReader::Jgf,
                 crate::readers::Format::Rv1exec => UpdateReader::Rv1exec,
-                other => {
-                    let text = format!("update: the reader of {other:?} cannot");
-                    return Err(Error { reason: Reason::NotSupported, text });
-                }
+                // The readers of recipes and topologies cannot.
+                _ => return Err(Error { reason: Reason::NotSupported, text: String::new() }),
             };
             return self.update(id, r, reader, 0, WINDOW_SECONDS, JobMode::Allocated);
         }
@@ -122,7 +120,7 @@ impl Engine {
     ) -> Result<Grant, Error> {
         self.must_be_new(id)?;
         if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
-            return Err(Error::invalid(format!("update: from {at} for {duration} seconds")));
+            return Err(without_a_word());
         }
         let (vertices, shown) = match reader {
             UpdateReader::Jgf => (named(&self.graph, text, false)?, Vec::new()),
@@ -138,7 +136,7 @@ impl Engine {
             if !self.schedule.is_free(*vertex, at, to) {
                 let name = self.graph.name(*vertex);
                 if *exclusive {
-                    return Err(Error { reason: Reason::Busy, text: format!("can't add span into {name}.") });
+                    return Err(Error::invalid(format!("can't add span into {name}.")));
                 }
                 return Err(Error::invalid(format!("update_vertex: {name} is unavailable.")));
             }
@@ -173,7 +171,8 @@ impl Engine {
             left_out: unmarked.contains(&marked.vertex),
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
-        let about = About { starttime: at, expiration: to };
+        // As upstream, which says so also where its window ends before.
+        let about = About { starttime: at, expiration: at.saturating_add(duration) };
         match self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE) {
             Ok(r) => {
                 if self.options.policy.stops_early() {
@@ -234,16 +233,21 @@ struct Taken {
     shown: Vec<VertexId>,
 }
 
+/// As upstream, which says why R cannot be used only where it looks at vertices.
+fn without_a_word() -> Error {
+    Error { reason: Reason::Invalid, text: String::new() }
+}
+
 /// The vertices of R: what it lists below each rank, and nodes of which it lists everything.
 fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
-    let r: R<'_> = serde_json::from_str(text).map_err(|error| Error::invalid(format!("R: {error}")))?;
-    if r.version != 1 {
-        return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
+    let r: R<'_> = serde_json::from_str(text).map_err(|_| without_a_word())?;
+    if r.version != 1 || r.execution.r_lite.is_empty() {
+        return Err(without_a_word());
     }
     let unequal = || Error::invalid("R: nodelist: not as many hosts as there are ranks");
     let mut hosts = Vec::new();
     for list in &r.execution.nodelist {
-        hosts.extend(hostlist::expand(list)?);
+        hosts.extend(hostlist::expand(list).map_err(|_| without_a_word())?);
         // More hosts than vertices are not all there.
         if hosts.len() > graph.len() {
             return Err(Error::invalid("R: nodelist: more hosts than the graph has vertices"));
@@ -251,7 +255,7 @@ fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
     }
     let mut ranks: Vec<u32> = Vec::new();
     for entry in &r.execution.r_lite {
-        for (first, last) in idset::parse(&entry.rank)? {
+        for (first, last) in idset::parse(&entry.rank).map_err(|_| without_a_word())? {
             // A set of a few bytes may name billions of ranks.
             if (last - first) as usize >= hosts.len() {
                 return Err(unequal());
@@ -288,12 +292,15 @@ fn of_rank(graph: &Graph, rank: u32, host: &str, entry: &Entry<'_>, all: &mut Ta
             && graph.size(**vertex) == 1
     };
     let node = *vertices.iter().find(is_node).ok_or_else(|| missing(format!("no node {host}")))?;
+    if entry.children.is_empty() {
+        return Err(missing("nothing of it is listed".to_owned()));
+    }
     let mut found = 0;
     for (kind, ids) in &entry.children {
         if graph.types().get(kind).is_none() {
             return Err(Error::invalid(format!("R: rank {rank}: there is no type {kind}")));
         }
-        for (first, last) in idset::parse(ids)? {
+        for (first, last) in idset::parse(ids).map_err(|_| without_a_word())? {
             for id in first..=last {
                 let is_it = |vertex: &&VertexId| {
                     graph.id(**vertex) == i64::from(id)

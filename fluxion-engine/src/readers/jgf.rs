@@ -169,20 +169,31 @@ struct Metadata<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     paths: Paths<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "no_null")]
     basename: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "no_null")]
     name: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "no_null")]
     id: Option<i64>,
+    #[serde(default, deserialize_with = "no_null")]
     uniq_id: Option<i64>,
+    #[serde(default, deserialize_with = "no_null")]
     rank: Option<i64>,
+    #[serde(default, deserialize_with = "no_null")]
     status: Option<i64>,
+    #[serde(default, deserialize_with = "no_null")]
     exclusive: Option<bool>,
+    #[serde(default, deserialize_with = "no_null")]
     size: Option<i64>,
-    #[serde(rename = "unit")]
+    #[serde(rename = "unit", borrow, default, deserialize_with = "no_null")]
     _unit: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "no_null")]
     properties: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+}
+
+/// A field may be left out. As upstream, null is no way to do so.
+fn no_null<'a, D: Deserializer<'a>, T: Deserialize<'a>>(reader: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(reader).map(Some)
 }
 
 #[derive(Deserialize)]

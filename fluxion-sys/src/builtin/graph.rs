@@ -120,6 +120,10 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_status(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (path, status) = unsafe { (text::read(resource_path, "resource_path")?, Out::new(status)?) };
+        if path.is_empty() {
+            // As upstream, which says nothing of an empty path.
+            return Err(Failure::invalid(""));
+        }
         status.set(of_up(context.engine()?.status(path)?));
         Ok(())
     };

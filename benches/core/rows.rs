@@ -34,6 +34,7 @@ pub(crate) enum Row {
     Large,
     Copy,
     WhatIf,
+    Slice,
     Idle,
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Bench {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 11] = [
+    pub(crate) const ALL: [Row; 12] = [
         Row::Head,
         Row::Nothing,
         Row::Lone,
@@ -77,13 +78,18 @@ impl Row {
         Row::Restart,
         Row::Copy,
         Row::WhatIf,
+        Row::Slice,
         Row::Idle,
     ];
 
     /// Those that are measured under a queue policy. Where many hold reservations a gang does not start on what has just come
     /// free: there it counts what a walk takes after something has ended.
-    fn of(policy: QueuePolicy) -> &'static [Row] {
+    pub(crate) fn of(policy: QueuePolicy, twist: Twist) -> &'static [Row] {
         match policy {
+            // The first of each queue holds one, so that there are many, too.
+            QueuePolicy::Easy if twist == Twist::Queues => {
+                &[Row::Restart, Row::Copy, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Large]
+            }
             QueuePolicy::Fcfs | QueuePolicy::Easy => {
                 &[Row::Restart, Row::Copy, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Head, Row::Large]
             }
@@ -103,6 +109,7 @@ impl Row {
             Row::Restart => "first pass after a restart, lists in memory",
             Row::Copy => "somebody asks what if: the core is copied",
             Row::WhatIf => "the same, apart from the core, until his job has its place",
+            Row::Slice => "looking ahead, in the background: the longest slice",
             Row::Idle => "eleven seconds in which nothing happens",
         }
     }
@@ -121,6 +128,8 @@ impl Row {
             Row::Labels | Row::Join | Row::Leave => Duration::from_millis(50),
             Row::Large | Row::Copy | Row::WhatIf => Duration::from_millis(100),
             Row::Restart => Duration::from_millis(1_500),
+            // A lone pod that arrives meanwhile waits for it.
+            Row::Slice => Duration::from_millis(20),
             Row::Idle => return None,
         })
     }
@@ -132,7 +141,7 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
     let mut bench = Bench::begin(size, twist)?;
     let (making, completed) = (begin.elapsed(), bench.completed);
     let mut samples = Samples { making, completed, memory: resident(), ..Samples::default() };
-    for row in Row::of(policy()).iter().copied() {
+    for row in Row::of(policy(), twist).iter().copied() {
         let begin = Instant::now();
         for _ in 0..ROUNDS_MAX {
             match bench.round(row, &mut samples) {
@@ -242,11 +251,12 @@ impl Bench {
                 samples.add(Row::WhatIf, placed);
                 Some(copied)
             }
-            Row::WhatIf | Row::Idle => None,
+            Row::WhatIf | Row::Slice | Row::Idle => None,
         };
         let Some(took) = took else { return Ok(false) };
         samples.add(Row::Idle, idle);
         samples.add(row, took);
+        self.turning.take_slices().into_iter().for_each(|slice| samples.add(Row::Slice, slice));
         Ok(true)
     }
 

@@ -28,6 +28,15 @@ const REST_WITHIN: Duration = Duration::from_mins(5);
 /// How long the plan is run forward for who asks what if.
 const LOOK_AHEAD: Duration = Duration::from_millis(150);
 
+/// What the core spent.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    /// On what happened, and what follows from it.
+    on_events: Duration,
+    /// On looking ahead, in the background.
+    ahead: Duration,
+}
+
 /// It asks for more and more, or takes too long.
 #[derive(Debug)]
 pub(crate) struct Restless;
@@ -37,30 +46,43 @@ pub(crate) struct Turning {
     core: Core,
     pub(crate) server: Server,
     pub(crate) now: Time,
+    /// How long each slice of looking ahead took that nobody has asked for yet.
+    slices: Vec<Duration>,
 }
 
 impl Turning {
     /// A core that has listed everything, at rest.
     pub(crate) fn begin(server: Server) -> Result<Self, Restless> {
-        let mut turning = Turning { core: core(), server, now: START };
+        let mut turning = Turning { core: core(), server, now: START, slices: Vec::new() };
         let events = turning.server.list();
         turning.settle(events)?;
         Ok(turning)
     }
 
     /// Hands over the events, and carries out what the core wants done until it wants nothing more. How long the core
-    /// took.
-    pub(crate) fn settle(&mut self, mut events: Vec<Event>) -> Result<Duration, Restless> {
-        let mut spent = Duration::ZERO;
+    /// took, but for looking ahead: that is a slice now and then in which nothing else is to be done, and it goes on for long
+    /// after whatever happened.
+    pub(crate) fn settle(&mut self, events: Vec<Event>) -> Result<Duration, Restless> {
+        Ok(self.settled(events)?.on_events)
+    }
+
+    fn settled(&mut self, mut events: Vec<Event>) -> Result<Spent, Restless> {
+        let mut spent = Spent::default();
         let mut calm_at = self.now.plus_millis(CALM_MILLIS);
         for _ in 0..TURNS_MAX {
-            let from = processor_time();
+            let (from, slices, is_quiet) = (processor_time(), self.core.slices_ahead(), events.is_empty());
             for event in events.drain(..) {
                 self.core.handle(event, self.now);
             }
             let actions = self.core.step(self.now);
-            spent += processor_time().saturating_sub(from);
-            if spent > REST_WITHIN {
+            let took = processor_time().saturating_sub(from);
+            if is_quiet && self.core.slices_ahead() > slices {
+                self.slices.push(took);
+                spent.ahead += took;
+            } else {
+                spent.on_events += took;
+            }
+            if spent.on_events > REST_WITHIN {
                 return Err(Restless);
             }
             let due = self.core.next_wake().filter(|at| *at <= calm_at);
@@ -76,16 +98,22 @@ impl Turning {
         Err(Restless)
     }
 
-    /// Time passes, and what was put off is done. How long that took.
+    /// Time passes, and what was put off is done. How long that took, with looking ahead.
     pub(crate) fn pause(&mut self) -> Result<Duration, Restless> {
         let until = self.now.plus_millis(PAUSE_MILLIS);
-        let mut spent = Duration::ZERO;
+        let mut all = Duration::ZERO;
         while self.now < until {
             let due = self.core.next_wake().unwrap_or(until).min(until);
             self.now = due.max(self.now.plus_millis(1));
-            spent += self.settle(Vec::new())?;
+            let spent = self.settled(Vec::new())?;
+            all += spent.on_events + spent.ahead;
         }
-        Ok(spent)
+        Ok(all)
+    }
+
+    /// How long each slice of looking ahead took since this was last asked.
+    pub(crate) fn take_slices(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.slices)
     }
 
     /// Somebody asks what would come of these: what that takes of the core, and of another thread until it is known where they

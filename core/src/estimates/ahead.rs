@@ -40,6 +40,8 @@ pub(crate) struct LookingAhead {
     is_due: bool,
     /// The pause after the last slice.
     pause_millis: i64,
+    /// How often it has been its turn to compute.
+    slices: u64,
 }
 
 impl Core {
@@ -54,6 +56,11 @@ impl Core {
         self.ahead.is_due = true;
     }
 
+    /// How many slices of looking ahead there have been. One goes with a step in which nothing else is on its way.
+    pub fn slices_ahead(&self) -> u64 {
+        self.ahead.slices
+    }
+
     /// Looks ahead for a moment, if it is time.
     pub(crate) fn look_ahead(&mut self) {
         if !std::mem::take(&mut self.ahead.is_due) {
@@ -61,8 +68,14 @@ impl Core {
         }
         if self.outbox.is_empty() {
             match self.ahead.projection.take() {
-                Some(projection) => self.continue_projection(projection),
-                None if self.is_worth_a_projection() => self.begin_projection(),
+                Some(projection) => {
+                    self.ahead.slices += 1;
+                    self.continue_projection(projection);
+                }
+                None if self.is_worth_a_projection() => {
+                    self.ahead.slices += 1;
+                    self.begin_projection();
+                }
                 None => {}
             }
         }

@@ -31,7 +31,8 @@ pub struct Cluster {
     present: RankSet,
     next_generation: u64,
     nodes_version: u64,
-    classes: HashMap<Constraints, Class>,
+    /// Shared with copies of the cluster, in which the plan is run forward: there may be hundreds, each of which knows of every node.
+    classes: HashMap<Arc<Constraints>, Arc<Class>>,
     ports: Taken<HostPort>,
     disks: Taken<Disk>,
     pub(super) fills: Fills,
@@ -204,6 +205,7 @@ impl Cluster {
         self.ports.forget(rank);
         self.disks.forget(rank);
         for class in self.classes.values_mut() {
+            let class = Arc::make_mut(class);
             class.now.remove(rank);
             class.lasting.remove(rank);
             class.liking.remove(&rank);
@@ -215,7 +217,7 @@ impl Cluster {
     fn reclassify(&mut self, rank: Rank) {
         let Some(Some(entry)) = self.by_rank.get(rank as usize) else { return };
         for (constraints, class) in &mut self.classes {
-            class.judge(rank, &entry.node, constraints);
+            Arc::make_mut(class).judge(rank, &entry.node, constraints);
         }
     }
 
@@ -442,7 +444,7 @@ impl Cluster {
                     class.judge(rank, &entry.node, constraints);
                 }
             }
-            self.classes.insert(constraints.clone(), class);
+            self.classes.insert(Arc::new(constraints.clone()), Arc::new(class));
         }
         &self.classes[constraints]
     }

@@ -1,5 +1,7 @@
-//! Fluxqueue on a shared library of Fluxion's interface: the project's own, with its extensions and with them hidden.
+//! Fluxqueue on a shared library of Fluxion's interface: the project's own, with its extensions and with them hidden, and
+//! upstream's, where the environment variable `FLUXION_LIBRARY` names one.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -36,10 +38,28 @@ fn copy_without_extensions() -> PathBuf {
     copy
 }
 
+/// What is said where there is none. Not by a macro: what those print is shown of failed tests alone.
+const NOT_RUN: &[u8] = b"NOT RUN: FLUXION_LIBRARY names no libreapi_cli.so of upstream's.\n";
+
 #[test]
 fn a_library_without_extensions_places_whole_cores_and_refuses_the_rest() {
+    places_whole_cores(plain_library());
+    refuses_other_policies(plain_library());
+}
+
+#[test]
+fn upstreams_library_places_whole_cores_and_refuses_the_rest() {
+    let Some(library) = std::env::var_os("FLUXION_LIBRARY") else {
+        std::io::stderr().write_all(NOT_RUN).expect("there is a standard error");
+        return;
+    };
+    places_whole_cores(Path::new(&library));
+    refuses_other_policies(Path::new(&library));
+}
+
+fn places_whole_cores(library: &Path) {
     let plane = ControlPlane::start("groups:\n- {namePrefix: n-, count: 2, cpu: '4', memory: 16Gi, pods: 110}\n", &[]);
-    let flag = format!("--fluxion-library={}", plain_library().display());
+    let flag = format!("--fluxion-library={}", library.display());
     let mut fluxqueue = plane.fluxqueue(&[&flag, "--queue-policy=fcfs"]);
     let ns = plane.namespace("library");
     // A daemon of 200m takes a core of its node; what is left is seven.
@@ -83,12 +103,20 @@ fn a_library_with_extensions_is_as_good_as_the_built_in_one() {
     ns.running(8);
 }
 
-#[test]
-fn a_policy_that_needs_reservations_is_refused_without_them() {
-    let flag = format!("--fluxion-library={}", plain_library().display());
-    let out = Command::new(env!("CARGO_BIN_EXE_fluxqueue")).args(["run", &flag]).output().expect("it runs");
-    let message = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(!out.status.success() && message.contains("queuePolicy easy: this Fluxion library keeps no"), "{message}");
+/// At the start, with the reason: the queue's policies that need reservations, and orders of nodes that it does not know.
+fn refuses_other_policies(library: &Path) {
+    let flag = format!("--fluxion-library={}", library.display());
+    for (more, expected) in [
+        (&[][..], "queuePolicy easy: this Fluxion library keeps no"),
+        (&["--queue-policy=hybrid"], "queuePolicy hybrid: this Fluxion library keeps no"),
+        (&["--queue-policy=conservative"], "queuePolicy conservative: this Fluxion library keeps no"),
+        (&["--queue-policy=fcfs", "--policy=binpack"], "policy binpack: this Fluxion library does not know it"),
+    ] {
+        let out = Command::new(env!("CARGO_BIN_EXE_fluxqueue")).args(["run", &flag]).args(more).output();
+        let out = out.expect("it runs");
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && message.contains(expected), "{more:?}: {message}");
+    }
 }
 
 #[test]

@@ -48,24 +48,25 @@ pub(super) fn node_path(name: &str) -> String {
     format!("{ROOT}/{name}")
 }
 
-/// Nodes with whole vertices, below the root: rank, name, and how many of each type.
+/// Nodes with whole vertices, below the root: rank, name, and how many of each type. `next` is the id of the next vertex:
+/// upstream tells vertices apart by it, also those of other documents.
 pub(super) fn nodes_of_vertices<'a>(
     out: &mut String,
+    next: &mut u64,
     nodes: impl Iterator<Item = (Rank, (&'a str, Vec<(String, u64)>))>,
 ) {
     let _ = write!(out, r#"{{"graph":{{"nodes":[{}"#, root());
     let mut edges = String::new();
-    let mut next = 1_u64;
     for (rank, (name, types)) in nodes {
-        let node = next;
-        vertex(out, &mut next, "node", rank, rank.into(), Some(name), &node_path(name));
+        let node = *next;
+        vertex(out, next, "node", rank, rank.into(), Some(name), &node_path(name));
         let already = edges.len();
         separate(&mut edges, already);
         let _ = write!(edges, r#"{{"source":"0","target":"{node}"}}"#);
         for (kind, count) in types {
             for id in 0..count {
                 let _ = write!(edges, r#",{{"source":"{node}","target":"{next}"}}"#);
-                vertex(out, &mut next, &kind, rank, id, None, &format!("{ROOT}/{name}/{kind}{id}"));
+                vertex(out, next, &kind, rank, id, None, &format!("{ROOT}/{name}/{kind}{id}"));
             }
         }
     }

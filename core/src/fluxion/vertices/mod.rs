@@ -57,6 +57,8 @@ pub(super) struct VertexGraph {
     jobs: HashMap<u64, usize>,
     /// How many nodes each job of the library has slots on.
     bookings: HashMap<u64, usize>,
+    /// The id of the next vertex of the library's graph; none is used twice.
+    next_vertex: u64,
     /// The library did what it should not: its graph is to be made anew, but not before this second.
     renew_from: Option<i64>,
     now: i64,
@@ -84,6 +86,7 @@ impl VertexGraph {
             stale: BTreeSet::new(),
             jobs: HashMap::new(),
             bookings: HashMap::new(),
+            next_vertex: 1,
             renew_from: None,
             now: 0,
         })

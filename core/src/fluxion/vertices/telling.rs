@@ -49,9 +49,13 @@ impl VertexGraph {
             }
         }
         for new in new.chunks(NODES_PER_DOCUMENT) {
-            let nodes = &self.nodes;
+            let (nodes, next) = (&self.nodes, &mut self.next_vertex);
             let added = self.context.add_subgraph("add_node", |out| {
-                json::nodes_of_vertices(out, new.iter().filter_map(|rank| Some((*rank, described(nodes.get(rank)?)))));
+                json::nodes_of_vertices(
+                    out,
+                    next,
+                    new.iter().filter_map(|rank| Some((*rank, described(nodes.get(rank)?)))),
+                );
             });
             for rank in new {
                 match &added {

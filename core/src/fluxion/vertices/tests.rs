@@ -1,4 +1,5 @@
-//! The graph on a library that has nothing but what upstream offers: the built-in one, with its extensions hidden.
+//! The graph on a library that has nothing but what upstream offers: the built-in one, with its extensions hidden; or the one
+//! that the environment variable `FLUXION_LIBRARY` names.
 
 #![allow(unsafe_code, reason = "a function as a library has it")]
 
@@ -13,7 +14,11 @@ use fluxqueue_workload::{Lifetime, Resources};
 const GIB: u64 = 1 << 30;
 
 fn plain() -> FunctionTable {
-    FunctionTable { extensions: None, ..FunctionTable::builtin() }
+    let table = match std::env::var_os("FLUXION_LIBRARY") {
+        Some(path) => FunctionTable::open(path.as_ref()).unwrap(),
+        None => FunctionTable::builtin(),
+    };
+    FunctionTable { extensions: None, ..table }
 }
 
 fn amounts(cpu: u64, gib: u64, gpus: u64) -> Resources {

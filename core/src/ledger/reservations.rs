@@ -34,9 +34,14 @@ impl Ledger {
     pub(crate) fn reserve(
         &mut self,
         cluster: &mut Cluster,
-        groups: Vec<GroupRequest>,
+        mut groups: Vec<GroupRequest>,
         not_before: Option<i64>,
     ) -> Booking<Allocations, Reservation> {
+        // What is reserved moves to the earliest second on its nodes, whenever there is a walk. "Every node" would be those, too, that
+        // have come since and that nobody has judged.
+        for group in &mut groups {
+            group.ranks.get_or_insert_with(|| cluster.present().clone());
+        }
         let gid = self.new_gid();
         match self.query(&groups, not_before, |graph, request| graph.reserve(gid, request)) {
             Some(Booking::Now(placement)) => Booking::Now(self.allocations(cluster, gid, &groups, placement)),

@@ -56,6 +56,30 @@ fn room_that_another_scheduler_takes_moves_what_was_promised_there_at_once() {
 }
 
 #[test]
+fn what_is_promised_on_every_node_there_is_does_not_move_to_one_that_comes_and_is_not_for_it() {
+    let mut world = world(QueuePolicy::Easy);
+    let in_zone = |name: &str, zone: &str| {
+        let node = Node::clone(&node(name, 4));
+        Arc::new(Node { labels: [node.labels.as_slice(), &[("zone".into(), zone.into())]].concat(), ..node })
+    };
+    for name in ["n1", "n2"] {
+        world.tell(Event::Node(in_zone(name, "a")));
+    }
+    assert!(starts(&mut world, lasting("a", 4, 100)) && starts(&mut world, lasting("b", 4, 100)));
+    let mut waits = lasting("waits", 4, 50);
+    let mut shape = Shape::clone(&waits.shape);
+    shape.constraints.node_selector = vec![("zone".into(), "a".into())];
+    waits.shape = Arc::new(shape);
+    assert!(!starts(&mut world, waits));
+    let promised = reserved(&world, "waits");
+    assert_eq!(start_of(&world, "waits"), Some(2100));
+    world.tell(Event::Node(in_zone("n9", "b")));
+    world.settle();
+    assert_eq!((world.node_of("waits"), reserved(&world, "waits")), (None, promised));
+    assert_eq!(delays(&world), [], "nothing has been taken from it");
+}
+
+#[test]
 fn who_makes_room_for_one_that_waits_for_a_late_pod_is_told_that_this_is_why() {
     let mut world = waiting_gang(QueuePolicy::Conservative);
     assert!(!starts(&mut world, lasting("next", 4, 130)), "it comes right behind the gang");

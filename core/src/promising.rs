@@ -40,16 +40,14 @@ impl Core {
 
     /// A promise is broken: that is counted, and an Event says for what cause, and who or what is in the way.
     fn tell_delay(&mut self, pending: &PendingRequest, late: &Late, start: Option<i64>) {
-        let overdue = self.overdue_on(&late.was.nodes, pending.job());
         // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
         let queue = self.limited_queue(pending.job()).filter(|_| late.cause == Delay::Walltime);
-        let overdue = overdue.or_else(|| self.overdue_in_queue(queue?, pending.job()));
-        // Where nothing was lost somebody is late, if not there: others make room for whoever waits for him.
-        let overdue = overdue.or_else(|| self.late_anywhere().filter(|_| !self.has_lost_capacity));
-        let cause = match (late.cause, &overdue) {
-            (Delay::Walltime | Delay::Capacity, Some(_)) => Delay::Walltime,
-            (Delay::Walltime | Delay::Capacity, None) => Delay::Capacity,
-            (cause, _) => cause,
+        let (cause, overdue) = match late.cause {
+            Delay::Walltime | Delay::Capacity => match self.who_is_late(&late.was.nodes, queue, pending.job()) {
+                Some(overdue) => (Delay::Walltime, Some(overdue)),
+                None => (Delay::Capacity, None),
+            },
+            cause => (cause, None),
         };
         *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
         let Some(job) = self.jobs.all.get(&pending.job()) else { return };
@@ -88,6 +86,16 @@ impl Core {
                 &reporter,
             );
         }
+    }
+
+    /// Who has outlived its planned end, so that a promise on these nodes, or within the limits of this queue, is later.
+    fn who_is_late(&self, nodes: &RankSet, queue: Option<QueueId>, but: JobId) -> Option<String> {
+        let late = self.overdue_on(nodes, but).or_else(|| self.overdue_in_queue(queue?, but));
+        if late.is_some() || self.has_lost_capacity {
+            return late;
+        }
+        // Where nothing was lost somebody is late, if not there: others make room for whoever waits for him.
+        self.late_anywhere()
     }
 
     /// A job on these nodes that has outlived its planned end.

@@ -191,7 +191,7 @@ impl Core {
     fn note_unplanned(&mut self, charged: Option<&Allocation>) {
         if let Some(allocation) = charged {
             self.has_lost_capacity = true;
-            self.queue_changed |= self.promises.is_any_on(allocation.rank);
+            self.queue_changed = self.queue_changed || self.promises.is_any_on(allocation.rank);
         }
     }
 

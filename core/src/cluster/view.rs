@@ -405,19 +405,19 @@ impl Cluster {
 
     /// The node would have room for these requests if what is `freed` were given back.
     pub fn would_hold(&self, rank: Rank, requests: &Resources, freed: &Resources) -> bool {
-        self.entry(rank).is_some_and(|entry| {
-            requests.iter().all(|(name, amount)| {
-                let used = entry.used.get(name).saturating_sub(freed.get(name));
-                used.saturating_add(amount) <= entry.node.allocatable.get(name)
-            })
-        })
+        self.takes(rank, requests, |entry, name| entry.used.get(name).saturating_sub(freed.get(name)))
     }
 
     /// The node has room for so much beside what is taken.
     pub fn has_room_beside(&self, rank: Rank, requests: &Resources, taken: &Resources) -> bool {
+        self.takes(rank, requests, |_, name| taken.get(name))
+    }
+
+    /// The node has room for so much beside what is used of each resource.
+    fn takes(&self, rank: Rank, requests: &Resources, used: impl Fn(&Entry, &str) -> u64) -> bool {
         self.entry(rank).is_some_and(|entry| {
             let has = |name: &str| entry.node.allocatable.get(name);
-            requests.iter().all(|(name, amount)| taken.get(name).saturating_add(amount) <= has(name))
+            requests.iter().all(|(name, amount)| used(entry, name).saturating_add(amount) <= has(name))
         })
     }
 

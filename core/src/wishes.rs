@@ -1,6 +1,6 @@
 //! What people wish of a job, in its FluxJob, and what a wish for another priority means: the value of a PriorityClass.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, Overrides};
@@ -9,34 +9,34 @@ use super::Core;
 use crate::queue::JobId;
 use fluxqueue_workload::PriorityClass;
 
-/// The value of each PriorityClass, and which of them are that of pods that name none.
+/// The PriorityClasses that there are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PriorityClasses {
-    values: BTreeMap<Arc<str>, i32>,
-    defaults: BTreeSet<Arc<str>>,
+pub(super) struct PriorityClasses(BTreeMap<Arc<str>, Known>);
+
+/// What is known of a PriorityClass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    value: i32,
+    /// It is that of pods that name none.
+    is_default: bool,
 }
 
 impl PriorityClasses {
     /// The value of a class, if there is one of the name.
     pub(super) fn value(&self, name: &str) -> Option<i32> {
-        self.values.get(name).copied()
+        self.0.get(name).map(|known| known.value)
     }
 
     /// The priority that the API server gives pods that name this class, or none. Of several defaults the least counts.
     pub(super) fn of_pods(&self, class: Option<&str>) -> i32 {
-        let default = || self.defaults.iter().filter_map(|name| self.value(name)).min();
+        let default = || self.0.values().filter(|known| known.is_default).map(|known| known.value).min();
         class.map_or_else(default, |class| self.value(class)).unwrap_or(0)
     }
 
     /// False if that is known already.
     fn put(&mut self, class: &PriorityClass) -> bool {
-        let was_default = self.defaults.contains(&class.name);
-        if class.is_default {
-            self.defaults.insert(Arc::clone(&class.name));
-        } else {
-            self.defaults.remove(&class.name);
-        }
-        self.values.insert(Arc::clone(&class.name), class.value) != Some(class.value) || was_default != class.is_default
+        let known = Known { value: class.value, is_default: class.is_default };
+        self.0.insert(Arc::clone(&class.name), known) != Some(known)
     }
 }
 
@@ -50,8 +50,7 @@ impl Core {
 
     /// A PriorityClass is gone.
     pub(super) fn priority_class_gone(&mut self, name: &str) {
-        self.priority_classes.defaults.remove(name);
-        if self.priority_classes.values.remove(name).is_some() {
+        if self.priority_classes.0.remove(name).is_some() {
             self.weigh_wishes_for(name);
         }
     }

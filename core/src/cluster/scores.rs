@@ -120,18 +120,13 @@ impl Cluster {
     /// By what the nodes are themselves.
     fn score_likings(&mut self, pod: &Pod, scores: &mut [(Rank, Score)]) {
         let liking = &self.class(&pod.shape.constraints).liking;
-        let of = |rank: Rank| liking.get(&rank).copied().unwrap_or_default();
         let found = || scores.iter().filter_map(|(rank, _)| liking.get(rank));
-        let most = if liking.is_empty() {
-            Liking::default()
-        } else {
-            Liking {
-                weight: found().map(|liking| liking.weight).max().unwrap_or(0),
-                taints: found().map(|liking| liking.taints).max().unwrap_or(0),
-            }
+        let most = Liking {
+            weight: found().map(|liking| liking.weight).max().unwrap_or(0),
+            taints: found().map(|liking| liking.taints).max().unwrap_or(0),
         };
         for (rank, score) in scores {
-            let Liking { weight, taints } = if liking.is_empty() { Liking::default() } else { of(*rank) };
+            let Liking { weight, taints } = liking.get(rank).copied().unwrap_or_default();
             score.node_affinity = 2 * (BEST * weight).checked_div(most.weight).unwrap_or(0);
             score.taints = 3 * (BEST - (BEST * taints).checked_div(most.taints).unwrap_or(0));
         }

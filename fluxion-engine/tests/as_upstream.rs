@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use fluxion_engine::{Engine, JobMode, MatchFormat, MatchOp, Reason, UpdateReader};
+use fluxion_engine::{Engine, JobMode, MatchFormat, MatchOp, Reason, UpdateReader, WINDOW_SECONDS};
 
 /// Two nodes of two cores and a GPU, directly below the root or below a rack.
 fn document(has_rack: bool) -> String {
@@ -126,7 +126,7 @@ fn r_names_nodes_directly_below_the_root() {
 #[test]
 fn where_nodes_are_taken_whole_an_update_shows_all_of_one_and_holds_what_it_names() {
     let mut engine = engine(false, "lonodex");
-    let grant = engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap();
+    let grant = engine.update(7, R, UpdateReader::Rv1exec, 0, 60, JobMode::Allocated).unwrap().grant;
     assert!(grant.r.contains("core1[1:x]") && grant.r.contains("gpu0[1:x]") && grant.r.contains("node0[1:x]"));
     let held = engine.find("sched-now=allocated", MatchFormat::Simple, false).unwrap().unwrap();
     assert!(held.contains("core0") && !held.contains("core1"), "{held}");
@@ -195,4 +195,86 @@ fn of_several_wishes_for_counts_the_last_one_holds() {
     let mut find = |criteria: &str| engine.find(criteria, MatchFormat::Jgf, true).unwrap().unwrap_or_default();
     assert!(find("agfilter=false or agfilter=true").contains("agfilter"));
     assert!(!find("agfilter=true or agfilter=false").contains("agfilter"));
+}
+
+#[test]
+fn of_what_would_only_fit_when_the_window_ends_that_instant_is_told() {
+    let mut engine = engine(false, "low");
+    let all = spec(&slot(2, r#"{"type":"node","count":1}"#), TASKS, "null");
+    engine.match_next(MatchOp::Allocate, &all).unwrap();
+    assert_eq!(engine.match_next(MatchOp::AllocateOrElseReserve, &all).unwrap_err().reason, Reason::Busy);
+    assert_eq!(engine.refused_at(), WINDOW_SECONDS);
+    assert_eq!(engine.match_next(MatchOp::Allocate, &all).unwrap_err().reason, Reason::Busy);
+    assert_eq!(engine.refused_at(), 0);
+}
+
+#[test]
+fn a_slot_that_holds_nothing_is_understood_and_fits_nowhere() {
+    let mut engine = engine(false, "low");
+    let of_nodes = |count: u32| format!(r#"{{"type":"node","count":{count},"with":[{}]}}"#, slot(1, ""));
+    for (resources, later) in
+        [(slot(1, ""), Reason::Unsatisfiable), (of_nodes(1), Reason::Unsatisfiable), (of_nodes(9), Reason::Busy)]
+    {
+        let text = spec(&resources, TASKS, "null");
+        for (op, reason) in [
+            (MatchOp::Allocate, Reason::Busy),
+            (MatchOp::AllocateWithSatisfiability, Reason::Unsatisfiable),
+            (MatchOp::AllocateOrElseReserve, later),
+            (MatchOp::WithoutAllocatingFuture, later),
+            (MatchOp::Satisfiability, Reason::Unsatisfiable),
+        ] {
+            assert_eq!(engine.match_next(op, &text).unwrap_err().reason, reason, "{resources} {op:?}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_stands_in_what_is_written_only_once_a_request_that_names_it_was_granted() {
+    let options = r#"{"load_format":"jgf","matcher_policy":"low","match_format":"rv1"}"#;
+    let mut engine = Engine::new(&document(false), options).unwrap();
+    let ask = |cores: u32, queue: &str| spec(&slot(cores, CORE), TASKS, &format!(r#"{{"system":{{{queue}}}}}"#));
+    let mut names_it = |cores: u32, queue: &str| {
+        engine.match_next(MatchOp::Allocate, &ask(cores, queue)).map(|grant| grant.r.contains("debug"))
+    };
+    let debug = r#""queue":"debug""#;
+    assert!(names_it(9, debug).is_err());
+    assert_eq!(names_it(1, ""), Ok(false));
+    assert_eq!(names_it(1, debug), Ok(true));
+    assert_eq!(names_it(1, ""), Ok(true));
+}
+
+#[test]
+fn the_flexible_traverser_takes_parts_of_one_type_one_after_the_other() {
+    let options =
+        r#"{"load_format":"jgf","matcher_policy":"low","match_format":"simple","traverser_policy":"flexible"}"#;
+    let mut engine = Engine::new(&document(false), options).unwrap();
+    let mut cores = |resources: &str| {
+        let answer = engine.match_next(MatchOp::WithoutAllocating, &spec(resources, TASKS, "null"));
+        answer.map(|grant| grant.r.matches("core").count()).map_err(|error| error.reason)
+    };
+    let in_node = |slot: &str| format!(r#"{{"type":"node","count":1,"with":[{slot}]}}"#);
+    assert_eq!(cores(&in_node(&slot(1, &format!("{CORE},{CORE}")))), Ok(2));
+    // Each part alone would do twice.
+    assert_eq!(cores(&in_node(&slot(2, &format!("{CORE},{CORE}")))), Err(Reason::Busy));
+    let endless = format!(r#"{{"type":"slot","count":{{"min":1}},"label":"s","with":[{CORE}]}}"#);
+    assert_eq!(cores(&in_node(&endless)), Err(Reason::Busy));
+}
+
+#[test]
+fn a_vertex_that_is_added_may_not_have_the_uniq_id_of_a_sibling_that_no_grant_has_passed() {
+    let added = |uniq_id: u32| {
+        format!(
+            r#"{{"graph":{{"nodes":[
+                {{"id":"r","metadata":{{"type":"cluster","id":0,"uniq_id":1,"rank":-1,"paths":{{"containment":"/cluster0"}}}}}},
+                {{"id":"n","metadata":{{"type":"node","id":7,"uniq_id":{uniq_id},"rank":7,"paths":{{"containment":"/cluster0/node7"}}}}}}],
+                "edges":[{{"source":"r","target":"n"}}]}}}}"#
+        )
+    };
+    // The first node's is 2.
+    let mut fresh = engine(false, "first");
+    assert_eq!(fresh.add_subgraph(&added(2)).unwrap_err().reason, Reason::Exists);
+    assert!(fresh.add_subgraph(&added(99)).is_ok());
+    let mut used = engine(false, "first");
+    used.match_next(MatchOp::Allocate, &spec(&slot(3, CORE), TASKS, "null")).unwrap();
+    assert!(used.add_subgraph(&added(2)).is_ok());
 }

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::time::{Duration, Instant};
 
 use fluxion_engine::graph::PoolTypes;
-use fluxion_engine::{Engine, MatchFormat, readers};
+use fluxion_engine::{Engine, JobMode, MatchFormat, readers};
 
 use crate::options::{self, Options};
 
@@ -103,6 +103,11 @@ impl Session {
             file.flush()?;
         }
         self.stdout.flush()
+    }
+
+    /// The job is there, and was not cancelled.
+    pub(crate) fn is_live(&self, id: u64) -> bool {
+        self.engine.info(id).is_ok_and(|info| info.mode != JobMode::Canceled)
     }
 
     /// An id is used: the next job gets the one after it, as upstream does, also where that was used before.

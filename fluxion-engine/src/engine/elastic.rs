@@ -15,6 +15,10 @@ impl Engine {
         self.not_in_a_trial("add_subgraph")?;
         let document = jgf::parse(text)?;
         let before = self.graph.len();
+        if !self.graph.has_pool_types() {
+            let weighs = |vertex| self.weights.weight(&self.graph, vertex) != 0;
+            self.graph.check_uniq_ids(&document.nodes, &document.edges, weighs)?;
+        }
         self.graph.grow(&document.nodes, &document.edges)?;
         self.count_new(before);
         self.give_new_nodes(before);
@@ -101,7 +105,7 @@ impl Engine {
     /// Of several jobs on a rank, one that has less, as vertices above the rank count it, than all of them have there.
     fn short_of(&self, rank: i32) -> Option<u64> {
         let (mut ids, mut counts) = (Vec::new(), BTreeMap::<TypeId, i64>::new());
-        for (id, job) in &self.jobs {
+        for (id, job) in self.jobs.iter() {
             let here = job.touches.iter().filter(|touch| self.graph.rank(touch.vertex) == rank);
             for touch in here {
                 ids.push(*id);

@@ -74,8 +74,8 @@ impl Engine {
 
     /// Shows a job as cancelled in forks that know it.
     pub(super) fn tell_forks(&self, job: &Job) {
-        if let Some(canceled) = job.canceled.as_ref().filter(|_| self.trial.is_none()) {
-            canceled.store(true, Ordering::Relaxed);
+        if self.trial.is_none() {
+            job.canceled.store(true, Ordering::Relaxed);
         }
     }
 

@@ -64,7 +64,7 @@ impl Engine {
         self.note_job(id);
         let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
         let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };
-        self.jobs.entry(id).or_insert_with(|| Job::new(info, term));
+        self.jobs.get_or_insert_with(id, || Job::new(info, term));
         self.claim(&[(row, charge.count)], id, &slot, (self.now, end));
         Ok(())
     }

@@ -38,11 +38,14 @@ impl Engine {
             let reason = match self.left.get() {
                 Left::Busy => Reason::Busy,
                 Left::Exceeded => Reason::Exceeded,
-                Left::Nothing => Reason::Nothing,
+                Left::Nothing | Left::EndOfWindow => Reason::Nothing,
             };
             // A text goes with all but what is an answer.
             let text = if reason == Reason::Busy { "" } else { NOTHING_TAKEN };
             return Err(Error { reason, text: text.to_owned() });
+        }
+        if let Some(queue) = &ask.spec.queue {
+            self.writer.set_queue(queue);
         }
         let format = self.options.format;
         if format == MatchFormat::Placement && matches!(found, Found::Walk(..)) {

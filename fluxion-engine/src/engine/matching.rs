@@ -32,9 +32,6 @@ impl MatchOp {
     }
 }
 
-/// Says that a request would only fit when the window of the graph ends.
-const END_OF_WINDOW: &str = "fits at the end of the window only";
-
 /// The answer to a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
@@ -82,12 +79,14 @@ impl Ask<'_> {
 impl Engine {
     /// Matches under an id that the engine chooses.
     pub fn match_next(&mut self, op: MatchOp, jobspec: &str) -> Result<Grant, Error> {
+        self.left.set(Left::Nothing);
         let spec = Jobspec::parse(jobspec)?;
         self.match_spec_next(op, &spec)
     }
 
     /// Matches under an id that must be new.
     pub fn match_job(&mut self, op: MatchOp, jobspec: &str, job: u64) -> Result<Grant, Error> {
+        self.left.set(Left::Nothing);
         let spec = Jobspec::parse(jobspec)?;
         self.match_spec(op, &spec, job)
     }
@@ -105,6 +104,12 @@ impl Engine {
             grant.job = Some(id);
         }
         answer
+    }
+
+    /// The instant at which a match that found no place would have started, had it not been the end of the window: upstream tells
+    /// that. Else 0.
+    pub fn refused_at(&self) -> i64 {
+        if self.left.get() == Left::EndOfWindow { WINDOW_SECONDS } else { 0 }
     }
 
     /// Whether it fits on the idle machine with all nodes up: Ok, or [`Reason::Unsatisfiable`].
@@ -138,9 +143,6 @@ impl Engine {
         }
         let ask = self.ask(spec)?;
         self.refresh_index();
-        if let Some(queue) = &spec.queue {
-            self.writer.set_queue(queue);
-        }
         if spec.hold == Hold::Refused {
             self.leak_exclusive(&ask);
             return Err(Error::invalid("attributes.system.duration: not a number of seconds from 0 to 100 years"));
@@ -215,8 +217,8 @@ impl Engine {
         if !matches!(error.reason, Reason::Busy | Reason::GaveUp) {
             return error;
         }
-        if error.text == END_OF_WINDOW {
-            return Error::busy();
+        if self.left.get() == Left::EndOfWindow {
+            return error;
         }
         match self.ever(ask) {
             // As upstream, whose errno then says what this last search has met last.
@@ -296,7 +298,8 @@ impl Engine {
             match traversal.later(request, seconds) {
                 // As upstream: not at the very end of its window.
                 Ok(Later { at: WINDOW_SECONDS, .. }) => {
-                    last = Error { reason: Reason::Busy, text: END_OF_WINDOW.to_owned() };
+                    self.left.set(Left::EndOfWindow);
+                    last = Error::busy();
                 }
                 // As upstream, which looks for the next instant before it looks whether this one will do.
                 Ok(Later { selection, is_last: true, .. }) if selection.marked.is_empty() => {

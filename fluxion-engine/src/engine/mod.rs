@@ -25,6 +25,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use shared_map::SharedMap;
+use smallvec::SmallVec;
+
 use clock::Agenda;
 pub use matching::{Grant, MatchOp};
 pub use moving::{Later, Moved};
@@ -32,7 +35,7 @@ pub use options::Options;
 pub use report::{
     Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply,
 };
-pub use update::UpdateReader;
+pub use update::{UpdateReader, Updated};
 
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Jobspec, Resource};
@@ -66,9 +69,9 @@ pub struct Engine {
     walks_always: bool,
     writer: Writer,
     options: Options,
-    jobs: BTreeMap<u64, Job>,
+    jobs: SharedMap<u64, Job>,
     /// Jobs that have ended, and the order in which they did.
-    ended: BTreeMap<u64, JobInfo>,
+    ended: SharedMap<u64, JobInfo>,
     ended_order: VecDeque<u64>,
     /// What was taken for grants that could not be written.
     lost: Vec<(u64, Job)>,
@@ -126,12 +129,15 @@ pub struct JobInfo {
     pub overhead: f64,
 }
 
+/// Few jobs are on more than a handful of nodes.
+type Ranks = SmallVec<[u32; 4]>;
+
 #[derive(Debug, Clone)]
 struct Job {
     info: JobInfo,
     term: Term,
     /// Ranks on which it has claims on pools, ascending.
-    ranks: Vec<u32>,
+    ranks: Ranks,
     /// Vertices that it holds or passes through, children before parents.
     touches: Vec<Touch>,
     /// A vertex was given back, and something below it was not.
@@ -144,8 +150,8 @@ struct Job {
     slots: u64,
     /// How many gains of room there had been when its place was looked for last; `None`: it was not to be as early as possible.
     gains: Option<u64>,
-    /// Whether it was cancelled here or in a fork; `None`: there are no forks that know it.
-    canceled: Option<Arc<AtomicBool>>,
+    /// Whether it was cancelled here or in a fork.
+    canceled: Arc<AtomicBool>,
 }
 
 impl Job {
@@ -153,14 +159,14 @@ impl Job {
         Job {
             info,
             term,
-            ranks: Vec::new(),
+            ranks: Ranks::new(),
             touches: Vec::new(),
             has_gaps: false,
             put_off: false,
             spec: None,
             slots: 0,
             gains: None,
-            canceled: None,
+            canceled: Arc::default(),
         }
     }
 
@@ -176,7 +182,7 @@ impl Job {
 
     /// As it stands, also by what happened to it in forks.
     fn info(&self) -> JobInfo {
-        let canceled = self.canceled.as_ref().is_some_and(|canceled| canceled.load(Ordering::Relaxed));
+        let canceled = self.canceled.load(Ordering::Relaxed);
         JobInfo { mode: if canceled { JobMode::Canceled } else { self.info.mode }, ..self.info }
     }
 }
@@ -213,8 +219,8 @@ impl Engine {
             walks_always: false,
             writer: Writer::default(),
             options,
-            jobs: BTreeMap::new(),
-            ended: BTreeMap::new(),
+            jobs: SharedMap::default(),
+            ended: SharedMap::default(),
             ended_order: VecDeque::new(),
             lost: Vec::new(),
             next_job: 1,
@@ -236,10 +242,7 @@ impl Engine {
     /// A copy with the same graph and the same jobs, that goes its own way. As upstream, a job that both know and one of them
     /// cancels shows as cancelled in the other as well, which still holds its resources until it cancels it too.
     #[must_use]
-    pub fn fork(&mut self) -> Self {
-        for job in self.jobs.values_mut() {
-            job.canceled.get_or_insert_default();
-        }
+    pub fn fork(&self) -> Self {
         self.clone()
     }
 
@@ -271,7 +274,7 @@ impl Engine {
 
     /// All jobs, also those that have ended, by id.
     pub fn jobs(&self) -> Vec<(u64, JobInfo)> {
-        let mut all: BTreeMap<u64, JobInfo> = self.ended.clone();
+        let mut all: BTreeMap<u64, JobInfo> = self.ended.iter().map(|(id, info)| (*id, *info)).collect();
         all.extend(self.jobs.iter().map(|(id, job)| (*id, job.info())));
         all.into_iter().collect()
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 
-use super::{Engine, JobMode, UpdateReader, no_job};
+use super::{Engine, JobMode, Ranks, UpdateReader, no_job};
 use crate::graph::{TypeId, VertexId};
 use crate::readers::jgf;
 use crate::schedule::Row;
@@ -91,7 +91,7 @@ impl Engine {
     pub(super) fn release_ranks(&mut self, id: u64, within: &dyn Fn(i32) -> bool) -> bool {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let on = |rank: &u32| i32::try_from(*rank).is_ok_and(within);
-        let (gone, kept): (Vec<u32>, Vec<u32>) = job.ranks.iter().copied().partition(on);
+        let (gone, kept): (Ranks, Ranks) = job.ranks.iter().copied().partition(on);
         job.ranks = kept;
         for rank in &gone {
             if let Some(row) = self.graph.pools.position(*rank) {

@@ -11,7 +11,7 @@ use crate::readers::jgf;
 use crate::schedule::Term;
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::select;
-use crate::writer::{self, About, Emitted};
+use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason, hostlist, idset};
 
 /// In which format something says what a job holds.
@@ -44,6 +44,15 @@ impl UpdateReader {
             Some(_) => Err(Error::invalid("R: scheduling.writer: unknown")),
         }
     }
+}
+
+/// What became of a document that was taken up.
+#[derive(Debug)]
+pub struct Updated {
+    /// What the job has; its text is empty where it cannot be written.
+    pub grant: Grant,
+    /// Why it cannot be written in the engine's format.
+    pub unwritten: Option<Error>,
 }
 
 #[derive(Deserialize)]
@@ -82,7 +91,7 @@ impl Engine {
                 // The readers of recipes and topologies cannot.
                 _ => return Err(Error { reason: Reason::NotSupported, text: String::new() }),
             };
-            return self.update(id, r, reader, 0, WINDOW_SECONDS, JobMode::Allocated);
+            return self.update_or_lose(id, r, reader, 0, WINDOW_SECONDS);
         }
         let times = document.get("execution");
         let time = |name: &str| times.and_then(|times| times.get(name)).and_then(Value::as_f64);
@@ -93,10 +102,10 @@ impl Engine {
             duration = WINDOW_SECONDS;
         }
         match document.get("scheduling") {
-            None => self.update(id, r, UpdateReader::Rv1exec, at, duration, JobMode::Allocated),
+            None => self.update_or_lose(id, r, UpdateReader::Rv1exec, at, duration),
             Some(scheduling) => {
                 let reader = UpdateReader::of(scheduling)?;
-                self.update(id, &scheduling.to_string(), reader, at, duration, JobMode::Allocated)
+                self.update_or_lose(id, &scheduling.to_string(), reader, at, duration)
             }
         }
     }
@@ -108,6 +117,23 @@ impl Engine {
         Ok(())
     }
 
+    /// As upstream's C interface: what cannot be written stays taken, and no job has it.
+    fn update_or_lose(
+        &mut self,
+        id: u64,
+        text: &str,
+        reader: UpdateReader,
+        at: i64,
+        duration: i64,
+    ) -> Result<Grant, Error> {
+        let Updated { grant, unwritten } = self.update(id, text, reader, at, duration, JobMode::Allocated)?;
+        let Some(error) = unwritten else { return Ok(grant) };
+        if let Some(job) = self.jobs.remove(&id) {
+            self.lost.push((id, job));
+        }
+        Err(error)
+    }
+
     /// Makes a job of what a document says: all of it must be there, and free.
     pub fn update(
         &mut self,
@@ -117,7 +143,7 @@ impl Engine {
         at: i64,
         duration: i64,
         mode: JobMode,
-    ) -> Result<Grant, Error> {
+    ) -> Result<Updated, Error> {
         self.must_be_new(id)?;
         if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
             return Err(without_a_word());
@@ -173,21 +199,22 @@ impl Engine {
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
         // As upstream, which says so also where its window ends before.
         let about = About { starttime: at, expiration: at.saturating_add(duration) };
-        match self.writer.write(self.options.format, &self.graph, &emitted, about, writer::WIDE) {
-            Ok(r) => {
-                if self.options.policy.stops_early() {
-                    self.weigh(&selection, true);
-                }
-                Ok(Grant { job: Some(id), at, reserved, r })
-            }
-            Err(error) => {
-                // The caller is told that there is no such job.
+        let format = self.options.format;
+        let (r, unwritten) = match self.writer.write(format, &self.graph, &emitted, about, writer::WIDE) {
+            Ok(r) => (r, None),
+            Err(error) if format == MatchFormat::Placement => {
+                // Upstream has no such format, and what it has no words for is not taken.
                 if let Some(job) = self.jobs.remove(&id) {
                     self.give_back(id, &job);
                 }
-                Err(error)
+                return Err(error);
             }
+            Err(error) => (String::new(), Some(error)),
+        };
+        if self.options.policy.stops_early() {
+            self.weigh(&selection, true);
         }
+        Ok(Updated { grant: Grant { job: Some(id), at, reserved, r }, unwritten })
     }
 }
 
@@ -327,19 +354,20 @@ mod tests {
     use crate::MatchFormat;
 
     #[test]
-    fn what_cannot_be_written_is_not_taken() {
+    fn what_cannot_be_written_stays_taken_and_no_job_has_it() {
         let document = r#"{"graph":{"nodes":[
             {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
             {"id":"1","metadata":{"type":"node","id":0,"paths":{"containment":"/c0/node0"}}},
             {"id":"2","metadata":{"type":"core","id":0,"exclusive":true,"paths":{"containment":"/c0/node0/core0"}}}],
             "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"}]}}"#;
         // R of RFC 20 has no words for a node without a rank; a placement has none for what is not made of pools.
-        for format in ["rv1", "rlite", "placement"] {
+        for (format, stays) in [("rv1", true), ("rlite", true), ("placement", false)] {
             let options = format!(r#"{{"load_format":"jgf","matcher_policy":"first","match_format":"{format}"}}"#);
             let mut engine = Engine::new(document, &options).unwrap();
             assert!(engine.update_allocate(7, document).is_err(), "{format}");
             assert_eq!((engine.job_count(), engine.info(7).is_err()), (0, true));
-            assert_eq!(engine.find("sched-now=allocated", MatchFormat::Jgf, true).unwrap(), None, "{format}");
+            let taken = engine.find("sched-now=allocated", MatchFormat::Jgf, true).unwrap();
+            assert_eq!(taken.is_some(), stays, "{format}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Adding and removing parts of the graph.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::spanning::{self, Role};
 use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag};
-use crate::Error;
 use crate::pools::Claim;
+use crate::{Error, Reason};
 
 /// A vertex as a document has it, defaults filled in.
 #[derive(Debug, Clone)]
@@ -81,9 +81,7 @@ impl Graph {
     /// Adds vertices that are not there yet, with edges as pairs of indices into them. A vertex is there if one of its path
     /// and rank is. All or nothing.
     pub(crate) fn grow(&mut self, nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> Result<(), Error> {
-        let known = |(at, node): (usize, &NodeText<'_>)| Some((at, self.find(&node.path, node.rank)?));
-        let placed: HashMap<usize, VertexId> = nodes.iter().enumerate().filter_map(known).collect();
-        let mut addition = Addition::new(nodes, edges, placed);
+        let mut addition = self.addition(nodes, edges);
         let order = addition.order()?;
         self.check(&addition, &order)?;
         for (at, parent) in order {
@@ -96,6 +94,33 @@ impl Graph {
                 self.edge_count += 1;
             }
             addition.placed.insert(at, id);
+        }
+        Ok(())
+    }
+
+    fn addition<'a>(&self, nodes: &'a [NodeText<'a>], edges: &[(usize, usize)]) -> Addition<'a> {
+        let known = |(at, node): (usize, &NodeText<'_>)| Some((at, self.find(&node.path, node.rank)?));
+        Addition::new(nodes, edges, nodes.iter().enumerate().filter_map(known).collect())
+    }
+
+    /// As upstream, which keeps the edges below a vertex by weight and `uniq_id`: two of one weight cannot have the same, and new
+    /// ones weigh nothing. `weighs`: whether a grant gave the edge to this vertex a weight.
+    pub(crate) fn check_uniq_ids(
+        &self,
+        nodes: &[NodeText<'_>],
+        edges: &[(usize, usize)],
+        weighs: impl Fn(VertexId) -> bool,
+    ) -> Result<(), Error> {
+        let addition = self.addition(nodes, edges);
+        let mut new = HashSet::new();
+        for (parent, at) in addition.edges.iter().filter(|(_, at)| !addition.placed.contains_key(at)) {
+            let uniq_id = nodes[*at].uniq_id;
+            let above = addition.placed.get(parent).map_or(&[][..], |above| self.children(*above));
+            let is_taken = above.iter().any(|child| self.uniq_id(*child) == uniq_id && !weighs(*child));
+            if is_taken || !new.insert((*parent, uniq_id)) {
+                let text = format!("graph: vertex {}: uniq_id {uniq_id}: a sibling has it", nodes[*at].path);
+                return Err(Error { reason: Reason::Exists, text });
+            }
         }
         Ok(())
     }

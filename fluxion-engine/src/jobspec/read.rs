@@ -53,7 +53,6 @@ fn resource(value: &Node<'_>, at: &str, depth: usize) -> Result<Resource, Error>
             _ => return Err(wrong(value, &format!("{at}: exclusive"), "neither true nor false")),
         },
     };
-    let is_slot = matches!(&*kind, "slot" | "xor_slot");
     let label = get(fields, "label").map(|label| scalar(label, &format!("{at}: label"))).transpose()?;
     if &*kind == "slot" && label.is_none() {
         return Err(wrong(value, &format!("{at}: label"), "a slot needs one"));
@@ -67,9 +66,6 @@ fn resource(value: &Node<'_>, at: &str, depth: usize) -> Result<Resource, Error>
         Some(children) => resources(children, &format!("{at}.with"), depth + 1)?,
         None => Vec::new(),
     };
-    if is_slot && with.is_empty() {
-        return Err(wrong(value, &format!("{at}: with"), "a slot holds at least one resource"));
-    }
     let count = count(require(value, fields, at, "count")?, &format!("{at}: count"))?;
     Ok(Resource { kind: kind.into(), count, exclusive, label: label.map(Into::into), with })
 }

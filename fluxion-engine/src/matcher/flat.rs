@@ -142,6 +142,9 @@ impl<'a> Request<'a> {
 
     fn shape(&mut self, graph: &Graph, slot: &'a Resource) -> Result<Shape<'a>, Error> {
         let label = slot.label.as_deref().unwrap_or_default();
+        if slot.with.is_empty() {
+            return Err(Error::invalid(format!("resources: slot {label:?}: with: a slot holds at least one resource")));
+        }
         if self.shapes.iter().any(|shape| shape.label == label) {
             return Err(Error::invalid(format!("slot {label:?}: the label is used twice")));
         }

@@ -31,7 +31,7 @@ impl Pools {
         } else {
             self.count(row, &claim, claim.count, true);
         }
-        self.claims[row].push(claim);
+        Arc::make_mut(&mut self.claims[row]).push(claim);
         self.changed(row);
     }
 
@@ -97,7 +97,7 @@ impl Pools {
     fn remove(&mut self, row: usize, at: usize) {
         self.remember(row);
         self.gains.note(self.ranks[row]);
-        let claim = self.claims[row].swap_remove(at);
+        let claim = Arc::make_mut(&mut self.claims[row]).swap_remove(at);
         self.uncount(row, &claim, claim.count, true);
         self.unlist(&claim);
         self.changed(row);
@@ -130,10 +130,10 @@ impl Pools {
             let emptied = part == claim.count;
             self.uncount(row, &claim, part, emptied);
             if emptied {
-                self.claims[row].remove(at);
+                Arc::make_mut(&mut self.claims[row]).remove(at);
                 self.unlist(&claim);
             } else {
-                self.claims[row][at].count -= part;
+                Arc::make_mut(&mut self.claims[row])[at].count -= part;
             }
             self.changed(row);
         }
@@ -192,7 +192,7 @@ impl Pools {
     pub(crate) fn begin(&mut self, row: usize, job: u64) {
         self.remember(row);
         for at in 0..self.claims[row].len() {
-            let claim = &mut self.claims[row][at];
+            let claim = &mut Arc::make_mut(&mut self.claims[row])[at];
             if claim.job == job && claim.planned && claim.slot().is_some() {
                 claim.planned = false;
                 let claim = claim.clone();
@@ -209,7 +209,7 @@ impl Pools {
         self.remember(row);
         self.gains.note(self.ranks[row]);
         for at in 0..self.claims[row].len() {
-            let claim = &mut self.claims[row][at];
+            let claim = &mut Arc::make_mut(&mut self.claims[row])[at];
             if claim.job == job && claim.planned && claim.slot().is_some() {
                 let before = claim.clone();
                 claim.start = claim.start.saturating_add(seconds);

@@ -1,11 +1,11 @@
 //! When claims end, and on which nodes, in the order of time: so that a search that looks ahead looks at those nodes only on which
 //! something changes.
 
-use std::collections::BTreeMap;
+use shared_map::SharedMap;
 
 /// Nodes by the end of what is claimed there. A node may be named without need, never missed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ends(BTreeMap<i64, Bucket>);
+pub(super) struct Ends(SharedMap<i64, Bucket>);
 
 #[derive(Debug, Clone, Default)]
 struct Bucket {
@@ -17,7 +17,7 @@ struct Bucket {
 impl Ends {
     /// Claims on these ranks end at an instant.
     pub(super) fn add(&mut self, end: i64, ranks: impl IntoIterator<Item = u32>) {
-        let bucket = self.0.entry(end).or_default();
+        let bucket = self.0.get_or_insert_with(end, Bucket::default);
         let before = bucket.ranks.len();
         bucket.ranks.extend(ranks);
         bucket.count += bucket.ranks.len() - before;

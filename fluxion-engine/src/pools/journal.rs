@@ -1,6 +1,7 @@
 //! Rows as they were before something was tried, so that all of it can be taken back at once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{Claim, Pools};
 
@@ -17,7 +18,7 @@ struct Before {
 /// A row that has changed since.
 #[derive(Debug, Clone)]
 struct Row {
-    claims: Vec<Claim>,
+    claims: Arc<Vec<Claim>>,
     planned: u32,
     exclusive: u32,
     shut_for_good: u32,
@@ -44,7 +45,7 @@ impl Pools {
     pub(super) fn remember(&mut self, row: usize) {
         let Some(before) = &mut self.journal.0 else { return };
         before.rows.entry(row).or_insert_with(|| Row {
-            claims: self.claims[row].clone(),
+            claims: Arc::clone(&self.claims[row]),
             planned: self.planned[row],
             exclusive: self.exclusive[row],
             shut_for_good: self.shut_for_good[row],
@@ -54,7 +55,7 @@ impl Pools {
 
     fn restore(&mut self, row: usize, was: Row) {
         let tried = std::mem::replace(&mut self.claims[row], was.claims);
-        for claim in &tried {
+        for claim in &*tried {
             self.unlist(claim);
         }
         for at in 0..self.claims[row].len() {

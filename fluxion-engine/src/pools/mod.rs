@@ -76,7 +76,8 @@ pub struct Pools {
     ranks: Vec<u32>,
     vertices: Vec<VertexId>,
     up: Bits,
-    claims: Vec<Vec<Claim>>,
+    /// Copies share those of the rows that have not changed since.
+    claims: Vec<Arc<Vec<Claim>>>,
     /// Per row, how many claims have not begun.
     planned: Vec<u32>,
     /// Per row, how many claims take the whole node now.
@@ -236,7 +237,7 @@ impl Pools {
         let row = self.ranks.partition_point(|other| *other < rank);
         self.ranks.insert(row, rank);
         self.vertices.insert(row, vertex);
-        self.claims.insert(row, Vec::new());
+        self.claims.insert(row, Arc::default());
         self.planned.insert(row, 0);
         self.exclusive.insert(row, 0);
         self.shut_for_good.insert(row, 0);
@@ -256,11 +257,11 @@ impl Pools {
     }
 
     /// Removes a node; what was claimed there is returned, and nobody's any more.
-    pub(crate) fn remove_row(&mut self, row: usize) -> Vec<Claim> {
+    pub(crate) fn remove_row(&mut self, row: usize) -> Arc<Vec<Claim>> {
         self.admitted.forget();
         self.leave_orders(row);
         let claims = std::mem::take(&mut self.claims[row]);
-        for claim in &claims {
+        for claim in &*claims {
             self.unlist(claim);
         }
         self.levels.remove_row(row, self.ranks[row]);

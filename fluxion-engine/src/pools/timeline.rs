@@ -82,7 +82,7 @@ impl Pools {
             .collect();
         // Ends come before starts of the same instant: there is no second at which both count.
         let mut events: Vec<(i64, bool, &Claim)> = Vec::new();
-        for claim in &self.claims[row] {
+        for claim in self.claims[row].iter() {
             if claim.planned {
                 events.push((claim.start, true, claim));
             }

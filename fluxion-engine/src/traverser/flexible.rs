@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::choose::{self, Gathered, Group};
-use super::request::Levels;
+use super::request::{Level, Levels};
 use super::walk::{Edge, Walk, index, inner};
 use crate::graph::{TypeId, VertexId};
+use crate::jobspec::Count;
 use crate::policy::Order;
 
 /// How many intermediate states the search for the most slots remembers. Beyond it goes on with the first that fits.
@@ -17,6 +18,9 @@ const DEPTH_MAX: u64 = 2_000;
 
 /// Units per type, in the order of the union of what all slots are made of.
 type Counts = SmallVec<[u64; 4]>;
+
+/// What a slot is made of: which type, and how many.
+type Parts = SmallVec<[(usize, Count); 2]>;
 
 /// Which slot comes next, and how many can be formed with it: by what is left.
 type Known = HashMap<Counts, (u64, Option<usize>)>;
@@ -67,53 +71,51 @@ impl Walk<'_> {
             have.push(choose::qualified(&groups));
             lanes.push((groups, 0));
         }
-        let needs: SmallVec<[Counts; 4]> = options
+        let slots_of: SmallVec<[Parts; 4]> = options
             .iter()
             .map(|at| {
-                let parts = request.of_range(&request.levels[*at].with);
-                let of = |(column, kind): (usize, &TypeId)| {
-                    let part = parts.iter().find(|part| part.kind == *kind);
-                    // What cannot be had makes the whole slot impossible.
-                    part.map_or(0, |part| match part.count.choose(have[column]) {
-                        0 => u64::MAX,
-                        count => count,
-                    })
-                };
-                kinds.iter().enumerate().map(of).collect()
+                let column = |part: &Level| kinds.iter().position(|kind| *kind == part.kind).unwrap_or(0);
+                request.of_range(&request.levels[*at].with).iter().map(|part| (column(part), part.count)).collect()
             })
             .collect();
+        if options.len() == 1 {
+            // As upstream, which counts in 32 bits with a sign: no slot is as many as there may be without a limit.
+            let Ok(wanted) = i32::try_from(slots) else { return false };
+            let room =
+                |(column, count): &(usize, Count)| have[*column].checked_div(count.choose(have[*column])).unwrap_or(0);
+            // Parts of one type are counted each as if it were alone, and then taken one after the other.
+            let formed = slots_of[0].iter().map(room).min().unwrap_or(0).min(u64::from(wanted.unsigned_abs()));
+            return (0..formed).all(|_| self.form(&slots_of[0], &have, &mut lanes, found));
+        }
         let mut known = Known::new();
-        let mut left = have;
+        let mut left = have.clone();
         let mut formed = vec![0_u64; options.len()];
-        // As upstream: alternatives are all formed, and one shape alone only as often as it is wanted.
-        let mut missing = if options.len() == 1 { slots } else { u64::MAX };
-        // A slot takes a whole vertex at least, so one more than there are vertices is already one too many.
-        missing = missing.min(lanes.iter().map(|(groups, _)| groups.len() as u64).sum::<u64>() + 1);
-        let shallow = needs.iter().all(|need| room(need, &left) <= DEPTH_MAX);
+        // As upstream: alternatives are all formed, however often they are wanted. A slot takes a whole vertex at least, so one more
+        // than there are vertices is already one too many.
+        let mut missing = lanes.iter().map(|(groups, _)| groups.len() as u64).sum::<u64>() + 1;
+        let shallow = slots_of.iter().all(|parts| room(parts, &left) <= DEPTH_MAX);
         while missing > 0
-            && let Some(next) = if shallow { best(&needs, &left, &mut known).1 } else { first(&needs, &left) }
+            && let Some(next) = if shallow { best(&slots_of, &left, &mut known).1 } else { first(&slots_of, &left) }
+            && let Some(rest) = without(&slots_of[next], &left)
         {
-            take(&mut left, &needs[next]);
+            left = rest;
             formed[next] += 1;
             missing -= 1;
         }
-        for (option, count) in formed.into_iter().enumerate() {
-            for _ in 0..count {
-                if !self.form(&needs[option], &mut lanes, found) {
-                    return false;
-                }
-            }
-        }
-        true
+        // As upstream, which then counts by what there was at first: that may be more than there is.
+        let mut all = formed.into_iter().enumerate();
+        all.all(|(option, count)| (0..count).all(|_| self.form(&slots_of[option], &have, &mut lanes, found)))
     }
 
-    /// Forms one slot from the next candidates of each type.
-    fn form(&mut self, needs: &Counts, lanes: &mut [(Vec<Group>, usize)], found: &mut Gathered) -> bool {
+    /// Forms one slot from the next candidates of each type, where there were so many at first.
+    fn form(&mut self, parts: &Parts, all: &Counts, lanes: &mut [(Vec<Group>, usize)], found: &mut Gathered) -> bool {
         let from = self.edges.len();
         let mut score = 1_i64;
-        for ((groups, next), wanted) in lanes.iter_mut().zip(needs) {
+        for (column, count) in parts {
+            let (groups, next) = &mut lanes[*column];
+            let wanted = count.choose(all[*column]);
             let mut have = 0;
-            while have < *wanted {
+            while have < wanted {
                 let Some(group) = groups.get(*next) else {
                     self.edges.truncate(from);
                     return false;
@@ -131,14 +133,25 @@ impl Walk<'_> {
     }
 }
 
-/// How often a slot can be formed from what is left.
-fn room(need: &Counts, left: &Counts) -> u64 {
-    need.iter().zip(left).filter_map(|(need, left)| left.checked_div(*need)).min().unwrap_or(0)
+/// How often a slot can be formed from what is left, if each takes as much as the first.
+fn room(parts: &Parts, left: &Counts) -> u64 {
+    let rooms = parts.iter().map(|(column, count)| left[*column].checked_div(count.choose(left[*column])).unwrap_or(0));
+    rooms.min().unwrap_or(0)
+}
+
+/// What is left once a slot is formed. `None`: it cannot be.
+fn without(parts: &Parts, left: &Counts) -> Option<Counts> {
+    let mut rest = left.clone();
+    for (column, count) in parts {
+        let taken = Some(count.choose(left[*column])).filter(|taken| *taken > 0)?;
+        rest[*column] = rest[*column].checked_sub(taken)?;
+    }
+    Some(rest)
 }
 
 /// The first slot that can be formed from what is left.
-fn first(needs: &[Counts], left: &Counts) -> Option<usize> {
-    needs.iter().position(|need| room(need, left) > 0)
+fn first(slots: &[Parts], left: &Counts) -> Option<usize> {
+    slots.iter().position(|parts| without(parts, left).is_some())
 }
 
 /// What is asked of [`best`], as far as it is answered.
@@ -165,7 +178,7 @@ impl Open {
 
 /// How many slots can be formed from what is left, and which comes first; of equals, the one that was named first. As deep as
 /// there are slots, so what is open is kept in a list.
-fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usize>) {
+fn best(slots: &[Parts], left: &Counts, known: &mut Known) -> (u64, Option<usize>) {
     if let Some(answer) = known.get(left) {
         return *answer;
     }
@@ -173,7 +186,7 @@ fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usiz
     loop {
         let last = open.len() - 1;
         let this = &mut open[last];
-        let Some(need) = needs.get(this.at) else {
+        let Some(parts) = slots.get(this.at) else {
             let Open { left, answer, .. } = open.swap_remove(last);
             known.insert(left, answer);
             match open.last_mut() {
@@ -182,12 +195,10 @@ fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usiz
             }
             continue;
         };
-        if room(need, &this.left) == 0 {
+        let Some(rest) = without(parts, &this.left) else {
             this.at += 1;
             continue;
-        }
-        let mut rest = this.left.clone();
-        take(&mut rest, need);
+        };
         if known.len() >= STATES_MAX {
             this.tried(0);
         } else if let Some((more, _)) = known.get(&rest) {
@@ -195,11 +206,5 @@ fn best(needs: &[Counts], left: &Counts, known: &mut Known) -> (u64, Option<usiz
         } else {
             open.push(Open::new(rest));
         }
-    }
-}
-
-fn take(left: &mut Counts, need: &Counts) {
-    for (left, need) in left.iter_mut().zip(need) {
-        *left -= need;
     }
 }

@@ -68,6 +68,8 @@ pub(crate) enum Left {
     Busy,
     /// An alternative asks for more than there is below a vertex, another does not.
     Exceeded,
+    /// A place that is only free when the window of the graph ends.
+    EndOfWindow,
 }
 
 /// Why nothing was found.
@@ -159,6 +161,9 @@ impl Traversal<'_> {
     }
 
     fn find(&self, request: &Request, window: Window) -> Result<Selection, Miss> {
+        if request.has_empty_slot {
+            return Err(Miss::Busy);
+        }
         let when = if window.status_ignored { When::Idle } else { When::Window { from: window.from, to: window.to } };
         let pools = self.pools(request, when);
         let new = || walk::Walk {

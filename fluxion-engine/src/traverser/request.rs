@@ -40,6 +40,8 @@ pub(crate) struct Request {
     pub(crate) constraint: Option<Constraint>,
     /// For the flexible traverser, where there are slots: the first of the siblings, and what all of them are made of, each type once.
     pub(crate) unions: Vec<(usize, Levels)>,
+    /// A slot holds nothing: as upstream, that is understood, and fits nowhere.
+    pub(crate) has_empty_slot: bool,
     /// Sibling slots are alternatives.
     flexible: bool,
 }
@@ -54,6 +56,7 @@ impl Request {
             exclusive_kinds: SmallVec::new(),
             constraint: spec.constraint.clone(),
             unions: Vec::new(),
+            has_empty_slot: false,
             flexible,
         };
         let (top, needs) = request.lay(graph, filters, &spec.resources)?;
@@ -97,6 +100,7 @@ impl Request {
             let (with, needs) = self.lay(graph, filters, &resource.with)?;
             let level = &mut self.levels[at];
             let min = level.count.min;
+            self.has_empty_slot |= level.kind == TypeId::SLOT && resource.with.is_empty();
             if filters.is_tracked(level.kind) {
                 add(&mut all, level.kind, min);
             }

@@ -80,6 +80,12 @@ impl Weights {
         }
     }
 
+    /// What a grant noted of the edge to this vertex; 0 where none has passed.
+    pub(crate) fn weight(&self, graph: &Graph, child: VertexId) -> i64 {
+        let parent = graph.parent(child).and_then(|parent| self.parents.get(&parent));
+        parent.and_then(|parent| parent.weights.get(&child)).copied().unwrap_or(0)
+    }
+
     /// Children in the order in which they are to be visited.
     pub(crate) fn order<'a>(&'a self, graph: &'a Graph, vertex: VertexId) -> impl Iterator<Item = VertexId> + use<'a> {
         let children = self.by_uniq_id(graph, vertex);

@@ -5,6 +5,7 @@ use std::io;
 use fluxion_engine::{JobMode, UpdateReader};
 
 use super::matching::RULE;
+use super::report::mode;
 use super::{MALFORMED, job_id, read};
 use crate::session::Session;
 
@@ -33,12 +34,15 @@ pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Resul
     };
     let Some(text) = read(session, file)? else { return Ok(()) };
     let id = job_id(id);
-    let is_allocated = session.engine.info(id).is_ok_and(|info| info.mode == JobMode::Allocated);
+    // As upstream, to which what starts later is reserved, also where an update has said so.
+    if !session.engine.info(id).is_ok_and(|info| mode(&info) == JobMode::Allocated) {
+        return session.wrong(format_args!("partial-cancel: job {id} is not allocated"));
+    }
     if let Err(error) = session.engine.partial_cancel_with(id, &text, reader) {
         session.wrong(format_args!("partial-cancel: {error}"))?;
     }
-    // As upstream, also where that job has nothing of what is given back.
-    if stats && is_allocated { counts(session, "PARTIAL ") } else { Ok(()) }
+    // Also where the job has nothing of what is given back.
+    if stats { counts(session, "PARTIAL ") } else { Ok(()) }
 }
 
 /// The engine does not walk as upstream does, and does not count its steps.

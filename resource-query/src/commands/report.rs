@@ -2,6 +2,8 @@
 
 use std::io;
 
+use fluxion_engine::{JobInfo, JobMode};
+
 use super::{MALFORMED, job_id, read};
 use crate::session::Session;
 
@@ -19,11 +21,20 @@ pub(super) fn info(session: &mut Session, words: &[&str]) -> io::Result<()> {
     describe(session, id)
 }
 
+/// As upstream: what is there goes by its start.
+pub(super) fn mode(info: &JobInfo) -> JobMode {
+    match (info.mode, info.at) {
+        (JobMode::Canceled, _) => JobMode::Canceled,
+        (_, 0) => JobMode::Allocated,
+        _ => JobMode::Reserved,
+    }
+}
+
 fn describe(session: &mut Session, id: u64) -> io::Result<()> {
     let Some((file, seconds)) = session.asked.get(&id).cloned() else { return Ok(()) };
     match session.engine.info(id) {
         Ok(info) => {
-            let (mode, at) = (info.mode.as_str(), info.at);
+            let (mode, at) = (mode(&info).as_str(), info.at);
             session.shown(format_args!("INFO: {id}, {mode}, {at}, {file}, {seconds}\n"))
         }
         Err(error) => session.wrong(format_args!("info: {error}")),

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use fluxion_engine::{JobMode, UpdateReader};
+use fluxion_engine::{JobMode, UpdateReader, Updated};
 
 use super::matching::{elapsed, print, refused};
 use super::{MALFORMED, job_id, number, read};
@@ -13,29 +13,27 @@ pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [subcommand, reader, file, id, start, duration] = words else {
         return session.wrong(format_args!("{MALFORMED}"));
     };
-    let mode = match *subcommand {
-        "allocate" => JobMode::Allocated,
-        "reserve" => JobMode::Reserved,
-        _ => return session.wrong(format_args!("unknown subcmd {subcommand}")),
-    };
+    // As upstream: both allocate, and what is printed goes by the start.
+    if !matches!(*subcommand, "allocate" | "reserve") {
+        return session.wrong(format_args!("unknown subcmd {subcommand}"));
+    }
     let Some(reader) = UpdateReader::parse(reader) else {
         return session.wrong(format_args!("unsupported reader {reader}"));
     };
     let Some(text) = read(session, file)? else { return Ok(()) };
     let (id, start, seconds) = (job_id(id), number(start), number(duration));
-    // Also a job that has ended keeps its id.
-    if session.asked.contains_key(&id) {
+    if session.is_live(id) {
         return session.wrong(format_args!("job {id} exists already"));
     }
     if start < 0 || seconds == 0 {
         return session.wrong(format_args!("update: from {start} for {seconds} seconds"));
     }
     let started = Instant::now();
-    let answer = session.engine.update(id, &text, reader, start, seconds, mode);
+    let answer = session.engine.update(id, &text, reader, start, seconds, JobMode::Allocated);
     let took = started.elapsed();
     session.took_id(id);
     match answer {
-        Ok(grant) => {
+        Ok(Updated { grant, .. }) => {
             session.asked.insert(id, ((*file).to_owned(), took.as_secs_f64()));
             session.engine.set_overhead(id, took.as_secs_f64());
             print(session, id, &grant, None)?;

@@ -1,12 +1,15 @@
 # Every command of the project. `make` lists them.
 TESTBED := tests/testbed/bin/testbed
+E2E := tests/e2e/bin/e2e.test
 HELM := tests/helm/bin/helm
 FLUXQUEUE := target/release/fluxqueue
+# What Fluxqueue needs in a testbed.
+INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac,--install manifests/$(file).yaml)
 
-.PHONY: help build demo-binaries library testbed helm demo test oracle panics bench bench-cluster fuzz miri lint docs crds reference
+.PHONY: help build demo-binaries library testbed helm demo test oracle panics bench bench-cluster e2e fuzz miri lint docs crds reference
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build fluxqueue, optimised
 	@test -e $(FLUXQUEUE) || echo "== Building Fluxqueue: some minutes the first time"
@@ -49,7 +52,19 @@ bench: ## measure the resource graph and the core
 bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(TESTBED) bench --dir "$$dir" --nodes tests/testbed/nodes/bench.yaml \
 		--fluxqueue $(FLUXQUEUE) --namespace fluxqueue-system --serviceaccount fluxqueue \
-		$(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac,--install manifests/$(file).yaml)
+		$(INSTALL)
+
+# Preemption is not there yet, and what is off by default is off in the testbed too.
+e2e: testbed ## run Kubernetes' own scheduling specs, with kube-scheduler and with Fluxqueue (FOCUS, SKIP, POLICY)
+	@test -e $(E2E) || echo "== Building Kubernetes' end-to-end suite: about 5 minutes the first time, on two cores"
+	$(MAKE) --no-print-directory -C tests/e2e build
+	cargo build --locked --bin fluxqueue
+	mkdir -p target/e2e
+	$(TESTBED) e2e --dir target/e2e --suite $(E2E) --nodes tests/testbed/nodes/e2e.yaml \
+		--focus '$(or $(FOCUS),\[sig-scheduling\])' --skip '$(or $(SKIP),SchedulerPreemption|\[Feature:OffByDefault\])' \
+		--fluxqueue target/debug/fluxqueue --flag=--policy=$(or $(POLICY),spread) \
+		--namespace fluxqueue-system --serviceaccount fluxqueue $(INSTALL) \
+		--install tests/e2e/every-pod.yaml > target/e2e/outcomes.md; code=$$?; cat target/e2e/outcomes.md; exit $$code
 
 fuzz: ## run each fuzz target for SECONDS (60); needs cargo-fuzz and a nightly compiler
 	for target in fuzz/fuzz_targets/*.rs; do target=$$(basename $$target .rs); mkdir -p fuzz/corpus/$$target; \

@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"fluxqueue/tests/testbed/bench"
 	"fluxqueue/tests/testbed/component"
 	"fluxqueue/tests/testbed/controlplane"
+	"fluxqueue/tests/testbed/e2e"
 	"fluxqueue/tests/testbed/oracle"
 	"fluxqueue/tests/testbed/provisioner"
 	"fluxqueue/tests/testbed/simnode"
@@ -27,6 +29,7 @@ const usage = `usage: testbed COMMAND [flags]
                 do that to one part of a running testbed: --dir D PART
   refusals      print how many pods the simulated kubelets of a running testbed refused
   bench         measure how fast pods are bound, and print a table
+  e2e           run specs of Kubernetes' own suite with kube-scheduler and with Fluxqueue, and print a table
   kubeconfig    write a kubeconfig for a service account
   oracle        answer which nodes take a pod, by kube-scheduler's plugins: clusters as JSON on stdin, one a line
   provisioner   make volumes for claims that name a node: --dir D --name PROVISIONER
@@ -69,6 +72,8 @@ func command(name string, args []string) error {
 		return refusals(flags, dir, args)
 	case "bench":
 		return measure(flags, dir, args)
+	case "e2e":
+		return compare(flags, dir, args)
 	case "kubeconfig":
 		return kubeconfig(flags, dir, args)
 	case "nodes":
@@ -175,10 +180,7 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 	flags.IntVar(&options.GangSize, "gang-size", 200, "pods in each gang")
 	flags.BoolVar(&options.Jobs, "gang-jobs", false, "gangs are Jobs, not bare pods with group labels")
 	flags.IntVar(&options.InFlight, "in-flight", 48, "bare Binding requests at a time")
-	flags.Func("install", "manifest or kustomization directory to apply first; may be repeated", func(path string) error {
-		options.Install = append(options.Install, path)
-		return nil
-	})
+	flags.Func("install", installUsage, appendTo(&options.Install))
 	only := flags.String("rows", "", "which rows, by comma: bindings,kube-scheduler,fluxqueue,fluxqueue-gangs,restart")
 	if err := parse(flags, args, dir); err != nil {
 		return err
@@ -190,12 +192,48 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 		return fmt.Errorf("--rounds %d: must be at least 1", options.Rounds)
 	}
 	options.Dir = *dir
+	return whileWanted(func(ctx context.Context) error { return bench.Run(ctx, options, os.Stdout) })
+}
+
+func compare(flags *flag.FlagSet, dir *string, args []string) error {
+	options := e2e.Options{Progress: os.Stderr}
+	flags.StringVar(&options.Suite, "suite", "", "upstream's e2e.test (required)")
+	flags.StringVar(&options.Focus, "focus", `\[sig-scheduling\]`, "regular expression of the specs that are run")
+	flags.StringVar(&options.Skip, "skip", "", "regular expression of those that are left out")
+	flags.DurationVar(&options.SpecTimeout, "spec-timeout", 10*time.Minute, "how long a spec may take")
+	flags.StringVar(&options.Nodes, "nodes", "nodes/e2e.yaml", "node file")
+	flags.StringVar(&options.Fluxqueue, "fluxqueue", "", "Fluxqueue's binary (required)")
+	flags.StringVar(&options.Namespace, "namespace", "default", "namespace of Fluxqueue's service account")
+	flags.StringVar(&options.Account, "serviceaccount", "", "Fluxqueue's service account; without it, it is the administrator")
+	flags.Func("install", installUsage, appendTo(&options.Install))
+	flags.Func("flag", "flag of Fluxqueue; may be repeated", appendTo(&options.Flags))
+	if err := parse(flags, args, dir); err != nil {
+		return err
+	}
+	if options.Suite == "" || options.Fluxqueue == "" {
+		return fmt.Errorf("%s: --suite and --fluxqueue are required", flags.Name())
+	}
+	options.Dir = *dir
+	return whileWanted(func(ctx context.Context) error { return e2e.Run(ctx, options, os.Stdout) })
+}
+
+const installUsage = "manifest or kustomization directory to apply first; may be repeated"
+
+func appendTo(list *[]string) func(string) error {
+	return func(value string) error {
+		*list = append(*list, value)
+		return nil
+	}
+}
+
+// whileWanted runs until it is done, or this program or the one that started it is to end.
+func whileWanted(run func(ctx context.Context) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := controlplane.StopWithParent(stop); err != nil {
 		return err
 	}
-	return bench.Run(ctx, options, os.Stdout)
+	return run(ctx)
 }
 
 func provision(flags *flag.FlagSet, dir *string, args []string) error {

@@ -73,7 +73,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := b.install(ctx); err != nil {
+	if err := b.testbed.Apply(ctx, options.Install...); err != nil {
 		return err
 	}
 	// Rows alternate, so that what changes in the machine over time meets all of them.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -47,26 +44,6 @@ func (b *bench) connect(ctx context.Context) error {
 	}
 	if len(b.nodes) == 0 {
 		return fmt.Errorf("node file %s: no nodes", b.options.Nodes)
-	}
-	return nil
-}
-
-// install applies what Fluxqueue needs in the cluster.
-func (b *bench) install(ctx context.Context) error {
-	executable, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	for _, path := range b.options.Install {
-		flag := "-f"
-		if _, err := os.Stat(filepath.Join(path, "kustomization.yaml")); err == nil {
-			flag = "-k"
-		}
-		cmd := exec.CommandContext(ctx, executable, "kubectl", "--kubeconfig", b.testbed.Kubeconfig(),
-			"apply", "--server-side", flag, path)
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("applying %s: %w:\n%s", path, err, output)
-		}
 	}
 	return nil
 }

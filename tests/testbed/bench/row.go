@@ -3,15 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"fluxqueue/tests/testbed/controlplane"
 )
 
 // binder is what binds pods in a row while it is measured.
@@ -64,16 +61,7 @@ func allRows(options Options) []*row {
 }
 
 func startFluxqueue(ctx context.Context, b *bench, _ string) (binder, error) {
-	kubeconfig := b.testbed.Kubeconfig()
-	if b.options.Account != "" {
-		kubeconfig = filepath.Join(b.options.Dir, "fluxqueue.kubeconfig")
-		err := controlplane.AccountKubeconfig(ctx, b.options.Dir, b.options.Namespace, b.options.Account, kubeconfig)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return b.testbed.StartProgram("fluxqueue", b.options.Fluxqueue,
-		[]string{"run", "--kubeconfig", kubeconfig, "--leader-elect=false"})
+	return b.testbed.StartFluxqueue(ctx, b.options.Fluxqueue, b.options.Namespace, b.options.Account)
 }
 
 // bindings binds all pods of a namespace, each with one request, and decides nothing: pods go to nodes in turn.

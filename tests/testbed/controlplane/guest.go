@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,21 @@ func (t *Testbed) StartScheduler() (*Guest, error) {
 		return nil, err
 	}
 	return t.startGuest(&part{name: component.Scheduler, dir: t.options.Dir, args: args})
+}
+
+// StartFluxqueue starts the Fluxqueue at path as a service account, or as the administrator if account is empty; flags are more of its own.
+func (t *Testbed) StartFluxqueue(ctx context.Context, path, namespace, account string, flags ...string) (*Guest, error) {
+	kubeconfig := t.Kubeconfig()
+	if account != "" {
+		kubeconfig = filepath.Join(t.options.Dir, "fluxqueue.kubeconfig")
+		if err := AccountKubeconfig(ctx, t.options.Dir, namespace, account, kubeconfig); err != nil {
+			return nil, err
+		}
+	}
+	// Of a free port, so that testbeds run side by side.
+	args := []string{"run", "--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-bind-address=127.0.0.1:0"}
+	args = append(args, flags...)
+	return t.StartProgram("fluxqueue", path, args)
 }
 
 // StartProgram starts the program at path. Its log is name's, in the testbed's directory.

@@ -152,6 +152,11 @@ func (s *simulation) onNode(ctx context.Context, node *v1.Node) {
 			klog.ErrorS(err, "node is not reported ready", "node", node.Name)
 		}
 	}
+	if patch := extendedPatch(node); alive && patch != nil {
+		if err := s.request(ctx, node, offerExtended(patch)); err != nil {
+			klog.ErrorS(err, "extended resources of a node are not offered", "node", node.Name)
+		}
+	}
 	if s.options.Untaint && !usable(node) {
 		if err := s.request(ctx, node, untaint); err != nil {
 			klog.ErrorS(err, "node keeps its taint", "node", node.Name)

@@ -395,6 +395,8 @@ pub enum BlockedReason {
     QueueFull,
     /// The nodes that it may use have too little free.
     InsufficientResources,
+    /// No rack, zone or other part of a level has room for as many of its pods as are to be in one.
+    NoRoomInLevel,
     /// The nodes that it could use are cordoned, not ready or left alone for a moment.
     NoMatchingNodes,
     /// It does not fit on the nodes there are, however idle.
@@ -427,10 +429,16 @@ pub struct BlockedBy {
     /// The resource that is short, or of which its queue has as much as it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// How much of it the job asks, in all.
+    /// The level of the machine of which a part has too little room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// The part of that level that has most room, or where the rest of the job is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// How much of the resource the job asks, in all; of a level, how many pods are to be in one part, or in all parts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
-    /// How much of it is free on the nodes it may use, or left of the limit.
+    /// How much of it is free on the nodes it may use, or left of the limit; for how many of those pods there is room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<String>,
     /// How much of a limit is used: of the resource, or jobs that run.
@@ -469,7 +477,7 @@ fn one_or_several<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<V
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 18] = [
+    pub const ALL: [BlockedReason; 19] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
@@ -481,6 +489,7 @@ impl BlockedReason {
         BlockedReason::QueueLimit,
         BlockedReason::QueueFull,
         BlockedReason::InsufficientResources,
+        BlockedReason::NoRoomInLevel,
         BlockedReason::NoMatchingNodes,
         BlockedReason::Unsatisfiable,
         BlockedReason::PlacementWithdrawn,
@@ -504,6 +513,7 @@ impl BlockedReason {
             BlockedReason::QueueLimit => "QueueLimit",
             BlockedReason::QueueFull => "QueueFull",
             BlockedReason::InsufficientResources => "InsufficientResources",
+            BlockedReason::NoRoomInLevel => "NoRoomInLevel",
             BlockedReason::NoMatchingNodes => "NoMatchingNodes",
             BlockedReason::Unsatisfiable => "Unsatisfiable",
             BlockedReason::PlacementWithdrawn => "PlacementWithdrawn",
@@ -529,6 +539,7 @@ impl BlockedReason {
             | BlockedReason::QueueLimit
             | BlockedReason::QueueFull
             | BlockedReason::InsufficientResources
+            | BlockedReason::NoRoomInLevel
             | BlockedReason::NoMatchingNodes
             | BlockedReason::PlacementWithdrawn
             | BlockedReason::BindFailed

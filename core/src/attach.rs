@@ -60,6 +60,9 @@ impl Core {
         // What a new process finds came when it was made, not just now.
         let joined = if self.taking_over { self.core_time(pod.created).min(self.now) } else { self.now };
         let job = self.jobs.all.get_mut(&id).expect("job_of returns a job that is there");
+        // More pods than can come were waited for by an earlier process, whatever the API server's clock says by now.
+        let was_waited_for = self.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
+        let joined = if was_waited_for { Time(0) } else { joined };
         job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
         job.members.insert(uid.clone());
         job.last_end = job.last_end.max(pod.ended);

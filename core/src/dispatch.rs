@@ -11,7 +11,6 @@ use fluxqueue_api::{BlockedReason, EventReason, names};
 
 use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage, Style};
-use super::ledger::Ledger;
 use super::mounting::Mounting;
 use super::plan::{Delay, Late};
 use super::{
@@ -108,8 +107,8 @@ impl Core {
 
     /// By the pods that are there, or will be, this one may be on its node.
     fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
-        let allocation = self.jobs.members.get_mut(uid).and_then(|member| member.allocation.as_mut());
-        allocation.is_some_and(|allocation| Ledger::judge(&mut self.cluster, allocation, pod).is_none())
+        let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
+        allocation.is_some_and(|allocation| self.ledger.judge(&mut self.cluster, allocation, pod).is_none())
     }
 
     fn send(&mut self, uid: &Uid) {

@@ -11,7 +11,8 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
 
 use super::blockers::Blockers;
 use super::cluster::filters::Rejection;
-use super::cluster::{readable, summary};
+use super::cluster::summary;
+use super::cramped::Cramped;
 use super::estimates::Expected;
 use super::job::Stage;
 use super::ledger::Allocation;
@@ -19,7 +20,7 @@ use super::plan::{Attempt, Group, Outcome};
 use super::promises::Promise;
 use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
-use crate::fluxion::{End, Forecast, LevelSupply, Rank, RankSet, ShapeReport, Supply, Within};
+use crate::fluxion::{End, Forecast, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
@@ -252,7 +253,7 @@ impl Core {
 
     /// All pods fit now, as far as nodes go.
     fn has_room(&mut self, attempt: &Attempt) -> bool {
-        let groups = attempt.request.groups.iter().zip(&attempt.open);
+        let groups = attempt.request.groups.iter().zip(&*attempt.open);
         let groups: Vec<_> = groups.map(|(group, open)| group.request(open, &mut self.cluster)).collect();
         self.ledger.forecast(&groups).is_none_or(|forecast| forecast == Forecast::Now)
     }
@@ -317,8 +318,8 @@ impl Core {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
-        let mut cramped: Option<String> = None;
-        for (group, open) in groups.iter().zip(&attempt.open) {
+        let mut cramped: Option<Cramped> = None;
+        for (group, open) in groups.iter().zip(&*attempt.open) {
             self.count_closed(group, &mut counts);
             let request = group.request(open, &mut self.cluster);
             if let Some(size) = group.slice_size() {
@@ -327,14 +328,14 @@ impl Core {
                 let explanation = self.ledger.explain(&[slice]);
                 for shape in explanation.iter().flat_map(|explanation| &explanation.shapes) {
                     let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
-                    cramped = cramped.or_else(|| cramped_in(group, shape, supply, *outcome == Outcome::Never));
+                    cramped = cramped.or_else(|| Cramped::of(group, shape, supply, *outcome == Outcome::Never));
                 }
             }
             let Some(explanation) = self.ledger.explain(&[request.unsliced()]) else { continue };
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
-                cramped = cramped.or_else(|| cramped_in(group, shape, supply, *outcome == Outcome::Never));
+                cramped = cramped.or_else(|| Cramped::of(group, shape, supply, *outcome == Outcome::Never));
                 for pool in &supply.pools {
                     if pool.short_nodes > 0 {
                         let nodes = usize::try_from(pool.short_nodes).unwrap_or(usize::MAX);
@@ -374,10 +375,6 @@ impl Core {
                 amount(worst.free),
             );
         }
-        if let Some(cramped) = cramped {
-            message.push(' ');
-            message += &cramped;
-        }
         let reason = match outcome {
             Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
             Outcome::NodesAway => BlockedReason::NoMatchingNodes,
@@ -398,9 +395,17 @@ impl Core {
             let message = format!("{requested} {} asked for, {free} free", shortage.resource);
             shortage.of(BlockedBy::new(reason, message))
         });
-        let others = others.collect();
-        let first = BlockedBy::new(reason, message);
-        (worst.map_or(first.clone(), |worst| worst.of(first)), others)
+        let is_short_in_all = worst.as_ref().is_some_and(|worst| worst.free < worst.requested);
+        let of_resources = BlockedBy::new(reason, message);
+        let of_resources = worst.map_or(of_resources.clone(), |worst| worst.of(of_resources));
+        let mut all: Vec<BlockedBy> = std::iter::once(of_resources).chain(others).collect();
+        if let Some(cramped) = cramped {
+            // Where there is enough in all, the level is what matters most. That it can never start matters more.
+            let at = usize::from(is_short_in_all || reason != BlockedReason::InsufficientResources);
+            all.insert(at, cramped.into());
+        }
+        let first = all.remove(0);
+        (first, all)
     }
 
     /// Whose ends nobody knows on these nodes, but one's own: a few of them.
@@ -567,35 +572,6 @@ impl Core {
             self.note(Subject::Pod(pod), EventKind::Warning, warning.as_str(), "Grouping", text, &reporter);
         }
     }
-}
-
-/// Which level it is whose parts are too small for all pods of a shape that are to be in one.
-fn cramped_in(group: &Group, shape: &ShapeReport, supply: &Supply, if_idle: bool) -> Option<String> {
-    let has = if if_idle { "would have" } else { "has" };
-    let wanted = if shape.wanted == 1 { "1 pod".to_owned() } else { format!("{} pods", shape.wanted) };
-    let wants = group.levels.iter().flat_map(|levels| levels.iter());
-    wants.zip(&supply.levels).find_map(|(want, LevelSupply { level, parts, largest, part })| {
-        let is_too_small = *largest < shape.wanted;
-        match (&want.within, part) {
-            (Within::One, Some(part)) if is_too_small => {
-                let part = readable(part);
-                Some(format!("No {level} {has} room for {wanted}: the largest, {part}, {has} room for {largest}."))
-            }
-            (Within::One, None) if *parts == 0 => Some(format!("No node that they may use is in a {level}.")),
-            (Within::One, None) if is_too_small => Some(format!("No {level} {has} room for {wanted}.")),
-            (Within::Part(of_job), _) if is_too_small => {
-                let of_job = readable(of_job);
-                Some(format!("The rest of its job is in {level} {of_job}, which {has} no room for {wanted} more."))
-            }
-            (Within::AtMost(most), _) if parts.saturating_mul(u64::from(*most)) < shape.wanted => {
-                let are = if *parts == 1 { "is" } else { "are" };
-                Some(format!(
-                    "At most {most} of {wanted} may be in one {level}, and there {are} {parts} that they may use."
-                ))
-            }
-            _ => None,
-        }
-    })
 }
 
 /// A gang that waits behind the first of its class: nobody has looked where it could start.

@@ -280,21 +280,16 @@ impl Core {
                 {
                     self.timers.wake(Timer::Job(other), self.now);
                 }
-                Stalled {
-                    reason: DegradedReason::MutualWait,
-                    message: format!(
-                        "{bound} of {size} pods are bound; the others need nodes that {key} holds, whose missing pods need \
-                         nodes that this job holds: one of the two has to be deleted",
-                    ),
-                }
+                let text = format!(
+                    "{bound} of {size} pods are bound; the others need nodes that {key} holds, whose missing pods need \
+                     nodes that this job holds: one of the two has to be deleted",
+                );
+                Stalled::new(DegradedReason::MutualWait, text)
             }
-            None => Stalled {
-                reason: DegradedReason::StartTimeout,
-                message: format!("{bound} of {size} pods are bound{in_the_way}"),
-            },
+            None => Stalled::new(DegradedReason::StartTimeout, format!("{bound} of {size} pods are bound{in_the_way}")),
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.stalled = Some(stalled);
+            job.stalled = Some(stalled.after(job.stalled.take()));
         }
     }
 

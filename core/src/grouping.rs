@@ -1,6 +1,6 @@
 //! Which job a pod belongs to, and how many of its pods start together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use fluxqueue_api::WorkloadKind;
@@ -35,7 +35,7 @@ pub(super) enum StartSize {
 /// Finds what a pod is a part of; `None` while the object that made it has not been seen.
 ///
 /// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet, itself.
-pub(super) fn belonging(pod: &Pod, controllers: &BTreeMap<Uid, Arc<Controller>>, orphan: bool) -> Option<Belonging> {
+pub(super) fn belonging(pod: &Pod, controllers: &HashMap<Uid, Arc<Controller>>, orphan: bool) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
         identity: Identity::Pod(pod.id.uid.clone()),
@@ -94,7 +94,7 @@ pub(super) fn of_owner(top: &Owner) -> Option<Belonging> {
 pub(super) fn owners(
     pod: &Pod,
     belonging: &Belonging,
-    controllers: &BTreeMap<Uid, Arc<Controller>>,
+    controllers: &HashMap<Uid, Arc<Controller>>,
 ) -> Vec<OwnerReference> {
     let reference = |api: &str, kind: &str, name: &str, uid: &str| OwnerReference {
         api_version: api.to_owned(),
@@ -123,7 +123,7 @@ pub(super) fn owners(
 pub(super) fn start_size(
     job: &Job,
     members: &[&Member],
-    controllers: &BTreeMap<Uid, Arc<Controller>>,
+    controllers: &HashMap<Uid, Arc<Controller>>,
     grace_seconds: u64,
     now: Time,
 ) -> StartSize {
@@ -170,7 +170,7 @@ pub(super) fn contradiction(members: &[&Member]) -> Option<String> {
 }
 
 /// How many pods the known controllers of the members can have at once; `None` if that is not bounded (bare pods).
-fn can_appear(members: &[&Member], controllers: &BTreeMap<Uid, Arc<Controller>>) -> Option<usize> {
+fn can_appear(members: &[&Member], controllers: &HashMap<Uid, Arc<Controller>>) -> Option<usize> {
     let mut known = BTreeSet::new();
     let mut strays = 0;
     for member in members {

@@ -73,6 +73,11 @@ impl Actions {
         self.bindings
     }
 
+    /// Something was asked for since the last [`Actions::take`].
+    pub(super) fn has_decided(&self) -> bool {
+        !self.decided.is_empty()
+    }
+
     /// What was asked for since the last call.
     pub(super) fn take(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.decided)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::job::{Cause, Identity, PodOrder, Stage};
-use super::ledger::{Ledger, valid};
+use super::ledger::valid;
 use super::levels::slice_trouble;
 use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
@@ -62,8 +62,8 @@ impl Core {
             if let Some(sent) = sent {
                 let pod = Arc::clone(&member.pod);
                 member.allocation = self.ledger.charge(&mut self.cluster, name, &sent.shape, sent.end);
-                if let Some(allocation) = &mut member.allocation {
-                    Ledger::house(&mut self.cluster, allocation, &pod);
+                if let Some(allocation) = &member.allocation {
+                    self.ledger.house(&mut self.cluster, allocation, &pod);
                 }
             }
         }
@@ -268,9 +268,9 @@ impl Core {
             return;
         }
         let Some(member) = self.jobs.members.get_mut(&uid) else { return };
-        if let Some(allocation) = &mut member.allocation {
+        if let Some(allocation) = &member.allocation {
             // Others may see it differently by its labels.
-            Ledger::house(&mut self.cluster, allocation, &pod);
+            self.ledger.house(&mut self.cluster, allocation, &pod);
         }
         match member.stage {
             // A Binding that has not taken effect by now never will.

@@ -160,6 +160,29 @@ pub(super) struct Stalled {
     /// The reason of its condition Degraded.
     pub reason: DegradedReason,
     pub message: String,
+    /// An earlier process said so.
+    pub is_inherited: bool,
+    /// While that is kept: what this one found first.
+    pub found_first: Option<String>,
+}
+
+impl Stalled {
+    /// What this process has found.
+    pub(super) fn new(reason: DegradedReason, message: String) -> Self {
+        Stalled { reason, message, is_inherited: false, found_first: None }
+    }
+
+    /// What goes now. What an earlier process said for the same reason does until this one finds something else than it found first.
+    pub(super) fn after(self, known: Option<Stalled>) -> Stalled {
+        let is_kept = |known: &Stalled| {
+            let is_no_news = known.found_first.as_ref().is_none_or(|first| *first == self.message);
+            known.is_inherited && known.reason == self.reason && is_no_news
+        };
+        match known.filter(is_kept) {
+            Some(known) => Stalled { found_first: Some(self.message), ..known },
+            None => self,
+        }
+    }
 }
 
 /// Which seat a pod gets.

@@ -20,7 +20,8 @@ pub(super) struct Jobs {
     pub all: BTreeMap<JobId, Job>,
     /// Pods that are ours, in no order.
     pub members: HashMap<Uid, Member>,
-    pub controllers: BTreeMap<Uid, Arc<Controller>>,
+    /// In no order.
+    pub controllers: HashMap<Uid, Arc<Controller>>,
     pub by_identity: BTreeMap<Identity, JobId>,
     pub by_key: BTreeMap<ObjectKey, JobId>,
     /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
@@ -66,7 +67,7 @@ impl Jobs {
         Jobs {
             all: BTreeMap::new(),
             members: HashMap::new(),
-            controllers: BTreeMap::new(),
+            controllers: HashMap::new(),
             by_identity: BTreeMap::new(),
             by_key: BTreeMap::new(),
             groups_of: BTreeMap::new(),

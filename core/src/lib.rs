@@ -14,7 +14,7 @@
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
-//! - `explain`, `blockers`: why something waits, for people
+//! - `explain`, `blockers`, `cramped`: why something waits, for people
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `stand_ins`: pods that stand in for those of a suspended Job, and its release
@@ -41,6 +41,7 @@ mod blockers;
 mod by_node;
 pub mod cluster;
 mod consistency;
+mod cramped;
 mod describe;
 mod dispatch;
 mod estimates;
@@ -185,6 +186,8 @@ pub struct Core {
     is_unsettled: bool,
     /// Since the last walk a node has changed, or somebody has taken room that nobody had planned.
     has_lost_capacity: bool,
+    /// Jobs that run, and for which a person has wished more time since the last walk.
+    extended: BTreeSet<JobId>,
     /// What an earlier process has promised is to be put back before the first walk.
     has_promises_to_put_back: bool,
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
@@ -264,6 +267,7 @@ impl Core {
             queue_changed: false,
             is_unsettled: false,
             has_lost_capacity: false,
+            extended: BTreeSet::new(),
             has_promises_to_put_back: false,
             seen_changes: 0,
             seen_terms: 0,
@@ -330,9 +334,12 @@ impl Core {
                     break;
                 }
             }
-            self.look_ahead();
             // What the rounds have changed is written once.
             self.write_records();
+            if self.look_ahead() {
+                // What was found out.
+                self.write_records();
+            }
         }
         self.actions.take()
     }

@@ -60,6 +60,7 @@ impl Core {
         }
         self.carry_out(plan);
         self.has_lost_capacity = false;
+        self.extended.clear();
         self.look_ahead_again();
     }
 

@@ -12,7 +12,7 @@ use fluxqueue_workload::Time;
 /// The promises, by request.
 #[derive(Clone, Default)]
 pub(super) struct Promises {
-    reserved: BTreeMap<PendingRequest, Promise>,
+    reserved: BTreeMap<PendingRequest, Arc<Promise>>,
     /// Since when those have been passed by that were the first to wait, and of which nobody knows when they can start.
     passed_by: BTreeMap<PendingRequest, Patience>,
     /// Nodes that are held for those who are passed by no more.
@@ -66,7 +66,7 @@ impl Promises {
 
     /// The reservation of a request.
     pub(super) fn reservation(&self, pending: &PendingRequest) -> Option<&Promise> {
-        self.reserved.get(pending)
+        self.reserved.get(pending).map(|promise| &**promise)
     }
 
     /// What a request was told that it is promised.
@@ -77,7 +77,7 @@ impl Promises {
 
     /// All reservations, in no order that means anything.
     pub(super) fn reservations(&self) -> impl Iterator<Item = (&PendingRequest, &Promise)> {
-        self.reserved.iter()
+        self.reserved.iter().map(|(pending, promise)| (pending, &**promise))
     }
 
     /// Somebody is promised this node.
@@ -92,12 +92,12 @@ impl Promises {
 
     /// Notes a reservation that was made.
     pub(super) fn put(&mut self, pending: &PendingRequest, promise: Promise) {
-        self.reserved.insert(pending.clone(), promise);
+        self.reserved.insert(pending.clone(), Arc::new(promise));
     }
 
     /// Takes a reservation out: it is to be given up, or made anew.
     pub(super) fn take(&mut self, pending: &PendingRequest) -> Option<Promise> {
-        self.reserved.remove(pending)
+        self.reserved.remove(pending).map(Arc::unwrap_or_clone)
     }
 
     /// The second at which the first reservation starts.
@@ -196,14 +196,14 @@ impl Promises {
     /// Jobs whose reservation on record is another one than they have now, and what it is.
     pub(super) fn owing(&self) -> impl Iterator<Item = (JobId, &Kept)> {
         let now: BTreeMap<JobId, &Promise> =
-            self.reserved.iter().map(|(pending, kept)| (pending.job(), kept)).collect();
+            self.reservations().map(|(pending, promise)| (pending.job(), promise)).collect();
         let owing = self.on_record.iter().filter(move |(job, kept)| kept.is_not(now.get(job).copied()));
         owing.map(|(job, kept)| (*job, kept))
     }
 
     /// The reservation on record of a job is another one than it has now, with this request.
     pub(super) fn is_owing(&self, job: JobId, pending: Option<&PendingRequest>) -> bool {
-        let promise = pending.and_then(|pending| self.reserved.get(pending));
+        let promise = pending.and_then(|pending| self.reservation(pending));
         self.on_record.get(&job).is_some_and(|kept| kept.is_not(promise))
     }
 
@@ -270,6 +270,6 @@ impl Promises {
         self.drained.remove(pending);
         self.ahead.remove(pending);
         self.lost.remove(pending);
-        self.reserved.remove(pending)
+        self.reserved.remove(pending).map(Arc::unwrap_or_clone)
     }
 }

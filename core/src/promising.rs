@@ -21,6 +21,14 @@ const SAME_START_MICROS: u64 = 1_000_000;
 /// A promise that has become better is written so much after the last one.
 const IMPROVEMENT_MILLIS: i64 = 5_000;
 
+/// Who stays longer than was planned.
+enum Stays {
+    /// A person wished more time for it since the last walk.
+    Extended(JobId),
+    /// It has outlived its planned end: a job, or a pod of another scheduler.
+    Overdue(String),
+}
+
 impl Core {
     /// A request is promised a start, or another one than before.
     pub(super) fn promised(&mut self, pending: &PendingRequest, start: i64, later: Option<Late>) {
@@ -42,12 +50,13 @@ impl Core {
     fn tell_delay(&mut self, pending: &PendingRequest, late: &Late, start: Option<i64>) {
         // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
         let queue = self.limited_queue(pending.job()).filter(|_| late.cause == Delay::Walltime);
-        let (cause, overdue) = match late.cause {
-            Delay::Walltime | Delay::Capacity => match self.who_is_late(&late.was.nodes, queue, pending.job()) {
-                Some(overdue) => (Delay::Walltime, Some(overdue)),
-                None => (Delay::Capacity, None),
+        let (cause, by, overdue) = match late.cause {
+            Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was.nodes, queue, pending.job()) {
+                Some(Stays::Extended(by)) => (Delay::Edit, Some(by), None),
+                Some(Stays::Overdue(key)) => (Delay::Walltime, None, Some(key)),
+                None => (Delay::Capacity, None, None),
             },
-            cause => (cause, None),
+            cause => (cause, late.by, None),
         };
         *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
         let Some(job) = self.jobs.all.get(&pending.job()) else { return };
@@ -60,7 +69,7 @@ impl Core {
                 (None, names) if names.is_empty() => "its nodes are gone".to_owned(),
                 (None, names) => format!("there is less room on {names}"),
             },
-            Delay::Priority | Delay::Edit => match late.by.and_then(|by| self.jobs.all.get(&by)) {
+            Delay::Priority | Delay::Edit => match by.and_then(|by| self.jobs.all.get(&by)) {
                 Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", by.key),
                 Some(by) => format!("{} was changed", by.key),
                 None => "it was changed itself".to_owned(),
@@ -88,14 +97,28 @@ impl Core {
         }
     }
 
-    /// Who has outlived its planned end, so that a promise on these nodes, or within the limits of this queue, is later.
-    fn who_is_late(&self, nodes: &RankSet, queue: Option<QueueId>, but: JobId) -> Option<String> {
-        let late = self.overdue_on(nodes, but).or_else(|| self.overdue_in_queue(queue?, but));
-        if late.is_some() || self.has_lost_capacity {
-            return late;
+    /// Who stays longer than was planned, so that a promise on these nodes, or within the limits of this queue, is later.
+    fn who_stays(&self, nodes: &RankSet, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
+        let extended = || self.extended_on(nodes).or_else(|| self.extended_in_queue(queue?)).map(Stays::Extended);
+        let overdue = || self.overdue_on(nodes, but).or_else(|| self.overdue_in_queue(queue?, but)).map(Stays::Overdue);
+        let there = extended().or_else(overdue);
+        if there.is_some() || self.has_lost_capacity {
+            return there;
         }
-        // Where nothing was lost somebody is late, if not there: others make room for whoever waits for him.
-        self.late_anywhere()
+        // Where nothing was lost somebody stays, if not there: others make room for whoever waits for him.
+        let anywhere = self.extended.first().copied().map(Stays::Extended);
+        anywhere.or_else(|| self.late_anywhere().map(Stays::Overdue))
+    }
+
+    /// A job on these nodes that may stay longer than at the last walk, because a person wished so.
+    fn extended_on(&self, nodes: &RankSet) -> Option<JobId> {
+        let is_there = |job: &&Job| self.jobs.allocations(job).any(|taken| nodes.contains(taken.rank));
+        self.extended.iter().filter_map(|id| self.jobs.all.get(id)).find(is_there).map(|job| job.id)
+    }
+
+    /// The same of a job that counts against the limits of a queue.
+    fn extended_in_queue(&self, queue: QueueId) -> Option<JobId> {
+        self.accounts.counted(queue).find(|id| self.extended.contains(id))
     }
 
     /// A job on these nodes that has outlived its planned end.

@@ -98,13 +98,25 @@ impl Core {
         }
     }
 
-    /// What runs of a job is planned by another walltime now.
+    /// What runs of a job is planned by another walltime now, because a person wished so. Who was promised a start behind it is
+    /// told that this is why, if it ends later by that.
     pub(super) fn plan_ends_of(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live: Vec<Uid> = job.live.values().cloned().collect();
         for uid in live {
+            let before = self.booked_end(&uid);
             self.plan_end_anew(&uid);
+            if let (Some(before), Some(after)) = (before, self.booked_end(&uid))
+                && after.is_later_than(before)
+            {
+                self.extended.insert(id);
+            }
         }
+    }
+
+    /// Until when a pod of ours takes what it has of a node, as far as was known when that was booked.
+    fn booked_end(&self, uid: &Uid) -> Option<End> {
+        Some(self.jobs.members.get(uid)?.allocation.as_ref()?.end)
     }
 
     /// Nobody ends it: a Deployment, ReplicaSet or StatefulSet, or a pod that says so.
@@ -177,6 +189,8 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let is_outside = job.blocker.as_ref().is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
         let life = match self.jobs.state(job) {
+            // Of which there is no pod, that waits for nothing. Another process may not even know of it.
+            JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => None,
             JobState::Pending if is_outside => Some(Life::IsOutside),
             JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
             JobState::Starting | JobState::Running => Some(Life::Runs(self.has(job))),

@@ -98,13 +98,15 @@ impl Snapshot<'_> {
         let conditions = self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
         let state = JobState::from_conditions(&conditions);
         let workload = self.workload();
+        // Of what has ended what is on record stays: ended pods that a new process finds may be another group's of the name.
+        let priority = written.filter(|_| job.is_finished()).and_then(|written| written.priority);
         let said = self.said.as_ref();
         let reservation = said.map(|said| Reservation { start: said.start.map(micro_time), nodes: said.nodes.clone() });
         FluxJobStatus {
             conditions,
             state: Some(state),
             observed_generation: job.record.generation,
-            priority: Some(job.priority()),
+            priority: priority.or(Some(job.priority())),
             queue_name: self.queue_name(),
             walltime_seconds: self.walltime_that_counts(),
             workload: Some(workload),
@@ -142,7 +144,10 @@ impl Snapshot<'_> {
         };
         ObservedWorkload {
             pod_sets: self.pod_sets(written.map_or(&[], |workload| workload.pod_sets.as_slice())),
-            priority: self.job.pod_priority,
+            priority: written
+                .filter(|_| self.job.is_finished())
+                .and_then(|workload| workload.priority)
+                .or(self.job.pod_priority),
             queue_name,
             walltime_seconds: match self.walltimes {
                 Some((said, _)) => seconds(said),

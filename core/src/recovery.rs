@@ -147,15 +147,17 @@ impl Core {
         let (now, wanted) = (self.now, self.jobs.wanted(job));
         let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
         let stalled = job.record.status.as_ref().and_then(stall_on_record);
-        // A group that somebody else began has seats only for those who were there: it is not whole with these.
-        let is_stalled_group = stalled.is_some() && matches!(job.identity, Identity::Group(_));
-        let stalled_size = if is_stalled_group { self.start_size_now(job).unwrap_or(0) } else { 0 };
+        // One that somebody else began, or that has given seats up, is not whole with those that it has.
+        let is_group = matches!(job.identity, Identity::Group(_));
+        let size = || wanted.max(self.start_size_now(job).filter(|_| is_group).unwrap_or(0));
+        let stalled_size = if stalled.is_some() { size() } else { 0 };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        // It was whole if its record says that it runs, whatever it has lost since.
+        // It was whole if its record says that it runs, whatever it has lost since; unless it only says so because none of its pods is
+        // left, and that it did not become whole in time.
         let is_scheduled = |status: &FluxJobStatus| {
             conditions::of_type(&status.conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True")
         };
-        let ran = job.record.status.as_ref().is_some_and(is_scheduled);
+        let ran = stalled.is_none() && job.record.status.as_ref().is_some_and(is_scheduled);
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs.
             if !bound.is_empty() {
@@ -221,14 +223,21 @@ impl Core {
         }
     }
 
-    /// Pods that wait take the seats that nobody has, each the one of its number if it can.
+    /// Pods that wait take the seats that nobody has, each the one of its number if it can. Of a gang that was whole somebody has left
+    /// them: for so long as a slot would have been retained they are for the pods that its Job makes next. Whoever waits for longer to
+    /// join it has a place in the queue, and the room may be another's by now.
     pub(super) fn reseat_waiting(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
+        let is_retained_for = |pod: &Pod| {
+            let until = self.core_time(pod.created).plus_secs(self.settings.slot_keep_secs);
+            pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job) && self.now < until
+        };
         let waiting: Vec<Uid> = self
             .jobs
             .live_members(job)
             .into_iter()
             .filter(|member| member.is_ready(names::GATE) && job.counts(member))
+            .filter(|member| job.life != Lifecycle::Whole || is_retained_for(&member.pod))
             .map(|member| member.pod.id.uid.clone())
             .collect();
         for uid in waiting {
@@ -327,7 +336,7 @@ impl Core {
 fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
     let degraded = conditions::of_type(&status.conditions, ConditionType::Degraded).filter(|it| it.status == "True")?;
     let reason = DegradedReason::from_name(&degraded.reason).filter(|reason| *reason != DegradedReason::MemberLost)?;
-    Some(Stalled { reason, message: degraded.message.clone() })
+    Some(Stalled { is_inherited: true, ..Stalled::new(reason, degraded.message.clone()) })
 }
 
 /// How the job ended, by its record.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::grouping;
 use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
-use super::ledger::{Allocation, Ledger, valid};
+use super::ledger::{Allocation, valid};
 use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
 use crate::fluxion::End;
@@ -26,7 +26,7 @@ impl Core {
     // --- given and taken back ---
 
     /// Gives a pod a slot; of a job that is written ahead, a seat too.
-    pub(super) fn assign(&mut self, uid: &Uid, mut allocation: Allocation, seating: Seating) {
+    pub(super) fn assign(&mut self, uid: &Uid, allocation: Allocation, seating: Seating) {
         let Some(member) = self.jobs.members.get_mut(uid) else {
             self.free_allocation(Some(allocation));
             return;
@@ -34,7 +34,7 @@ impl Core {
         let id = member.job;
         let node = allocation.node.clone();
         self.by_node.send(&node, uid);
-        Ledger::house(&mut self.cluster, &mut allocation, &member.pod);
+        self.ledger.house(&mut self.cluster, &allocation, &member.pod);
         member.allocation = Some(allocation);
         member.stage = Stage::Assigned;
         member.attempts = 0;
@@ -136,9 +136,9 @@ impl Core {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
         };
-        let mut allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
-        if let Some(allocation) = &mut allocation {
-            Ledger::house(&mut self.cluster, allocation, &pod);
+        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
+        if let Some(allocation) = &allocation {
+            self.ledger.house(&mut self.cluster, allocation, &pod);
         }
         if let Some(member) = self.jobs.members.get_mut(uid) {
             if allocation.is_some() {
@@ -163,7 +163,7 @@ impl Core {
             self.free_allocation(allocation);
             return None;
         };
-        let mut allocation = match allocation {
+        let allocation = match allocation {
             Some(allocation)
                 if allocation.node == *place
                     && *allocation.shape == *pod.shape
@@ -181,8 +181,8 @@ impl Core {
                 charged
             }
         };
-        if let Some(allocation) = &mut allocation {
-            Ledger::house(&mut self.cluster, allocation, pod);
+        if let Some(allocation) = &allocation {
+            self.ledger.house(&mut self.cluster, allocation, pod);
         }
         allocation
     }
@@ -389,12 +389,12 @@ impl Core {
     pub(super) fn retain_slot(
         &mut self,
         id: JobId,
-        mut allocation: Allocation,
+        allocation: Allocation,
         seat: Option<PodIndex>,
         controller: Option<Uid>,
     ) {
         let until = self.now.plus_secs(self.settings.slot_keep_secs);
-        Ledger::turn_out(&mut self.cluster, &mut allocation);
+        self.ledger.turn_out(&mut self.cluster, &allocation);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.retained.push(RetainedSlot { allocation, seat, controller, until });
             self.retaining.insert(id);

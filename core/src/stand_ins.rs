@@ -29,7 +29,10 @@ impl Core {
     /// After a restart: all Jobs that wait without pods, and those whose place is held for the pods that they are about to have.
     pub(super) fn stand_in_for_all(&mut self) {
         let suspended = self.jobs.controllers.values().filter(|made_by| made_by.suspension.is_some());
-        for uid in suspended.map(|made_by| made_by.id.uid.clone()).collect::<Vec<_>>() {
+        let mut suspended: Vec<Uid> = suspended.map(|made_by| made_by.id.uid.clone()).collect();
+        // Jobs have their numbers in this order.
+        suspended.sort_unstable();
+        for uid in suspended {
             self.stand_in_for(&uid);
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 
 use super::blockers::Blockers;
-use super::estimates::{Progress, Projection, Wants};
+use super::estimates::{Progress, Projection, Stint, Wants};
 use super::explain::queued_behind;
 use super::job::Job;
 use super::jobs::{Clock, ended_by};
@@ -21,6 +21,9 @@ use super::queues::Queues;
 use super::{Core, Event};
 use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time};
+
+/// What is looked at before the time is looked at again.
+const STINT: Stint = Stint { questions: 64, requests: 1_024, ends: 128 };
 
 /// A copy of all that decides who starts when.
 pub struct Preview {
@@ -202,6 +205,11 @@ impl Preview {
         self.stage.priority_classes.value(name)
     }
 
+    /// The priority of pods that name no PriorityClass.
+    pub fn priority_without_class(&self) -> i32 {
+        self.stage.priority_classes.of_pods(None)
+    }
+
     /// The names of the scheduler whose pods it takes.
     pub fn scheduler_names(&self) -> &[Arc<str>] {
         &self.stage.settings.scheduler_names
@@ -215,6 +223,8 @@ impl Preview {
     /// These objects and their pods come. `None` if the library fails to copy the graph.
     pub fn submit(self, events: Vec<Event>) -> Option<WhatIf> {
         let Preview { mut projection, mut stage, waiting } = self;
+        // Both runs need that.
+        projection.look_at_all_nodes();
         let (cluster, queue, promises) = projection.parts();
         (stage.cluster, stage.queue, stage.promises) = (cluster.clone(), queue.clone(), promises.clone());
         let promised = promises.reservations().map(|(pending, _)| pending.job()).collect();
@@ -263,7 +273,7 @@ impl WhatIf {
         }
     }
 
-    /// Looks at the next instant at which something is planned. False: there is none.
+    /// Looks at the next instant at which something is planned, or goes on with one. False: there is none.
     pub fn advance(&mut self) -> bool {
         let everybody = Everybody { stage: &self.stage, waiting: &self.waiting };
         // First when it starts, then whom it delays: neither looks farther than the other.
@@ -375,7 +385,8 @@ impl Run {
     }
 
     fn advance(&mut self, everybody: &Everybody<'_>) {
-        match self.projection.advance(everybody) {
+        match self.projection.advance(everybody, STINT) {
+            Progress::UnderWay => {}
             Progress::At(at, started) => self.note(at, started),
             Progress::Over(_) => self.state = Looking::Over,
             Progress::TooFar => self.state = Looking::TooFar,

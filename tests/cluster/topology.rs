@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use crate::harness::{ControlPlane, Namespace, job, node_of};
 
 /// Two zones of two racks each; both zones have a rack of the same name. Nodes of two cores.
@@ -35,9 +37,12 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     // Of the racks with two nodes one is of zone a, one of zone b: they are not one rack.
     ns.apply(&asking("four", 4, "infinity", "fluxqueue/required-level: rack"));
     let record = ns.state("four", "Unsatisfiable");
-    let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default().to_owned();
-    let text = "No rack would have room for 4 pods: the largest, a/r2, would have room for 3.";
-    assert!(message.contains(text), "{message}");
+    let of_level = &record["status"]["blockedBy"][1];
+    let expected = json!({
+        "reason": "NoRoomInLevel", "level": "rack", "part": "a/r2", "requested": "4", "available": "3",
+        "message": "No rack would have room for 4 pods: the largest, a/r2, would have room for 3.",
+    });
+    assert_eq!(*of_level, expected, "{record:#}");
     ns.apply(&asking("three", 3, "infinity", "kueue.x-k8s.io/podset-required-topology: topology.kubernetes.io/rack"));
     ns.state("three", "Running");
     assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned()]));
@@ -58,7 +63,7 @@ fn a_gang_starts_in_one_rack_says_what_is_short_and_stays_there() {
     ns.pods(1, "that wait for room in the rack", |pod| {
         let said = pod["status"]["conditions"].as_array().into_iter().flatten();
         let mut said = said.filter_map(|condition| condition["message"].as_str());
-        said.any(|text| text.ends_with("The rest of its job is in rack a/r2, which has no room for 1 pod more."))
+        said.any(|text| text.contains("The rest of its job is in rack a/r2, which has no room for 1 pod more."))
     });
     assert_eq!(racks(&ns, "three"), BTreeSet::from(["a2".to_owned()]), "there is room in {left} alone");
     let (node, labels) = (format!("{left}-0"), ["topology.kubernetes.io/zone=a", "topology.kubernetes.io/rack=r2"]);

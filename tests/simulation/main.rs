@@ -11,7 +11,7 @@
 //! Rules that the core does not stand up to yet are switched off ([`switches`]), until the core is mended.
 //!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
-//! happened last.
+//! happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur.
 
 mod channel;
 mod checks;
@@ -144,7 +144,8 @@ fn main() -> ExitCode {
     ];
     println!("not judged yet (see switches.rs): {:?}", switches::off());
     let mut failed = 0;
-    for (name, test) in tests {
+    let is_one_saboteur = std::env::var_os(sabotage::ONLY).is_some();
+    for (name, test) in tests.into_iter().filter(|(name, _)| !is_one_saboteur || *name == "each_sabotage_is_caught") {
         match test() {
             Ok(()) => println!("test {name} ... ok"),
             Err(why) => {
@@ -153,7 +154,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!("{} passed, {failed} failed", tests.len() - failed);
+    println!("{} passed, {failed} failed", if is_one_saboteur { 1 } else { tests.len() } - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_workload::constraints::{
     Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
-    Toleration,
+    SpreadConstraint, Toleration,
 };
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
 use fluxqueue_workload::metadata::Labels;
@@ -230,7 +230,30 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
         let iqn = if rng.chance(50) { "iqn.2001-04.com.example:a" } else { "iqn.2001-04.com.example:b" };
         constraints.disks.push(Disk::Iscsi { iqn: Arc::from(iqn), read_only: rng.chance(50) });
     }
+    prefer(&requests, &mut constraints);
     Shape { requests, constraints }
+}
+
+/// Pods of some sizes would rather be apart from some and near to others, or spread. No chance is in it, so that all else that
+/// follows from a seed stays as it is.
+fn prefer(requests: &Resources, constraints: &mut Constraints) {
+    let pods = |app: &str| PodSelector {
+        namespaces: NamespaceScope { named: vec![Arc::from(NAMESPACE)], selected: None },
+        labels: Some(vec![Requirement { key: Arc::from(APP), operator: Operator::In, values: vec![Arc::from(app)] }]),
+    };
+    let term = |app: &str, key: &str| PodTerm { pods: pods(app), topology_key: Arc::from(key) };
+    match requests.get("memory") {
+        GIB => constraints.preferred_pods = vec![(-80, term("a", HOST)), (30, term("b", ZONE))],
+        memory if memory == GIB / 2 => constraints.preferred_spreads.push(SpreadConstraint {
+            pods: pods("c"),
+            topology_key: Arc::from(ZONE),
+            max_skew: 1,
+            min_domains: 1,
+            honors_affinity: true,
+            honors_taints: false,
+        }),
+        _ => {}
+    }
 }
 
 /// All pods of a job in one zone, or in as few as possible; most say nothing.

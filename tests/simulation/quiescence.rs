@@ -78,7 +78,8 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
         sim.restart(who);
         let rule = if writes_nothing { WRITES_NOTHING } else { PLACES_NOBODY };
         sim.may_write = !writes_nothing;
-        let is_judged = !has_passed_a_planned_end(sim) && (writes_nothing || !may_find_a_place(sim));
+        // Who waits because no place was found may get one by a search that begins anew, and that is written.
+        let is_judged = !has_passed_a_planned_end(sim) && (is_at_rest || !may_find_a_place(sim));
         sim.quiet_by = is_judged.then_some(rule);
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
         (sim.quiet_by, sim.may_write) = (None, false);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::PlacementRange;
+use fluxqueue_api::{ConditionType, PlacementRange, conditions};
 use fluxqueue_core::{Action, ActionKind};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
 
@@ -97,6 +97,11 @@ impl HalfBound {
     fn of(server: &Server, unit: &Unit, pods: &[&Arc<Pod>]) -> Option<Self> {
         let records = jobs::records(unit, &server.flux_jobs);
         let [record] = records.as_slice() else { return None };
+        let conditions = &record.status.as_ref()?.conditions;
+        if conditions::of_type(conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True") {
+            // It was whole: whoever joins it waits in the queue.
+            return None;
+        }
         let mut free: BTreeMap<NodeName, usize> = BTreeMap::new();
         let placement = &record.status.as_ref()?.placement;
         for (node, count) in jobs::slots(placement).ok()? {

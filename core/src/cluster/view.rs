@@ -5,8 +5,9 @@
 //! every Binding is checked against it, and an audit compares the two.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
 use std::sync::Arc;
+
+use shared_map::SharedMap;
 
 use super::exclusive::Taken;
 use super::fills::Fills;
@@ -25,8 +26,9 @@ const CLASSES_MAX: usize = 2048;
 /// All nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {
-    by_name: BTreeMap<NodeName, Rank>,
-    by_rank: Vec<Option<Entry>>,
+    by_name: SharedMap<NodeName, Rank>,
+    /// Shared with copies of the cluster, in which the plan is run forward, as long as neither changes it.
+    by_rank: Vec<Option<Arc<Entry>>>,
     free_ranks: BTreeSet<Rank>,
     present: RankSet,
     next_generation: u64,
@@ -138,16 +140,16 @@ impl Cluster {
 
     /// Nodes by name, those after this one.
     pub fn names_after(&self, last: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
-        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        self.by_name.range::<NodeName, _>((from, Bound::Unbounded)).map(|(name, _)| name)
+        let is_before = move |name: &NodeName| last.is_some_and(|last| name <= last);
+        self.by_name.from(is_before).map(|(name, _)| name)
     }
 
     fn entry(&self, rank: Rank) -> Option<&Entry> {
-        self.by_rank.get(rank as usize)?.as_ref()
+        self.by_rank.get(rank as usize)?.as_deref()
     }
 
     fn entry_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
-        self.by_rank.get_mut(rank as usize)?.as_mut()
+        self.by_rank.get_mut(rank as usize)?.as_mut().map(Arc::make_mut)
     }
 
     // --- nodes ---
@@ -169,7 +171,7 @@ impl Cluster {
         }
         let resized = differing(&entry.node.allocatable, &node.allocatable);
         self.nodes_version += 1;
-        let entry = self.by_rank[rank as usize].as_mut().expect("it was found above");
+        let entry = self.entry_mut(rank).expect("it was found above");
         let old = std::mem::replace(&mut entry.node, Arc::clone(node));
         self.fills.resize(rank, node);
         self.neighbours.change_node(rank, &old, node);
@@ -185,7 +187,7 @@ impl Cluster {
         self.next_generation += 1;
         self.nodes_version += 1;
         let entry = Entry { node: Arc::clone(node), generation: self.next_generation, used: Resources::new() };
-        self.by_rank[rank as usize] = Some(entry);
+        self.by_rank[rank as usize] = Some(Arc::new(entry));
         self.by_name.insert(node.name.clone(), rank);
         self.present.insert(rank);
         self.fills.put(rank, node);

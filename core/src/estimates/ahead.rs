@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::projection::{Original, Progress, Projection, undated, within_depths};
+use super::projection::{Original, Progress, Projection, Stint, undated, within_depths};
 use super::{Expected, has_moved};
 use crate::plan::Asking;
 use crate::queue::{JobId, PendingRequest};
@@ -10,12 +10,20 @@ use crate::{Core, Timer};
 use fluxqueue_api::EstimateKind;
 use fluxqueue_workload::Time;
 
-/// Instants that are looked at in one go, fewer if so many questions to the graph were asked meanwhile; and the pause until the next,
-/// longer by a millisecond for each so many questions.
+/// Instants that are looked at in one go, fewer if so many questions to the graph were asked meanwhile, or so many requests looked at
+/// or allocations given back for one of them; and the pause until the next, longer by a millisecond for each so many questions.
 const INSTANTS_PER_SLICE: usize = 4;
 const QUESTIONS_PER_SLICE: u64 = 64;
+const REQUESTS_PER_SLICE: usize = 1_024;
+const ENDS_PER_SLICE: usize = 128;
 const SLICE_MILLIS: i64 = 10;
+
+/// Nodes of which it is looked up in one go what ends when, before the first instant.
+const NODES_PER_SLICE: usize = 2_048;
 const QUESTIONS_PER_MILLI: u64 = 4;
+
+/// It gives way so many times in a row to a step in which there is something to send.
+const YIELDS_MAX: u32 = 20;
 
 /// So long after a pass nothing is copied: what comes of the pass goes first.
 const CALM_MILLIS: i64 = 1_000;
@@ -38,6 +46,8 @@ pub(crate) struct LookingAhead {
     is_stale: bool,
     /// It is its turn in this step.
     is_due: bool,
+    /// How often it has given way since the last slice.
+    yields: u32,
     /// The pause after the last slice.
     pause_millis: i64,
     /// How often it has been its turn to compute.
@@ -56,30 +66,39 @@ impl Core {
         self.ahead.is_due = true;
     }
 
-    /// How many slices of looking ahead there have been. One goes with a step in which nothing else is on its way.
+    /// How many slices of looking ahead there have been. Each has a step of its own, as far as it can.
     pub fn slices_ahead(&self) -> u64 {
         self.ahead.slices
     }
 
-    /// Looks ahead for a moment, if it is time.
-    pub(crate) fn look_ahead(&mut self) {
+    /// Looks ahead for a moment, if it is time and nothing waits to be sent: what was decided in a step leaves at its end. True if it did.
+    pub(crate) fn look_ahead(&mut self) -> bool {
         if !std::mem::take(&mut self.ahead.is_due) {
-            return;
+            return false;
         }
-        if self.outbox.is_empty() {
-            match self.ahead.projection.take() {
-                Some(projection) => {
-                    self.ahead.slices += 1;
-                    self.continue_projection(projection);
-                }
-                None if self.is_worth_a_projection() => {
-                    self.ahead.slices += 1;
-                    self.begin_projection();
-                }
-                None => {}
-            }
+        let gives_way = !self.outbox.is_empty() || (self.actions.has_decided() && self.ahead.yields < YIELDS_MAX);
+        if gives_way {
+            self.ahead.yields = self.ahead.yields.saturating_add(1);
+        } else {
+            self.ahead.yields = 0;
+            self.take_a_slice();
         }
         self.wake_to_look_ahead();
+        !gives_way
+    }
+
+    fn take_a_slice(&mut self) {
+        match self.ahead.projection.take() {
+            Some(projection) => {
+                self.ahead.slices += 1;
+                self.continue_projection(projection);
+            }
+            None if self.is_worth_a_projection() => {
+                self.ahead.slices += 1;
+                self.begin_projection();
+            }
+            None => {}
+        }
     }
 
     fn wake_to_look_ahead(&mut self) {
@@ -112,10 +131,6 @@ impl Core {
     }
 
     fn project(&mut self, wanted: BTreeSet<PendingRequest>) -> Option<Projection> {
-        let taken = self.jobs.members.values().filter_map(|member| member.allocation.as_ref());
-        let foreign = self.foreign.values().filter_map(|foreign| foreign.allocation.as_ref());
-        let retaining = self.retaining.iter().filter_map(|id| self.jobs.all.get(id));
-        let retained = retaining.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
         let of = Original {
             now: self.now,
             ledger: &mut self.ledger,
@@ -126,7 +141,7 @@ impl Core {
             accounts: &self.accounts,
             suspects_version: self.suspects.version(),
         };
-        Projection::new(of, taken.chain(foreign).chain(retained), wanted)
+        Projection::new(of, wanted)
     }
 
     fn continue_projection(&mut self, mut projection: Box<Projection>) {
@@ -134,10 +149,20 @@ impl Core {
             self.ahead.is_stale = true;
             return;
         }
+        if !projection.look_at_nodes(NODES_PER_SLICE) {
+            self.ahead.projection = Some(projection);
+            return;
+        }
         let before = projection.questions();
         for _ in 0..INSTANTS_PER_SLICE {
             let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
-            match projection.advance(&asking) {
+            let stint = Stint {
+                questions: QUESTIONS_PER_SLICE.saturating_sub(projection.questions() - before),
+                requests: REQUESTS_PER_SLICE,
+                ends: ENDS_PER_SLICE,
+            };
+            match projection.advance(&asking, stint) {
+                Progress::UnderWay => break,
                 Progress::At(start, pending) => {
                     for pending in pending {
                         self.expect(&pending, Expected::At { start, as_of: projection.as_of });
@@ -153,7 +178,7 @@ impl Core {
                     return;
                 }
             }
-            if projection.is_done() || projection.questions() - before > QUESTIONS_PER_SLICE {
+            if projection.is_done() || projection.questions() - before >= QUESTIONS_PER_SLICE {
                 break;
             }
         }

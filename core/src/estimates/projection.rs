@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::Cluster;
-use crate::fluxion::{End, RankSet};
+use crate::fluxion::{End, Rank, RankSet};
 use crate::forward;
 use crate::jobs::Clock;
-use crate::ledger::{Allocation, Ledger};
-use crate::plan::{self, Asking, Attempt, HeldNodes, Live, News, Pending, Request, Requests};
+use crate::ledger::{Allocations, Booking, Ledger};
+use crate::plan::{Asking, Attempt, HeldNodes, Live, News, Pending, Request, Requests, Walking};
 use crate::promises::Promises;
 use crate::queue::{PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
@@ -41,10 +41,13 @@ pub(crate) struct Projection {
     held_nodes: HeldNodes,
     promises: Promises,
     accounts: Accounts,
-    /// What ends, by the second.
-    ends: BTreeMap<i64, Vec<Allocation>>,
-    /// What ends at no second that is known.
-    lasting: Vec<Allocation>,
+    /// What ends, by the second, on nodes before the one that is to be looked at next.
+    ends: BTreeMap<i64, Vec<Booking>>,
+    next_rank: Option<Rank>,
+    /// What has ended by this instant and is still to be given back, the last one first.
+    ending: Vec<Booking>,
+    /// The walk under way at this instant.
+    walking: Option<Box<Walking<Allocations>>>,
     /// Those whose start is looked for.
     wanted: BTreeSet<PendingRequest>,
     /// Nodes that are left alone for a moment are not for long.
@@ -65,8 +68,26 @@ pub(super) struct Original<'a> {
     pub suspects_version: u64,
 }
 
+/// What is done in one go at most: an instant at which many are asked anew takes several.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stint {
+    /// Questions to the resource graph.
+    pub questions: u64,
+    /// Requests that are looked at.
+    pub requests: usize,
+    /// Allocations that are given back.
+    pub ends: usize,
+}
+
+impl Stint {
+    /// However much it is.
+    pub(crate) const ALL: Stint = Stint { questions: u64::MAX, requests: usize::MAX, ends: usize::MAX };
+}
+
 /// How far a projection has come.
 pub(crate) enum Progress {
+    /// There is more to be looked at for this instant.
+    UnderWay,
     /// These start at this time.
     At(Time, Vec<PendingRequest>),
     /// Nothing more is planned: of these nobody can say when they start.
@@ -80,13 +101,9 @@ struct Ahead<'a, W>(&'a W, Time);
 
 impl Projection {
     /// A copy of everything, to find out when those `wanted` start. `None` if the library does not copy graphs.
-    pub(super) fn new<'a>(
-        of: Original<'_>,
-        taken: impl Iterator<Item = &'a Allocation>,
-        wanted: BTreeSet<PendingRequest>,
-    ) -> Option<Self> {
+    pub(super) fn new(of: Original<'_>, wanted: BTreeSet<PendingRequest>) -> Option<Self> {
         let ledger = of.ledger.copy()?;
-        let mut projection = Projection {
+        Some(Projection {
             as_of: of.now,
             changes: of.ledger.changes.count(),
             now: of.now,
@@ -97,22 +114,19 @@ impl Projection {
             promises: of.promises.clone(),
             accounts: of.accounts.clone(),
             ends: BTreeMap::new(),
-            lasting: Vec::new(),
+            next_rank: Some(0),
+            ending: Vec::new(),
+            walking: None,
             wanted,
             no_suspects: RankSet::new(),
             // Those who were kept from such nodes are asked again.
             suspects_version: of.suspects_version + 1,
             instants: 0,
-        };
-        for allocation in taken {
-            projection.note(allocation.in_copy());
-        }
-        Some(projection)
+        })
     }
 
     /// Another one that goes on from here.
     pub(crate) fn copy(&mut self) -> Option<Self> {
-        let in_copy = |taken: &Vec<Allocation>| taken.iter().map(Allocation::in_copy).collect();
         Some(Projection {
             ledger: self.ledger.copy()?,
             cluster: self.cluster.clone(),
@@ -120,8 +134,9 @@ impl Projection {
             held_nodes: self.held_nodes.clone(),
             promises: self.promises.clone(),
             accounts: self.accounts.clone(),
-            ends: self.ends.iter().map(|(end, taken)| (*end, in_copy(taken))).collect(),
-            lasting: in_copy(&self.lasting),
+            ends: self.ends.clone(),
+            ending: Vec::new(),
+            walking: None,
             wanted: self.wanted.clone(),
             no_suspects: RankSet::new(),
             ..*self
@@ -179,23 +194,47 @@ impl Projection {
         std::mem::take(&mut self.ledger.errors)
     }
 
-    /// Who starts at the instant at which the copy was made, if there was a walk now.
-    pub(crate) fn look_now(&mut self, wants: &impl Wants) -> Vec<PendingRequest> {
-        self.sweep(wants)
+    /// Looks at what is taken of so many more nodes. False: there are others still.
+    pub(super) fn look_at_nodes(&mut self, nodes: usize) -> bool {
+        let Some(from) = self.next_rank else { return true };
+        let (ends, next) = self.ledger.planned_ends(from, nodes);
+        for (end, booking) in ends {
+            self.ends.entry(end).or_default().push(booking);
+        }
+        self.next_rank = next;
+        next.is_none()
     }
 
-    /// Goes to the next instant at which something is planned.
-    pub(crate) fn advance(&mut self, wants: &impl Wants) -> Progress {
-        let Some(next) = self.next_instant(wants.queues()) else {
-            return Progress::Over(std::mem::take(&mut self.wanted));
-        };
-        self.instants += 1;
-        if self.instants > INSTANTS_MAX {
-            return Progress::TooFar;
+    /// Looks at what is taken of all nodes: nothing can be planned before.
+    pub(crate) fn look_at_all_nodes(&mut self) {
+        while !self.look_at_nodes(usize::MAX) {}
+    }
+
+    /// Who starts at the instant at which the copy was made, if there was a walk now.
+    pub(crate) fn look_now(&mut self, wants: &impl Wants) -> Vec<PendingRequest> {
+        self.look_at_all_nodes();
+        self.begin_instant();
+        self.go_on(wants, Stint::ALL).unwrap_or_default()
+    }
+
+    /// Goes to the next instant at which something is planned, or goes on with one.
+    pub(crate) fn advance(&mut self, wants: &impl Wants, stint: Stint) -> Progress {
+        if self.ending.is_empty() && self.walking.is_none() {
+            self.look_at_all_nodes();
+            let Some(next) = self.next_instant(wants.queues()) else {
+                return Progress::Over(std::mem::take(&mut self.wanted));
+            };
+            self.instants += 1;
+            if self.instants > INSTANTS_MAX {
+                return Progress::TooFar;
+            }
+            self.now = next;
+            self.begin_instant();
         }
-        self.now = next;
-        let started = self.sweep(wants);
-        Progress::At(next, started)
+        match self.go_on(wants, stint) {
+            Some(started) => Progress::At(self.now, started),
+            None => Progress::UnderWay,
+        }
     }
 
     fn next_instant(&self, queues: &Queues) -> Option<Time> {
@@ -208,20 +247,39 @@ impl Projection {
         Some(next.max(self.now.plus_millis(1_000)))
     }
 
-    /// One walk over the queue, after what has ended by now is given back. Says who starts of those who are looked for.
-    fn sweep(&mut self, wants: &impl Wants) -> Vec<PendingRequest> {
-        let queues = wants.queues();
+    /// Looks up what has ended by now.
+    fn begin_instant(&mut self) {
         let later = self.ends.split_off(&(self.now.seconds() + 1));
-        let mut ended: Vec<Allocation> = std::mem::replace(&mut self.ends, later).into_values().flatten().collect();
+        self.ending = std::mem::replace(&mut self.ends, later).into_values().flatten().collect();
         // They came in no order.
-        ended.sort_unstable_by_key(|allocation| (allocation.gid, allocation.rank));
-        for allocation in ended {
-            self.ledger.free(&mut self.cluster, allocation);
+        self.ending.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// Gives back so much of what has ended. Returns whether that is all.
+    fn give_back(&mut self, most: usize) -> bool {
+        for booking in self.ending.drain(self.ending.len().saturating_sub(most)..).rev() {
+            self.ledger.free_booked(&mut self.cluster, booking);
         }
+        self.ending.is_empty()
+    }
+
+    /// All is as of this instant, for a walk over the queue.
+    fn be_there(&mut self, queues: &Queues) {
         self.ledger.set_time(self.now);
         self.accounts.go_to(self.now.seconds());
         let queue = &self.queue;
         self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
+    }
+
+    /// Goes on with the instant for so much. When its walk is over, says who starts of those who are looked for.
+    fn go_on(&mut self, wants: &impl Wants, stint: Stint) -> Option<Vec<PendingRequest>> {
+        let queues = wants.queues();
+        if self.walking.is_none() {
+            if !self.give_back(stint.ends) {
+                return None;
+            }
+            self.be_there(queues);
+        }
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
@@ -232,28 +290,34 @@ impl Projection {
             suspects_version: self.suspects_version,
             now: self.now,
         };
-        live.count_promises();
-        let last = &mut self.held_nodes;
-        let ahead = Ahead(wants, self.now);
-        let plan = plan::walk(queues.policies(), &self.queue, &ahead, &mut live, News::Anything, last);
+        let mut walking = self.walking.take().unwrap_or_else(|| {
+            live.count_promises();
+            let last = &mut self.held_nodes;
+            Box::new(Walking::begin(queues.policies(), &self.queue, &live, News::Anything, last))
+        });
+        let (before, mut requests) = (live.ledger.questions, 0);
+        let enough = |live: &Live<'_>| {
+            requests += 1;
+            requests >= stint.requests || live.ledger.questions - before >= stint.questions
+        };
+        if !walking.go_on(queues.policies(), &self.queue, &Ahead(wants, self.now), &mut live, enough) {
+            self.walking = Some(walking);
+            return None;
+        }
+        let plan = walking.end(&mut self.held_nodes);
         let started = forward::follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
         let mut found = Vec::new();
         for (pending, slots) in started {
-            for allocation in slots.into_iter().flatten().flatten() {
-                self.note(allocation);
+            for allocation in slots.iter().flatten().flatten() {
+                if let End::At(end) = allocation.end {
+                    self.ends.entry(end).or_default().push(allocation.booking());
+                }
             }
             if self.wanted.remove(&pending) {
                 found.push(pending);
             }
         }
-        found
-    }
-
-    fn note(&mut self, allocation: Allocation) {
-        match allocation.end {
-            End::At(end) => self.ends.entry(end).or_default().push(allocation),
-            End::Eventually | End::Never => self.lasting.push(allocation),
-        }
+        Some(found)
     }
 }
 

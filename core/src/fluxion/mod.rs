@@ -81,6 +81,15 @@ impl End {
             Lifetime::Endless => End::Never,
         }
     }
+
+    /// Who waits for it waits longer than for the other, or nobody knows for how long.
+    pub fn is_later_than(self, other: Self) -> bool {
+        match (self, other) {
+            (End::At(at), End::At(other)) => at > other,
+            (End::Eventually, End::At(_)) | (End::Never, End::At(_) | End::Eventually) => true,
+            (End::At(_) | End::Eventually | End::Never, _) => false,
+        }
+    }
 }
 
 /// Slots that take the same.

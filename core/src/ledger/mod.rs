@@ -3,22 +3,26 @@
 //! The one place where the resource graph and the [`Cluster`]'s own count are written, always both. An [`Allocation`] is made
 //! by [`Ledger::allocate`] or [`Ledger::force`] and given back by [`Ledger::free`]; it is neither copied nor dropped.
 
+mod booked;
+mod changes;
+mod requests;
 mod reservations;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use shared_map::SharedMap;
 use tracing::error;
 
 use crate::cluster::filters::Rejection;
-use crate::cluster::{Cluster, Node, NodeChange, OccupantId, Topology};
-use crate::fluxion::{
-    End, Explanation, Fit, Forecast, Graph, GraphError, LevelRule, Placement, Rank, RankSet, Request, SlotShape, Within,
-};
-use fluxqueue_workload::constraints::Constraints;
-use fluxqueue_workload::levels::RuleScope;
+use crate::cluster::{Cluster, Node, NodeChange, Topology};
+use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request};
+use booked::AllBooked;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
+use requests::{label_of, with_request};
 
+pub(super) use booked::Booking;
+pub(super) use changes::{Change, Changes};
+pub(super) use requests::{GroupRequest, LevelWant, LevelWants, SlotRequest};
 pub(super) use reservations::{Remade, Reservation};
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.
@@ -38,8 +42,8 @@ pub(super) struct Allocation {
     pub end: End,
     /// It has outlived its planned end.
     pub is_overdue: bool,
-    /// The pod that is there, or will be; none where a slot waits for its next one.
-    occupant: Option<OccupantId>,
+    /// Its number in the ledger.
+    number: u64,
 }
 
 /// The graph, and what is booked in it.
@@ -52,8 +56,10 @@ pub(super) struct Ledger {
     now: i64,
     /// What has changed on which node, for those who wait for that.
     pub changes: Changes,
+    /// Every allocation there is.
+    booked: AllBooked,
     /// What is taken of each node until some second that nobody knows.
-    unknown_ends: BTreeMap<Rank, UnknownEnds>,
+    unknown_ends: SharedMap<Rank, UnknownEnds>,
     /// How often the graph was asked for places.
     pub questions: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
@@ -71,135 +77,13 @@ struct UnknownEnds {
     amounts: Resources,
 }
 
-/// Something changed on a node that may let wait, or start, what could not before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Room that would have become free some day is free.
-    Freed(Rank),
-    /// The same of room that would have become free at a second that nobody knew: what waits for others there may have a date now.
-    FreedUnknown(Rank),
-    /// What was taken without an end is not any more.
-    FreedForGood(Rank),
-    /// Room was taken without an end.
-    TakenForGood(Rank),
-    /// The node came or went, has more or less than before, or other labels or taints.
-    Node(Rank),
-}
-
-/// The latest changes, numbered.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Changes {
-    count: u64,
-    latest: VecDeque<Change>,
-}
-
-/// Changes that are remembered; who last looked before the first of them looks again as if everything had changed.
-const CHANGES_MAX: usize = 4_096;
-
-impl Changes {
-    /// How many there were so far.
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
-    fn push(&mut self, change: Change) {
-        self.count += 1;
-        if self.latest.len() == CHANGES_MAX {
-            self.latest.pop_front();
-        }
-        self.latest.push_back(change);
-    }
-
-    /// Everything may have changed.
-    fn forget(&mut self) {
-        self.count += CHANGES_MAX as u64;
-        self.latest.clear();
-    }
-
-    /// One of those since then matters, or there were too many to know.
-    pub(super) fn any_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
-        let since = usize::try_from(self.count.saturating_sub(then)).unwrap_or(usize::MAX);
-        since > self.latest.len() || self.latest.iter().rev().take(since).any(|change| matters(*change))
-    }
-}
-
-/// Pods of one shape that are wanted.
-#[derive(Debug, Clone)]
-pub(super) struct SlotRequest {
-    pub shape: Arc<Shape>,
-    pub count: usize,
-    /// How many pods each slice of it has, if rules are about slices; else empty.
-    pub slices: Vec<usize>,
-}
-
-impl SlotRequest {
-    /// So many pods, all alike.
-    pub(super) fn new(shape: Arc<Shape>, count: usize) -> Self {
-        SlotRequest { shape, count, slices: Vec::new() }
-    }
-
-    /// For how many pods the graph is asked at a time.
-    fn pieces(&self) -> &[usize] {
-        if self.slices.is_empty() { std::slice::from_ref(&self.count) } else { &self.slices }
-    }
-}
-
-/// Pods that share one set of nodes.
-#[derive(Debug, Clone)]
-pub(super) struct GroupRequest {
-    pub wants: Vec<SlotRequest>,
-    /// `None`: every node.
-    pub ranks: Option<RankSet>,
-    pub prefer: Vec<RankSet>,
-    pub lifetime: Lifetime,
-    /// So many of them together on one node at most.
-    pub max_per_node: Option<u64>,
-    pub levels: LevelWants,
-}
-
-impl GroupRequest {
-    /// Without what is wanted of slices.
-    pub(super) fn unsliced(mut self) -> Self {
-        if self.wants.iter().any(|want| !want.slices.is_empty()) {
-            self.wants.iter_mut().for_each(|want| want.slices.clear());
-            let of_all = |want: &&LevelWant| !matches!(want.of, RuleScope::Slice(_));
-            self.levels = self.levels.map(|levels| levels.iter().filter(of_all).cloned().collect());
-        }
-        self
-    }
-
-    /// For one slice of each want.
-    pub(super) fn one_slice(&self, size: u32) -> Self {
-        let mut slice = self.clone();
-        for want in &mut slice.wants {
-            want.count = want.count.min(size as usize);
-            want.slices = vec![want.count];
-        }
-        slice
-    }
-}
-
-/// What pods want of levels; most want nothing.
-pub(super) type LevelWants = Option<Arc<[LevelWant]>>;
-
-/// Where pods want to lie in a level of the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct LevelWant {
-    pub level: Arc<str>,
-    pub within: Within,
-    /// With which others of the request that want the same.
-    pub of: RuleScope,
-    /// Others come later, and are to be where it is.
-    pub leads: bool,
-}
-
 /// What groups were given: per group and want, lowest rank first.
 pub(super) type Allocations = Vec<Vec<Vec<Allocation>>>;
 
 impl Allocation {
-    /// The same allocation in a copy of the ledger.
-    pub(super) fn in_copy(&self) -> Allocation {
-        Allocation { label: Arc::clone(&self.label), node: self.node.clone(), shape: Arc::clone(&self.shape), ..*self }
+    /// Which it is, also in copies of the ledger.
+    pub(super) fn booking(&self) -> Booking {
+        Booking { gid: self.gid, rank: self.rank, number: self.number }
     }
 }
 
@@ -211,7 +95,8 @@ impl Ledger {
             next_gid: 1,
             now: 0,
             changes: Changes::default(),
-            unknown_ends: BTreeMap::new(),
+            booked: AllBooked::default(),
+            unknown_ends: SharedMap::default(),
             questions: 0,
             errors: 0,
             removed: 0,
@@ -235,6 +120,7 @@ impl Ledger {
             graph,
             topology: Arc::clone(&self.topology),
             changes: self.changes.clone(),
+            booked: self.booked.clone(),
             unknown_ends: self.unknown_ends.clone(),
             questions: 0,
             errors: 0,
@@ -342,6 +228,7 @@ impl Ledger {
     fn cut_node(&mut self, rank: Rank) {
         let removed = self.graph.remove_node(rank);
         self.check("removing a node", removed);
+        self.booked.forget(rank);
         self.unknown_ends.remove(&rank);
         self.changes.push(Change::Node(rank));
         self.removed += 1;
@@ -373,25 +260,27 @@ impl Ledger {
     }
 
     /// Counts an allocation that was made.
-    fn note(&mut self, allocation: Allocation) -> Allocation {
-        self.note_end(&allocation);
+    fn note(&mut self, mut allocation: Allocation) -> Allocation {
+        let Allocation { rank, gid, ref label, ref shape, end, .. } = allocation;
+        allocation.number = self.booked.add(rank, (gid, label), shape, end);
+        self.note_end(rank, shape, end);
         allocation
     }
 
-    fn note_end(&mut self, allocation: &Allocation) {
-        if allocation.end == End::Eventually {
-            let unknown = self.unknown_ends.entry(allocation.rank).or_default();
+    fn note_end(&mut self, rank: Rank, shape: &Shape, end: End) {
+        if end == End::Eventually {
+            let unknown = self.unknown_ends.get_or_insert_with(rank, UnknownEnds::default);
             unknown.count += 1;
-            unknown.amounts.add(&allocation.shape.requests);
+            unknown.amounts.add(&shape.requests);
         }
     }
 
-    fn forget_end(&mut self, allocation: &Allocation) {
-        if allocation.end == End::Eventually
-            && let Some(unknown) = self.unknown_ends.get_mut(&allocation.rank)
+    fn forget_end(&mut self, rank: Rank, shape: &Shape, end: End) {
+        if end == End::Eventually
+            && let Some(unknown) = self.unknown_ends.get_mut(&rank)
         {
             unknown.count = unknown.count.saturating_sub(1);
-            unknown.amounts.subtract(&allocation.shape.requests);
+            unknown.amounts.subtract(&shape.requests);
         }
     }
 
@@ -410,48 +299,67 @@ impl Ledger {
     /// Gives an allocation back. On a node that is gone there is nothing to give back.
     pub(super) fn free(&mut self, cluster: &mut Cluster, allocation: Allocation) {
         if valid(cluster, &allocation) {
-            let change = match allocation.end {
-                End::Never => Change::FreedForGood,
-                End::Eventually => Change::FreedUnknown,
-                End::At(_) => Change::Freed,
-            };
-            self.changes.push(change(allocation.rank));
-            self.forget_end(&allocation);
-            cluster.vacate(allocation.rank, &allocation.shape);
-            if let Some(occupant) = allocation.occupant {
-                cluster.leave(occupant);
-            }
-            let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
-            self.check("releasing a slot", released);
+            self.free_booked(cluster, allocation.booking());
         }
     }
 
-    /// This pod is what an allocation is for, as it is now.
-    pub(super) fn house(cluster: &mut Cluster, allocation: &mut Allocation, pod: &Pod) {
-        if !valid(cluster, allocation) {
-            return;
+    /// The same of one that somebody else has who does not know that it is given back: in a copy.
+    pub(super) fn free_booked(&mut self, cluster: &mut Cluster, Booking { rank, number, .. }: Booking) {
+        let Some(booked) = self.booked.remove(rank, number) else { return };
+        let change = match booked.end {
+            End::Never => Change::FreedForGood,
+            End::Eventually => Change::FreedUnknown,
+            End::At(_) => Change::Freed,
+        };
+        self.changes.push(change(rank));
+        self.forget_end(rank, &booked.shape, booked.end);
+        cluster.vacate(rank, &booked.shape);
+        if let Some(occupant) = booked.occupant {
+            cluster.leave(occupant);
         }
-        let same = |occupant: &OccupantId| cluster.is_settled(*occupant, allocation.rank, pod);
-        if allocation.occupant.as_ref().is_none_or(|occupant| !same(occupant)) {
-            Self::turn_out(cluster, allocation);
-            allocation.occupant = Some(cluster.settle(allocation.rank, pod));
+        let released = self.graph.release(booked.gid, rank, &booked.label, 1);
+        self.check("releasing a slot", released);
+    }
+
+    /// Allocations on nodes from this rank on, so many nodes, that end at a second that is known; and the rank of the node behind these,
+    /// if there is one.
+    pub(super) fn planned_ends(
+        &self,
+        from: Rank,
+        nodes: usize,
+    ) -> (impl Iterator<Item = (i64, Booking)>, Option<Rank>) {
+        let next = from.saturating_add(Rank::try_from(nodes).unwrap_or(Rank::MAX));
+        (self.booked.ends(from, nodes), (next < self.booked.end_of_ranks()).then_some(next))
+    }
+
+    /// This pod is what an allocation is for, as it is now.
+    pub(super) fn house(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
+        let Allocation { rank, number, .. } = *allocation;
+        let Some(booked) = self.booked.get(rank, number).filter(|_| valid(cluster, allocation)) else { return };
+        if booked.occupant.is_none_or(|occupant| !cluster.is_settled(occupant, rank, pod)) {
+            self.turn_out(cluster, allocation);
+            let settled = cluster.settle(rank, pod);
+            if let Some(booked) = self.booked.get_mut(rank, number) {
+                booked.occupant = Some(settled);
+            }
         }
     }
 
     /// The pod that an allocation was for is there no more.
-    pub(super) fn turn_out(cluster: &mut Cluster, allocation: &mut Allocation) {
+    pub(super) fn turn_out(&mut self, cluster: &mut Cluster, allocation: &Allocation) {
         if valid(cluster, allocation)
-            && let Some(occupant) = allocation.occupant.take()
+            && let Some(booked) = self.booked.get_mut(allocation.rank, allocation.number)
+            && let Some(occupant) = booked.occupant.take()
         {
             cluster.leave(occupant);
         }
     }
 
     /// What of all other pods keeps the one that an allocation is for off its node.
-    pub(super) fn judge(cluster: &mut Cluster, allocation: &mut Allocation, pod: &Pod) -> Option<Rejection> {
-        Self::turn_out(cluster, allocation);
+    pub(super) fn judge(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) -> Option<Rejection> {
+        self.turn_out(cluster, allocation);
         let rejection = cluster.judge_neighbours(allocation.rank, pod);
-        Self::house(cluster, allocation, pod);
+        self.house(cluster, allocation, pod);
         rejection
     }
 
@@ -463,9 +371,12 @@ impl Ledger {
         let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
         self.check("releasing a slot", released);
         allocation.gid = self.new_gid();
-        self.forget_end(allocation);
+        self.forget_end(allocation.rank, &allocation.shape, allocation.end);
         allocation.end = end;
-        self.note_end(allocation);
+        self.note_end(allocation.rank, &allocation.shape, end);
+        if let Some(booked) = self.booked.get_mut(allocation.rank, allocation.number) {
+            (booked.gid, booked.end) = (allocation.gid, end);
+        }
         let charged =
             self.graph.charge(allocation.gid, allocation.rank, &allocation.label, &allocation.shape.requests, 1, end);
         self.check("charging a node", charged);
@@ -560,37 +471,8 @@ impl Ledger {
         not_before: Option<i64>,
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
-        let wants = groups.iter().flat_map(|group| group.wants.iter().map(move |want| (group, want)));
-        let pieces = wants.flat_map(|(group, want)| want.pieces().iter().map(move |count| ((group, want), *count)));
-        let (wants, counts): (Vec<(&GroupRequest, &SlotRequest)>, Vec<usize>) = pieces.unzip();
-        let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
-        let mut shapes = Vec::with_capacity(wants.len());
-        for (((group, want), count), label) in wants.iter().zip(counts).zip(&labels) {
-            shapes.push(SlotShape {
-                label,
-                count: count as u64,
-                requests: &want.shape.requests,
-                end: group.lifetime,
-                ranks: group.ranks.as_ref(),
-                prefer: &group.prefer,
-            });
-        }
-        let mut max_per_node = exclusive_limits(&wants, &labels);
-        let mut limited: Option<&SlotRequest> = None;
-        for ((group, want), label) in wants.iter().zip(&labels) {
-            let Some(limit) = group.max_per_node else { continue };
-            match max_per_node.last_mut().filter(|_| limited.is_some_and(|limited| std::ptr::eq(limited, *want))) {
-                // Slices of one want share its limit.
-                Some((labels, _)) => labels.push(label.clone()),
-                None => max_per_node.push((vec![label.clone()], limit)),
-            }
-            limited = Some(want);
-        }
-        let levels = level_rules(&wants, &labels);
-        let (shapes, max_per_node, levels) = (&shapes, &max_per_node, &levels);
-        let request = Request { shapes, max_per_node, policy: None, not_before, levels };
         self.questions += 1;
-        let answer = call(&mut self.graph, &request);
+        let answer = with_request(groups, not_before, |request| call(&mut self.graph, request));
         self.check("matching a request", answer)
     }
 
@@ -613,8 +495,15 @@ impl Ledger {
                 self.add_node(rank, node);
             }
         }
+        let mut before = std::mem::take(&mut self.booked);
         for allocation in allocations.filter(|allocation| valid(cluster, allocation)) {
             allocation.gid = self.new_gid();
+            let known = before.remove(allocation.rank, allocation.number);
+            let Allocation { rank, gid, ref label, ref shape, end, .. } = *allocation;
+            allocation.number = self.booked.add(rank, (gid, label), shape, end);
+            if let Some(booked) = self.booked.get_mut(rank, allocation.number) {
+                booked.occupant = known.and_then(|known| known.occupant);
+            }
             let charged = self.graph.charge(
                 allocation.gid,
                 allocation.rank,
@@ -659,64 +548,6 @@ fn allocation(
         shape: Arc::clone(shape),
         end,
         is_overdue: false,
-        occupant: None,
+        number: 0,
     }
-}
-
-fn label_of(at: usize) -> String {
-    at.to_string()
-}
-
-/// The rules of all wants: those that want the same of a level together are under one.
-fn level_rules(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<LevelRule> {
-    let mut rules: Vec<(&LevelWant, &Arc<Shape>, LevelRule)> = Vec::new();
-    for ((group, want), label) in wants.iter().zip(labels) {
-        for wanted in group.levels.iter().flat_map(|levels| levels.iter()) {
-            let is_same = |known: &LevelWant, shape: &Arc<Shape>| {
-                known == wanted
-                    && match wanted.of {
-                        RuleScope::Job | RuleScope::Group(_) => true,
-                        RuleScope::PodSet => *shape == want.shape,
-                        // Each piece is a slice.
-                        RuleScope::Slice(_) => false,
-                    }
-            };
-            match rules.iter_mut().find(|(known, shape, _)| is_same(known, shape)) {
-                Some((.., rule)) => rule.labels.push(label.clone()),
-                None => {
-                    let (level, within) = (Arc::clone(&wanted.level), wanted.within.clone());
-                    rules.push((wanted, &want.shape, LevelRule { level, labels: vec![label.clone()], within }));
-                }
-            }
-        }
-    }
-    rules.into_iter().map(|(.., rule)| rule).collect()
-}
-
-/// Wants that exclude each other, themselves included, share a node at most once: their host ports collide, or their disks. Wants
-/// with the same are one limit: a search over few limits is a short one.
-fn exclusive_limits(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
-    let mut groups: Vec<(&Constraints, Vec<String>)> = Vec::new();
-    for ((_, want), label) in wants.iter().zip(labels) {
-        let own = &want.shape.constraints;
-        let is_same = |other: &Constraints| other.host_ports == own.host_ports && other.disks == own.disks;
-        match groups.iter_mut().find(|(known, _)| is_same(known)) {
-            _ if own.host_ports.is_empty() && own.disks.is_empty() => {}
-            Some((_, labels)) => labels.push(label.clone()),
-            None => groups.push((own, vec![label.clone()])),
-        }
-    }
-    let mut limits = Vec::new();
-    for (at, (own, labels)) in groups.iter().enumerate() {
-        // A disk that is only read is shared.
-        if own.exclude(own) {
-            limits.push((labels.clone(), 1));
-        }
-        for (others, more) in &groups[at + 1..] {
-            if own.exclude(others) {
-                limits.push(([&labels[..], more].concat(), 1));
-            }
-        }
-    }
-    limits
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending, Place, Plan, Promising,
-    Remade, Requests, untried,
+    Remade, Requests, Walking, untried,
 };
 use crate::fluxion::{Fit, Forecast, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
@@ -52,16 +52,17 @@ struct Walk<'a, C: Promising, R> {
     plan: Plan<C::Slots>,
 }
 
-/// Walks the queue in order. What starts has its slots in `capacity` afterwards, and what is promised its reservation.
-pub(crate) fn backfill<C: Promising>(
-    queue: &Pending,
-    requests: &impl Requests,
-    capacity: &mut C,
-    depths: &[Depths],
-    news: News,
-    last: &mut HeldNodes,
-) -> Plan<C::Slots> {
-    let mut heads: BTreeSet<(Place, ClassId)> = match news {
+/// What a walk remembers besides what every walk does.
+#[derive(Default)]
+pub(super) struct Memory {
+    bounds: BTreeMap<QueueId, Option<Place>>,
+    waiting: BTreeMap<ClassId, Waits>,
+    started: BTreeSet<PendingRequest>,
+}
+
+/// Who is looked at first: the first of each class, and whoever is promised something.
+pub(super) fn heads(queue: &Pending, capacity: &impl Promising, news: News) -> BTreeSet<(Place, ClassId)> {
+    match news {
         News::Arrivals => arrivals(queue),
         News::Anything => {
             let promised = capacity.promised();
@@ -69,28 +70,33 @@ pub(crate) fn backfill<C: Promising>(
             let heads = queue.heads().chain(promised);
             heads.map(|(place, class)| (place.clone(), class)).collect()
         }
-    };
-    let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
-    let plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: Vec::new() };
-    let mut walk = Walk {
-        queue,
-        requests,
-        capacity,
-        depths,
-        bounds: BTreeMap::new(),
-        holds,
-        waiting: BTreeMap::new(),
-        started: BTreeSet::new(),
-        plan,
-    };
-    while let Some((place, class)) = heads.pop_first() {
+    }
+}
+
+/// Walks the queue in order. What starts has its slots in `capacity` afterwards, and what is promised its reservation.
+pub(super) fn go_on<C: Promising>(
+    queue: &Pending,
+    requests: &impl Requests,
+    capacity: &mut C,
+    depths: &[Depths],
+    walking: &mut Walking<C::Slots>,
+    mut enough: impl FnMut(&C) -> bool,
+) {
+    let Memory { bounds, waiting, started } = std::mem::take(&mut walking.backfill);
+    let (holds, plan) = (std::mem::take(&mut walking.holds), std::mem::take(&mut walking.plan));
+    let mut walk = Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, plan };
+    while let Some((place, class)) = walking.heads.pop_first() {
         if walk.visit(&place, class) {
-            heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
+            walking.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
         }
         walk.holds.end = walk.holds.end.take().max(Some(place));
+        if enough(walk.capacity) {
+            break;
+        }
     }
-    *last = walk.holds;
-    walk.plan
+    let Walk { bounds, holds, waiting, started, plan, .. } = walk;
+    walking.backfill = Memory { bounds, waiting, started };
+    (walking.holds, walking.plan) = (holds, plan);
 }
 
 /// Of each class the first that has come: one of a class that waits may be promised something too.
@@ -111,8 +117,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return true;
         }
         if let Some(head) = self.head_before(place) {
-            self.wait_for_head(pending, class, head);
-            return false;
+            return self.visit_behind(place, class, &head);
         }
         let displaces = self.capacity.displaces(pending);
         let lost = self.capacity.take_lost(pending);
@@ -188,25 +193,63 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     // --- queues in which nobody overtakes ---
 
     /// Who waits ahead of this place, if nobody of the queue may start before him.
-    fn head_before(&mut self, place: &Place) -> Option<JobId> {
-        self.depths(place).in_order.then(|| self.holds.of(place.queue()).head)?
+    fn head_before(&mut self, place: &Place) -> Option<Place> {
+        self.depths(place).in_order.then(|| self.holds.of(place.queue()).head.clone())?
     }
 
     /// One waits: nobody behind him in his queue may start, if that is one in which nobody overtakes.
     fn note_head(&mut self, place: &Place) {
         if self.depths(place).in_order {
-            self.holds.of(place.queue()).head.get_or_insert(place.request().job());
+            self.holds.of(place.queue()).head.get_or_insert_with(|| place.clone());
         }
     }
 
-    /// Waits for the head of its queue, without being asked for, and without a reservation: it would start before its turn.
-    fn wait_for_head(&mut self, pending: &PendingRequest, class: ClassId, head: JobId) {
-        if let Some(was) = self.capacity.withdraw(pending) {
-            let cause = self.capacity.displaces(pending).unwrap_or(Delay::Priority);
-            let later = Some(Late { cause, was, by: Some(head) });
+    /// Looks at a request behind the head of its queue: it has what it was promised before the head came, or waits. True if others
+    /// of its class are to be looked at, too.
+    fn visit_behind(&mut self, place: &Place, class: ClassId, head: &Place) -> bool {
+        let pending = place.request();
+        if self.capacity.reserved(pending).is_some() {
+            let kept = match self.displaced_by(head, place, class) {
+                None => self.remake(pending),
+                Some((cause, by)) => {
+                    let was = self.capacity.withdraw(pending);
+                    let later = was.map(|was| Late { cause, was, by });
+                    self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later });
+                    None
+                }
+            };
+            if let Some(starts) = kept {
+                if !starts {
+                    self.say_behind(pending, class, head);
+                }
+                return true;
+            }
+        }
+        if let Some(was) = self.capacity.take_lost(pending) {
+            let later = Some(Late { cause: Delay::Capacity, was, by: None });
             self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later });
         }
         self.capacity.let_go(pending);
+        self.say_behind(pending, class, head);
+        false
+    }
+
+    /// Why one who is promised a start has to wait for the head of his queue all the same, and who has done that. Who has come to be
+    /// ahead of others in no other way than these two, as one who was kept out for a time, goes around what they were promised.
+    fn displaced_by(&self, head: &Place, place: &Place, class: ClassId) -> Option<(Delay, Option<JobId>)> {
+        let pending = place.request();
+        let is_same = self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
+        if !is_same || self.capacity.displaces(pending) == Some(Delay::Edit) {
+            return Some((Delay::Edit, None));
+        }
+        let cause = self.capacity.displaces(head.request())?;
+        let is_ahead_by_it = cause != Delay::Priority || place.has_lower_priority_than(head);
+        is_ahead_by_it.then(|| (cause, Some(head.request().job())))
+    }
+
+    /// It waits for the head of its queue, whatever else it would have to wait for.
+    fn say_behind(&mut self, pending: &PendingRequest, class: ClassId, head: &Place) {
+        let head = head.request().job();
         let known = self.queue.last_attempt(class).map(|attempt| &attempt.outcome);
         let is_said = matches!(known, Some(Outcome::Behind { job, .. }) if *job == head);
         // What was found out about the head is of its class.

@@ -256,7 +256,11 @@ fn walk(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: Depth
 
 /// The same with several queues, each by its own depths.
 fn walk_by(queue: &mut Pending, jobs: &Jobs, machine: &mut Timetable, depths: &[Depths]) -> Vec<String> {
-    let plan = backfill(queue, jobs, machine, depths, News::Anything, &mut HeldNodes::default());
+    let (policies, mut held) = (Policies::PerQueue(depths.to_vec()), HeldNodes::default());
+    let mut walking = Walking::begin(&policies, queue, machine, News::Anything, &mut held);
+    // It is left after each request: that makes no difference.
+    while !walking.go_on(&policies, queue, jobs, machine, |_| true) {}
+    let plan = walking.end(&mut held);
     let mut said = Vec::new();
     for decision in plan.decisions {
         match decision {
@@ -475,17 +479,35 @@ fn several_queues_share_one_timeline() {
     }
 }
 
-#[test]
-fn who_comes_to_be_behind_in_a_queue_in_order_keeps_no_reservation() {
+/// In a queue in order A is promised a start at 10. Then B comes to be ahead of it, at this priority.
+fn one_comes_ahead_in_order(priority: i32) -> (Pending, Jobs, Timetable, PendingRequest) {
     let (mut queue, mut waiting) = jobs_in(&[(1, 0, 1, 5)]);
     let mut machine = Timetable::of(&[10, 20]);
     assert_eq!(walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]), ["a at 10"]);
     let second = JobId::FIRST.next();
     let pending = PendingRequest::Start(second);
-    let place = Place::new(7, Time(9), 0, pending.clone()).in_queue(QueueId::DEFAULT.next(), 0);
+    let place = Place::new(priority, Time(0), 0, pending.clone()).in_queue(QueueId::DEFAULT.next(), 0);
     let key = RequestKey { queue: QueueId::DEFAULT.next(), ..super::tests::key_of(2, Lifetime::Seconds(8)) };
     queue.put(place, key);
     waiting.0.insert(second, (2, 8));
+    (queue, waiting, machine, pending)
+}
+
+#[test]
+fn what_was_promised_in_a_queue_in_order_stands_when_one_is_ahead_who_may_not_displace_it() {
+    let (mut queue, waiting, mut machine, pending) = one_comes_ahead_in_order(0);
+    // He has the same priority, and came in earlier: his pod was replaced, or a gate of his removed.
+    for cause in [None, Some(Delay::Priority)] {
+        machine.ahead.extend(cause.map(|cause| (pending.clone(), cause)));
+        let said = walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]);
+        assert!(said.iter().all(|said| said == "b at 20"), "{said:?}");
+        assert_eq!(machine.promises[&PendingRequest::Start(JobId::FIRST)].0.start, 10);
+    }
+}
+
+#[test]
+fn who_comes_to_be_behind_in_a_queue_in_order_keeps_no_reservation() {
+    let (mut queue, waiting, mut machine, pending) = one_comes_ahead_in_order(7);
     machine.ahead.insert(pending, Delay::Priority);
     let said = walk_by(&mut queue, &waiting, &mut machine, &[EASY, FCFS]);
     assert!(said.iter().any(|said| said == "b at 20"), "{said:?}");

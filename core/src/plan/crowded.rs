@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, OccupantId};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
-use crate::ledger::{Allocation, Allocations, GroupRequest, Ledger, SlotRequest};
+use crate::ledger::{Allocation, Allocations, GroupRequest, SlotRequest};
 use crate::plan::Capacity;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Shape};
@@ -270,7 +270,7 @@ impl Live<'_> {
                 if is_checked && self.cluster.judge_neighbours(slot.rank, pod).is_some() {
                     later.push((pod, slot));
                 } else {
-                    Ledger::house(self.cluster, slot, pod);
+                    self.ledger.house(self.cluster, slot, pod);
                 }
             }
             left = later;

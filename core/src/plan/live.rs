@@ -14,10 +14,10 @@ use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest};
 use crate::promises::{Promise, Promises};
-use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
+use crate::queue::{ClassId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::levels::RuleScope;
-use fluxqueue_workload::{Pod, Time};
+use fluxqueue_workload::{Lifetime, Pod, Time};
 
 /// The jobs as they are.
 pub(crate) struct Asking<'a> {
@@ -83,20 +83,21 @@ impl Asking<'_> {
         });
         RequestKey { queue: job.queue.id, counts, slots }
     }
+}
 
-    fn add(&self, request: &mut Request, member: &Member, id: JobId) {
+impl Request {
+    /// Asks for a pod besides, that runs for so long.
+    fn add(&mut self, member: &Member, lifetime: Lifetime, queue: QueueId) {
         let pod = &member.pod;
-        let job = self.jobs.all.get(&id);
-        let lifetime = job.map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock));
-        let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
         let same_nodes = |group: &&mut Group| {
+            let sample = &group.sample.shape;
             group.lifetime == lifetime
-                && group.sample.shape.constraints == pod.shape.constraints
+                && (Arc::ptr_eq(sample, &pod.shape) || sample.constraints == pod.shape.constraints)
                 && group.stance == member.stance
                 && group.volumes == member.volumes
                 && group.levels == member.levels
         };
-        match request.groups.iter_mut().find(same_nodes) {
+        match self.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod),
             None => {
                 let mut group = Group {
@@ -111,7 +112,7 @@ impl Asking<'_> {
                     levels: member.levels.clone(),
                 };
                 group.add(pod);
-                request.groups.push(group);
+                self.groups.push(group);
             }
         }
     }
@@ -138,8 +139,16 @@ impl Requests for Asking<'_> {
     fn request(&self, pending: &PendingRequest) -> Option<Request> {
         let job = self.jobs.all.get(&pending.job());
         let mut request = Request { groups: Vec::new(), starts_job: job.is_some_and(|job| self.jobs.has_nothing(job)) };
+        let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
+        let mut before: Option<(&Pod, Lifetime)> = None;
         for member in self.pods(pending) {
-            self.add(&mut request, member, pending.job());
+            let pod = &*member.pod;
+            // Mostly they are all alike, and who made them need not be asked again.
+            let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetime)| lifetime);
+            let lifetime =
+                known.unwrap_or_else(|| job.map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock)));
+            before = Some((pod, lifetime));
+            request.add(member, lifetime, queue);
         }
         if let [group] = request.groups.as_mut_slice()
             && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()
@@ -504,6 +513,13 @@ impl Live<'_> {
         let is_there = !within.iter().any(RankSet::is_empty);
         is_there && matches!(self.forecast(request, &within), Forecast::Now | Forecast::At(_) | Forecast::Eventually)
     }
+}
+
+/// Two pods of a job say the same of how long they run, and so does who made them.
+fn lasts_as_long(one: &Pod, other: &Pod) -> bool {
+    let (maker, other_maker) = (one.owner.as_ref(), other.owner.as_ref());
+    (one.lifetime, one.grace_secs) == (other.lifetime, other.grace_secs)
+        && maker.map(|owner| &owner.uid) == other_maker.map(|owner| &owner.uid)
 }
 
 /// How many pods each slice has: by their indexes if they have some, else in their order.

@@ -22,13 +22,11 @@ mod promising;
 mod tests;
 mod within_limits;
 
-use backfill::backfill;
 pub(super) use live::{Asking, Live};
 pub(super) use policies::{Depths, Policies};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::explain::Reported;
@@ -178,10 +176,10 @@ pub(super) struct Attempt {
     pub outcome: Outcome,
     version: Version,
     /// Of the first of the class at that time: the others ask for the same.
-    pub request: Request,
+    pub request: Arc<Request>,
     /// Per group: nodes it may use, and those of them that no earlier job held.
-    pub open: Vec<RankSet>,
-    free: Vec<RankSet>,
+    pub open: Arc<[RankSet]>,
+    free: Arc<[RankSet]>,
     /// What was said about it.
     pub reported: Option<Reported>,
 }
@@ -244,13 +242,13 @@ pub(super) struct HeldNodes {
 }
 
 /// What a walk has come to in one queue.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct InQueue {
     /// How many reservations there are.
     reservations: usize,
     is_anybody_blocked: bool,
     /// Of a queue in which nobody overtakes: who waits.
-    head: Option<JobId>,
+    head: Option<Place>,
 }
 
 /// What has happened since the last walk.
@@ -272,6 +270,12 @@ pub(super) struct Plan<S> {
     pub first_undated: Vec<PendingRequest>,
 }
 
+impl<S> Default for Plan<S> {
+    fn default() -> Self {
+        Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: Vec::new() }
+    }
+}
+
 /// An attempt that still stands.
 #[derive(Debug)]
 pub(super) struct Standing {
@@ -290,9 +294,61 @@ pub(super) fn walk<C: Promising>(
     news: News,
     last: &mut HeldNodes,
 ) -> Plan<C::Slots> {
-    match policies {
-        Policies::FirstComeFirstServed => plan(queue, requests, capacity, news, last),
-        Policies::PerQueue(depths) => backfill(queue, requests, capacity, depths, news, last),
+    let mut walking = Walking::begin(policies, queue, capacity, news, last);
+    walking.go_on(policies, queue, requests, capacity, |_| false);
+    walking.end(last)
+}
+
+/// A walk under way. It may be left between two requests, and gone on with as long as nobody else touches the machine.
+pub(super) struct Walking<S> {
+    /// Of each class, who is to be looked at next.
+    heads: BTreeSet<(Place, ClassId)>,
+    holds: HeldNodes,
+    plan: Plan<S>,
+    backfill: backfill::Memory,
+}
+
+impl<S> Walking<S> {
+    /// A walk at its beginning.
+    pub(super) fn begin<C: Promising<Slots = S>>(
+        policies: &Policies,
+        queue: &Pending,
+        capacity: &C,
+        news: News,
+        last: &mut HeldNodes,
+    ) -> Self {
+        let heads = match policies {
+            Policies::FirstComeFirstServed => heads(queue, news),
+            Policies::PerQueue(_) => backfill::heads(queue, capacity, news),
+        };
+        Self::of(heads, news, last)
+    }
+
+    fn of(heads: BTreeSet<(Place, ClassId)>, news: News, last: &mut HeldNodes) -> Self {
+        let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
+        Walking { heads, holds, plan: Plan::default(), backfill: backfill::Memory::default() }
+    }
+
+    /// Goes on until all have been looked at, or it is `enough` for now: asked after each. Returns whether all have been.
+    pub(super) fn go_on<C: Promising<Slots = S>>(
+        &mut self,
+        policies: &Policies,
+        queue: &Pending,
+        requests: &impl Requests,
+        capacity: &mut C,
+        enough: impl FnMut(&C) -> bool,
+    ) -> bool {
+        match policies {
+            Policies::FirstComeFirstServed => plan(queue, requests, capacity, self, enough),
+            Policies::PerQueue(depths) => backfill::go_on(queue, requests, capacity, depths, self, enough),
+        }
+        self.heads.is_empty()
+    }
+
+    /// What came of it.
+    pub(super) fn end(self, last: &mut HeldNodes) -> Plan<S> {
+        *last = self.holds;
+        self.plan
     }
 }
 
@@ -305,34 +361,36 @@ pub(super) fn confirm(queue: &mut Pending, confirmed: Vec<(ClassId, Standing)>) 
     }
 }
 
+/// Who is looked at first, of each class.
+fn heads(queue: &Pending, news: News) -> BTreeSet<(Place, ClassId)> {
+    match news {
+        News::Arrivals => untried(queue).map(|(place, class)| (place.clone(), class)).collect(),
+        News::Anything => queue.heads().map(|(place, class)| (place.clone(), class)).collect(),
+    }
+}
+
 /// Walks the queue in order. What starts has its slots in `capacity` afterwards.
 fn plan<C: Capacity>(
     queue: &Pending,
     requests: &impl Requests,
     capacity: &mut C,
-    news: News,
-    last: &mut HeldNodes,
-) -> Plan<C::Slots> {
-    let mut heads: BinaryHeap<Reverse<(Place, ClassId)>> = match news {
-        News::Arrivals => untried(queue).map(|(place, class)| Reverse((place.clone(), class))).collect(),
-        News::Anything => queue.heads().map(|(place, class)| Reverse((place.clone(), class))).collect(),
-    };
-    let mut holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
-    let mut plan = Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: Vec::new() };
-    while let Some(Reverse((place, class))) = heads.pop() {
+    Walking { heads, holds, plan, .. }: &mut Walking<C::Slots>,
+    mut enough: impl FnMut(&C) -> bool,
+) {
+    while let Some((place, class)) = heads.pop_first() {
         let pending = place.request();
-        let next = queue.next_of(class, &place).map(|next| Reverse((next.clone(), class)));
+        let next = queue.next_of(class, &place).map(|next| (next.clone(), class));
         if requests.is_put_off(pending) {
             heads.extend(next);
         } else if let Some(known) = queue.last_attempt(class)
-            && let Some(standing) = known.still_stands(capacity, &holds)
+            && let Some(standing) = known.still_stands(capacity, holds)
         {
             holds.add(&known.outcome, pending.job());
             if standing.differs_from(known) {
                 plan.confirmed.push((class, standing));
             }
         } else if let Some(request) = requests.request(pending) {
-            match attempt(request, capacity, &holds) {
+            match attempt(request, capacity, holds) {
                 Ok((request, slots)) => {
                     heads.extend(next);
                     plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
@@ -343,10 +401,11 @@ fn plan<C: Capacity>(
                 }
             }
         }
-        holds.end = holds.end.max(Some(place));
+        holds.end = holds.end.take().max(Some(place));
+        if enough(capacity) {
+            break;
+        }
     }
-    *last = holds;
-    plan
 }
 
 /// The first of each class that has come and of which nothing is known.
@@ -381,7 +440,7 @@ fn attempt<C: Capacity>(
             (Fit::NotNow | Fit::NotFound, None) => judge(&request, &open, capacity, holds),
         }
     };
-    Err(Box::new(Attempt { outcome, version, request, open, free, reported: None }))
+    Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
 }
 
 /// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the question is what the request
@@ -462,6 +521,10 @@ impl Standing {
 }
 
 impl Attempt {
+    fn new(outcome: Outcome, version: Version, request: Request, (open, free): (Vec<RankSet>, Vec<RankSet>)) -> Self {
+        Attempt { outcome, version, request: Arc::new(request), open: open.into(), free: free.into(), reported: None }
+    }
+
     /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
     /// what never ends there, what earlier jobs hold.
     fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &HeldNodes) -> Option<Standing> {
@@ -475,7 +538,7 @@ impl Attempt {
                 // How many may go where has changed, even if the nodes that are open have not.
                 return None;
             }
-            let groups = self.request.groups.iter().zip(&self.open);
+            let groups = self.request.groups.iter().zip(&*self.open);
             for (group, open) in groups {
                 if capacity.open(group) != *open {
                     return None;
@@ -483,7 +546,7 @@ impl Attempt {
             }
         }
         let left: Vec<RankSet> = self.open.iter().map(|open| holds.left_of(open)).collect();
-        let is_left_more = left.iter().zip(&self.free).any(|(left, free)| !left.is_subset(free));
+        let is_left_more = left.iter().zip(&*self.free).any(|(left, free)| !left.is_subset(free));
         if is_left_more && self.is_helped_by(&left, capacity, holds) {
             return None;
         }
@@ -494,7 +557,7 @@ impl Attempt {
             left.union_with(free);
             left
         };
-        Some(Standing { version, free: is_left_more.then(|| left.into_iter().zip(&self.free).map(union).collect()) })
+        Some(Standing { version, free: is_left_more.then(|| left.into_iter().zip(&*self.free).map(union).collect()) })
     }
 
     /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or it had to wait for nothing
@@ -506,7 +569,7 @@ impl Attempt {
             Outcome::Behind { job, .. } if holds.first_in_the_way(&self.open) != Some(*job) => return true,
             _ => {}
         }
-        left.iter().zip(&self.free).any(|(left, free)| {
+        left.iter().zip(&*self.free).any(|(left, free)| {
             let mut more = left.clone();
             more.subtract(free);
             more.iter().any(|rank| capacity.fits_one(&self.request, rank))
@@ -554,13 +617,15 @@ impl Attempt {
         let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
         let (version, free) = (capacity.version(&request), open.iter().map(|_| RankSet::new()).collect());
         let outcome = Outcome::Behind { held: Arc::default(), job };
-        Attempt { outcome, version, request, open, free, reported: None }
+        Attempt::new(outcome, version, request, (open, free))
     }
 
     /// It still stands, as of now.
     fn confirm(&mut self, standing: Standing) {
         self.version = standing.version;
-        self.free = standing.free.unwrap_or_else(|| std::mem::take(&mut self.free));
+        if let Some(free) = standing.free {
+            self.free = free.into();
+        }
     }
 
     /// More nodes, or larger ones, are needed.

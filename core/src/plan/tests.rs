@@ -211,7 +211,7 @@ pub(super) fn name(job: JobId) -> char {
 
 /// Plans, remembers what was found out, and puts it in words.
 fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<String> {
-    let plan = plan(queue, waiting, machine, News::Anything, &mut HeldNodes::default());
+    let plan = plan_by_order(queue, waiting, machine, News::Anything, &mut HeldNodes::default());
     let mut said = Vec::new();
     for decision in plan.decisions {
         match decision {
@@ -241,6 +241,21 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
         queue.last_attempt_mut(class).expect("it was confirmed").confirm(standing);
     }
     said
+}
+
+/// First come, first served. It is left after each request: that makes no difference.
+fn plan_by_order(
+    queue: &Pending,
+    waiting: &Waiting,
+    machine: &mut Machine,
+    news: News,
+    held: &mut HeldNodes,
+) -> Plan<<Machine as Capacity>::Slots> {
+    let mut walking = Walking::of(heads(queue, news), news, held);
+    while !walking.heads.is_empty() {
+        plan(queue, waiting, machine, &mut walking, |_| true);
+    }
+    walking.end(held)
 }
 
 #[test]
@@ -380,7 +395,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
     let (mut queue, mut waiting) = queue(&[(2, "0")]);
     let mut machine = Machine::of(&[(1, 1, 0), (1, 0, 0)]);
     let mut holds = HeldNodes::default();
-    let first = plan(&queue, &waiting, &mut machine, News::Anything, &mut holds);
+    let first = plan_by_order(&queue, &waiting, &mut machine, News::Anything, &mut holds);
     for decision in first.decisions {
         if let Decision::Blocked { class, attempt, .. } = decision {
             queue.remember(class, *attempt);
@@ -406,7 +421,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
         waiting.0.insert(job, (1, nodes));
     }
     assert!(is_behind(&queue, &holds));
-    let next = plan(&queue, &waiting, &mut machine, News::Arrivals, &mut holds);
+    let next = plan_by_order(&queue, &waiting, &mut machine, News::Arrivals, &mut holds);
     let outcomes: Vec<String> = next
         .decisions
         .iter()

@@ -5,8 +5,11 @@
 //!
 //! Pure: no clock, no I/O. Who may overtake whom is decided by `plan`, which walks this order and asks the resource graph.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
+use std::sync::Arc;
+
+use shared_map::SharedMap;
 
 use fluxqueue_workload::{ObjectKey, Time, Uid};
 
@@ -141,16 +144,18 @@ impl Place {
 }
 
 /// All that waits, in order. `K` says what is asked for: equal keys make a class. `M` is what is remembered about a class.
+///
+/// Copies share what has not changed since: one is made whenever somebody looks ahead.
 #[derive(Debug, Clone)]
 pub struct Queue<K, M> {
     /// Per queue.
-    order: BTreeMap<QueueId, BTreeMap<Place, ClassId>>,
-    places: BTreeMap<PendingRequest, (Place, ClassId)>,
-    of_jobs: BTreeMap<JobId, BTreeSet<Place>>,
-    classes: BTreeMap<ClassId, Class<K, M>>,
-    by_key: HashMap<K, ClassId>,
+    order: BTreeMap<QueueId, SharedMap<Place, ClassId>>,
+    places: SharedMap<PendingRequest, (Place, ClassId)>,
+    of_jobs: SharedMap<(JobId, Place), ()>,
+    classes: SharedMap<ClassId, Arc<Class<K, M>>>,
+    by_key: HashMap<Arc<K>, ClassId>,
     /// The first of each class.
-    heads: BTreeMap<Place, ClassId>,
+    heads: SharedMap<Place, ClassId>,
     /// Classes that have had another first since these were last taken.
     new_heads: BTreeSet<ClassId>,
     /// Requests that came since they were last taken, by class.
@@ -158,22 +163,29 @@ pub struct Queue<K, M> {
     next_class: ClassId,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Class<K, M> {
-    key: K,
-    places: BTreeSet<Place>,
-    last_attempt: Option<M>,
+    key: Arc<K>,
+    places: SharedMap<Place, ()>,
+    last_attempt: Option<Arc<M>>,
+}
+
+impl<K, M> Clone for Class<K, M> {
+    fn clone(&self) -> Self {
+        let Class { key, places, last_attempt } = self;
+        Class { key: Arc::clone(key), places: places.clone(), last_attempt: last_attempt.clone() }
+    }
 }
 
 impl<K, M> Default for Queue<K, M> {
     fn default() -> Self {
         Queue {
             order: BTreeMap::new(),
-            places: BTreeMap::new(),
-            of_jobs: BTreeMap::new(),
-            classes: BTreeMap::new(),
+            places: SharedMap::default(),
+            of_jobs: SharedMap::default(),
+            classes: SharedMap::default(),
             by_key: HashMap::new(),
-            heads: BTreeMap::new(),
+            heads: SharedMap::default(),
             new_heads: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             next_class: 0,
@@ -181,12 +193,12 @@ impl<K, M> Default for Queue<K, M> {
     }
 }
 
-impl<K: Clone + Eq + Hash, M> Queue<K, M> {
+impl<K: Eq + Hash, M: Clone> Queue<K, M> {
     /// Puts a request at its place, moving it if it had another or asked for something else. True if it is new or moved.
     pub fn put(&mut self, place: Place, key: K) -> bool {
         let mut number = None;
         if let Some((known, class)) = self.places.get(&place.pending) {
-            let is_same = self.classes.get(class).is_some_and(|class| class.key == key);
+            let is_same = self.classes.get(class).is_some_and(|class| *class.key == key);
             if *known == place && is_same {
                 return false;
             }
@@ -194,18 +206,19 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
             number = is_same.then_some(*class);
             self.remove(&place.pending.clone());
         }
-        let id = *self.by_key.entry(key.clone()).or_insert_with(|| {
-            number.unwrap_or_else(|| {
+        let id = self.by_key.get(&key).copied().unwrap_or_else(|| {
+            let id = number.unwrap_or_else(|| {
                 self.next_class += 1;
                 self.next_class
-            })
+            });
+            let key = Arc::new(key);
+            self.by_key.insert(Arc::clone(&key), id);
+            self.classes.insert(id, Arc::new(Class { key, places: SharedMap::default(), last_attempt: None }));
+            id
         });
-        let class = match self.classes.entry(id) {
-            btree_map::Entry::Occupied(known) => known.into_mut(),
-            btree_map::Entry::Vacant(new) => new.insert(Class { key, places: BTreeSet::new(), last_attempt: None }),
-        };
-        let head = class.places.first().cloned();
-        class.places.insert(place.clone());
+        let class = Arc::make_mut(self.classes.get_mut(&id).expect("a class with this key"));
+        let head = class.places.first().map(|(head, ())| head.clone());
+        class.places.insert(place.clone(), ());
         if head.as_ref().is_none_or(|head| place < *head) {
             head.map(|head| self.heads.remove(&head));
             self.heads.insert(place.clone(), id);
@@ -213,7 +226,7 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         }
         self.arrivals.entry(id).or_default().insert(place.clone());
         self.order.entry(place.queue).or_default().insert(place.clone(), id);
-        self.of_jobs.entry(place.job).or_default().insert(place.clone());
+        self.of_jobs.insert((place.job, place.clone()), ());
         self.places.insert(place.pending.clone(), (place, id));
         true
     }
@@ -221,22 +234,19 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
     /// Takes a request out. False if it was not in. With the last of a class what is remembered about it goes.
     pub fn remove(&mut self, pending: &PendingRequest) -> bool {
         let Some((place, id)) = self.places.remove(pending) else { return false };
-        if let btree_map::Entry::Occupied(mut of_job) = self.of_jobs.entry(place.job) {
-            of_job.get_mut().remove(&place);
-            if of_job.get().is_empty() {
-                of_job.remove();
-            }
-        }
+        let of_job = (place.job, place);
+        self.of_jobs.remove(&of_job);
+        let (_, place) = of_job;
         if let Some(order) = self.order.get_mut(&place.queue) {
             order.remove(&place);
         }
         if let Some(arrivals) = self.arrivals.get_mut(&id) {
             arrivals.remove(&place);
         }
-        let Some(class) = self.classes.get_mut(&id) else { return true };
+        let Some(class) = self.classes.get_mut(&id).map(Arc::make_mut) else { return true };
         class.places.remove(&place);
         if self.heads.remove(&place).is_some()
-            && let Some(head) = class.places.first()
+            && let Some((head, ())) = class.places.first()
         {
             self.heads.insert(head.clone(), id);
             self.new_heads.insert(id);
@@ -244,7 +254,7 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
         if class.places.is_empty()
             && let Some(class) = self.classes.remove(&id)
         {
-            self.by_key.remove(&class.key);
+            self.by_key.remove(&*class.key);
             self.new_heads.remove(&id);
             self.arrivals.remove(&id);
         }
@@ -258,7 +268,8 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
 
     /// The first of what a job waits for.
     pub fn first_of(&self, job: JobId) -> Option<&PendingRequest> {
-        Some(&self.of_jobs.get(&job)?.first()?.pending)
+        let (of_job, ()) = self.of_jobs.from(|(other, _)| *other < job).next()?;
+        (of_job.0 == job).then_some(&of_job.1.pending)
     }
 
     /// The place of a job in a queue, from 1, counted in jobs.
@@ -274,15 +285,17 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
 
     /// The next of a class behind this place.
     pub fn next_of(&self, class: ClassId, after: &Place) -> Option<&Place> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        self.classes.get(&class)?.places.range((Excluded(after), Unbounded)).next()
+        Some(self.classes.get(&class)?.places.from(|place| place <= after).next()?.0)
     }
 
     /// All of a class, from this place on.
     pub fn of_class(&self, class: ClassId, from: Option<&Place>) -> impl Iterator<Item = &Place> {
-        use std::ops::Bound::{Included, Unbounded};
-        let from = from.map_or(Unbounded, Included);
-        self.classes.get(&class).into_iter().flat_map(move |class| class.places.range((from, Unbounded)))
+        let is_before = move |place: &Place| from.is_some_and(|from| place < from);
+        self.classes
+            .get(&class)
+            .into_iter()
+            .flat_map(move |class| class.places.from(is_before))
+            .map(|(place, ())| place)
     }
 
     /// Classes that have had another first since the last call.
@@ -292,7 +305,7 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
 
     /// The first of a class.
     pub fn head_of(&self, class: ClassId) -> Option<&PendingRequest> {
-        Some(self.classes.get(&class)?.places.first()?.request())
+        Some(self.classes.get(&class)?.places.first()?.0.request())
     }
 
     /// What has come since the last call, by class.
@@ -312,18 +325,18 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
 
     /// What is remembered about a class.
     pub fn last_attempt(&self, class: ClassId) -> Option<&M> {
-        self.classes.get(&class)?.last_attempt.as_ref()
+        self.classes.get(&class)?.last_attempt.as_deref()
     }
 
     /// What is remembered about a class.
     pub fn last_attempt_mut(&mut self, class: ClassId) -> Option<&mut M> {
-        self.classes.get_mut(&class)?.last_attempt.as_mut()
+        Arc::make_mut(self.classes.get_mut(&class)?).last_attempt.as_mut().map(Arc::make_mut)
     }
 
     /// Remembers something about a class.
     pub fn remember(&mut self, class: ClassId, last_attempt: M) {
         if let Some(class) = self.classes.get_mut(&class) {
-            class.last_attempt = Some(last_attempt);
+            Arc::make_mut(class).last_attempt = Some(Arc::new(last_attempt));
         }
     }
 
@@ -349,17 +362,17 @@ impl<K: Clone + Eq + Hash, M> Queue<K, M> {
 
     /// Everything, queue by queue, in order within each, with its class.
     pub fn iter(&self) -> impl Iterator<Item = (&Place, ClassId)> {
-        self.order.values().flatten().map(|(place, class)| (place, *class))
+        self.order.values().flat_map(SharedMap::iter).map(|(place, class)| (place, *class))
     }
 
     /// What waits in one queue, in order.
     pub fn of_queue(&self, queue: QueueId) -> impl Iterator<Item = &Place> {
-        self.order.get(&queue).into_iter().flat_map(BTreeMap::keys)
+        self.order.get(&queue).into_iter().flat_map(SharedMap::keys)
     }
 
     /// How many wait in one queue.
     pub fn len_of(&self, queue: QueueId) -> usize {
-        self.order.get(&queue).map_or(0, BTreeMap::len)
+        self.order.get(&queue).map_or(0, SharedMap::len)
     }
 
     /// The queues in which somebody waits, or did.

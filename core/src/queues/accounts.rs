@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use shared_map::SharedMap;
+
 use super::usage::{FOR_EVER, Span, Usage};
 use crate::fluxion::RankSet;
 use crate::queue::{JobId, PendingRequest, QueueId};
@@ -59,7 +61,7 @@ pub(crate) type Running = (AccountId, i64, u64);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Accounts {
     usages: HashMap<AccountId, Usage>,
-    running: BTreeMap<JobId, Vec<Running>>,
+    running: SharedMap<JobId, Vec<Running>>,
     /// Promised starts.
     promised: BTreeMap<PendingRequest, (Demand, i64)>,
     /// What started since the jobs were last counted.

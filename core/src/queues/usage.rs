@@ -17,6 +17,8 @@ pub(crate) struct Usage {
     running: u64,
     /// What is planned: by how much more or less is used from a second on.
     planned: BTreeMap<i64, i128>,
+    /// All that is planned, whenever it is.
+    planned_in_all: i128,
 }
 
 /// Time that something takes.
@@ -63,6 +65,7 @@ impl Usage {
     }
 
     fn change(&mut self, span: Span, amount: i128) {
+        self.planned_in_all += amount;
         for (at, change) in [(span.from, amount), (span.to, -amount)] {
             if at == FOR_EVER {
                 continue;
@@ -90,8 +93,9 @@ impl Usage {
     pub(crate) fn earliest(&self, (now, from): (i64, i64), seconds: i64, amount: u64, limit: u64) -> Option<i64> {
         let from = from.max(now);
         let room = i128::from(limit.checked_sub(amount)?);
-        if self.planned.is_empty() && from == now && i128::from(self.running) <= room {
-            return Some(now);
+        // What leaves room if all of it came at once leaves room at every second.
+        if i128::from(self.running) + self.planned_in_all <= room {
+            return Some(from);
         }
         let ends = self.ends.range(..FOR_EVER).map(|(at, amount)| ((*at).max(now + 1), -i128::from(*amount)));
         let planned = self.planned.iter().map(|(at, change)| ((*at).max(now), *change));

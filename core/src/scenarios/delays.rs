@@ -91,6 +91,26 @@ fn who_makes_room_for_one_that_waits_for_a_late_pod_is_told_that_this_is_why() {
 }
 
 #[test]
+fn more_time_that_a_person_wishes_for_a_job_that_runs_is_why_others_start_later() {
+    let mut world = waiting_gang(QueuePolicy::Conservative);
+    let started = world.now;
+    world.change("a", |pod| (pod.started, pod.phase) = (Some(started), Phase::Running));
+    world.pass_seconds(10);
+    world.edit("a", |spec| spec.overrides.walltime_seconds = Some(50));
+    world.settle();
+    assert_eq!((start_of(&world, "j"), delays(&world)), (Some(2050), Vec::new()), "less time delays nobody");
+    world.edit("a", |spec| spec.overrides.walltime_seconds = Some(300));
+    world.settle();
+    assert_eq!((start_of(&world, "j"), delays(&world)), (Some(2300), vec![("edit", 1)]));
+    let name = key_of(world.record("a")).to_string();
+    assert!(world.texts.iter().any(|text| text.ends_with(&format!("{name} was changed"))), "{:?}", world.texts);
+    // Of what is lost later the wish is not the cause.
+    world.tell(Event::NodeGone(NodeName::from("n2"), Uid::from("uid-n2")));
+    world.settle();
+    assert!(delays(&world).iter().any(|(cause, _)| *cause == "capacity"), "{:?}", delays(&world));
+}
+
+#[test]
 fn a_successor_names_the_pod_that_is_overdue() {
     let mut world = waiting_gang(QueuePolicy::Easy);
     let started = world.now;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::QueuePolicy;
+use crate::estimates::{Progress, Stint};
 use crate::record::time_of;
 
 fn world(queue_policy: QueuePolicy, nodes: &[(&str, u64)]) -> World {
@@ -55,6 +56,82 @@ fn what_waits_for_an_end_that_nobody_knows_has_no_estimate_and_says_whose_end_it
     assert_eq!(world.estimate("waits"), None);
     let (_, message) = world.blocked("waits");
     assert!(message.contains("Nobody knows when ns/runs"), "{message}");
+}
+
+#[test]
+fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
+    // Who starts when, in how many goes, and the most that was asked in one of them.
+    let look = |stint: Stint| {
+        let mut world = world(QueuePolicy::Easy, &[("a", 4)]);
+        world.submit(lasting("runs", 4, 3_600));
+        for at in 0..20 {
+            world.submit(lasting(&format!("waits-{at}"), 4, 60 + at));
+        }
+        world.settle();
+        let mut projection = world.core.project_all().expect("the built-in library copies");
+        let (mut found, mut goes, mut most) = (Vec::new(), 0, 0);
+        while !projection.is_done() {
+            let before = projection.questions();
+            match projection.advance(&world.core.asking(), stint) {
+                Progress::UnderWay => {}
+                Progress::At(at, started) => found.extend(started.into_iter().map(|pending| (at, pending))),
+                Progress::Over(_) | Progress::TooFar => unreachable!("each has its turn"),
+            }
+            goes += 1;
+            most = most.max(projection.questions() - before);
+        }
+        (found, goes, most)
+    };
+    let (found, goes, most) = look(Stint::ALL);
+    assert_eq!((found.len(), goes), (20, 20));
+    let (found_in_stints, goes_in_stints, most_in_stints) = look(Stint { questions: 1, ..Stint::ALL });
+    assert_eq!(found_in_stints, found);
+    assert!(most_in_stints < most && goes_in_stints > goes, "{most}, {most_in_stints} in {goes_in_stints}");
+    let (found_one_by_one, ..) = look(Stint { requests: 1, ..Stint::ALL });
+    assert_eq!(found_one_by_one, found);
+}
+
+#[test]
+fn what_was_decided_leaves_before_a_look_ahead() {
+    let mut world = world(QueuePolicy::Easy, &[("a", 4), ("b", 3)]);
+    for name in ["runs", "waits", "waits-too"] {
+        world.submit(lasting(name, 4, 3_600));
+    }
+    world.settle();
+    // A look ahead is due by now, and a pod comes that fits.
+    world.pass_seconds(10);
+    world.submit(pod("small", 1));
+    let before = world.core.slices_ahead();
+    let actions = world.core.step(world.now);
+    assert!(actions.iter().any(|action| matches!(action.kind, ActionKind::Bind { .. })), "{actions:?}");
+    assert_eq!(world.core.slices_ahead(), before);
+    world.carry_out_all(actions);
+    world.look_ahead();
+    assert!(world.core.slices_ahead() > before);
+}
+
+#[test]
+fn a_large_job_that_ends_is_given_back_in_several_goes() {
+    let look = |stint: Stint| {
+        let mut world = world(QueuePolicy::Easy, &[("a", 20)]);
+        for at in 0..20 {
+            world.submit(lasting(&format!("runs-{at}"), 1, 3_600));
+        }
+        world.submit(lasting("waits", 20, 60));
+        world.settle();
+        let mut projection = world.core.project_all().expect("the built-in library copies");
+        for goes in 1.. {
+            match projection.advance(&world.core.asking(), stint) {
+                Progress::UnderWay => {}
+                Progress::At(at, started) => return (goes, at, started),
+                Progress::Over(_) | Progress::TooFar => unreachable!("it has its turn"),
+            }
+        }
+        unreachable!("it has its turn")
+    };
+    let (goes, at, started) = look(Stint::ALL);
+    assert_eq!((goes, started.len()), (1, 1));
+    assert_eq!(look(Stint { ends: 6, ..Stint::ALL }), (4, at, started));
 }
 
 #[test]

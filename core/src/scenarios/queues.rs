@@ -54,6 +54,22 @@ fn settle_all(world: &mut World) {
 }
 
 #[test]
+fn a_job_without_pods_does_not_count_as_waiting() {
+    let mut world = World::new(&[("a", 1)]);
+    queue(&mut world, "gpu", &json!({}));
+    let by_object = Controller { queue: Some(Arc::from("gpu")), ..job("j", 1, 1) };
+    world.tell(Event::Controller(Arc::new(by_object.clone())));
+    world.submit(of_job(pod("p", 8), "j"));
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "gpu"), (1, 0));
+    // Its Job is suspended, which removes the pod.
+    world.tell(Event::Controller(Arc::new(Controller { wants: 0, can_start_together: 0, ..by_object })));
+    world.delete("p");
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "gpu"), (0, 0));
+}
+
+#[test]
 fn a_job_is_in_the_queue_that_it_names_or_its_namespace_or_the_default() {
     let mut world = World::new(&[("a", 1)]);
     for name in ["gpu", "lab"] {

@@ -112,15 +112,21 @@ fn what_ended_so_long_ago_that_its_record_is_gone_gets_no_other() {
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-#[test]
-fn a_retained_slot_is_retained_by_the_next_process() {
-    let nodes = [("a", 2), ("b", 2)];
-    let mut world = World::new(&nodes);
+/// Two pods of a Job that wants four in all run.
+fn with_job_of_two(nodes: &[(&str, u64)]) -> World {
+    let mut world = World::new(nodes);
     world.tell(Event::Controller(Arc::new(job("j", 2, 4))));
     for name in ["p0", "p1"] {
         world.submit(of_job(pod(name, 2), "j"));
     }
     world.settle();
+    world
+}
+
+#[test]
+fn a_retained_slot_is_retained_by_the_next_process() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = with_job_of_two(&nodes);
     world.change("p0", |pod| pod.phase = Phase::Succeeded);
     world.submit(pod("behind", 2));
     world.settle();
@@ -132,6 +138,28 @@ fn a_retained_slot_is_retained_by_the_next_process() {
     world.submit(of_job(pod("p2", 2), "j"));
     world.settle();
     assert_eq!(world.node_of("p2"), Some("a"));
+}
+
+#[test]
+fn who_waits_to_join_a_gang_does_not_get_the_room_of_one_who_has_left_by_a_restart() {
+    let nodes = [("a", 4), ("b", 2)];
+    let mut world = with_job_of_two(&nodes);
+    world.submit(pod("other", 2));
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1"), world.node_of("other")), (Some("a"), Some("a"), Some("b")));
+    world.change("p0", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    world.pass_seconds(600);
+    world.settle();
+    world.submit(Pod { priority: 9, ..pod("first", 4) });
+    world.settle();
+    world.submit(of_job(pod("p2", 2), "j"));
+    world.settle();
+    assert_eq!(world.node_of("p2"), None, "the room is held for one of higher priority");
+    world.restart();
+    world.list(&nodes, &[Controller { succeeded: 1, ..job("j", 2, 4) }]);
+    world.settle();
+    assert_eq!(world.node_of("p2"), None, "it still is");
 }
 
 #[test]
@@ -270,11 +298,9 @@ fn what_was_said_for_the_same_reason_stays_though_the_numbers_are_others_by_now(
     assert!(world.blocked("waits").1.contains("0/3 nodes"), "{:?}", world.blocked("waits"));
 }
 
-#[test]
-fn a_clamped_group_is_not_waited_for_again() {
-    let nodes = [("a", 1)];
-    let mut world = World::new(&nodes);
-    let made_by = job("j", 2, 2);
+/// A group `g` of two pods that asks for three, and has waited for the third: on one node it does not fit.
+fn clamped_group(nodes: &[(&str, u64)], made_by: &Controller) -> World {
+    let mut world = World::new(nodes);
     world.tell(Event::Controller(Arc::new(made_by.clone())));
     for name in ["p0", "p1"] {
         let mut member = of_group(of_job(pod(name, 1), "j"), "g", Ok(3));
@@ -287,6 +313,26 @@ fn a_clamped_group_is_not_waited_for_again() {
     }
     assert_eq!(world.state("g"), Some(JobState::Unsatisfiable));
     world.show_conditions(&["p0", "p1"]);
+    world
+}
+
+#[test]
+fn a_clamped_group_is_not_waited_for_again_though_the_clock_was_set_back_since() {
+    let (nodes, made_by) = ([("a", 1)], job("j", 2, 2));
+    let mut world = clamped_group(&nodes, &made_by);
+    world.restart();
+    // By the API server's clock its pods are still to be made.
+    world.tell(Event::ClockOffset(-3_600_000_000));
+    world.list(&nodes, &[made_by]);
+    let actions = world.step();
+    world.carry_out_all(actions);
+    assert_eq!(world.state("g"), Some(JobState::Unsatisfiable));
+}
+
+#[test]
+fn a_clamped_group_is_not_waited_for_again() {
+    let (nodes, made_by) = ([("a", 1)], job("j", 2, 2));
+    let mut world = clamped_group(&nodes, &made_by);
     let writes = writes_after_restart(&mut world, &nodes, &[made_by]);
     assert!(writes.is_empty(), "{writes:#?}");
 }
@@ -304,6 +350,94 @@ fn what_was_in_the_way_of_pods_that_nobody_wants_any_more_is_not_said() {
     world.show_conditions(&["p0", "p1"]);
     let writes = writes_after_restart(&mut world, &[("a", 1)], &[suspended]);
     assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn what_has_ended_keeps_its_priority_whoever_is_found_beside_it() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    world.submit(of_group(pod("p", 1), "g", Ok(1)));
+    world.settle();
+    let ended = Some(world.now);
+    world.change("p", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
+    world.settle();
+    assert_eq!(world.state("g"), Some(JobState::Completed));
+    let other =
+        of_group(Pod { phase: Phase::Succeeded, node: Some("a".into()), priority: 9, ..pod("other", 1) }, "g", Ok(1));
+    world.pods.insert("other".to_owned(), other);
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn a_gang_that_somebody_else_began_is_not_whole_with_those_whom_he_has_bound() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = World::new(&nodes);
+    world.submit(pod("busy", 2));
+    world.settle();
+    world.submit_gang(2);
+    world.settle();
+    world.change("p0", |pod| pod.node = Some("b".into()));
+    for _ in 0..70 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    let message = |world: &World| {
+        let conditions = &world.record("j").status.as_ref().expect("a status").conditions;
+        let degraded = conditions.iter().find(|it| it.type_ == "Degraded" && it.reason == "StartTimeout");
+        degraded.expect("it waits for the other pod").message.clone()
+    };
+    assert_eq!(world.state("j"), Some(JobState::Starting));
+    // An earlier process may have said it in other words.
+    let said = format!("once {}", message(&world));
+    world.change_record("j", |record| {
+        let conditions = &mut record.status.as_mut().expect("a status").conditions;
+        conditions.iter_mut().filter(|it| it.type_ == "Degraded").for_each(|it| it.message.clone_from(&said));
+    });
+    world.show_conditions(&["p1"]);
+    let writes = writes_after_restart(&mut world, &nodes, &[job("j", 2, 2)]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    world.pass_seconds(70);
+    assert!(world.step().is_empty(), "nor when it would have said so anew");
+    assert_eq!(message(&world), said);
+}
+
+#[test]
+fn a_gang_that_never_became_whole_has_not_become_whole_by_the_loss_of_all_its_pods() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = World::new(&nodes);
+    world.submit_gang(2);
+    // One is bound, the other never is.
+    'begun: for _ in 0..20 {
+        for action in world.step() {
+            let is_binding = matches!(action.kind, ActionKind::Bind { .. });
+            world.carry_out(action);
+            if is_binding {
+                break 'begun;
+            }
+        }
+    }
+    assert_eq!(world.bound(), 1);
+    let left = world.pods.values().find(|pod| pod.node.is_none()).expect("one waits").id.key.name.to_string();
+    world.delete(&left);
+    for _ in 0..70 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    let degraded = |world: &World| {
+        let conditions = &world.record("j").status.as_ref().expect("a status").conditions;
+        conditions.iter().find(|it| it.type_ == "Degraded").map(|it| it.reason.clone())
+    };
+    assert_eq!(degraded(&world).as_deref(), Some("StartTimeout"));
+    let suspended = Controller { wants: 0, can_start_together: 0, ..job("j", 2, 2) };
+    world.tell(Event::Controller(Arc::new(suspended.clone())));
+    let bound = world.pods.keys().next().expect("one is bound").clone();
+    world.delete(&bound);
+    world.settle();
+    let before = degraded(&world);
+    let writes = writes_after_restart(&mut world, &nodes, &[suspended]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(degraded(&world), before);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Jobs that ask for levels of the machine: all pods in one rack, and what follows from that.
 
+use fluxqueue_api::BlockedReason::{InsufficientResources, NoRoomInLevel};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, RuleScope};
 
 use super::*;
@@ -94,16 +95,32 @@ fn what_is_short_is_said_with_numbers() {
     submit(&mut world, "k", 4, 2, |pod| in_one("rack", pod));
     submit(&mut world, "l", 1, 2, |pod| in_one("zone", pod));
     world.settle();
-    let (reason, message) = world.blocked("j");
+    // There is enough in all, so it is the level that is in the way.
     let text = "No rack has room for 3 pods: the largest, b, has room for 2.";
-    assert!(reason == "InsufficientResources" && message.contains(text), "{reason}: {message}");
+    let [of_level, of_nodes, ..] = &world.blockers("j")[..] else { panic!("{:?}", world.blockers("j")) };
+    assert_eq!((of_level.reason, of_level.message.as_str()), (NoRoomInLevel, text));
+    assert_eq!((of_level.level.as_deref(), of_level.part.as_deref()), (Some("rack"), Some("b")));
+    assert_eq!((of_level.requested.as_deref(), of_level.available.as_deref()), (Some("3"), Some("2")));
+    assert_eq!(of_nodes.reason, InsufficientResources);
     let of_pod = &world.conditions["j0"].message;
     assert!(of_pod.contains(text), "{of_pod}");
     let (reason, message) = world.blocked("k");
     let text = "No rack would have room for 4 pods: the largest, b, would have room for 3.";
     assert!(reason == "Unsatisfiable" && message.ends_with(text), "{reason}: {message}");
+    assert_eq!(world.blockers("k")[1].available.as_deref(), Some("3"));
     let (reason, message) = world.blocked("l");
     assert!(reason == "Unsatisfiable" && message.ends_with("No node that they may use is in a zone."), "{message}");
+}
+
+#[test]
+fn what_is_short_in_all_is_said_before_what_is_short_in_a_rack() {
+    let mut world = racks(settings());
+    fill(&mut world, &["a1", "a2", "b1", "c1", "c2"]);
+    submit(&mut world, "j", 3, 2, |pod| in_one("rack", pod));
+    world.settle();
+    let blockers = world.blockers("j");
+    assert_eq!([blockers[0].reason, blockers[1].reason], [InsufficientResources, NoRoomInLevel]);
+    assert_eq!((blockers[1].requested.as_deref(), blockers[1].available.as_deref()), (Some("3"), Some("2")));
 }
 
 #[test]

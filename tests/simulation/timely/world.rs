@@ -7,7 +7,7 @@ use fluxqueue_api::FluxJob;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
 use fluxqueue_workload::constraints::Constraints;
-use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape};
+use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape, Time, Uid};
 
 use super::planner::Amounts;
 use super::{Job, Timely};
@@ -205,26 +205,32 @@ impl Timely<'_> {
         }
     }
 
-    /// Somebody wishes another priority or walltime for a job that waits.
+    /// Somebody wishes another priority or walltime for a job that waits, or more time for one that runs.
     fn edit(&mut self) {
-        let names: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        let runs = self.rng.chance(30);
+        let names: Vec<Arc<str>> = if runs {
+            self.jobs.iter().filter(|(_, job)| job.has_started).map(|(name, _)| Arc::clone(name)).collect()
+        } else {
+            self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect()
+        };
         let Some(name) = self.rng.pick(&names).cloned() else { return };
         let records = jobs::records(&self.jobs[&name].unit, &self.server.flux_jobs);
         let [record] = records.as_slice() else { return };
         let mut record = FluxJob::clone(record);
         let job = self.jobs.get_mut(&name).expect("it was just found");
-        if self.rng.chance(50) {
+        if !runs && self.rng.chance(50) {
             let (class, value) = *self.rng.pick(&PRIORITY_CLASSES).expect("there are four");
             record.spec.overrides.priority_class_name = Some(class.to_owned());
             job.priority = value;
         } else {
-            let seconds = self.rng.between(5, 200);
+            let pods = || job.pods.iter().filter_map(|key| self.server.pods.get(key));
+            let started = pods().filter_map(|pod| pod.started).map(Time::seconds).min();
+            let run_by_now = started.map_or(0, |started| u64::try_from(self.now - started).unwrap_or(0));
+            let seconds = run_by_now + self.rng.between(5, 200);
             record.spec.overrides.walltime_seconds = i64::try_from(seconds).ok();
             job.lifetime = Lifetime::Seconds(seconds);
-            for key in &job.pods {
-                let uid = self.server.pods[key].id.uid.clone();
-                self.runs.insert(uid, i64::try_from(seconds).expect("minutes"));
-            }
+            let pods: Vec<Uid> = pods().map(|pod| pod.id.uid.clone()).collect();
+            self.runs.extend(pods.into_iter().map(|uid| (uid, i64::try_from(seconds).expect("minutes"))));
         }
         record.metadata.generation = record.metadata.generation.map(|generation| generation + 1);
         self.server.put_flux_job(record);

@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use shared_map::SharedRows;
+
 use super::interest::anchor;
 use crate::fluxion::Rank;
 use fluxqueue_workload::constraints::Requirement;
@@ -27,9 +29,9 @@ pub(super) struct Occupant {
 /// All pods on nodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Occupants {
-    slots: Vec<Option<Occupant>>,
+    slots: SharedRows<Option<Occupant>>,
     free: Vec<OccupantId>,
-    by_rank: Vec<Vec<OccupantId>>,
+    by_rank: Vec<Arc<Vec<OccupantId>>>,
     /// By label, of labels that were asked for.
     watched: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<OccupantId>>>,
 }
@@ -54,20 +56,20 @@ impl Occupants {
 
     /// The pods on a node.
     pub(super) fn on(&self, rank: Rank) -> impl Iterator<Item = (OccupantId, &Occupant)> {
-        let ids = self.by_rank.get(rank as usize).map(Vec::as_slice).unwrap_or_default();
+        let ids = self.by_rank.get(rank as usize).map_or(&[][..], |ids| ids.as_slice());
         ids.iter().filter_map(|id| Some((*id, self.get(*id)?)))
     }
 
     pub(super) fn insert(&mut self, occupant: Occupant) -> OccupantId {
         let rank = occupant.rank as usize;
         if self.by_rank.len() <= rank {
-            self.by_rank.resize(rank + 1, Vec::new());
+            self.by_rank.resize(rank + 1, Arc::default());
         }
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             OccupantId::try_from(self.slots.len() - 1).expect("fewer than 2^32 pods")
         });
-        self.by_rank[rank].push(id);
+        Arc::make_mut(&mut self.by_rank[rank]).push(id);
         if !self.watched.is_empty() {
             for (key, value) in &*occupant.labels {
                 if let Some(values) = self.watched.get_mut(key) {
@@ -75,14 +77,16 @@ impl Occupants {
                 }
             }
         }
-        self.slots[id as usize] = Some(occupant);
+        if let Some(slot) = self.slots.get_mut(id as usize) {
+            *slot = Some(occupant);
+        }
         id
     }
 
     pub(super) fn remove(&mut self, id: OccupantId) -> Option<Occupant> {
         let occupant = self.slots.get_mut(id as usize)?.take()?;
         self.free.push(id);
-        let on_node = &mut self.by_rank[occupant.rank as usize];
+        let on_node = Arc::make_mut(&mut self.by_rank[occupant.rank as usize]);
         if let Some(at) = on_node.iter().position(|other| *other == id) {
             on_node.swap_remove(at);
         }
@@ -105,7 +109,7 @@ impl Occupants {
     /// are looked at that have it.
     pub(super) fn candidates(&mut self, requirements: &[Requirement]) -> Vec<OccupantId> {
         let Some(anchor) = anchor(requirements) else {
-            return (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some()).map(|(id, _)| id).collect();
+            return (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.is_some()).map(|(id, _)| id).collect();
         };
         if !self.watched.contains_key(&anchor.key) {
             self.watch(&anchor.key);
@@ -123,7 +127,7 @@ impl Occupants {
 
     fn watch(&mut self, key: &Arc<str>) {
         let mut values: HashMap<Arc<str>, BTreeSet<OccupantId>> = HashMap::new();
-        for (id, slot) in (0..).zip(&self.slots) {
+        for (id, slot) in (0..).zip(self.slots.iter()) {
             let Some(occupant) = slot else { continue };
             if let Ok(at) = occupant.labels.binary_search_by(|(name, _)| name.cmp(key)) {
                 values.entry(Arc::clone(&occupant.labels[at].1)).or_default().insert(id);

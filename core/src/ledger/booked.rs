@@ -1,0 +1,88 @@
+//! All allocations once more, node by node: so that a copy of the ledger knows what ends when, whoever has the originals.
+
+use std::sync::Arc;
+
+use crate::cluster::OccupantId;
+use crate::fluxion::{End, Rank};
+use fluxqueue_workload::Shape;
+
+/// Which allocation. In order they are as the graph knows their jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Booking {
+    /// The job number in the graph.
+    pub gid: u64,
+    pub rank: Rank,
+    /// Those of one job on one node have numbers of their own.
+    pub number: u64,
+}
+
+/// What is taken.
+#[derive(Debug, Clone)]
+pub(super) struct Booked {
+    pub number: u64,
+    pub gid: u64,
+    pub label: Arc<str>,
+    pub shape: Arc<Shape>,
+    pub end: End,
+    /// The pod that is there, or will be; none where a slot waits for its next one.
+    pub occupant: Option<OccupantId>,
+}
+
+/// What is taken of all nodes. Copies share what has not changed since.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AllBooked {
+    by_rank: Vec<Arc<Vec<Booked>>>,
+    next_number: u64,
+}
+
+impl AllBooked {
+    /// Adds what is taken of a node, and gives it a number.
+    pub(super) fn add(&mut self, rank: Rank, (gid, label): (u64, &Arc<str>), shape: &Arc<Shape>, end: End) -> u64 {
+        let (number, label, shape) = (self.next_number, Arc::clone(label), Arc::clone(shape));
+        self.next_number += 1;
+        let rank = rank as usize;
+        if self.by_rank.len() <= rank {
+            self.by_rank.resize(rank + 1, Arc::default());
+        }
+        let booked = Booked { number, gid, label, shape, end, occupant: None };
+        Arc::make_mut(&mut self.by_rank[rank]).push(booked);
+        number
+    }
+
+    pub(super) fn get(&self, rank: Rank, number: u64) -> Option<&Booked> {
+        self.by_rank.get(rank as usize)?.iter().find(|booked| booked.number == number)
+    }
+
+    pub(super) fn get_mut(&mut self, rank: Rank, number: u64) -> Option<&mut Booked> {
+        Arc::make_mut(self.by_rank.get_mut(rank as usize)?).iter_mut().find(|booked| booked.number == number)
+    }
+
+    pub(super) fn remove(&mut self, rank: Rank, number: u64) -> Option<Booked> {
+        let on_node = self.by_rank.get_mut(rank as usize)?;
+        let at = on_node.iter().position(|booked| booked.number == number)?;
+        Some(Arc::make_mut(on_node).swap_remove(at))
+    }
+
+    /// The node is gone, with all that was taken of it.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        if let Some(on_node) = self.by_rank.get_mut(rank as usize) {
+            *on_node = Arc::default();
+        }
+    }
+
+    /// What ends at a second that is known on nodes from this rank on, so many of them; and when.
+    pub(super) fn ends(&self, from: Rank, ranks: usize) -> impl Iterator<Item = (i64, Booking)> {
+        let on_nodes = (from..).zip(self.by_rank.iter().skip(from as usize).take(ranks));
+        on_nodes.flat_map(|(rank, on_node)| {
+            on_node.iter().filter_map(move |booked| match booked.end {
+                End::At(end) => Some((end, Booking { gid: booked.gid, rank, number: booked.number })),
+                End::Eventually | End::Never => None,
+            })
+        })
+    }
+
+    /// No node has a rank of so much.
+    pub(super) fn end_of_ranks(&self) -> Rank {
+        Rank::try_from(self.by_rank.len()).expect("ranks are u32")
+    }
+}

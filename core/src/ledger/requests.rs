@@ -1,0 +1,174 @@
+//! What is asked of the graph, and how it is written for it.
+
+use std::sync::Arc;
+
+use crate::fluxion::{LevelRule, RankSet, Request, SlotShape, Within};
+use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::levels::RuleScope;
+use fluxqueue_workload::{Lifetime, Shape};
+
+/// Pods of one shape that are wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotRequest {
+    pub shape: Arc<Shape>,
+    pub count: usize,
+    /// How many pods each slice of it has, if rules are about slices; else empty.
+    pub slices: Vec<usize>,
+}
+
+impl SlotRequest {
+    /// So many pods, all alike.
+    pub(crate) fn new(shape: Arc<Shape>, count: usize) -> Self {
+        SlotRequest { shape, count, slices: Vec::new() }
+    }
+
+    /// For how many pods the graph is asked at a time.
+    pub(super) fn pieces(&self) -> &[usize] {
+        if self.slices.is_empty() { std::slice::from_ref(&self.count) } else { &self.slices }
+    }
+}
+
+/// Pods that share one set of nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupRequest {
+    pub wants: Vec<SlotRequest>,
+    /// `None`: every node.
+    pub ranks: Option<RankSet>,
+    pub prefer: Vec<RankSet>,
+    pub lifetime: Lifetime,
+    /// So many of them together on one node at most.
+    pub max_per_node: Option<u64>,
+    pub levels: LevelWants,
+}
+
+impl GroupRequest {
+    /// Without what is wanted of slices.
+    pub(crate) fn unsliced(mut self) -> Self {
+        if self.wants.iter().any(|want| !want.slices.is_empty()) {
+            self.wants.iter_mut().for_each(|want| want.slices.clear());
+            let of_all = |want: &&LevelWant| !matches!(want.of, RuleScope::Slice(_));
+            self.levels = self.levels.map(|levels| levels.iter().filter(of_all).cloned().collect());
+        }
+        self
+    }
+
+    /// For one slice of each want.
+    pub(crate) fn one_slice(&self, size: u32) -> Self {
+        let mut slice = self.clone();
+        for want in &mut slice.wants {
+            want.count = want.count.min(size as usize);
+            want.slices = vec![want.count];
+        }
+        slice
+    }
+}
+
+/// What pods want of levels; most want nothing.
+pub(crate) type LevelWants = Option<Arc<[LevelWant]>>;
+
+/// Where pods want to lie in a level of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct LevelWant {
+    pub level: Arc<str>,
+    pub within: Within,
+    /// With which others of the request that want the same.
+    pub of: RuleScope,
+    /// Others come later, and are to be where it is.
+    pub leads: bool,
+}
+
+/// Writes one request of all groups for the graph, and asks it: a shape for each want, or for each slice of it.
+pub(super) fn with_request<T>(
+    groups: &[GroupRequest],
+    not_before: Option<i64>,
+    ask: impl FnOnce(&Request<'_>) -> T,
+) -> T {
+    let wants = groups.iter().flat_map(|group| group.wants.iter().map(move |want| (group, want)));
+    let pieces = wants.flat_map(|(group, want)| want.pieces().iter().map(move |count| ((group, want), *count)));
+    let (wants, counts): (Vec<(&GroupRequest, &SlotRequest)>, Vec<usize>) = pieces.unzip();
+    let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
+    let mut shapes = Vec::with_capacity(wants.len());
+    for (((group, want), count), label) in wants.iter().zip(counts).zip(&labels) {
+        shapes.push(SlotShape {
+            label,
+            count: count as u64,
+            requests: &want.shape.requests,
+            end: group.lifetime,
+            ranks: group.ranks.as_ref(),
+            prefer: &group.prefer,
+        });
+    }
+    let mut max_per_node = exclusive_limits(&wants, &labels);
+    let mut limited: Option<&SlotRequest> = None;
+    for ((group, want), label) in wants.iter().zip(&labels) {
+        let Some(limit) = group.max_per_node else { continue };
+        match max_per_node.last_mut().filter(|_| limited.is_some_and(|limited| std::ptr::eq(limited, *want))) {
+            // Slices of one want share its limit.
+            Some((labels, _)) => labels.push(label.clone()),
+            None => max_per_node.push((vec![label.clone()], limit)),
+        }
+        limited = Some(want);
+    }
+    let levels = level_rules(&wants, &labels);
+    let (shapes, max_per_node, levels) = (&shapes, &max_per_node, &levels);
+    ask(&Request { shapes, max_per_node, policy: None, not_before, levels })
+}
+
+/// The label of a shape in the request: its place there.
+pub(super) fn label_of(at: usize) -> String {
+    at.to_string()
+}
+
+/// The rules of all wants: those that want the same of a level together are under one.
+fn level_rules(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<LevelRule> {
+    let mut rules: Vec<(&LevelWant, &Arc<Shape>, LevelRule)> = Vec::new();
+    for ((group, want), label) in wants.iter().zip(labels) {
+        for wanted in group.levels.iter().flat_map(|levels| levels.iter()) {
+            let is_same = |known: &LevelWant, shape: &Arc<Shape>| {
+                known == wanted
+                    && match wanted.of {
+                        RuleScope::Job | RuleScope::Group(_) => true,
+                        RuleScope::PodSet => *shape == want.shape,
+                        // Each piece is a slice.
+                        RuleScope::Slice(_) => false,
+                    }
+            };
+            match rules.iter_mut().find(|(known, shape, _)| is_same(known, shape)) {
+                Some((.., rule)) => rule.labels.push(label.clone()),
+                None => {
+                    let (level, within) = (Arc::clone(&wanted.level), wanted.within.clone());
+                    rules.push((wanted, &want.shape, LevelRule { level, labels: vec![label.clone()], within }));
+                }
+            }
+        }
+    }
+    rules.into_iter().map(|(.., rule)| rule).collect()
+}
+
+/// Wants that exclude each other, themselves included, share a node at most once: their host ports collide, or their disks. Wants
+/// with the same are one limit: a search over few limits is a short one.
+fn exclusive_limits(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<(Vec<String>, u64)> {
+    let mut groups: Vec<(&Constraints, Vec<String>)> = Vec::new();
+    for ((_, want), label) in wants.iter().zip(labels) {
+        let own = &want.shape.constraints;
+        let is_same = |other: &Constraints| other.host_ports == own.host_ports && other.disks == own.disks;
+        match groups.iter_mut().find(|(known, _)| is_same(known)) {
+            _ if own.host_ports.is_empty() && own.disks.is_empty() => {}
+            Some((_, labels)) => labels.push(label.clone()),
+            None => groups.push((own, vec![label.clone()])),
+        }
+    }
+    let mut limits = Vec::new();
+    for (at, (own, labels)) in groups.iter().enumerate() {
+        // A disk that is only read is shared.
+        if own.exclude(own) {
+            limits.push((labels.clone(), 1));
+        }
+        for (others, more) in &groups[at + 1..] {
+            if own.exclude(others) {
+                limits.push(([&labels[..], more].concat(), 1));
+            }
+        }
+    }
+    limits
+}

@@ -1,0 +1,375 @@
+//! The core, with something between it and the world that does one thing wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxion_sys::FunctionTable;
+use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::queues::{QueueObject, Rules};
+use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, WriteOutcome};
+use fluxqueue_workload::{
+    Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase, Time, Uid,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+
+use super::Sabotage;
+use super::mislaying::Mislaying;
+use crate::leak;
+use crate::machine::{self, Machine, Start};
+use crate::objects::{FOREIGN_GATE, HOST, NAMESPACE, OURS};
+
+/// The core, with something between it and the world.
+pub(super) struct Saboteur {
+    core: Box<dyn Machine>,
+    sabotage: Sabotage,
+    epoch: i64,
+    /// The core's own number of each action that went out; what it did not ask for, or was told of already, has none.
+    asked: BTreeMap<ActionId, ActionId>,
+    next_id: ActionId,
+    /// A write that nobody needs, on its way.
+    needless: Option<ActionId>,
+    /// Bindings that are held back, and for how many steps more.
+    held_back: Vec<(u32, Action)>,
+    /// A pod that this saboteur writes to without being asked.
+    victim: Option<ObjectRef>,
+    /// A Job that it lets go, of this version.
+    hostage: Option<(ObjectRef, Option<Arc<str>>)>,
+    greeted: bool,
+    synced: bool,
+    /// Pods of groups.
+    grouped: BTreeSet<Uid>,
+    /// The shape of the first pod that was seen of a group.
+    shapes: BTreeMap<Arc<str>, Arc<Shape>>,
+    mislaying: Mislaying,
+}
+
+/// Steps for which a saboteur holds Bindings back: enough for news to arrive.
+const LATE_STEPS: u32 = 12;
+
+/// A place that is held for so long is held for ever.
+const HELD_SECONDS: u64 = 1_000_000;
+
+/// An hour, in microseconds.
+const HOUR_MICROS: i64 = 3_600_000_000;
+
+impl Saboteur {
+    pub(super) fn new(sabotage: Sabotage, start: &Start) -> Self {
+        let record_lone_pods = start.record_lone_pods || sabotage == Sabotage::RecordEverything;
+        let library = if sabotage == Sabotage::LeakSlots { leak::library() } else { FunctionTable::builtin() };
+        let suspend_hold_secs = if sabotage == Sabotage::HoldPlaces { HELD_SECONDS } else { start.suspend_hold_secs };
+        let queue_policy = if sabotage == Sabotage::PromiseFewer { QueuePolicy::Easy } else { start.queue_policy };
+        let bypass_secs = if sabotage == Sabotage::PassByForEver { 1_000_000 } else { start.bypass_secs };
+        let told = Start { record_lone_pods, queue_policy, suspend_hold_secs, bypass_secs, ..start.clone() };
+        let mut core = machine::core_on(library, &told);
+        if sabotage == Sabotage::DecideTooEarly {
+            core.handle(Event::Synced, Time(1));
+        }
+        Saboteur {
+            core,
+            sabotage,
+            epoch: start.epoch,
+            asked: BTreeMap::new(),
+            next_id: 1,
+            needless: None,
+            held_back: Vec::new(),
+            victim: None,
+            hostage: None,
+            greeted: false,
+            synced: false,
+            grouped: BTreeSet::new(),
+            shapes: BTreeMap::new(),
+            mislaying: Mislaying::default(),
+        }
+    }
+
+    /// The pod belongs to a group, of which another pod was seen first, with another shape. Groups of one name differ in the names of
+    /// their pods, but for the number at the end.
+    fn is_of_another_shape(&mut self, pod: &Pod) -> bool {
+        let Some((group, _)) = pod.id.key.name.rsplit_once('-').filter(|_| pod.group.is_some()) else { return false };
+        *self.shapes.entry(Arc::from(group)).or_insert_with(|| Arc::clone(&pod.shape)) != pod.shape
+    }
+
+    /// What the core gets to see of an event, if anything.
+    fn falsify(&mut self, event: Event) -> Option<Event> {
+        Some(match (self.sabotage, event) {
+            (Sabotage::IgnoreOtherSchedulers, Event::Pod(pod)) if *pod.scheduler != *OURS => return None,
+            (Sabotage::IgnoreCordons, Event::Node(node)) => {
+                Event::Node(Arc::new(Node { unschedulable: false, taints: Vec::new(), ..Node::clone(&node) }))
+            }
+            (Sabotage::IgnoreGates, Event::Pod(pod)) => {
+                let mut pod = Pod::clone(&pod);
+                pod.gates.retain(|gate| **gate != *FOREIGN_GATE);
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::IgnoreHolds, Event::FluxJob(job)) => {
+                let mut job = FluxJob::clone(&job);
+                job.spec.overrides.hold = false;
+                Event::FluxJob(Arc::new(job))
+            }
+            (Sabotage::IgnoreWhatIsUnsupported, Event::Pod(pod)) => {
+                Event::Pod(Arc::new(Pod { unsupported: Vec::new(), ..Pod::clone(&pod) }))
+            }
+            (Sabotage::PlanLonger, Event::Pod(pod)) => {
+                let mut pod = Pod::clone(&pod);
+                if let Lifetime::Seconds(seconds) = &mut pod.lifetime {
+                    *seconds += 30;
+                }
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::IgnoreLevels, Event::Pod(pod)) => Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(&pod) })),
+            (Sabotage::IgnoreAntiAffinity, Event::Pod(pod)) => {
+                let mut pod = Pod::clone(&pod);
+                Arc::make_mut(&mut pod.shape).constraints.repels.clear();
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::IgnoreOwnAntiAffinity, Event::Pod(pod)) if *pod.scheduler == *OURS => {
+                let mut pod = Pod::clone(&pod);
+                Arc::make_mut(&mut pod.shape).constraints.repels.clear();
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::WriteToOthers, Event::Pod(pod)) => {
+                if *pod.scheduler != *OURS && pod.node.is_none() {
+                    self.victim = Some(pod.id.clone());
+                }
+                Event::Pod(pod)
+            }
+            // Members of groups that are of another shape than the first are taken to fit nowhere.
+            (Sabotage::PlaceNoGroups, Event::Pod(pod)) if pod.node.is_none() && self.is_of_another_shape(&pod) => {
+                let mut pod = Pod::clone(&pod);
+                let host = Arc::from("nowhere");
+                Arc::make_mut(&mut pod.shape).constraints.node_selector.push((Arc::from(HOST), host));
+                Event::Pod(Arc::new(pod))
+            }
+            (Sabotage::MislayMembers, event) if self.mislaying.hides(&event) => return None,
+            (Sabotage::IgnoreStops, Event::Queue(queue)) => {
+                let rules = Rules { stop: StopPolicy::None, ..queue.rules.clone() };
+                Event::Queue(Arc::new(QueueObject { rules, ..QueueObject::clone(&queue) }))
+            }
+            (Sabotage::IgnoreMarks, Event::Controller(job)) => {
+                let mut job = Controller::clone(&job);
+                let is_let_go =
+                    |it: &Suspension| matches!(it.phase, SuspensionPhase::Marked { is_suspended: false, .. });
+                job.suspension.take_if(|suspension| is_let_go(suspension));
+                Event::Controller(Arc::new(job))
+            }
+            (Sabotage::ReleaseEarly, Event::Controller(job)) => {
+                if let Some(SuspensionPhase::Marked { resource_version, is_suspended: true }) =
+                    job.suspension.as_ref().map(|it| &it.phase)
+                {
+                    self.hostage = Some((job.id.clone(), resource_version.clone()));
+                }
+                Event::Controller(job)
+            }
+            (Sabotage::ResumeOthers, Event::Controller(job)) => {
+                // It wants no pods: somebody has suspended it.
+                if job.kind == OwnerKind::Job && job.wants == 0 && !job.finished && job.suspension.is_none() {
+                    self.hostage = Some((job.id.clone(), Some(Arc::from("1"))));
+                }
+                Event::Controller(job)
+            }
+            (Sabotage::ForgetTheClock, Event::ClockOffset(_)) => Event::ClockOffset(0),
+            (Sabotage::ForgetToFree, Event::Pod(pod)) if pod.phase.is_terminal() => return None,
+            (Sabotage::ForgetPlacements, Event::FluxJob(job)) if self.epoch > 1 => {
+                let mut job = FluxJob::clone(&job);
+                if let Some(status) = &mut job.status {
+                    status.placement.clear();
+                }
+                Event::FluxJob(Arc::new(job))
+            }
+            (_, Event::Done(id, _)) if self.needless == Some(id) => {
+                self.needless = None;
+                return None;
+            }
+            // What it has written is hidden from the core, which would write again.
+            (Sabotage::SayPending, Event::FluxJob(job)) => Event::FluxJob(as_its_conditions_say(&job)),
+            (Sabotage::SayPending, Event::Done(id, Outcome::Write(WriteOutcome::Written(Some(job))))) => {
+                let written = WriteOutcome::Written(Some(as_its_conditions_say(&job)));
+                Event::Done(self.asked.remove(&id)?, Outcome::Write(written))
+            }
+            (_, Event::Done(id, outcome)) => Event::Done(self.asked.remove(&id)?, outcome),
+            (_, event) => event,
+        })
+    }
+
+    /// What the world gets to see of an action.
+    fn pass_on(&mut self, mut action: Action, now: Time, out: &mut Vec<Action>) {
+        let written = |core: &mut dyn Machine| {
+            core.handle(Event::Done(action.id, Outcome::Write(WriteOutcome::Written(None))), now);
+        };
+        if self.sabotage == Sabotage::MislayMembers
+            && let Some(pod) = self.mislaying.mislay(&action.kind)
+        {
+            // Its record changes under this write, so that the placement is not written.
+            self.core.handle(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)), now);
+            self.core.handle(Event::PodGone(pod), now);
+            return;
+        }
+        let mut is_answered = true;
+        let places = matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
+        match (self.sabotage, &mut action.kind) {
+            (Sabotage::KeepRecords, ActionKind::DeleteFluxJob { .. }) => {
+                written(&mut *self.core);
+                return;
+            }
+            (Sabotage::StartBesideGates, ActionKind::Ungate { pod, .. }) if self.grouped.contains(&pod.uid) => {
+                written(&mut *self.core);
+                return;
+            }
+            (Sabotage::HideDelays, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => return,
+            (Sabotage::ExcuseDelays, ActionKind::Note(note)) if note.reason == "ReservationDelayed" => {
+                let (_, why) = note.note.split_once(':').expect("the cause comes first");
+                note.note = format!("walltime:{why}");
+                is_answered = false;
+            }
+            (Sabotage::BindBeforeTheAnswer, _) if places => written(&mut *self.core),
+            (Sabotage::ForgetAnswers, _) if places => {}
+            (Sabotage::BindToAnotherNode, ActionKind::Bind { node, .. }) => {
+                let other = if **node == *"node-0" { "node-1" } else { "node-0" };
+                *node = other.into();
+                is_answered = false;
+            }
+            _ => is_answered = false,
+        }
+        self.falsify_status(&mut action.kind);
+        let is_start = matches!(&action.kind, ActionKind::Bind { pod, .. } if self.grouped.contains(&pod.uid));
+        if is_start && self.sabotage == Sabotage::StartLate {
+            self.held_back.push((LATE_STEPS, action));
+            return;
+        }
+        let again = match action.kind {
+            ActionKind::Bind { .. } => self.sabotage == Sabotage::BindTwice,
+            ActionKind::WriteStatus { .. } | ActionKind::CreateFluxJob { .. } => self.sabotage == Sabotage::WriteTwice,
+            _ => false,
+        };
+        let asked = (!is_answered).then_some(action.id);
+        for _ in 0..=usize::from(again) {
+            self.send(action.kind.clone(), asked, out);
+        }
+    }
+
+    /// What is written is not what the core says.
+    fn falsify_status(&self, kind: &mut ActionKind) {
+        let ActionKind::WriteStatus { status, resource_version, .. } = kind else { return };
+        match self.sabotage {
+            Sabotage::LookAhead => {
+                if let Some(at) = &mut status.queued_at {
+                    at.0 = Timestamp::from_microsecond(at.0.as_microsecond() + HOUR_MICROS).expect("an instant");
+                }
+            }
+            Sabotage::WriteBlindly => *resource_version = None,
+            Sabotage::ClaimEpochs => status.epoch = status.epoch.map(|_| self.epoch),
+            Sabotage::PromiseMore => {
+                if let Some(estimate) = &mut status.estimated_start {
+                    estimate.kind = EstimateKind::Reserved;
+                }
+            }
+            Sabotage::LookBack => {
+                if let Some(estimate) = &mut status.estimated_start {
+                    estimate.time = MicroTime(Timestamp::UNIX_EPOCH);
+                }
+            }
+            Sabotage::SayPending if status.state == Some(JobState::Unsatisfiable) => {
+                status.state = Some(JobState::Pending);
+            }
+            _ => {}
+        }
+    }
+
+    /// Bindings that were held back long enough leave.
+    fn let_go(&mut self, out: &mut Vec<Action>) {
+        for (steps, action) in std::mem::take(&mut self.held_back) {
+            if steps > 0 {
+                self.held_back.push((steps - 1, action));
+            } else {
+                self.send(action.kind, Some(action.id), out);
+            }
+        }
+    }
+
+    /// Tells a pod something, without need.
+    fn tell_needlessly(&mut self, pod: ObjectRef, out: &mut Vec<Action>) {
+        self.needless = Some(self.next_id);
+        let kind = ActionKind::SetPodScheduled {
+            pod,
+            resource_version: None,
+            reason: "Unschedulable",
+            message: String::new(),
+            newly: true,
+        };
+        self.send(kind, None, out);
+    }
+
+    fn send(&mut self, kind: ActionKind, asked: Option<ActionId>, out: &mut Vec<Action>) {
+        self.asked.extend(asked.map(|asked| (self.next_id, asked)));
+        out.push(Action { id: self.next_id, kind });
+        self.next_id += 1;
+    }
+}
+
+/// The FluxJob with the state that follows from its conditions.
+fn as_its_conditions_say(job: &FluxJob) -> Arc<FluxJob> {
+    let mut job = job.clone();
+    if let Some(status) = &mut job.status {
+        status.state = status.state.map(|_| JobState::from_conditions(&status.conditions));
+    }
+    Arc::new(job)
+}
+
+impl Machine for Saboteur {
+    fn handle(&mut self, event: Event, now: Time) {
+        self.synced |= matches!(event, Event::Synced);
+        if let Event::Pod(pod) = &event
+            && pod.group.is_some()
+        {
+            self.grouped.insert(pod.id.uid.clone());
+        }
+        if let Some(event) = self.falsify(event) {
+            self.core.handle(event, now);
+        }
+    }
+
+    fn step(&mut self, now: Time) -> Vec<Action> {
+        let mut out = Vec::new();
+        for action in self.core.step(now) {
+            self.pass_on(action, now, &mut out);
+        }
+        self.let_go(&mut out);
+        let nobody = ObjectRef { key: ObjectKey::new(NAMESPACE, "nobody"), uid: Uid::from("none") };
+        match self.sabotage {
+            Sabotage::NeverRest if self.next_id > 1 && self.needless.is_none() => {
+                self.tell_needlessly(nobody, &mut out);
+            }
+            Sabotage::GreetOnRestart if self.epoch > 1 && self.synced && !self.greeted => {
+                self.greeted = true;
+                self.tell_needlessly(nobody, &mut out);
+            }
+            Sabotage::WriteToOthers if self.synced && self.needless.is_none() => {
+                if let Some(victim) = self.victim.take() {
+                    self.tell_needlessly(victim, &mut out);
+                }
+            }
+            Sabotage::ReleaseEarly | Sabotage::ResumeOthers if self.synced => {
+                if let Some((job, resource_version)) = self.hostage.take() {
+                    self.send(ActionKind::ReleaseJob { job, resource_version, at: now }, None, &mut out);
+                }
+            }
+            _ => {}
+        }
+        if self.sabotage == Sabotage::BindBeforeTheAnswer {
+            for action in self.core.step(now) {
+                self.pass_on(action, now, &mut out);
+            }
+        }
+        out
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        self.core.next_wake()
+    }
+
+    fn audit_differences(&self) -> u64 {
+        self.core.audit_differences()
+    }
+}

@@ -1,7 +1,11 @@
 //! What is submitted, from a manifest: the objects that make pods, and what these pods are like, as the API server and its
 //! controllers would make them.
 //!
-//! Nothing is asked of a cluster. What only its admission knows is left out: defaults of namespaces, classes of runtimes.
+//! Nothing is asked of a cluster here: whoever has asked one says what its admission adds ([`Additions`]).
+
+mod admission;
+
+pub(crate) use admission::Additions;
 
 use std::sync::Arc;
 
@@ -22,14 +26,19 @@ pub(crate) const KINDS: [(&str, &str, &str); 5] = [
     ("StatefulSet", "apps", "statefulsets"),
 ];
 
+/// The priority of pods that name a PriorityClass, or none; `None` if nobody knows.
+pub(crate) type PriorityOf<'a> = dyn Fn(Option<&str>) -> Result<Option<i32>, String> + 'a;
+
 /// What goes for an object that does not say it.
 pub(crate) struct Defaults<'a> {
     /// Who schedules its pods.
     pub scheduler: &'a str,
     /// Its namespace.
     pub namespace: &'a str,
-    /// The priority that a PriorityClass gives.
-    pub priority_of: &'a dyn Fn(&str) -> Result<Option<i32>, String>,
+    /// The priority of pods that name this PriorityClass, or none.
+    pub priority_of: &'a PriorityOf<'a>,
+    /// What its pods are given when they come.
+    pub additions: &'a Additions,
 }
 
 /// An object that is submitted.
@@ -77,6 +86,11 @@ pub(crate) fn name_of(document: &Value) -> String {
 pub(crate) fn expect_kind(document: &Value, kinds: &[&str]) -> Result<(), String> {
     let kind = text(document, "/kind").unwrap_or_default();
     if kinds.contains(&kind) { Ok(()) } else { Err(format!("is not of kind {}", kinds.join(", "))) }
+}
+
+/// The RuntimeClass that the pods of an object name.
+pub(crate) fn runtime_class_of(document: &Value) -> Option<&str> {
+    text(document, "/spec/template/spec/runtimeClassName").or_else(|| text(document, "/spec/runtimeClassName"))
 }
 
 /// An object as its type.
@@ -186,9 +200,10 @@ fn pod_of(
     let spec = pod.spec.get_or_insert_default();
     spec.scheduler_name.get_or_insert_with(|| defaults.scheduler.to_owned());
     spec.restart_policy.get_or_insert_with(|| "Always".to_owned());
-    if let (None, Some(class)) = (spec.priority, &spec.priority_class_name) {
-        spec.priority = (defaults.priority_of)(class)?;
+    if spec.priority.is_none() {
+        spec.priority = (defaults.priority_of)(spec.priority_class_name.as_deref())?;
     }
+    defaults.additions.add_to(&mut pod)?;
     let mut pod = Pod::from_kubernetes(&pod, shapes).map_err(|error| error.to_string())?;
     pod.owner = controllers.last().map(owner);
     pod.created = Time(0);

@@ -3,6 +3,7 @@
 //! [`watch`] makes events of what the API server says, [`driver`] passes them to the core, [`executors`] carry out what the
 //! core decides, and [`lease`] says which process may. Nothing here decides where or when anything runs.
 
+mod admission;
 pub mod ask;
 pub mod binder;
 pub mod client;

@@ -13,6 +13,7 @@ use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, Stor
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::admission::AdmissionObjects;
 use super::client::{Clients, ConnectError, configuration, connect};
 use super::clock::{Clock, ServerClock};
 use super::convert::Watched;
@@ -121,6 +122,7 @@ pub(super) async fn run_until<M: Machine>(
             Exposure::Secured(_) => Some(Arc::new(Reviews::new(clients.write.clone()))),
         },
         places: what_if::Places::default(),
+        admission: Arc::new(AdmissionObjects(clients.write.clone())),
     });
     let (listener, serving) = listen(serve_on).await?;
     match exposure {

@@ -8,6 +8,7 @@
 
 mod access;
 mod address;
+mod admission;
 mod health;
 mod metrics;
 mod process;
@@ -29,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use access::{Deed, Gatekeeper, TOKEN_HEADER, Verdict};
 pub use address::{ListenAddress, ListenError, listen};
+pub use admission::AdmissionSource;
 pub use fluxqueue_tls::TlsListener;
 pub use fluxqueue_tls::files::CertificateFiles;
 pub use health::{Health, Probe};
@@ -91,6 +93,8 @@ pub struct Facts {
     pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
     /// For those who ask what if.
     pub places: what_if::Places,
+    /// What admission adds to what they ask about.
+    pub admission: Arc<dyn AdmissionSource>,
 }
 
 /// What a process shows that has no core.

@@ -11,6 +11,7 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
         leading: OnceLock::new(),
         gatekeeper: None,
         places: what_if::Places::default(),
+        admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });
     let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     tokio::spawn(serve(listener, Arc::clone(&facts)));
@@ -124,6 +125,7 @@ async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
         leading: OnceLock::new(),
         gatekeeper: Some(Arc::new(Strict)),
         places: what_if::Places::default(),
+        admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });
     tokio::spawn(serve_tls(TlsListener::new(listener, address, config), facts));
     let mut roots = rustls::RootCertStore::empty();

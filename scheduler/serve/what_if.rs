@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use super::admission::{self, Unknown};
 use super::{Copied, Deed, Facts, Question, access, ask};
-use crate::submission::{self, Defaults, KINDS, Submission};
+use crate::submission::{self, Additions, Defaults, KINDS, Submission};
 
 /// Where it is asked for.
 pub const PATH: &str = "/what-if";
@@ -179,6 +180,14 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
     };
     let busy = || Refused(StatusCode::TOO_MANY_REQUESTS, "others ask at the moment".to_owned());
     let _place = facts.places.0.try_acquire().map_err(|_| busy())?;
+    let additions = admission::additions(&*facts.admission, &documents).await.map_err(|unknown| match unknown {
+        Unknown::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
+        Unknown::NoAnswer(error) => {
+            tracing::warn!(%error, "asking what admission adds to pods");
+            let text = format!("the API server could not be asked what its admission adds: {error}");
+            Refused(StatusCode::SERVICE_UNAVAILABLE, text)
+        }
+    })?;
     let preview = match ask(&leading.questions, Question::Preview).await {
         Some(Copied::Preview(preview)) => preview,
         Some(Copied::TooSoon) => return Err(busy()),
@@ -191,14 +200,19 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
             return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time".to_owned()));
         }
     };
-    let looking = tokio::task::spawn_blocking(move || look_ahead(*preview, &documents, within));
+    let looking = tokio::task::spawn_blocking(move || look_ahead(*preview, &documents, &additions, within));
     looking.await.map_err(|error| Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
 }
 
-fn look_ahead(preview: Preview, documents: &[Value], within: Duration) -> Result<Answer, Refused> {
+fn look_ahead(
+    preview: Preview,
+    documents: &[Value],
+    additions: &Additions,
+    within: Duration,
+) -> Result<Answer, Refused> {
     let begun = Instant::now();
     let unreadable = |text| Refused(StatusCode::UNPROCESSABLE_ENTITY, text);
-    let events = events(&preview, documents).map_err(unreadable)?;
+    let events = events(&preview, documents, additions).map_err(unreadable)?;
     let failed = || Refused(StatusCode::INTERNAL_SERVER_ERROR, "the resource graph cannot be copied".to_owned());
     let mut what_if: WhatIf = preview.submit(events).ok_or_else(failed)?;
     while begun.elapsed() < within && what_if.advance() {}
@@ -235,15 +249,18 @@ fn objects(body: &[u8]) -> Result<Vec<(Value, Deed)>, Refused> {
 }
 
 /// What the core would be told of them, and of the pods that they make.
-fn events(preview: &Preview, documents: &[Value]) -> Result<Vec<Event>, String> {
+fn events(preview: &Preview, documents: &[Value], additions: &Additions) -> Result<Vec<Event>, String> {
     let (mut shapes, mut events, mut pods) = (ShapeInterner::default(), Vec::new(), 0);
     let names = preview.scheduler_names();
-    let priority_of = |class: &str| match preview.priority_of_class(class) {
-        Some(priority) => Ok(Some(priority)),
-        None => Err(format!("spec.priorityClassName: there is no PriorityClass {class:?}")),
+    let priority_of = |class: Option<&str>| match class {
+        None => Ok(Some(preview.priority_without_class())),
+        Some(class) => match preview.priority_of_class(class) {
+            Some(priority) => Ok(Some(priority)),
+            None => Err(format!("spec.priorityClassName: there is no PriorityClass {class:?}")),
+        },
     };
-    let defaults =
-        Defaults { scheduler: names.first().map_or("", |name| name), namespace: "default", priority_of: &priority_of };
+    let scheduler = names.first().map_or("", |name| name);
+    let defaults = Defaults { scheduler, namespace: "default", priority_of: &priority_of, additions };
     for document in documents {
         let problem = |text: String| format!("{}: {text}", submission::name_of(document));
         let submission = submission::read(document, &defaults, &mut shapes).map_err(problem)?;
@@ -374,4 +391,4 @@ impl IntoResponse for Refused {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Node as KubeNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::submission::{self, Defaults, Submission, complete, expect_kind, name_of, parse};
+use crate::submission::{self, Additions, Defaults, Submission, complete, expect_kind, name_of, parse};
 
 /// Annotation: when the object is submitted, as a duration from the beginning; at once if it is not there.
 pub(super) const SUBMIT: &str = "fluxqueue/simulated-submit";
@@ -115,7 +115,8 @@ fn documents(path: &Path) -> Result<Vec<Value>, ManifestError> {
 }
 
 fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result<Item, String> {
-    let defaults = Defaults { scheduler, namespace: "default", priority_of: &|_| Ok(None) };
+    let additions = Additions::default();
+    let defaults = Defaults { scheduler, namespace: "default", priority_of: &|_| Ok(None), additions: &additions };
     let Submission { kind, metadata, controllers, pod, is_indexed } = submission::read(document, &defaults, shapes)?;
     if controllers.first().is_some_and(|made_by| made_by.deadline_secs.is_some()) {
         return Err("spec.activeDeadlineSeconds of a Job is not simulated: annotate fluxqueue/walltime".into());

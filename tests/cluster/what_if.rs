@@ -126,6 +126,56 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
 }
 
 #[test]
+fn what_admission_adds_to_pods_is_foretold() {
+    let plane = ControlPlane::start(FOUR, &[]);
+    let (_fluxqueue, _, port) = plane.secured_fluxqueue(&[]);
+    let ns = plane.namespace("admitted");
+    ns.kubectl(&["create", "serviceaccount", "alice"]);
+    let token = ns.kubectl(&["create", "token", "alice"]).trim().to_owned();
+    ns.kubectl(&[
+        "create",
+        "rolebinding",
+        "alice",
+        "--clusterrole=edit",
+        &format!("--serviceaccount={}:alice", ns.name),
+    ]);
+    let asking = Asking { ns: &ns, port, token };
+    let silent = |name: &str| timed(name, 4, 5, 4.0).replace(", resources: {requests: {cpu: '4'}}", "");
+    let heavy =
+        silent("heavy").replace("restartPolicy: Never", "restartPolicy: Never\n      runtimeClassName: sandbox");
+    assert!(!silent("light").contains("cpu") && heavy.contains("runtimeClassName"), "{heavy}");
+    until("the role to count", || asking.ask(&silent("light"), "json").0.then_some(()));
+    let (ok, text) = asking.ask(&heavy, "json");
+    assert!(!ok && text.contains("there is no RuntimeClass"), "{text}");
+    // Four pods of three cores each fit on four nodes of four; with two more for each to run at all they do not.
+    ns.apply(
+        "
+apiVersion: v1
+kind: LimitRange
+metadata: {name: defaults}
+spec: {limits: [{type: Container, defaultRequest: {cpu: '3'}}]}
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: sandbox}
+handler: none
+overhead: {podFixed: {cpu: '2'}}
+",
+    );
+    let outcome = |manifest: &str| asking.answer(manifest)["submitted"][0]["outcome"].clone();
+    let five = silent("five").replace("parallelism: 4", "parallelism: 5").replace("completions: 4", "completions: 5");
+    assert_eq!((outcome(&silent("light")), outcome(&five)), ("Starts".into(), "NoDate".into()));
+    assert_eq!(outcome(&heavy), "NoDate");
+    // And so it is.
+    for manifest in [&silent("light"), &five, &heavy] {
+        ns.apply(manifest);
+    }
+    ns.state("five", "Unsatisfiable");
+    ns.state("heavy", "Unsatisfiable");
+    ns.state("light", "Completed");
+}
+
+#[test]
 fn the_way_to_the_leader_is_a_role_of_its_own() {
     let ns = crate::harness::shared().namespace("way");
     let may = |verb: &str, what: &str, part: &str| {

@@ -1,5 +1,6 @@
 //! The shell against a small API server that misbehaves on demand.
 
+mod admission;
 mod ask;
 mod binary;
 mod binder;

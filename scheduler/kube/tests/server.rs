@@ -237,7 +237,7 @@ fn serve(store: &mut Store, method: &Method, path: &str, query: &str, body: Valu
 impl Store {
     /// Collections end in a plural, and nothing in the tests is named like one.
     fn is_collection(path: &str) -> bool {
-        const PLURALS: [&str; 9] = [
+        const PLURALS: [&str; 10] = [
             "nodes",
             "pods",
             "jobs",
@@ -247,6 +247,7 @@ impl Store {
             "fluxjobs",
             "leases",
             "priorityclasses",
+            "limitranges",
         ];
         path.rsplit('/').next().is_some_and(|last| PLURALS.contains(&last))
     }

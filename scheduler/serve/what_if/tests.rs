@@ -9,12 +9,16 @@ use fluxqueue_api::BlockedReason;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Core, CoreSettings};
 use fluxqueue_workload::{NodeName, Uid};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::LimitRange;
+use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use super::super::tests::Strict;
-use super::super::{DepthSource, Health, Leading, Metrics, TOKEN_HEADER, router};
+use super::super::{AdmissionSource, DepthSource, Health, Leading, Metrics, TOKEN_HEADER, router};
 use super::*;
 
 const TOKEN: (&str, &str) = ("authorization", "Bearer good");
@@ -50,7 +54,12 @@ fn core() -> Core {
 
 /// A process that leads, and answers so many questions; then copies are asked for too soon.
 fn leader(answers: usize) -> Arc<Facts> {
-    let facts = standby();
+    leader_beside(answers, Objects(Ok(None)))
+}
+
+/// The same where the API server has these objects.
+fn leader_beside(answers: usize, objects: Objects) -> Arc<Facts> {
+    let facts = standby_beside(objects);
     let (questions, mut asked) = mpsc::channel(8);
     facts.leading.set(Leading { questions, depths: Box::new(NoQueues) }).unwrap();
     tokio::spawn(async move {
@@ -67,13 +76,39 @@ fn leader(answers: usize) -> Arc<Facts> {
 }
 
 fn standby() -> Arc<Facts> {
+    standby_beside(Objects(Ok(None)))
+}
+
+fn standby_beside(objects: Objects) -> Arc<Facts> {
     Arc::new(Facts {
         metrics: Arc::new(Metrics::new("0", "0")),
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
         gatekeeper: Some(Arc::new(Strict)),
         places: Places::default(),
+        admission: Arc::new(objects),
     })
+}
+
+/// What containers request that say nothing, or why that may not be read.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::serve) struct Objects(pub Result<Option<&'static str>, &'static str>);
+
+impl AdmissionSource for Objects {
+    fn limit_ranges<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<LimitRange>, String>> {
+        let limit_range = |cpu: &str| {
+            let item = json!({"type": "Container", "defaultRequest": {"cpu": cpu}});
+            serde_json::from_value(json!({"metadata": {}, "spec": {"limits": [item]}})).unwrap()
+        };
+        let found = self.0.map(|cpu| cpu.map(limit_range).into_iter().collect());
+        async { found.map_err(str::to_owned) }.boxed()
+    }
+
+    fn runtime_class<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<RuntimeClass>, String>> {
+        let class = json!({"metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "2"}}});
+        let found = (name == "heavy").then(|| serde_json::from_value(class).unwrap());
+        async { Ok(found) }.boxed()
+    }
 }
 
 fn job(namespace: &str, spec: &Value) -> Value {
@@ -140,6 +175,37 @@ async fn the_answer_says_what_would_come_of_it() {
     assert_eq!((refused.outcome, refused.state), (Outcome::KeptOut, Some(JobState::Refused)));
     let why = &refused.blocked_by[0];
     assert!(why.message.contains("spec.resourceClaims"), "{}", why.message);
+}
+
+#[tokio::test]
+async fn pods_are_completed_as_admission_would() {
+    let ask = async |objects: Objects, count: u32, class: Option<&str>| {
+        let template = json!({"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], "runtimeClassName": class,
+        }});
+        let spec = json!({"parallelism": count, "completions": count, "template": template});
+        let (status, text) = post(&leader_beside(usize::MAX, objects), TOKEN, &job("lab", &spec)).await;
+        if status != StatusCode::OK {
+            return Err((status.as_u16(), text));
+        }
+        Ok(serde_json::from_str::<Answer>(&text).unwrap().submitted.remove(0).outcome)
+    };
+    // The node has four cores.
+    let (none, given, hidden) = (Objects(Ok(None)), Objects(Ok(Some("3"))), Objects(Err("403: no")));
+    assert_eq!(ask(none, 2, None).await, Ok(Outcome::Starts));
+    assert_eq!(ask(given, 1, None).await, Ok(Outcome::Starts));
+    assert_eq!(ask(given, 2, None).await, Ok(Outcome::NoDate), "each is given three cores");
+    assert_eq!(ask(none, 2, Some("heavy")).await, Ok(Outcome::Starts));
+    assert_eq!(ask(given, 1, Some("heavy")).await, Ok(Outcome::NoDate), "and two to run at all");
+    let cases = [
+        (none, Some("lost"), 422, "no RuntimeClass"),
+        (none, Some("../x"), 422, "no name"),
+        (hidden, None, 503, "403: no"),
+    ];
+    for (objects, class, expected, said) in cases {
+        let (status, text) = ask(objects, 1, class).await.unwrap_err();
+        assert!(status == expected && text.contains(said), "{status} {text}, not {expected} {said}");
+    }
 }
 
 #[tokio::test]

@@ -53,6 +53,9 @@ mod library;
 /// Constraints, other schedulers, counting.
 mod sharing;
 
+/// Full nodes that two schedulers share.
+mod shared_machine;
+
 /// The API server's answers in both encodings.
 mod encodings;
 

@@ -75,12 +75,11 @@ fn two_schedulers_on_the_same_nodes_double_book_nothing() {
     }
     ns.apply(&manifest);
     // All 80 fit, four to a node; a race that is lost shows as a refused pod, never as a node with more than it has.
-    let settled = ns.pods(80, "placed or refused", |pod| !node_of(pod).is_empty());
-    let failed = ns.pods(settled.iter().filter(|pod| pod["status"]["phase"] == "Failed").count(), "refused", |pod| {
-        pod["status"]["phase"] == "Failed"
-    });
+    let phase = |pod: &Value| pod["status"]["phase"].as_str().unwrap_or("").to_owned();
+    let settled = ns.pods(80, "running or refused", |pod| ["Running", "Failed"].contains(&&*phase(pod)));
+    let (failed, running): (Vec<_>, Vec<_>) = settled.into_iter().partition(|pod| phase(pod) == "Failed");
     let mut per_node = std::collections::BTreeMap::<String, usize>::new();
-    for pod in ns.list("pods").iter().filter(|pod| pod["status"]["phase"] != "Failed") {
+    for pod in &running {
         *per_node.entry(node_of(pod).to_owned()).or_default() += 1;
     }
     assert!(per_node.values().all(|pods| *pods <= 4), "{per_node:?}");

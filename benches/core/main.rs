@@ -1,7 +1,8 @@
 //! What the core costs, without I/O: from events to actions, records included, on a large cluster with a long queue.
 //!
 //! `cargo bench --bench core` prints a table of events, medians and limits. `FLUXQUEUE_BENCH_NODES` (5,000) scales everything,
-//! `FLUXQUEUE_BENCH_SECONDS` (6) is how long the rounds of one row go on. `cargo test` runs it once with very few
+//! `FLUXQUEUE_BENCH_SECONDS` (6) is how long the rounds of one row go on, `FLUXQUEUE_BENCH_ROW` a part of the names of the rows that
+//! are measured, and `FLUXQUEUE_BENCH_SCENE` that of the scenes. `cargo test` runs it once with very few
 //! nodes, to see that it still works: there times mean nothing.
 //!
 //! - [`scene`]: what there is
@@ -47,7 +48,11 @@ fn bench() -> Result<(), Restless> {
     let nodes = usize::try_from(number("FLUXQUEUE_BENCH_NODES", NODES)).unwrap_or(usize::MAX);
     let row_time = Duration::from_secs(number("FLUXQUEUE_BENCH_SECONDS", ROW_SECONDS));
     let size = Size { nodes };
+    let asked = std::env::var("FLUXQUEUE_BENCH_SCENE").unwrap_or_default();
     let run = |name: &str, twist| -> Result<Samples, Restless> {
+        if !name.contains(&asked) {
+            return Ok(Samples::default());
+        }
         eprintln!("core: {name}: making {nodes} nodes, {} running pods and {} gangs", nodes * 10, size.gangs());
         let samples = measure(size, twist, row_time)?;
         eprintln!("core: {name}: at rest after {:.1} s", samples.making.as_secs_f64());

@@ -141,7 +141,8 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
     let mut bench = Bench::begin(size, twist)?;
     let (making, completed) = (begin.elapsed(), bench.completed);
     let mut samples = Samples { making, completed, memory: resident(), ..Samples::default() };
-    for row in Row::of(policy(), twist).iter().copied() {
+    let asked = std::env::var("FLUXQUEUE_BENCH_ROW").unwrap_or_default();
+    for row in Row::of(policy(), twist).iter().copied().filter(|row| row.name().contains(&asked)) {
         let begin = Instant::now();
         for _ in 0..ROUNDS_MAX {
             match bench.round(row, &mut samples) {

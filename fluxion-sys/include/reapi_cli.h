@@ -238,6 +238,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *                                 expiration of R are those of the slots that are held longest.
  *   "levels": [{"level": "rack", "labels": ["a","b"], "within": "one"}]
  *                                 in which parts of a level the slots of these labels (none named: all) may lie, see below
+ *   "tenant": 17                  its slots have their nodes alone, see below
+ *   "guest": true                 its slots are guests, see below
  *   A duration of 0, or none, means that it never ends.
  *   For pools first, low and lonode fill the lowest ranks first, high and hinode the highest.
  *
@@ -259,6 +261,13 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   there are no more than 4,096 combinations of parts. Elsewhere what was found keeps the rules, and EAGAIN says that nothing was
  *   found and nothing is proved; fewest may be more than there need be.
  *   A job that has started keeps its nodes when they come to be in other parts. A reservation keeps them too until it is moved.
+ *
+ * TENANTS
+ *   Slots of a tenant, a number of the caller's, are on no node on which others have slots, and nobody else gets slots on a node
+ *   on which they are, now and later, as long as they are held: the units that are left there are nobody's. Slots of the same
+ *   tenant share nodes, in one request or in several. Guests share nodes with everybody, take units of their pools as all do, and
+ *   are in nobody's way but by these. A charge puts slots on a node whoever is there, and says itself whose they are. Usage
+ *   counts the units that slots take, and no more. For slots of pool units only: EINVAL where a request would walk the graph.
  *
  * POLICIES binpack AND spread
  *   Nodes by how full they are: binpack takes the fullest that has room, spread the emptiest, the lowest rank among equals.
@@ -323,7 +332,8 @@ int fluxion_ext_end_trial (reapi_cli_ctx_t *ctx);
 
 /* Puts slots of a job on a rank, whether or not they fit; makes the job if it is new. The node may then be
  * overcharged: it counts as full. A type of which the node has no pool counts as a pool of size 0.
- *   {"label":"a","rank":3,"count":2,"with":{"cpu":1000,"pods":1},"end":"never" | "eventually" | SECOND} */
+ *   {"label":"a","rank":3,"count":2,"with":{"cpu":1000,"pods":1},"end":"never" | "eventually" | SECOND}
+ *   with "tenant":17 or "guest":true as in a request */
 int fluxion_ext_charge (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *charge);
 
 /* Gives back count slots of a label that a job has on a rank; with its last slot the job ends. ENOENT if it has fewer. */
@@ -351,7 +361,8 @@ int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **rank
 /* Why it does not fit, shape by shape as if each were alone. Requests for pools only.
  *   {"shapes":[{"label":"0","wanted":4,"now":S,"idle":S}]}; `now` heeds status, `idle` is the machine without jobs and all up
  *   S = {"nodes":2,"room":3,"pools":[{"type":"cpu","per_slot":1000,"short_nodes":1,"free":3500,"largest":3000}]}
- *   nodes considered, slots there is room for; per pool type units of one slot, nodes too short of it for one slot,
+ *   nodes considered (with "apart":1 of them others have whom its slots must not be with, and of which nothing else is said), slots
+ *   there is room for; per pool type units of one slot, nodes too short of it for one slot,
  *   free units together, and of the node that has most. Where the shape is under rules of levels, for each of them
  *   "levels":[{"level":"rack","parts":8,"largest":28,"part":"/c0/rack0"}]: parts with such a node, slots that fit in the one that has
  *   most room, and which that is (left out where none fits). */

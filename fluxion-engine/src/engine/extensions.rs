@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{Engine, Job, JobInfo, JobMode, no_job};
-use crate::pools::{Amounts, COUNT_MAX, SlotShape};
+use crate::pools::{Amounts, COUNT_MAX, SlotShape, Tenancy};
 use crate::schedule::Term;
 use crate::time::{End, WINDOW_SECONDS};
 use crate::{Error, idset};
@@ -22,6 +22,9 @@ struct Charge<'a> {
     count: u64,
     with: BTreeMap<Box<str>, u64>,
     end: ChargeEnd,
+    tenant: Option<u64>,
+    #[serde(default)]
+    guest: bool,
 }
 
 #[derive(Deserialize)]
@@ -46,6 +49,14 @@ impl Engine {
         if charge.count == 0 || charge.count > COUNT_MAX {
             return Err(Error::invalid(format!("charge of job {id}: count: not from 1 to {COUNT_MAX}")));
         }
+        let tenancy = match (charge.tenant, charge.guest) {
+            (None, false) => Tenancy::Shared,
+            (Some(tenant), false) => Tenancy::Alone(tenant),
+            (None, true) => Tenancy::Guest,
+            (Some(_), true) => {
+                return Err(Error::invalid(format!("charge of job {id}: tenant and guest exclude each other")));
+            }
+        };
         let row = self.graph.row(charge.rank)?;
         let mut needs = Amounts::new();
         for (kind, amount) in charge.with.iter().filter(|(_, amount)| **amount > 0) {
@@ -55,7 +66,7 @@ impl Engine {
             needs.push((self.graph.intern(kind)?, *amount));
         }
         needs.sort_unstable();
-        let slot = self.shared(SlotShape { label: charge.label.into(), needs });
+        let slot = self.shared(SlotShape { label: charge.label.into(), needs, tenancy });
         let end = match charge.end {
             ChargeEnd::At(end) => End::At(end),
             ChargeEnd::Word(EndWord::Eventually) => End::Eventually,

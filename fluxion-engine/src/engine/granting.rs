@@ -8,7 +8,7 @@ use super::{Engine, Job, JobInfo, JobMode};
 use crate::graph::VertexId;
 use crate::jobspec::Hold;
 use crate::matcher::flat;
-use crate::pools::{Amounts, SlotShape};
+use crate::pools::{Amounts, SlotShape, Tenancy};
 use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::request::Level;
@@ -232,7 +232,7 @@ impl Engine {
             .map(|part| (part.kind, part.count.min))
             .collect();
         needs.sort_unstable();
-        let slot = Arc::new(SlotShape { label: level.label.clone(), needs });
+        let slot = Arc::new(SlotShape { label: level.label.clone(), needs, tenancy: Tenancy::Shared });
         self.claim(&[(row, units.count)], id, &slot, times);
     }
 }

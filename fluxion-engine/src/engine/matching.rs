@@ -5,6 +5,7 @@ use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status, Usable};
 use crate::matcher::flat::{self, Search, Start};
 use crate::policy::Policy;
+use crate::pools::Tenancy;
 use crate::time::{EVENTUALLY, WINDOW_SECONDS};
 use crate::traverser::{Later, Left, Request, Selection};
 use crate::{Error, Reason};
@@ -178,8 +179,9 @@ impl Engine {
             None => {
                 let extras = &spec.extras;
                 let is_plain = extras.prefer.is_empty() && extras.max_per_node.is_empty() && extras.slots.is_empty();
+                let is_plain = is_plain && extras.tenancy == Tenancy::Shared;
                 if !is_plain || !extras.levels.is_empty() || extras.not_before.is_some() {
-                    let text = "attributes.system.fluxion: prefer, max_per_node, slots, levels and not_before need slots of pool units";
+                    let text = "attributes.system.fluxion: prefer, max_per_node, slots, levels, tenant, guest and not_before need slots of pool units";
                     return Err(Error::invalid(text));
                 }
                 if policy.by_fill().is_some() {

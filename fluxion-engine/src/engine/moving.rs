@@ -7,7 +7,7 @@ use super::{Engine, Job, JobMode, MatchOp, no_job};
 use crate::Error;
 use crate::bits::Bits;
 use crate::matcher::candidates::{self, Status};
-use crate::pools::SlotShape;
+use crate::pools::{SlotShape, Tenancy};
 use crate::time::End;
 use crate::vertex::VertexId;
 
@@ -110,7 +110,8 @@ impl Engine {
         let Some(ranks) = pools.gains.since(gains) else { return true };
         let mut rows = ranks.filter_map(|rank| pools.position(rank)).filter(|row| usable.contains(*row));
         let needs = if request.shapes.len() == 1 { request.columns_of(&self.graph, 0) } else { None };
-        let needs = needs.filter(|_| request.shapes[0].count == 1);
+        let is_simple = request.shapes[0].count == 1 && request.tenancy == Tenancy::Shared;
+        let needs = needs.filter(|_| is_simple);
         rows.any(|row| {
             let is_own = job.ranks.binary_search(&pools.ranks()[row]).is_ok();
             let (times, seconds) = ((self.now, job.info.at), request.shapes[0].hold.seconds());

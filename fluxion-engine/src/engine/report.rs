@@ -40,9 +40,12 @@ pub struct ShapeReport {
 pub struct Supply {
     /// Nodes that the request may use.
     pub nodes: u64,
+    /// Of these, nodes that others have whom its slots must not be with: of a tenant any, else a tenant.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub apart: u64,
     /// How many of its slots fit on them.
     pub room: u64,
-    /// One entry for each pool type of the slot.
+    /// One entry for each pool type of the slot, about the nodes where it may be.
     pub pools: Vec<PoolSupply>,
     /// One entry for each rule of levels that the shape is under.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -205,9 +208,15 @@ impl Engine {
     fn supplies(&self, request: &flat::Request<'_>, when: When, rows: &Bits) -> Vec<Supply> {
         let free = request.free(&self.graph, when);
         let supply = |(at, shape): (usize, &flat::Shape<'_>)| {
-            let rows = self.rows_of_shape(request, at, rows);
+            let mut rows = self.rows_of_shape(request, at, rows);
+            let nodes = rows.count() as u64;
+            let mut apart = Bits::empty(self.graph.pools.len());
+            let away = rows.iter().filter(|row| self.graph.pools.keeps_away(*row, request.tenancy, when));
+            away.for_each(|row| apart.insert(row));
+            rows.subtract(&apart);
             Supply {
-                nodes: rows.count() as u64,
+                nodes,
+                apart: apart.count() as u64,
                 room: request.room_alone(shape, &free, std::slice::from_ref(&rows), u64::MAX),
                 pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, &rows)).collect(),
                 levels: request.level_supplies(&self.graph.pools, &free, at, &rows),
@@ -215,6 +224,11 @@ impl Engine {
         };
         request.shapes.iter().enumerate().map(supply).collect()
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn pool_supply(

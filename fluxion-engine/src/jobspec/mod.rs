@@ -11,6 +11,7 @@ pub use count::{Count, Growth};
 
 pub use crate::constraint::Constraint;
 use crate::policy::Policy;
+use crate::pools::Tenancy;
 
 /// A request for resources.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +69,8 @@ pub struct Extras {
     pub slots: Vec<SlotExtras>,
     /// In which parts of the machine slots may lie.
     pub levels: Vec<LevelRule>,
+    /// With whom its slots are on nodes.
+    pub tenancy: Tenancy,
     /// The first second at which it may start. A reservation that is moved may start earlier.
     pub not_before: Option<i64>,
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras, Within};
 use crate::policy::Policy;
+use crate::pools::Tenancy;
 use crate::tree::{Node, wrong};
 use crate::{Error, idset};
 
@@ -45,14 +46,7 @@ fn resource(value: &Node<'_>, at: &str, depth: usize) -> Result<Resource, Error>
     let fields = map(value, at)?;
     only(fields, at, &["type", "count", "unit", "exclusive", "with", "label", "id"])?;
     let kind = scalar(require(value, fields, at, "type")?, &format!("{at}: type"))?;
-    let exclusive = match get(fields, "exclusive") {
-        None => None,
-        Some(value) => match value.text().as_deref() {
-            Some("true") => Some(true),
-            Some("false") => Some(false),
-            _ => return Err(wrong(value, &format!("{at}: exclusive"), "neither true nor false")),
-        },
-    };
+    let exclusive = get(fields, "exclusive").map(|value| bool_of(value, &format!("{at}: exclusive"))).transpose()?;
     let label = get(fields, "label").map(|label| scalar(label, &format!("{at}: label"))).transpose()?;
     if &*kind == "slot" && label.is_none() {
         return Err(wrong(value, &format!("{at}: label"), "a slot needs one"));
@@ -179,7 +173,7 @@ fn hold(value: &Node<'_>, at: &str) -> Result<Hold, Error> {
 fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
     let fields = map(value, AT)?;
-    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots", "levels", "not_before"])?;
+    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots", "levels", "tenant", "guest", "not_before"])?;
     if let Some(policy) = get(fields, "policy") {
         let name = scalar(policy, &format!("{AT}.policy"))?;
         let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, &format!("policy: unknown {name:?}")))?;
@@ -194,6 +188,7 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     for rule in get(fields, "levels").map_or(Ok(&[][..]), |rules| list(rules, AT))? {
         into.extras.levels.push(read_level_rule(rule)?);
     }
+    into.extras.tenancy = read_tenancy(value, fields, AT)?;
     if ends_eventually(fields, AT)? {
         into.hold = Hold::Eventually;
     }
@@ -209,6 +204,21 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
         into.extras.not_before = Some(read.ok_or_else(|| wrong(second, AT, "not_before: not a second"))?);
     }
     Ok(())
+}
+
+fn read_tenancy(value: &Node<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenancy, Error> {
+    let tenant = match get(fields, "tenant").map(|tenant| (tenant, tenant.unsigned())) {
+        None => None,
+        Some((tenant, None)) => return Err(wrong(tenant, at, "tenant: not an unsigned number")),
+        Some((_, tenant)) => tenant,
+    };
+    let is_guest = get(fields, "guest").map_or(Ok(false), |guest| bool_of(guest, &format!("{at}.guest")))?;
+    match (tenant, is_guest) {
+        (Some(_), true) => Err(wrong(value, at, "tenant and guest exclude each other")),
+        (Some(tenant), false) => Ok(Tenancy::Alone(tenant)),
+        (None, true) => Ok(Tenancy::Guest),
+        (None, false) => Ok(Tenancy::Shared),
+    }
 }
 
 fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
@@ -288,6 +298,14 @@ fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
         return Err(wrong(value, AT, "within and max_skew exclude each other"));
     }
     Ok(LevelRule { level, labels, within, max_per_part, max_skew })
+}
+
+fn bool_of(value: &Node<'_>, at: &str) -> Result<bool, Error> {
+    match value.text().as_deref() {
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        _ => Err(wrong(value, at, "neither true nor false")),
+    }
 }
 
 fn map<'n, 'a>(value: &'n Node<'a>, at: &str) -> Result<&'n Fields<'a>, Error> {

@@ -24,7 +24,7 @@ use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Hold, Jobspec, Resource, SlotExtras};
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
-use crate::pools::{COUNT_MAX, Free, Pools, Ranked, SlotShape};
+use crate::pools::{COUNT_MAX, Free, Pools, Ranked, SlotShape, Tenancy};
 use crate::time::When;
 use taken::Taken;
 
@@ -37,6 +37,8 @@ pub(crate) struct Request<'a> {
     limits: Vec<Limit>,
     /// In which parts of levels slots may lie.
     rules: Vec<levels::Rule<'a>>,
+    /// With whom its slots are on nodes.
+    pub(crate) tenancy: Tenancy,
 }
 
 /// When a request starts.
@@ -110,7 +112,9 @@ impl<'a> Request<'a> {
         if !spec.resources.iter().all(flat) {
             return Ok(None);
         }
-        let mut request = Request { shapes: Vec::new(), kinds: Vec::new(), limits: Vec::new(), rules: Vec::new() };
+        let tenancy = spec.extras.tenancy;
+        let mut request =
+            Request { shapes: Vec::new(), kinds: Vec::new(), limits: Vec::new(), rules: Vec::new(), tenancy };
         for slot in &spec.resources {
             let mut shape = request.shape(graph, slot)?;
             shape.hold = spec.hold;
@@ -181,7 +185,7 @@ impl<'a> Request<'a> {
 
     /// What is free of the types at a moment.
     pub(crate) fn free<'g>(&self, graph: &'g Graph, when: When) -> Free<'g> {
-        graph.pools.free(self.kinds.iter().map(|(_, id)| (*id, when)))
+        graph.pools.free(self.kinds.iter().map(|(_, id)| (*id, when)), self.tenancy)
     }
 
     /// The shape in the form that claims keep. All its types are known, or it could not have been placed.
@@ -190,7 +194,7 @@ impl<'a> Request<'a> {
         let mut needs: SmallVec<[(TypeId, u64); 4]> =
             shape.needs.iter().filter_map(|(kind, amount)| Some((self.kinds[*kind].1?, *amount))).collect();
         needs.sort_unstable();
-        Arc::new(SlotShape { label: shape.label.into(), needs })
+        Arc::new(SlotShape { label: shape.label.into(), needs, tenancy: self.tenancy })
     }
 
     /// Finds a place for every slot, or for none.
@@ -203,7 +207,7 @@ impl<'a> Request<'a> {
             Start::Eventually => When::Eventually,
             Start::Idle => When::Idle,
         };
-        let (free, order) = (self.free(graph, when), NodeOrder::of(&graph.pools, policy, when));
+        let (free, order) = (self.free(graph, when), NodeOrder::of(&graph.pools, policy, when, self.tenancy));
         self.place(&graph.pools, start, &free, usable, &order)
     }
 
@@ -318,10 +322,10 @@ impl Shape<'_> {
 }
 
 impl<'a> NodeOrder<'a> {
-    /// The order of a policy at a moment.
-    pub(crate) fn of(pools: &'a Pools, policy: Policy, when: When) -> Self {
+    /// The order of a policy at a moment, for slots of a tenancy.
+    pub(crate) fn of(pools: &'a Pools, policy: Policy, when: When, tenancy: Tenancy) -> Self {
         match policy.by_fill() {
-            Some(by) => NodeOrder::Ranked(pools.ranked(by, when)),
+            Some(by) => NodeOrder::Ranked(pools.ranked(by, when, tenancy)),
             None if policy.descends() => NodeOrder::Down,
             None => NodeOrder::Up,
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Claim, Part, Pools, SlotShape};
+use super::{Claim, Part, Pools, SlotShape, Tenancy};
 use crate::time::End;
 use crate::vertex::TypeId;
 
@@ -160,7 +160,7 @@ impl Pools {
                     let used: u128 = counted().map(|claim| claim.units(kind)).sum();
                     used <= u128::from(self.usable(row, kind))
                 };
-                counted().all(|claim| claim.slot().is_some() || claim.job == job) && kinds.into_iter().all(fits)
+                counted().all(|other| other.job == job || claim.suits_claim(other)) && kinds.into_iter().all(fits)
             })
         })
     }
@@ -177,10 +177,12 @@ impl Pools {
 
     /// Whether there is room now for the planned slots of a job on a node that is up.
     pub(crate) fn may_begin(&self, row: usize, job: u64) -> bool {
-        if self.exclusive[row] > 0 || !self.up.contains(row) {
+        let planned = || self.claims[row].iter().filter(move |claim| claim.job == job && claim.planned);
+        let mut others = self.claims[row].iter().filter(|claim| claim.job != job && !claim.planned);
+        let is_alone = others.all(|other| planned().all(|claim| claim.suits_claim(other)));
+        if self.exclusive[row] > 0 || !is_alone || !self.up.contains(row) {
             return false;
         }
-        let planned = || self.claims[row].iter().filter(move |claim| claim.job == job && claim.planned);
         let kinds = planned().filter_map(Claim::slot).flat_map(|slot| slot.needs.iter().map(|(kind, _)| *kind));
         kinds.into_iter().all(|kind| {
             let more: u128 = planned().map(|claim| claim.units(kind)).sum();
@@ -241,6 +243,10 @@ impl Pools {
             *shut = if add { *shut + 1 } else { *shut - 1 };
             return;
         };
+        if let Tenancy::Alone(_) = slot.tenancy {
+            let shut = &mut self.shut_for_good[row];
+            *shut = if add { *shut + count } else { *shut - count };
+        }
         for (kind, amount) in &slot.needs {
             let units = u128::from(*amount) * u128::from(count);
             let endless = &mut self.column_mut(*kind).endless[row];
@@ -252,11 +258,15 @@ impl Pools {
         let Part::Slots(slot) = &claim.part else {
             let exclusive = &mut self.exclusive[row];
             *exclusive = if add { *exclusive + 1 } else { *exclusive - 1 };
-            let shut = *exclusive > 0;
-            self.columns.iter_mut().flatten().for_each(|column| column.refresh(row, shut));
+            self.refresh(row);
             return;
         };
-        let shut = self.exclusive[row] > 0;
+        if let Tenancy::Alone(_) = slot.tenancy {
+            let alone = &mut self.alone[row];
+            *alone = if add { *alone + count } else { *alone - count };
+            self.refresh(row);
+        }
+        let shut = self.is_shut(row);
         for (kind, amount) in &slot.needs {
             let units = u128::from(*amount) * u128::from(count);
             let column = self.column_mut(*kind);
@@ -267,6 +277,12 @@ impl Pools {
             }
             column.refresh(row, shut);
         }
+    }
+
+    /// Brings what is free of all pools of a row up to date.
+    fn refresh(&mut self, row: usize) {
+        let shut = self.is_shut(row);
+        self.columns.iter_mut().flatten().for_each(|column| column.refresh(row, shut));
     }
 }
 

@@ -11,7 +11,7 @@
 use std::cell::{Ref, RefCell};
 
 use super::order::{Cursor, Key, Order};
-use super::{Claim, Pools};
+use super::{Claim, Pools, Tenancy};
 use crate::policy::ByFill;
 use crate::time::{End, When};
 use crate::vertex::TypeId;
@@ -125,9 +125,10 @@ impl Fills {
 }
 
 impl Pools {
-    /// Rows by their fill at a moment.
-    pub(crate) fn ranked(&self, by: ByFill, when: When) -> Ranked<'_> {
-        let is_now = matches!(when, When::Window { from, .. } if from == self.now);
+    /// Rows by their fill at a moment, for slots of a tenancy.
+    pub(crate) fn ranked(&self, by: ByFill, when: When, tenancy: Tenancy) -> Ranked<'_> {
+        // The order that is kept passes over rows that have too little for those who share.
+        let is_now = tenancy == Tenancy::Shared && matches!(when, When::Window { from, .. } if from == self.now);
         let lasting = is_now && self.has_to_last(when);
         let kept = is_now.then(|| {
             self.refresh_order(by, lasting);

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Column, Pools, free};
+use super::{Column, Pools, Tenancy, free};
 use crate::time::When;
 use crate::vertex::TypeId;
 
@@ -29,17 +29,20 @@ enum Source<'a> {
     Later(&'a [u64], usize, (i64, i64)),
     /// What is free once everything that has an end has ended.
     InTheEnd(&'a Column),
+    /// What is free at a moment for slots that do not share with all, or share with more.
+    Beside(TypeId, Tenancy, When),
 }
 
 impl Pools {
-    /// Free units of some types, each at a moment; an unknown type is `None`.
-    pub(crate) fn free(&self, kinds: impl Iterator<Item = (Option<TypeId>, When)>) -> Free<'_> {
+    /// Free units of some types for slots of a tenancy, each at a moment; an unknown type is `None`.
+    pub(crate) fn free(&self, kinds: impl Iterator<Item = (Option<TypeId>, When)>, tenancy: Tenancy) -> Free<'_> {
         let source = |(kind, when): (Option<TypeId>, When)| {
             let Some((kind, column)) = kind.and_then(|kind| Some((kind, self.column(kind)?))) else {
                 return Source::Nowhere;
             };
             let place = || self.place_in_order(kind);
             match when {
+                _ if tenancy != Tenancy::Shared => Source::Beside(kind, tenancy, when),
                 When::Idle => Source::Idle(&column.size),
                 When::Eventually => Source::InTheEnd(column),
                 When::Window { from, to } if from > self.now => Source::Later(&column.usable, place(), (from, to)),
@@ -137,6 +140,7 @@ impl Free<'_> {
                     free(column.usable[row], column.endless[row])
                 }
             }
+            Source::Beside(kind, tenancy, when) => pools.free_beside(row, kind, tenancy, when),
         }
     }
 
@@ -152,7 +156,7 @@ impl Free<'_> {
                     places.push((column, *amount));
                 }
                 Source::Nowhere => return false,
-                Source::Idle(_) | Source::Later(..) | Source::InTheEnd(_) => {}
+                Source::Idle(_) | Source::Later(..) | Source::InTheEnd(_) | Source::Beside(..) => {}
             }
         }
         places.is_empty() || self.pools.block_has(block, &places, lasting)

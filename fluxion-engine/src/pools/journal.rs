@@ -21,7 +21,8 @@ struct Row {
     claims: Arc<Vec<Claim>>,
     planned: u32,
     exclusive: u32,
-    shut_for_good: u32,
+    alone: u64,
+    shut_for_good: u64,
     /// Of each type, what was used, and what never ends; `None`: it had no column.
     used: Vec<Option<(u128, u128)>>,
 }
@@ -48,6 +49,7 @@ impl Pools {
             claims: Arc::clone(&self.claims[row]),
             planned: self.planned[row],
             exclusive: self.exclusive[row],
+            alone: self.alone[row],
             shut_for_good: self.shut_for_good[row],
             used: self.columns.iter().map(|of| of.as_ref().map(|of| (of.used[row], of.endless[row]))).collect(),
         });
@@ -63,8 +65,8 @@ impl Pools {
             self.list(std::iter::once(row), (start, end), planned);
         }
         (self.planned[row], self.exclusive[row]) = (was.planned, was.exclusive);
-        self.shut_for_good[row] = was.shut_for_good;
-        let shut = was.exclusive > 0;
+        (self.alone[row], self.shut_for_good[row]) = (was.alone, was.shut_for_good);
+        let shut = self.is_shut(row);
         for (at, column) in self.columns.iter_mut().enumerate() {
             // Columns that came to be since had nothing used.
             let Some(column) = column else { continue };

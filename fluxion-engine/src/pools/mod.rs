@@ -16,6 +16,7 @@ mod gains;
 mod journal;
 pub(crate) mod levels;
 mod order;
+mod tenancy;
 mod timeline;
 
 use std::cell::RefCell;
@@ -27,6 +28,7 @@ use smallvec::SmallVec;
 pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use free::Free;
 pub(crate) use order::{Cursor, Key};
+pub use tenancy::Tenancy;
 
 use crate::admitted::Admitted;
 use crate::bits::Bits;
@@ -43,6 +45,8 @@ pub struct SlotShape {
     pub label: Box<str>,
     /// What it takes.
     pub needs: Amounts,
+    /// With whom it is there.
+    pub tenancy: Tenancy,
 }
 
 /// What a claim takes of a node.
@@ -86,8 +90,10 @@ pub struct Pools {
     starts: BTreeMap<i64, u32>,
     /// When what is claimed ends, and where.
     ends: ends::Ends,
-    /// Per row, how many claims that never end take the whole node.
-    shut_for_good: Vec<u32>,
+    /// Per row, how many slots there are now whose tenant has the node alone.
+    alone: Vec<u64>,
+    /// Per row, how many claims that never end take the whole node, and slots whose tenant has it alone.
+    shut_for_good: Vec<u64>,
     /// By type; `None` where no node ever had such a pool or claim.
     columns: Vec<Option<Column>>,
     now: i64,
@@ -107,7 +113,8 @@ pub struct Pools {
     journal: journal::Journal,
 }
 
-/// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or somebody has the whole node.
+/// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or somebody has the whole node, or has
+/// it alone.
 #[derive(Debug, Clone)]
 struct Column {
     size: Vec<u64>,
@@ -240,6 +247,7 @@ impl Pools {
         self.claims.insert(row, Arc::default());
         self.planned.insert(row, 0);
         self.exclusive.insert(row, 0);
+        self.alone.insert(row, 0);
         self.shut_for_good.insert(row, 0);
         self.timelines.insert(row);
         self.maxima.get_mut().clear();
@@ -269,6 +277,7 @@ impl Pools {
         self.vertices.remove(row);
         self.planned.remove(row);
         self.exclusive.remove(row);
+        self.alone.remove(row);
         self.shut_for_good.remove(row);
         self.timelines.remove(row);
         self.maxima.get_mut().clear();
@@ -301,7 +310,7 @@ impl Pools {
 
     /// `usable` of the units are on vertices that are not marked as down themselves.
     pub(crate) fn set_size(&mut self, row: usize, kind: TypeId, size: u64, usable: u64) {
-        let shut = self.exclusive[row] > 0;
+        let shut = self.is_shut(row);
         let column = self.column_mut(kind);
         (column.size[row], column.usable[row]) = (size, usable);
         column.refresh(row, shut);

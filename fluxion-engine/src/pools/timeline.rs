@@ -4,12 +4,12 @@ use std::cell::OnceCell;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Claim, Pools, free};
+use super::{Claim, Pools, Tenancy, free};
 use crate::time::End;
 use crate::vertex::TypeId;
 
 /// Steps of free units. What has overstayed ends in the next second, whichever that is when somebody asks.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Timeline {
     width: usize,
     /// When something is given back or begins, ascending, as the claims have it.
@@ -68,12 +68,12 @@ impl Timelines {
 }
 
 impl Pools {
-    /// What is free of a node from now on.
+    /// What is free of a node from now on for slots that share.
     pub(crate) fn timeline(&self, row: usize) -> &Timeline {
-        self.timelines.get(row, || self.make_timeline(row))
+        self.timelines.get(row, || self.make_timeline(row, Tenancy::Shared))
     }
 
-    fn make_timeline(&self, row: usize) -> Timeline {
+    pub(super) fn make_timeline(&self, row: usize, tenancy: Tenancy) -> Timeline {
         let columns: SmallVec<[(TypeId, u64, u128); 4]> = (self.columns.iter().enumerate())
             .filter_map(|(at, column)| {
                 let column = column.as_ref()?;
@@ -93,7 +93,7 @@ impl Pools {
         events.sort_unstable_by_key(|(at, begins, _)| (*at, *begins));
         let width = columns.len();
         let mut used: SmallVec<[u128; 4]> = columns.iter().map(|(_, _, used)| *used).collect();
-        let mut whole = self.exclusive[row];
+        let mut in_the_way = self.claims[row].iter().filter(|claim| !claim.planned && !claim.suits(tenancy)).count();
         let mut timeline = Timeline {
             width,
             times: Vec::with_capacity(events.len()),
@@ -101,13 +101,13 @@ impl Pools {
             least: smallvec![u64::MAX; width],
             settled: 0,
         };
-        timeline.push(&columns, &used, whole > 0);
+        timeline.push(&columns, &used, in_the_way > 0);
         for same in events.chunk_by(|a, b| a.0 == b.0) {
             for (_, begins, claim) in same {
-                let Some(slot) = claim.slot() else {
-                    whole = if *begins { whole + 1 } else { whole - 1 };
-                    continue;
-                };
+                if !claim.suits(tenancy) {
+                    in_the_way = if *begins { in_the_way + 1 } else { in_the_way - 1 };
+                }
+                let Some(slot) = claim.slot() else { continue };
                 for (kind, amount) in &slot.needs {
                     let Some(at) = columns.iter().position(|(known, ..)| known == kind) else { continue };
                     let units = u128::from(*amount) * u128::from(claim.count);
@@ -118,7 +118,7 @@ impl Pools {
             if same.iter().any(|(_, begins, _)| *begins) {
                 timeline.settled = timeline.times.len();
             }
-            timeline.push(&columns, &used, whole > 0);
+            timeline.push(&columns, &used, in_the_way > 0);
         }
         timeline
     }

@@ -26,7 +26,7 @@ use weights::Weights;
 
 use crate::graph::{Graph, TypeId};
 use crate::policy::Policy;
-use crate::pools::Free;
+use crate::pools::{Free, Tenancy};
 use crate::schedule::{Below, Schedule};
 use crate::time::{FAR, WINDOW_SECONDS, When};
 
@@ -273,7 +273,10 @@ impl Traversal<'_> {
         for level in &request.levels {
             let known = pools.iter().any(|(kind, _)| *kind == level.kind);
             if !known && self.graph.is_pool_type(self.graph.types().name(level.kind)) {
-                pools.push((level.kind, self.graph.pools.free(std::iter::once((Some(level.kind), when)))));
+                pools.push((
+                    level.kind,
+                    self.graph.pools.free(std::iter::once((Some(level.kind), when)), Tenancy::Shared),
+                ));
             }
         }
         pools

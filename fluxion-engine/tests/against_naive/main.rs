@@ -11,7 +11,7 @@ mod texts;
 use std::fmt::Write as _;
 
 use fluxion_engine::{EVENTUALLY, Engine, JobMode, Later, MatchOp, Reason};
-use naive::{End, Machine, Need, Order, Slot, Wish};
+use naive::{End, Machine, Need, Order, Slot, Tenancy, Wish};
 use planned::Moved;
 use proptest::prelude::*;
 use texts::{jobspec, placement, ranks};
@@ -55,6 +55,7 @@ enum Step {
         need: Need,
         count: u64,
         end: End,
+        tenancy: Tenancy,
     },
     Release {
         job: u64,
@@ -82,6 +83,15 @@ fn ends() -> impl Strategy<Value = End> {
     prop_oneof![3 => (1_i64..20).prop_map(End::After), 1 => Just(End::Eventually), 1 => Just(End::Never)]
 }
 
+/// Mostly all share.
+fn tenancies() -> impl Strategy<Value = Tenancy> {
+    prop_oneof![
+        8 => Just(Tenancy::Shared),
+        3 => (1_u64..4).prop_map(Tenancy::Alone),
+        1 => Just(Tenancy::Guest),
+    ]
+}
+
 fn orders() -> impl Strategy<Value = Order> {
     prop::sample::select(vec![Order::LowestRank, Order::HighestRank, Order::Fullest, Order::Emptiest])
 }
@@ -95,8 +105,9 @@ fn wishes() -> impl Strategy<Value = Wish> {
     let prefer = prop::collection::vec(prop::collection::btree_set(0_u32..6, 1..3), 0..3);
     let not_before = prop_oneof![4 => Just(0), 1 => 0_i64..40];
     let limit = prop::option::weighted(0.3, 1_u64..3);
-    (1_u64..7, needs(), ends(), ranks, prefer, limit, orders(), not_before).prop_map(
-        |(count, need, end, ranks, prefer, max_per_node, order, not_before)| Wish {
+    let how = (orders(), not_before, tenancies());
+    (1_u64..7, needs(), ends(), ranks, prefer, limit, how).prop_map(
+        |(count, need, end, ranks, prefer, max_per_node, (order, not_before, tenancy))| Wish {
             count,
             need,
             end,
@@ -105,6 +116,7 @@ fn wishes() -> impl Strategy<Value = Wish> {
             max_per_node,
             order,
             not_before,
+            tenancy,
         },
     )
 }
@@ -124,8 +136,8 @@ fn plain_steps(rank: std::ops::Range<u32>) -> impl Strategy<Value = Step> {
         6 => wishes().prop_map(|wish| Step::Allocate { wish }),
         2 => (wishes(), wishes()).prop_map(|(first, second)| Step::AllocateTwo { first, second }),
         4 => wishes().prop_map(|wish| Step::Reserve { wish }),
-        2 => (job.clone(), rank.clone(), needs(), 1_u64..4, ends())
-            .prop_map(|(job, rank, need, count, end)| Step::Charge { job, rank, need, count, end }),
+        2 => (job.clone(), rank.clone(), needs(), 1_u64..4, ends(), tenancies())
+            .prop_map(|(job, rank, need, count, end, tenancy)| Step::Charge { job, rank, need, count, end, tenancy }),
         2 => (job.clone(), rank, 1_u64..3).prop_map(|(job, rank, count)| Step::Release { job, rank, count }),
         2 => job.prop_map(|job| Step::Cancel { job }),
         2 => (0_i64..20).prop_map(|seconds| Step::Advance { seconds }),
@@ -172,6 +184,7 @@ proptest! {
             max_per_node,
             order,
             not_before: 0,
+            tenancy: Tenancy::Shared,
         };
         pair.allocate_two(&wish(0), &wish(1));
         pair.compare();
@@ -217,10 +230,10 @@ proptest! {
             pair.add_node(rank, sizes);
         }
         for (rank, need, count) in charges {
-            pair.charge(1, rank, need, count, End::Never);
+            pair.charge(1, rank, need, count, End::Never, Tenancy::Shared);
         }
-        let (ranks, prefer) = (None, Vec::new());
-        pair.allocate(&Wish { count, need, end: End::Never, ranks, prefer, max_per_node, order, not_before: 0 });
+        let (ranks, prefer, tenancy) = (None, Vec::new(), Tenancy::Shared);
+        pair.allocate(&Wish { count, need, end: End::Never, ranks, prefer, max_per_node, order, not_before: 0, tenancy });
         pair.compare();
     }
 }
@@ -232,8 +245,8 @@ fn a_unit_that_is_lost_in_the_rounding_can_be_had() {
     let size = 1 << 50;
     for rank in 0..20 {
         pair.add_node(rank, [size, 0, 0]);
-        pair.charge(1, rank, [size - 2, 0, 0], 1, End::Never);
-        pair.charge(2, rank, [1, 0, 0], 1, End::Never);
+        pair.charge(1, rank, [size - 2, 0, 0], 1, End::Never, Tenancy::Shared);
+        pair.charge(2, rank, [1, 0, 0], 1, End::Never, Tenancy::Shared);
     }
     let wish = Wish {
         count: 1,
@@ -244,6 +257,7 @@ fn a_unit_that_is_lost_in_the_rounding_can_be_had() {
         max_per_node: None,
         order: Order::Fullest,
         not_before: 0,
+        tenancy: Tenancy::Shared,
     };
     pair.allocate(&wish);
     pair.step(&Step::Release { job: 2, rank: 7, count: 1 });
@@ -281,7 +295,9 @@ impl Pair {
             Step::Allocate { wish } => self.allocate(wish),
             Step::AllocateTwo { first, second } => self.allocate_two(first, second),
             Step::Reserve { wish } => self.reserve(wish),
-            Step::Charge { job, rank, need, count, end } => self.charge(*job, *rank, *need, *count, *end),
+            Step::Charge { job, rank, need, count, end, tenancy } => {
+                self.charge(*job, *rank, *need, *count, *end, *tenancy);
+            }
             Step::Release { job, rank, count } => {
                 let released = self.engine.release(*job, *rank, "c", *count);
                 assert_eq!(released.is_ok(), self.naive.release(*job, *rank, "c", *count));
@@ -429,7 +445,7 @@ impl Pair {
         }
     }
 
-    fn charge(&mut self, job: u64, rank: u32, need: Need, count: u64, end: End) {
+    fn charge(&mut self, job: u64, rank: u32, need: Need, count: u64, end: End, tenancy: Tenancy) {
         let end_text = match end {
             End::After(seconds) => (self.naive.now + seconds).to_string(),
             End::Eventually => r#""eventually""#.to_owned(),
@@ -437,12 +453,13 @@ impl Pair {
         };
         let with: Vec<String> = KINDS.iter().zip(need).map(|(kind, units)| format!(r#""{kind}":{units}"#)).collect();
         let with = with.join(",");
-        let text = format!(r#"{{"label":"c","rank":{rank},"count":{count},"with":{{{with}}},"end":{end_text}}}"#);
+        let says = texts::tenancy(tenancy);
+        let text = format!(r#"{{"label":"c","rank":{rank},"count":{count},"with":{{{with}}},"end":{end_text}{says}}}"#);
         let known = self.naive.nodes.contains_key(&rank);
         assert_eq!(self.engine.charge(job, &text).is_ok(), known);
         if known {
-            let slot =
-                Slot { job, label: "c", need, start: self.naive.now, end: end.from(self.naive.now), planned: false };
+            let (start, end) = (self.naive.now, end.from(self.naive.now));
+            let slot = Slot { job, label: "c", need, tenancy, start, end, planned: false };
             self.naive.put(rank, &slot, count);
         }
     }

@@ -15,6 +15,14 @@ pub(crate) enum End {
     Never,
 }
 
+/// With whom slots are on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tenancy {
+    Shared,
+    Alone(u64),
+    Guest,
+}
+
 /// A request of one shape.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
@@ -27,6 +35,7 @@ pub(crate) struct Wish {
     pub(crate) order: Order,
     /// It may not start earlier; 0: whenever it likes.
     pub(crate) not_before: i64,
+    pub(crate) tenancy: Tenancy,
 }
 
 /// Which node comes first.
@@ -44,6 +53,7 @@ pub(crate) struct Slot {
     pub(crate) job: u64,
     pub(crate) label: &'static str,
     pub(crate) need: Need,
+    pub(crate) tenancy: Tenancy,
     pub(crate) start: i64,
     pub(crate) end: End,
     /// It has not begun.
@@ -71,6 +81,13 @@ pub(crate) enum Forecast {
     Eventually,
     Blocked,
     Never,
+}
+
+impl Tenancy {
+    /// Whether both may be on a node at once.
+    pub(crate) fn suits(self, other: Tenancy) -> bool {
+        self == other || self == Tenancy::Guest || other == Tenancy::Guest
+    }
 }
 
 impl Wish {
@@ -206,6 +223,10 @@ impl Machine {
         for rank in self.order(wish, also_down) {
             let node = &self.nodes[&rank];
             let there: Vec<(Need, Vec<bool>)> = node.slots.iter().map(|slot| (slot.need, counts(slot))).collect();
+            let mut others = node.slots.iter().filter(|slot| counts(slot).contains(&true));
+            if !others.all(|slot| slot.tenancy.suits(wish.tenancy)) {
+                continue;
+            }
             let mine = places.get(&rank).copied().unwrap_or(0);
             let (others, other_need) = before.get(&rank).copied().unwrap_or((0, [0; 3]));
             let used = |instant: usize, kind: usize, mine: u64| {
@@ -288,15 +309,19 @@ impl Machine {
         let mut ways = BTreeSet::from([(0, 0)]);
         for rank in self.order(first, false) {
             let node = &self.nodes[&rank];
+            let counted = |instant: &i64| {
+                let instant = *instant;
+                node.slots.iter().filter(move |slot| slot.counts(instant, self.now))
+            };
             let fits = |a: u64, b: u64| {
+                let suits = |slot: &Slot| slot.tenancy.suits(first.tenancy);
                 first.max_per_node.is_none_or(|most| a + b <= most)
                     && instants.iter().all(|instant| {
                         (0..3).all(|kind| {
-                            let counted = node.slots.iter().filter(|slot| slot.counts(*instant, self.now));
-                            let others: u64 = counted.map(|slot| slot.need[kind]).sum();
+                            let others: u64 = counted(instant).map(|slot| slot.need[kind]).sum();
                             let ours = a * first.need[kind] + b * second.need[kind];
                             ours == 0 || others + ours <= node.sizes[kind]
-                        })
+                        }) && (a + b == 0 || counted(instant).all(suits))
                     })
             };
             let here: Vec<(u64, u64)> = (0..=first.count)
@@ -343,7 +368,8 @@ impl Machine {
     pub(crate) fn take(&mut self, job: u64, label: &'static str, wish: &Wish, places: &BTreeMap<u32, u64>, at: i64) {
         for (rank, count) in places {
             let planned = at > self.now;
-            let slot = Slot { job, label, need: wish.need, start: at, end: wish.end.from(at), planned };
+            let (need, tenancy) = (wish.need, wish.tenancy);
+            let slot = Slot { job, label, need, tenancy, start: at, end: wish.end.from(at), planned };
             self.put(*rank, &slot, *count);
         }
     }
@@ -358,6 +384,8 @@ impl Machine {
             let of_job = node.slots.iter().filter(|slot| slot.job == job).count();
             assert!(wish.max_per_node.is_none_or(|most| of_job as u64 <= most));
             for instant in self.instants(wish, self.now) {
+                let mut counted = node.slots.iter().filter(|slot| slot.counts(instant, self.now));
+                assert!(counted.all(|slot| slot.tenancy.suits(wish.tenancy)), "rank {rank}: with others");
                 for kind in (0..3).filter(|kind| wish.need[*kind] > 0) {
                     let counted = node.slots.iter().filter(|slot| slot.counts(instant, self.now));
                     let used: u64 = counted.map(|slot| slot.need[kind]).sum();

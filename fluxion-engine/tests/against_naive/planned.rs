@@ -21,9 +21,12 @@ impl Node {
             let slots = self.slots.iter().filter(|slot| slot.planned == planned && (!planned || slot.job == job));
             slots.map(|slot| slot.need[kind]).sum()
         };
-        let here = self.slots.iter().any(|slot| slot.planned && slot.job == job);
-        !here
-            || self.up && (0..3).all(|kind| of(true, kind) == 0 || of(true, kind) + of(false, kind) <= self.sizes[kind])
+        let mut own = self.slots.iter().filter(|slot| slot.planned && slot.job == job);
+        let mut begun = self.slots.iter().filter(|slot| !slot.planned);
+        let Some(one) = own.next() else { return true };
+        begun.all(|slot| slot.tenancy.suits(one.tenancy))
+            && self.up
+            && (0..3).all(|kind| of(true, kind) == 0 || of(true, kind) + of(false, kind) <= self.sizes[kind])
     }
 }
 
@@ -80,7 +83,11 @@ impl Machine {
                     let counted = node.slots.iter().filter(|slot| slot.counts(at, self.now));
                     wish.need[kind] == 0 || counted.map(|slot| slot.need[kind]).sum::<u64>() <= node.sizes[kind]
                 };
-                usable.contains(rank) && instants.all(|at| (0..3).all(|kind| fits(at, kind)))
+                let suits = |at: i64| {
+                    let mut counted = node.slots.iter().filter(|slot| slot.counts(at, self.now));
+                    counted.all(|slot| slot.tenancy.suits(wish.tenancy))
+                };
+                usable.contains(rank) && instants.all(|at| suits(at) && (0..3).all(|kind| fits(at, kind)))
             })
     }
 

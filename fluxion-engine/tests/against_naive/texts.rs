@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::KINDS;
-use crate::naive::{End, Order, Wish};
+use crate::naive::{End, Order, Tenancy, Wish};
 
 pub(crate) fn jobspec(shapes: &[(&str, &Wish)]) -> String {
     let wish = shapes[0].1;
@@ -34,6 +34,7 @@ pub(crate) fn jobspec(shapes: &[(&str, &Wish)]) -> String {
     if wish.not_before > 0 {
         let _ = write!(extras, r#","not_before":{}"#, wish.not_before);
     }
+    extras.push_str(&tenancy(wish.tenancy));
     let mut system = String::new();
     match wish.end {
         End::After(seconds) => {
@@ -49,6 +50,15 @@ pub(crate) fn jobspec(shapes: &[(&str, &Wish)]) -> String {
         r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"a","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{system}"fluxion":{{{extras}}}}}}}}}"#,
         slots.join(",")
     )
+}
+
+/// What is said of a tenancy, in requests and charges.
+pub(crate) fn tenancy(tenancy: Tenancy) -> String {
+    match tenancy {
+        Tenancy::Shared => String::new(),
+        Tenancy::Alone(tenant) => format!(r#","tenant":{tenant}"#),
+        Tenancy::Guest => r#","guest":true"#.to_owned(),
+    }
 }
 
 /// Label to rank to number of slots.

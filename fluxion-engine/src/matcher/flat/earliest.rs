@@ -17,12 +17,13 @@ use super::{NodeOrder, Request};
 use crate::bits::Bits;
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
-use crate::pools::Pools;
+use crate::pools::{Pools, Tenancy};
 use crate::time::When;
 
 /// The sweep: it goes on from instant to instant.
 pub(crate) struct Sweep<'a> {
     pools: &'a Pools,
+    tenancy: Tenancy,
     shapes: Vec<Swept>,
     spread: Spread<'a>,
     now: i64,
@@ -74,7 +75,8 @@ impl Request<'_> {
         };
         let shapes: Option<Vec<Swept>> = self.shapes.iter().enumerate().map(swept).collect();
         let spread = Spread::new(self, pools, usable);
-        let mut sweep = Sweep { pools, shapes: shapes?, spread, now, shrinks: BinaryHeap::new() };
+        let mut sweep =
+            Sweep { pools, tenancy: self.tenancy, shapes: shapes?, spread, now, shrinks: BinaryHeap::new() };
         for (at, shape) in self.shapes.iter().enumerate() {
             let when = When::Window { from: now, to: shape.hold.until(now) };
             let free = self.free(graph, when);
@@ -151,13 +153,13 @@ impl Sweep<'_> {
         if at < swept.not_before[row] {
             return;
         }
-        let room = self.pools.timeline(row).room(&swept.needs, swept.cap, at, swept.seconds, self.now);
+        let timeline = self.pools.timeline_beside(row, self.tenancy);
+        let room = timeline.room(&swept.needs, swept.cap, at, swept.seconds, self.now);
         let before = std::mem::replace(&mut swept.rooms[row], room.slots);
         swept.sum = swept.sum - before + room.slots;
         self.spread.change(shape, row, before, room.slots);
         if room.slots == 0 {
             // Most ends give back too little.
-            let timeline = self.pools.timeline(row);
             swept.not_before[row] = timeline.next_fit(&swept.needs, at, swept.seconds, self.now);
         }
         if room.until < i64::MAX {

@@ -23,9 +23,9 @@ impl Request<'_> {
         holds.dedup();
         let window = |seconds: u64| When::Window { from: at, to: at.saturating_add_unsigned(seconds) };
         let kinds = holds.iter().flat_map(|seconds| self.kinds.iter().map(move |(_, id)| (*id, window(*seconds))));
-        let free = graph.pools.free(kinds);
+        let free = graph.pools.free(kinds, self.tenancy);
         // Only what is free at the start decides which node is the fuller one.
-        let order = NodeOrder::of(&graph.pools, policy, window(holds[0]));
+        let order = NodeOrder::of(&graph.pools, policy, window(holds[0]), self.tenancy);
         self.with_holds(&holds).place(&graph.pools, Start::At(at), &free, usable, &order)
     }
 
@@ -40,6 +40,6 @@ impl Request<'_> {
                 shape.needs.extend(own.iter().map(|(kind, amount)| (kind + (at + 1) * self.kinds.len(), *amount)));
             }
         }
-        Request { shapes, kinds, limits: self.limits.clone(), rules: self.rules.clone() }
+        Request { shapes, kinds, limits: self.limits.clone(), rules: self.rules.clone(), tenancy: self.tenancy }
     }
 }

@@ -6,6 +6,7 @@
 use crate::graph::TypeId;
 use crate::matcher::candidates::Usable;
 use crate::matcher::flat::{NodeOrder, Request, Search, Start};
+use crate::pools::Tenancy;
 use crate::time::When;
 
 use super::rooms::rooms_of;
@@ -67,7 +68,8 @@ impl Request<'_> {
     fn by_tightness(&self, moment: Moment<'_>, usable: &Usable, rule: &Rule<'_>, level: usize) -> Vec<usize> {
         let pools = moment.pools;
         let Some(demand) = self.demand(rule) else { return Vec::new() };
-        let mut parts: Vec<(u128, usize)> = if moment.start == Start::At(pools.now()) {
+        let is_counted = moment.start == Start::At(pools.now()) && self.tenancy == Tenancy::Shared;
+        let mut parts: Vec<(u128, usize)> = if is_counted {
             let places: Option<Vec<usize>> = demand.iter().map(|(kind, _)| pools.column_of(*kind)).collect();
             let Some(places) = places else { return Vec::new() };
             let free = pools.free_of_parts(level);
@@ -77,7 +79,7 @@ impl Request<'_> {
             // Only parts with room are looked at: to add up what is free later takes a look at each node.
             let rooms = rooms_of(self, rule, moment, usable);
             let parts = (0..rule.parts(pools)).filter(|part| rule.has_room(self, &rooms, *part));
-            parts.map(|part| (times_later(moment, level, part, &demand), part)).collect()
+            parts.map(|part| (times_later(moment, level, part, &demand, self.tenancy), part)).collect()
         };
         parts.retain(|(times, _)| *times >= ONCE);
         let parts_of = pools.levels.get(level).parts();
@@ -105,15 +107,15 @@ impl Request<'_> {
     }
 }
 
-/// How often a part holds what is wanted at a moment that is not now.
-fn times_later(moment: Moment<'_>, level: usize, part: usize, demand: &[(TypeId, u128)]) -> u128 {
+/// How often a part holds what is wanted at a moment for which that is not kept.
+fn times_later(moment: Moment<'_>, level: usize, part: usize, demand: &[(TypeId, u128)], tenancy: Tenancy) -> u128 {
     let pools = moment.pools;
     let when = match moment.start {
         Start::At(at) => When::Window { from: at, to: at.saturating_add(1) },
         Start::Eventually => When::Eventually,
         Start::Idle => When::Idle,
     };
-    let free = pools.free(demand.iter().map(|(kind, _)| (Some(*kind), when)));
+    let free = pools.free(demand.iter().map(|(kind, _)| (Some(*kind), when)), tenancy);
     let counts = |row: &usize| moment.start == Start::Idle || pools.up().contains(*row);
     let rows: Vec<usize> = pools.rows_of_part(level, part).filter(counts).collect();
     let sum = |kind: usize| rows.iter().map(|row| u128::from(free.units(kind, *row))).sum();

@@ -414,6 +414,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         deleting: false,
         walltime: None,
         levels: Ok(None),
+        exclusive: Ok(None),
         suspension: None,
     });
     Owner { kind, name: name.into(), uid, api_version: if job { "batch/v1".into() } else { "apps/v1".into() } }

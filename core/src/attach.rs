@@ -15,6 +15,7 @@ use super::recovery::ended_as;
 use super::seats::Seats;
 use super::stored::Record;
 use super::{Core, Foreign, Timer};
+use crate::fluxion::Tenancy;
 use crate::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
@@ -50,7 +51,8 @@ impl Core {
             // What is on a node counts even while nobody knows what it is a part of.
             let planned = self.pod_end(&pod);
             self.watch_end(&pod.id.uid, planned.end);
-            let allocation = self.allocation_in_place(&pod, None, planned);
+            let tenancy = self.tenancy_of_others(&pod);
+            let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
             self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), allocation, reported: true });
             self.awaiting_owner.insert(AwaitingPod { pod, until });
             return;
@@ -103,6 +105,7 @@ impl Core {
             stance: Stance::default(),
             volumes: None,
             levels: None,
+            tenancy: Tenancy::Shared,
             unready: None,
             mountings_failed: 0,
             telling: None,

@@ -98,6 +98,7 @@ impl Core {
         let Some(allocation) = &member.allocation else { return false };
         let rank = allocation.rank;
         super::ledger::valid(&self.cluster, allocation)
+            && self.ledger.is_in_company(allocation)
             && self.cluster.holds(rank, &pod.shape.requests)
             && self.cluster.has_its_own(rank, &pod.shape)
             && self.cluster.class(&pod.shape.constraints).now.contains(rank)

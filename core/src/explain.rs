@@ -14,6 +14,7 @@ use super::cluster::filters::Rejection;
 use super::cluster::summary;
 use super::cramped::Cramped;
 use super::estimates::Expected;
+use super::exclusive::Apart;
 use super::job::Stage;
 use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
@@ -319,6 +320,7 @@ impl Core {
         let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
         let mut cramped: Option<Cramped> = None;
+        let mut apart = Apart::default();
         for (group, open) in groups.iter().zip(&*attempt.open) {
             self.count_closed(group, &mut counts);
             let request = group.request(open, &mut self.cluster);
@@ -332,6 +334,9 @@ impl Core {
                 }
             }
             let Some(explanation) = self.ledger.explain(&[request.unsliced()]) else { continue };
+            if *outcome != Outcome::Never {
+                apart.note(group, &explanation, &mut counts);
+            }
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
@@ -375,6 +380,7 @@ impl Core {
                 amount(worst.free),
             );
         }
+        message += &apart.text(pods);
         let reason = match outcome {
             Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
             Outcome::NodesAway => BlockedReason::NoMatchingNodes,

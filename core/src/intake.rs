@@ -61,7 +61,7 @@ impl Core {
                 member.allocation.take_if(|allocation| allocation.node == *name && !valid(&self.cluster, allocation));
             if let Some(sent) = sent {
                 let pod = Arc::clone(&member.pod);
-                member.allocation = self.ledger.charge(&mut self.cluster, name, &sent.shape, sent.end);
+                member.allocation = self.ledger.charge(&mut self.cluster, name, &sent.shape, (sent.end, sent.tenancy));
                 if let Some(allocation) = &member.allocation {
                     self.ledger.house(&mut self.cluster, allocation, &pod);
                 }
@@ -148,8 +148,8 @@ impl Core {
         }
     }
 
-    /// What no graph of the library in use has, and levels that this machine has not, are as unsupported as what Fluxqueue itself does
-    /// not honour.
+    /// What no graph of the library in use has or can hold, and levels that this machine has not, are as unsupported as what
+    /// Fluxqueue itself does not honour.
     fn refused_by_machine(&self, pod: Arc<Pod>) -> Arc<Pod> {
         let no_vertex = self.ledger.refuses(&pod.shape.requests).map(|resource| Unsupported {
             field: format!("spec.containers[*].resources.requests[{resource}]"),
@@ -157,11 +157,12 @@ impl Core {
         });
         let no_level = self.level_trouble(&pod.levels).or_else(|| slice_trouble(&pod.levels, &pod));
         let ignored: Vec<&str> = self.ignored_levels(&pod.levels).collect();
-        if no_vertex.is_none() && no_level.is_none() && ignored.is_empty() {
+        let no_tenants = self.exclusive_trouble(&pod);
+        if no_vertex.is_none() && no_level.is_none() && no_tenants.is_none() && ignored.is_empty() {
             return pod;
         }
         let mut refused = Pod::clone(&pod);
-        refused.unsupported.extend(no_vertex.into_iter().chain(no_level));
+        refused.unsupported.extend(no_vertex.into_iter().chain(no_level).chain(no_tenants));
         refused.soft_ignored.extend(ignored);
         Arc::new(refused)
     }
@@ -186,7 +187,8 @@ impl Core {
         self.by_node.list(&pod);
         let planned = self.pod_end(&pod);
         self.watch_end(&pod.id.uid, planned.end);
-        let allocation = self.allocation_in_place(&pod, old_allocation, planned);
+        let tenancy = self.tenancy_of_others(&pod);
+        let allocation = self.allocation_in_place(&pod, old_allocation, planned, tenancy);
         if let Some(foreign) = self.foreign.get_mut(&uid) {
             foreign.allocation = allocation;
             foreign.reported |= gated;
@@ -237,6 +239,7 @@ impl Core {
         let matters = old.deleting != pod.deleting
             || old.gates != pod.gates
             || old.shape != pod.shape
+            || old.exclusive != pod.exclusive
             || old.group != pod.group
             || old.owner != pod.owner
             || old.unsupported != pod.unsupported
@@ -278,7 +281,7 @@ impl Core {
             Stage::Assigned | Stage::Ungating(_) if pod.deleting => {
                 self.lose_slot(&uid, &format!("pod {} is being deleted", pod.id));
             }
-            Stage::Assigned | Stage::Ungating(_) if old.shape != pod.shape => {
+            Stage::Assigned | Stage::Ungating(_) if old.shape != pod.shape || old.exclusive != pod.exclusive => {
                 self.lose_slot(&uid, &format!("pod {} asks for something else now", pod.id));
             }
             // Its labels or owner may have changed: it may be a part of something else now.

@@ -16,6 +16,7 @@ use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
 use super::stored::Record;
 use crate::cluster::volumes::{Unready, VolumeNeeds};
+use crate::fluxion::Tenancy;
 use crate::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
@@ -269,6 +270,8 @@ pub(super) struct Member {
     pub volumes: Option<Arc<VolumeNeeds>>,
     /// What it asks of levels of the machine, as of when it was last queued.
     pub levels: LevelWants,
+    /// With whom it is to be on a node, as of when it was last queued.
+    pub tenancy: Tenancy,
     /// Its claims are not such that it could be placed.
     pub unready: Option<Unready>,
     /// How often its volumes could not be bound.

@@ -286,6 +286,12 @@ impl Jobs {
         of_maker.or(pod.levels.as_ref())
     }
 
+    /// Whether a pod asks for its node alone: the object that made it says so, else the pod itself.
+    pub(super) fn is_exclusive(&self, pod: &Pod) -> bool {
+        let of_maker = self.controller(pod).and_then(|made_by| made_by.exclusive.as_ref().ok().copied().flatten());
+        of_maker.or(pod.exclusive).unwrap_or(false)
+    }
+
     fn controller(&self, pod: &Pod) -> Option<&Controller> {
         self.controllers.get(&pod.owner.as_ref()?.uid).map(|made_by| &**made_by)
     }

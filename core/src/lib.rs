@@ -16,6 +16,7 @@
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
 //! - `explain`, `blockers`, `cramped`: why something waits, for people
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
+//! - `exclusive`: jobs that ask for nodes alone
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `stand_ins`: pods that stand in for those of a suspended Job, and its release
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
@@ -46,6 +47,7 @@ mod describe;
 mod dispatch;
 mod estimates;
 mod event;
+mod exclusive;
 mod explain;
 pub mod fluxion;
 pub mod forward;

@@ -214,10 +214,10 @@ impl Core {
         else {
             return;
         };
-        let lifetime = self.lifetime(&pod, id);
+        let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
         for (at, node) in seats {
             let Some(rank) = self.cluster.rank(&node) else { continue };
-            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, terms) {
                 self.retain_slot(id, allocation, Some(at), Some(controller.clone()));
             }
         }
@@ -247,12 +247,12 @@ impl Core {
             let own = pod.completion_index.and_then(|number| job.seats.empty_of_number(number));
             let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { return };
             let node = seat.node().clone();
-            let lifetime = self.lifetime(&pod, id);
+            let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
             let Some(rank) = self.cluster.rank(&node) else { continue };
             if !self.cluster.class(&pod.shape.constraints).now.contains(rank) {
                 continue;
             }
-            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, lifetime) {
+            if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, terms) {
                 self.assign(&uid, allocation, Seating::At(at));
             }
         }

@@ -72,7 +72,7 @@ impl Core {
     fn report_refused(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by_queue = self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
-        let for_all = self.bad_levels(job).or(by_queue.map(|(_, text)| text));
+        let for_all = self.bad_levels(job).or_else(|| self.bad_exclusive(job)).or(by_queue.map(|(_, text)| text));
         let refused: Vec<(Uid, String)> = self
             .jobs
             .live_members(job)
@@ -111,7 +111,7 @@ impl Core {
             return Vec::new();
         }
         if !job.life.is_placed()
-            && let Some(message) = self.bad_levels(job)
+            && let Some(message) = self.bad_levels(job).or_else(|| self.bad_exclusive(job))
         {
             self.block(id, BlockedReason::UnsupportedConstraint, message);
             return Vec::new();
@@ -260,8 +260,10 @@ impl Core {
                 self.asking().pods(&pending).into_iter().map(|member| member.pod.id.uid.clone()).collect();
             for uid in pods {
                 let levels = self.level_wants(id, &uid, joins, &mut asked);
+                let tenancy = self.jobs.members.get(&uid).map(|member| self.tenancy(&member.pod, id));
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.levels = levels;
+                    member.tenancy = tenancy.unwrap_or_default();
                     member.stance = self.cluster.stance(&member.pod);
                 }
             }

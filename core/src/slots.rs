@@ -10,7 +10,7 @@ use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stag
 use super::ledger::{Allocation, valid};
 use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
-use crate::fluxion::End;
+use crate::fluxion::{End, Tenancy};
 use crate::queue::JobId;
 use fluxqueue_workload::{Lifetime, NodeName, OwnerKind, Phase, Pod, Uid};
 
@@ -89,7 +89,8 @@ impl Core {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
             let planned = self.pod_end(&pod);
             self.watch_end(uid, planned.end);
-            let allocation = self.allocation_in_place(&pod, allocation, planned);
+            let tenancy = self.tenancy_of_others(&pod);
+            let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
             if let Some(foreign) = self.foreign.get_mut(uid) {
                 foreign.allocation = allocation;
             }
@@ -103,7 +104,8 @@ impl Core {
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
         let planned = self.member_end(&pod, id);
         let allocation = self.take_allocation(uid);
-        let allocation = self.allocation_in_place(&pod, allocation, planned);
+        let tenancy = self.tenancy(&pod, id);
+        let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
         let node = pod.node.clone();
         let started = pod.started.unwrap_or(self.wall_now());
         self.note_start(id, started);
@@ -136,7 +138,8 @@ impl Core {
             Lifetime::Endless => End::Never,
             _ => End::Eventually,
         };
-        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, end);
+        let tenancy = self.tenancy(&pod, id);
+        let allocation = self.ledger.charge(&mut self.cluster, node, &pod.shape, (end, tenancy));
         if let Some(allocation) = &allocation {
             self.ledger.house(&mut self.cluster, allocation, &pod);
         }
@@ -157,6 +160,7 @@ impl Core {
         pod: &Arc<Pod>,
         allocation: Option<Allocation>,
         planned: PlannedEnd,
+        tenancy: Tenancy,
     ) -> Option<Allocation> {
         let place = if pod.phase.is_terminal() { None } else { pod.node.as_ref().or(pod.nominated.as_ref()) };
         let Some(place) = place else {
@@ -173,7 +177,8 @@ impl Core {
             }
             other => {
                 self.free_allocation(other);
-                let mut charged = self.ledger.charge(&mut self.cluster, place, &pod.shape, planned.end);
+                let terms = (planned.end, tenancy);
+                let mut charged = self.ledger.charge(&mut self.cluster, place, &pod.shape, terms);
                 self.note_unplanned(charged.as_ref());
                 if let Some(allocation) = &mut charged {
                     allocation.is_overdue = planned.is_over;

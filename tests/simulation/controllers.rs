@@ -166,6 +166,7 @@ impl Controllers {
             deleting: false,
             walltime: None,
             levels: Ok(None),
+            exclusive: Ok(None),
             suspension: job
                 .zip(phase)
                 .filter(|(job, _)| job.end.is_none())

@@ -3,7 +3,7 @@
 //! Only of what names one of our schedulers, and of an update only what it makes wrong: what is stored already must remain usable.
 
 use fluxqueue_api::names;
-use fluxqueue_workload::{Pod, Refusal, ShapeInterner, levels, walltime};
+use fluxqueue_workload::{Pod, Refusal, ShapeInterner, exclusive, levels, walltime};
 use k8s_openapi::api::core::v1::{Pod as KubePod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
@@ -81,15 +81,16 @@ impl Findings {
         }
     }
 
-    /// What controllers say of their pods. The scheduler takes a walltime that it cannot read for none, and says so; for levels it
-    /// refuses the pods.
+    /// What controllers say of their pods. The scheduler takes a walltime that it cannot read for none, and says so; for the others
+    /// it refuses the pods.
     fn add_annotations(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
         let Some(metadata) = metadata else { return };
         if let Some(Err(message)) = walltime::of_object(metadata) {
             let field = format!("{path}.annotations[{}]", names::WALLTIME);
             self.problems.push(Problem { field, message });
         }
-        if let Err(wrong) = levels::of_object(metadata) {
+        let of_nodes = exclusive::of_object(metadata).err();
+        for wrong in levels::of_object(metadata).err().into_iter().chain(of_nodes) {
             let field = wrong.field.replacen("metadata", path, 1);
             self.problems.push(Problem { field, message: wrong.message });
         }

@@ -75,6 +75,18 @@ fn walltimes_of_what_makes_pods_are_read_too() {
 }
 
 #[test]
+fn who_asks_for_nodes_alone_says_true_or_false() {
+    let odd = json!({"annotations": {"fluxqueue/exclusive": "yes"}});
+    let path = "metadata.annotations[fluxqueue/exclusive]: \"yes\" is neither \"true\" nor \"false\"";
+    let fine = pod(json!({}), json!({}), json!({}));
+    assert_eq!(problems("Job", json!({"metadata": odd, "spec": {"template": fine}})), [path]);
+    let mut template = fine.clone();
+    template["metadata"]["annotations"] = odd["annotations"].clone();
+    let found = problems("Deployment", json!({"metadata": {}, "spec": {"template": template}}));
+    assert_eq!(found, [format!("spec.template.{path}")]);
+}
+
+#[test]
 fn levels_that_contradict_each_other_are_refused_wherever_they_stand() {
     let both = json!({"annotations": {"fluxqueue/required-level": "rack", "fluxqueue/preferred-level": "zone"}});
     let path = "metadata.annotations[fluxqueue/preferred-level]: fluxqueue/required-level is there too";

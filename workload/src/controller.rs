@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::metadata::{self, InvalidObject};
-use super::{Controller, OwnerKind, ShapeInterner, Suspension, Time, levels, suspension, walltime};
+use super::{Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, levels, suspension, walltime};
 
 impl Controller {
     /// Reads a Job.
@@ -108,6 +108,7 @@ fn elastic(
         queue: metadata::label(metadata, names::QUEUE_NAME).map(Arc::from),
         walltime: walltime::of_object(metadata),
         levels: levels::of_object(metadata),
+        exclusive: exclusive::of_object(metadata),
         suspension: None,
     })
 }

@@ -5,6 +5,7 @@
 
 pub mod constraints;
 mod controller;
+pub mod exclusive;
 mod group;
 mod ids;
 pub mod levels;
@@ -97,6 +98,8 @@ pub struct Pod {
     pub shape: Arc<Shape>,
     /// What it asks of levels of the machine, if it says so itself.
     pub levels: LevelRules,
+    /// Whether it asks for its node alone, if it says so itself.
+    pub exclusive: Option<bool>,
     /// The claims that it mounts. They are not part of the shape, since pods of one template differ in them.
     pub claims: Vec<PodClaim>,
     /// How long its resources are taken.
@@ -136,6 +139,7 @@ impl Pod {
             labels: Arc::from([]),
             shape,
             levels: None,
+            exclusive: None,
             claims: Vec::new(),
             lifetime: Lifetime::Eventually,
             grace_secs: 0,
@@ -144,6 +148,13 @@ impl Pod {
             scheduled_condition: None,
             stands_in: false,
         }
+    }
+
+    /// It belongs to its node, as the pods of a DaemonSet do and those of which a kubelet knows by itself: wherever a job is, such pods
+    /// are there too.
+    pub fn stays_on_its_node(&self) -> bool {
+        let kind = self.owner.as_ref().map(|owner| &owner.kind);
+        matches!(kind, Some(OwnerKind::Other(kind)) if matches!(&**kind, "DaemonSet" | "Node"))
     }
 }
 
@@ -292,6 +303,8 @@ pub struct Controller {
     /// What the object's annotations ask of levels of the machine for those of its pods that ask for nothing themselves, or what is
     /// wrong with them.
     pub levels: Result<LevelRules, Unsupported>,
+    /// Whether the object asks for nodes alone for its pods, if it says so, or what is wrong with that.
+    pub exclusive: Result<Option<bool>, Unsupported>,
     /// What Fluxqueue's suspension has come to, of a Job that it has had suspended and that has not ended.
     pub suspension: Option<Suspension>,
 }

@@ -11,8 +11,8 @@ use super::metadata::{self, InvalidObject};
 use super::shape::ShapeInterner;
 use super::walltime;
 use super::{
-    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, group, levels, requests, storage,
-    unsupported,
+    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, exclusive, group, levels,
+    requests, storage, unsupported,
 };
 
 /// The name that the API server gives pods without one.
@@ -72,6 +72,10 @@ impl Pod {
             unsupported.push(wrong);
             None
         });
+        let exclusive = exclusive::of_object(meta).unwrap_or_else(|wrong| {
+            unsupported.push(wrong);
+            None
+        });
         let labels: metadata::Labels = metadata::sorted(meta.labels.as_ref()).collect();
         let constraints = constraints::of_spec(spec, &id.key.namespace, &labels);
 
@@ -94,6 +98,7 @@ impl Pod {
             labels,
             shape: interner.intern(Shape { requests: requests.total, constraints }),
             levels,
+            exclusive,
             claims: storage::claims_of(spec, &id.key.name),
             lifetime,
             grace_secs: grace_secs(spec),

@@ -329,3 +329,17 @@ fn pods_of_one_template_share_a_shape() {
     };
     assert!(Arc::ptr_eq(&read("a", "1").shape, &read("b", "2").shape));
 }
+
+#[test]
+fn pods_that_ask_for_their_node_alone_and_those_that_stay_on_it() {
+    let read = |metadata: Value| pod(&json!({"metadata": metadata, "spec": {}}));
+    let asking = read(json!({"annotations": {"fluxqueue/exclusive": "true"}}));
+    assert_eq!((asking.exclusive, asking.stays_on_its_node()), (Some(true), false));
+    let odd = read(json!({"annotations": {"fluxqueue/exclusive": "1"}}));
+    assert_eq!((odd.exclusive, odd.unsupported.len()), (None, 1));
+    let of = |kind: &str| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "o", "controller": true});
+        read(json!({"ownerReferences": [owner]})).stays_on_its_node()
+    };
+    assert_eq!(["DaemonSet", "Node", "ReplicaSet", "Job"].map(of), [true, true, false, false]);
+}

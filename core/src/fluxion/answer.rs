@@ -33,6 +33,9 @@ pub struct ShapeReport {
 pub struct Supply {
     /// Nodes that the request may use.
     pub nodes: u64,
+    /// Of these, nodes that others have whom its slots must not be with; nothing else is said of them.
+    #[serde(default)]
+    pub apart: u64,
     /// How many of its slots fit on them.
     pub room: u64,
     /// One entry for each resource of the slot.

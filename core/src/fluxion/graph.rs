@@ -5,7 +5,7 @@ use fluxion_sys::FunctionTable;
 use super::answer::{Explanation, NodeUsage};
 use super::pools::PoolGraph;
 use super::vertices::VertexGraph;
-use super::{Booking, End, Fit, Forecast, GraphError, Moved, Policy, Rank, RankSet, Request};
+use super::{Booking, End, Fit, Forecast, GraphError, Moved, Policy, Rank, RankSet, Request, Tenancy};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes. Calls that fail change nothing.
@@ -86,6 +86,11 @@ impl Graph {
 
     /// Nodes can be put into parts of levels, and requests ask for these.
     pub fn has_levels(&self) -> bool {
+        matches!(self.0, Kind::Pools(_))
+    }
+
+    /// Slots can have their nodes alone.
+    pub fn has_tenants(&self) -> bool {
         matches!(self.0, Kind::Pools(_))
     }
 
@@ -175,7 +180,26 @@ impl Graph {
         count: u64,
         end: End,
     ) -> Result<(), GraphError> {
-        either!(&mut self.0, graph => graph.charge(job, rank, label, requests, count, end))
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.charge(job, rank, label, requests, count, (end, Tenancy::Shared)),
+            Kind::Vertices(graph) => graph.charge(job, rank, label, requests, count, end),
+        }
+    }
+
+    /// The same for one slot, that is there with whom it says. In a library without tenants all share.
+    pub fn charge_beside(
+        &mut self,
+        job: u64,
+        rank: Rank,
+        label: &str,
+        requests: &Resources,
+        end: End,
+        tenancy: Tenancy,
+    ) -> Result<(), GraphError> {
+        match &mut self.0 {
+            Kind::Pools(graph) => graph.charge(job, rank, label, requests, 1, (end, tenancy)),
+            Kind::Vertices(graph) => graph.charge(job, rank, label, requests, 1, end),
+        }
     }
 
     /// Gives back `count` slots of a label that a job has on a node. With its last slot the job ends.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{End, LevelRule, Rank, RankSet, Request, SlotShape, Within};
+use super::{End, LevelRule, Rank, RankSet, Request, SlotShape, Tenancy, Within};
 use fluxqueue_workload::{Lifetime, Resources};
 
 /// Path of the root, and of the nodes below it.
@@ -135,8 +135,9 @@ fn duration(out: &mut String, end: Lifetime) {
 
 /// What upstream does not know; `common` stands for all shapes that are alike.
 fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>>) {
-    let Request { shapes, max_per_node, policy, not_before, levels } = request;
+    let Request { shapes, max_per_node, policy, not_before, levels, tenancy } = request;
     let plain = common.is_some_and(|shape| shape.prefer.is_empty() && shape.end != Lifetime::Eventually);
+    let plain = plain && *tenancy == Tenancy::Shared;
     if plain && max_per_node.is_empty() && policy.is_none() && not_before.is_none() && levels.is_empty() {
         return;
     }
@@ -176,7 +177,16 @@ fn extras(out: &mut String, request: &Request<'_>, common: Option<&SlotShape<'_>
     if let Some(second) = not_before {
         let _ = write!(out, r#","not_before":{}"#, second.max(&0));
     }
+    self::tenancy(out, *tenancy);
     out.push('}');
+}
+
+fn tenancy(out: &mut String, tenancy: Tenancy) {
+    let _ = match tenancy {
+        Tenancy::Shared => Ok(()),
+        Tenancy::Alone(tenant) => write!(out, r#","tenant":{tenant}"#),
+        Tenancy::Guest => write!(out, r#","guest":true"#),
+    };
 }
 
 fn slot_labels(out: &mut String, labels: &[String]) {
@@ -241,7 +251,14 @@ fn prefer(out: &mut String, shape: &SlotShape<'_>) {
 }
 
 /// A charge.
-pub(super) fn charge(out: &mut String, rank: Rank, label: &str, requests: &Resources, count: u64, end: End) {
+pub(super) fn charge(
+    out: &mut String,
+    rank: Rank,
+    label: &str,
+    requests: &Resources,
+    count: u64,
+    (end, tenancy): (End, Tenancy),
+) {
     out.push_str(r#"{"label":"#);
     string(out, label);
     let _ = write!(out, r#","rank":{rank},"count":{count},"with":{{"#);
@@ -252,10 +269,12 @@ pub(super) fn charge(out: &mut String, rank: Rank, label: &str, requests: &Resou
     }
     out.push_str(r#"},"end":"#);
     let _ = match end {
-        End::At(second) => write!(out, "{second}}}"),
-        End::Eventually => write!(out, r#""eventually"}}"#),
-        End::Never => write!(out, r#""never"}}"#),
+        End::At(second) => write!(out, "{second}"),
+        End::Eventually => write!(out, r#""eventually""#),
+        End::Never => write!(out, r#""never""#),
     };
+    self::tenancy(out, tenancy);
+    out.push('}');
 }
 
 /// As `Display` would, without its cost for each number: constraints may name thousands of ranges.

@@ -92,6 +92,18 @@ impl End {
     }
 }
 
+/// With whom slots are on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Tenancy {
+    /// With all others that share.
+    #[default]
+    Shared,
+    /// With slots of the same tenant, and nobody else but guests.
+    Alone(u64),
+    /// With anybody: they are in nobody's way but by what they take.
+    Guest,
+}
+
 /// Slots that take the same.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotShape<'a> {
@@ -122,6 +134,8 @@ pub struct Request<'a> {
     pub not_before: Option<i64>,
     /// In which parts of levels slots may lie. Their slots lie on no nodes that are in no part.
     pub levels: &'a [LevelRule],
+    /// With whom they are on nodes.
+    pub tenancy: Tenancy,
 }
 
 /// In which parts of a level slots may lie.
@@ -258,6 +272,17 @@ impl GraphError {
     }
 }
 
+impl Tenancy {
+    /// Whether slots of both may be on a node at once.
+    pub fn suits(self, other: Tenancy) -> bool {
+        match (self, other) {
+            (Tenancy::Guest, _) | (_, Tenancy::Guest) | (Tenancy::Shared, Tenancy::Shared) => true,
+            (Tenancy::Alone(one), Tenancy::Alone(other)) => one == other,
+            (Tenancy::Shared, Tenancy::Alone(_)) | (Tenancy::Alone(_), Tenancy::Shared) => false,
+        }
+    }
+}
+
 impl<'a> SlotShape<'a> {
     /// Slots anywhere, for ever.
     pub fn of(label: &'a str, count: u64, requests: &'a Resources) -> Self {
@@ -273,7 +298,7 @@ impl<'a> SlotShape<'a> {
 impl<'a> Request<'a> {
     /// These shapes, in the graph's own order.
     pub fn of(shapes: &'a [SlotShape<'a>]) -> Self {
-        Request { shapes, max_per_node: &[], policy: None, not_before: None, levels: &[] }
+        Request { shapes, max_per_node: &[], policy: None, not_before: None, levels: &[], tenancy: Tenancy::Shared }
     }
 }
 

@@ -10,7 +10,9 @@ use fluxion_sys::{
 
 use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take, with_nul};
-use super::{Booking, End, Fit, Forecast, GraphError, Later, Moved, Placement, Policy, Rank, RankSet, Request, json};
+use super::{
+    Booking, End, Fit, Forecast, GraphError, Later, Moved, Placement, Policy, Rank, RankSet, Request, Tenancy, json,
+};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes with pools. Calls that fail change nothing.
@@ -216,9 +218,9 @@ impl PoolGraph {
         label: &str,
         requests: &Resources,
         count: u64,
-        end: End,
+        terms: (End, Tenancy),
     ) -> Result<(), GraphError> {
-        let charge = self.context.write("charge", |out| json::charge(out, rank, label, requests, count, end))?;
+        let charge = self.context.write("charge", |out| json::charge(out, rank, label, requests, count, terms))?;
         // SAFETY: our context, a string that ends in NUL and lives through the call.
         let rc = unsafe { (self.extensions.charge)(self.context.raw(), job, charge) };
         self.context.check("charge", rc)

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 
 use super::cluster::{Cluster, Company, Node, Stance};
-use super::fluxion::{Rank, RankSet};
+use super::fluxion::{Rank, RankSet, Tenancy};
 use super::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use super::plan::{
     self, Decision, Group, HeldNodes, Live, News, Pending, Plan, Request, RequestKey, Requests, Same, SlotKey,
@@ -213,6 +213,7 @@ impl Ask {
             stance: Stance::default(),
             volumes: None,
             levels: None,
+            tenancy: Tenancy::Shared,
             count: self.pods,
         }];
         RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
@@ -231,6 +232,7 @@ impl Ask {
             queue: QueueId::DEFAULT,
             volumes: None,
             levels: None,
+            tenancy: Tenancy::Shared,
         };
         Request { groups: vec![group], starts_job: true }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cluster::OccupantId;
-use crate::fluxion::{End, Rank};
+use crate::fluxion::{End, Rank, Tenancy};
 use fluxqueue_workload::Shape;
 
 /// Which allocation. In order they are as the graph knows their jobs.
@@ -24,8 +24,15 @@ pub(super) struct Booked {
     pub label: Arc<str>,
     pub shape: Arc<Shape>,
     pub end: End,
+    pub tenancy: Tenancy,
     /// The pod that is there, or will be; none where a slot waits for its next one.
     pub occupant: Option<OccupantId>,
+}
+
+impl Booked {
+    fn has_node_alone(&self) -> bool {
+        matches!(self.tenancy, Tenancy::Alone(_))
+    }
 }
 
 /// What is taken of all nodes. Copies share what has not changed since.
@@ -33,18 +40,27 @@ pub(super) struct Booked {
 pub(super) struct AllBooked {
     by_rank: Vec<Arc<Vec<Booked>>>,
     next_number: u64,
+    /// How many have their nodes alone.
+    alone: usize,
 }
 
 impl AllBooked {
     /// Adds what is taken of a node, and gives it a number.
-    pub(super) fn add(&mut self, rank: Rank, (gid, label): (u64, &Arc<str>), shape: &Arc<Shape>, end: End) -> u64 {
+    pub(super) fn add(
+        &mut self,
+        rank: Rank,
+        (gid, label): (u64, &Arc<str>),
+        shape: &Arc<Shape>,
+        (end, tenancy): (End, Tenancy),
+    ) -> u64 {
         let (number, label, shape) = (self.next_number, Arc::clone(label), Arc::clone(shape));
         self.next_number += 1;
         let rank = rank as usize;
         if self.by_rank.len() <= rank {
             self.by_rank.resize(rank + 1, Arc::default());
         }
-        let booked = Booked { number, gid, label, shape, end, occupant: None };
+        let booked = Booked { number, gid, label, shape, end, tenancy, occupant: None };
+        self.alone += usize::from(booked.has_node_alone());
         Arc::make_mut(&mut self.by_rank[rank]).push(booked);
         number
     }
@@ -60,12 +76,34 @@ impl AllBooked {
     pub(super) fn remove(&mut self, rank: Rank, number: u64) -> Option<Booked> {
         let on_node = self.by_rank.get_mut(rank as usize)?;
         let at = on_node.iter().position(|booked| booked.number == number)?;
-        Some(Arc::make_mut(on_node).swap_remove(at))
+        let gone = Arc::make_mut(on_node).swap_remove(at);
+        self.alone -= usize::from(gone.has_node_alone());
+        Some(gone)
+    }
+
+    /// Somebody has a node alone.
+    pub(super) fn has_nodes_alone(&self) -> bool {
+        self.alone > 0
+    }
+
+    /// What is taken of a node is there with whom it suits.
+    pub(super) fn is_in_company(&self, rank: Rank, number: u64) -> bool {
+        if self.alone == 0 {
+            return true;
+        }
+        let Some(own) = self.get(rank, number) else { return true };
+        self.by_rank[rank as usize].iter().all(|other| other.number == number || other.tenancy.suits(own.tenancy))
+    }
+
+    /// Nobody is on a node whom slots of this tenancy do not suit.
+    pub(super) fn is_open_to(&self, rank: Rank, tenancy: Tenancy) -> bool {
+        self.by_rank.get(rank as usize).is_none_or(|on_node| on_node.iter().all(|other| other.tenancy.suits(tenancy)))
     }
 
     /// The node is gone, with all that was taken of it.
     pub(super) fn forget(&mut self, rank: Rank) {
         if let Some(on_node) = self.by_rank.get_mut(rank as usize) {
+            self.alone -= on_node.iter().filter(|booked| booked.has_node_alone()).count();
             *on_node = Arc::default();
         }
     }

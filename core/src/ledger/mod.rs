@@ -15,7 +15,7 @@ use tracing::error;
 
 use crate::cluster::filters::Rejection;
 use crate::cluster::{Cluster, Node, NodeChange, Topology};
-use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request};
+use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, Tenancy};
 use booked::AllBooked;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 use requests::{label_of, with_request};
@@ -40,6 +40,8 @@ pub(super) struct Allocation {
     pub shape: Arc<Shape>,
     /// When it ends, as far as was known when it was made.
     pub end: End,
+    /// With whom it is on its node.
+    pub tenancy: Tenancy,
     /// It has outlived its planned end.
     pub is_overdue: bool,
     /// Its number in the ledger.
@@ -170,6 +172,24 @@ impl Ledger {
         self.graph.has_levels()
     }
 
+    /// Requests can ask for nodes alone.
+    pub(super) fn has_tenants(&self) -> bool {
+        self.graph.has_tenants()
+    }
+
+    /// By all that is booked, an allocation is on its node with those only with whom it may be.
+    pub(super) fn is_in_company(&self, allocation: &Allocation) -> bool {
+        self.booked.is_in_company(allocation.rank, allocation.number)
+    }
+
+    /// Of these nodes, those on which nobody is whom slots of this tenancy do not suit.
+    pub(super) fn open_to(&self, tenancy: Tenancy, nodes: &RankSet) -> RankSet {
+        if !matches!(tenancy, Tenancy::Alone(_)) && !self.booked.has_nodes_alone() {
+            return nodes.clone();
+        }
+        nodes.iter().filter(|rank| self.booked.is_open_to(*rank, tenancy)).collect()
+    }
+
     /// A resource of these that the library in use has no graph for.
     pub(super) fn refuses<'a>(&self, requests: &'a Resources) -> Option<&'a str> {
         self.graph.refuses(requests)
@@ -247,22 +267,22 @@ impl Ledger {
         cluster: &mut Cluster,
         node: &NodeName,
         shape: &Arc<Shape>,
-        end: End,
+        (end, tenancy): (End, Tenancy),
     ) -> Option<Allocation> {
         let rank = cluster.rank(node)?;
         let gid = self.new_gid();
-        let charged = self.graph.charge(gid, rank, "0", &shape.requests, 1, end);
+        let charged = self.graph.charge_beside(gid, rank, "0", &shape.requests, end, tenancy);
         self.check("charging a node", charged)?;
         if matches!(end, End::Never) {
             self.changes.push(Change::TakenForGood(rank));
         }
-        Some(self.note(allocation(cluster, gid, rank, Arc::from("0"), shape, end)))
+        Some(self.note(allocation(cluster, (gid, Arc::from("0")), rank, shape, (end, tenancy))))
     }
 
     /// Counts an allocation that was made.
     fn note(&mut self, mut allocation: Allocation) -> Allocation {
-        let Allocation { rank, gid, ref label, ref shape, end, .. } = allocation;
-        allocation.number = self.booked.add(rank, (gid, label), shape, end);
+        let Allocation { rank, gid, ref label, ref shape, end, tenancy, .. } = allocation;
+        allocation.number = self.booked.add(rank, (gid, label), shape, (end, tenancy));
         self.note_end(rank, shape, end);
         allocation
     }
@@ -377,8 +397,8 @@ impl Ledger {
         if let Some(booked) = self.booked.get_mut(allocation.rank, allocation.number) {
             (booked.gid, booked.end) = (allocation.gid, end);
         }
-        let charged =
-            self.graph.charge(allocation.gid, allocation.rank, &allocation.label, &allocation.shape.requests, 1, end);
+        let Allocation { rank, gid, ref label, ref shape, tenancy, .. } = *allocation;
+        let charged = self.graph.charge_beside(gid, rank, label, &shape.requests, end, tenancy);
         self.check("charging a node", charged);
         // The room is the same, but what waits for it may start at another time.
         self.changes.push(Change::FreedForGood(allocation.rank));
@@ -420,7 +440,8 @@ impl Ledger {
                         }
                         for _ in 0..slots.count {
                             let label = Arc::clone(&label);
-                            let made = allocation(cluster, gid, slots.rank, label, &want.shape, end);
+                            let terms = (end, group.tenancy);
+                            let made = allocation(cluster, (gid, label), slots.rank, &want.shape, terms);
                             of_want.push(self.note(made));
                         }
                     }
@@ -439,13 +460,14 @@ impl Ledger {
         cluster: &mut Cluster,
         rank: Rank,
         pod: &Pod,
-        lifetime: Lifetime,
+        (lifetime, tenancy): (Lifetime, Tenancy),
     ) -> Option<Allocation> {
         let mut ranks = RankSet::new();
         ranks.insert(rank);
         let want = SlotRequest::new(Arc::clone(&pod.shape), 1);
         let (wants, ranks) = (vec![want], Some(ranks));
-        let group = GroupRequest { wants, ranks, prefer: Vec::new(), lifetime, max_per_node: None, levels: None };
+        let (prefer, max_per_node, levels) = (Vec::new(), None, None);
+        let group = GroupRequest { wants, ranks, prefer, lifetime, max_per_node, levels, tenancy };
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 
@@ -499,19 +521,12 @@ impl Ledger {
         for allocation in allocations.filter(|allocation| valid(cluster, allocation)) {
             allocation.gid = self.new_gid();
             let known = before.remove(allocation.rank, allocation.number);
-            let Allocation { rank, gid, ref label, ref shape, end, .. } = *allocation;
-            allocation.number = self.booked.add(rank, (gid, label), shape, end);
+            let Allocation { rank, gid, ref label, ref shape, end, tenancy, .. } = *allocation;
+            allocation.number = self.booked.add(rank, (gid, label), shape, (end, tenancy));
             if let Some(booked) = self.booked.get_mut(rank, allocation.number) {
                 booked.occupant = known.and_then(|known| known.occupant);
             }
-            let charged = self.graph.charge(
-                allocation.gid,
-                allocation.rank,
-                &allocation.label,
-                &allocation.shape.requests,
-                1,
-                allocation.end,
-            );
+            let charged = self.graph.charge_beside(gid, rank, label, &shape.requests, end, tenancy);
             self.check("charging a node", charged);
         }
     }
@@ -531,11 +546,10 @@ pub(super) fn valid(cluster: &Cluster, allocation: &Allocation) -> bool {
 
 fn allocation(
     cluster: &mut Cluster,
-    gid: u64,
+    (gid, label): (u64, Arc<str>),
     rank: Rank,
-    label: Arc<str>,
     shape: &Arc<Shape>,
-    end: End,
+    (end, tenancy): (End, Tenancy),
 ) -> Allocation {
     cluster.occupy(rank, shape);
     let node = cluster.node(rank).map_or_else(|| NodeName::from(""), |node| node.name.clone());
@@ -547,6 +561,7 @@ fn allocation(
         node,
         shape: Arc::clone(shape),
         end,
+        tenancy,
         is_overdue: false,
         number: 0,
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fluxion::{LevelRule, RankSet, Request, SlotShape, Within};
+use crate::fluxion::{LevelRule, RankSet, Request, SlotShape, Tenancy, Within};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Lifetime, Shape};
@@ -39,6 +39,8 @@ pub(crate) struct GroupRequest {
     /// So many of them together on one node at most.
     pub max_per_node: Option<u64>,
     pub levels: LevelWants,
+    /// The same for all groups of a request.
+    pub tenancy: Tenancy,
 }
 
 impl GroupRequest {
@@ -111,7 +113,8 @@ pub(super) fn with_request<T>(
     }
     let levels = level_rules(&wants, &labels);
     let (shapes, max_per_node, levels) = (&shapes, &max_per_node, &levels);
-    ask(&Request { shapes, max_per_node, policy: None, not_before, levels })
+    let tenancy = groups.first().map_or(Tenancy::Shared, |group| group.tenancy);
+    ask(&Request { shapes, max_per_node, policy: None, not_before, levels, tenancy })
 }
 
 /// The label of a shape in the request: its place there.

@@ -233,6 +233,7 @@ impl Requests for Jobs {
             queue: QueueId::DEFAULT,
             volumes: None,
             levels: None,
+            tenancy: Tenancy::Shared,
         };
         Some(Request { groups: vec![group], starts_job: true })
     }

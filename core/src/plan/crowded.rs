@@ -108,7 +108,10 @@ impl Live<'_> {
     /// Takes the slots that a trial gave to the pods.
     fn place_tried(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
         let mut fit = Fit::NotNow;
-        for nodes in self.alternatives(request, nodes) {
+        // A trial counts room, and does not know who has a node alone.
+        let groups = request.groups.iter().zip(nodes);
+        let nodes: Vec<RankSet> = groups.map(|(group, nodes)| self.ledger.open_to(group.tenancy, nodes)).collect();
+        for nodes in self.alternatives(request, &nodes) {
             let Some(shares) = self.shares(request, &nodes) else { continue };
             fit = self.place_shares(request, &shares);
             if matches!(fit, Fit::Placed(_)) {

@@ -9,7 +9,7 @@ use super::{
     Same, SlotKey, Version,
 };
 use crate::cluster::{Cluster, Company};
-use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Within};
+use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Tenancy, Within};
 use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest};
@@ -18,6 +18,9 @@ use crate::queue::{ClassId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Lifetime, Pod, Time};
+
+/// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same nodes are open.
+const ANYBODY: Tenancy = Tenancy::Alone(0);
 
 /// The jobs as they are.
 pub(crate) struct Asking<'a> {
@@ -70,6 +73,10 @@ impl Asking<'_> {
                 stance: member.stance.clone(),
                 volumes: member.volumes.clone(),
                 levels: member.levels.clone(),
+                tenancy: match member.tenancy {
+                    Tenancy::Alone(_) if self.jobs.has_nothing(job) => ANYBODY,
+                    tenancy => tenancy,
+                },
                 count: 1,
             };
             match slots.iter_mut().find(|known| known.is_like(&want)) {
@@ -96,6 +103,7 @@ impl Request {
                 && group.stance == member.stance
                 && group.volumes == member.volumes
                 && group.levels == member.levels
+                && group.tenancy == member.tenancy
         };
         match self.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod),
@@ -110,6 +118,7 @@ impl Request {
                     queue,
                     volumes: member.volumes.clone(),
                     levels: member.levels.clone(),
+                    tenancy: member.tenancy,
                 };
                 group.add(pod);
                 self.groups.push(group);
@@ -121,8 +130,16 @@ impl Request {
 impl SlotKey {
     /// They differ in their number at most.
     fn is_like(&self, other: &Self) -> bool {
-        (&self.shape, self.walltime, self.deadline, &self.stance, &self.volumes, &self.levels)
-            == (&other.shape, other.walltime, other.deadline, &other.stance, &other.volumes, &other.levels)
+        (&self.shape, self.walltime, self.deadline, &self.stance, &self.volumes, &self.levels, self.tenancy)
+            == (
+                &other.shape,
+                other.walltime,
+                other.deadline,
+                &other.stance,
+                &other.volumes,
+                &other.levels,
+                other.tenancy,
+            )
     }
 }
 
@@ -211,6 +228,7 @@ impl Group {
             lifetime: self.lifetime,
             max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
             levels: self.levels.clone(),
+            tenancy: self.tenancy,
         }
     }
 }

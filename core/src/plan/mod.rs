@@ -34,7 +34,7 @@ use super::ledger::{Change, LevelWants, SlotRequest};
 use super::queues::AtLimit;
 use crate::cluster::volumes::VolumeNeeds;
 use crate::cluster::{Company, Stance};
-use crate::fluxion::{Fit, Forecast, Rank, RankSet};
+use crate::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
@@ -65,6 +65,8 @@ pub(super) struct Group {
     pub volumes: Option<Arc<VolumeNeeds>>,
     /// What all of them ask of levels of the machine.
     pub levels: LevelWants,
+    /// With whom they are on nodes: the same for all groups.
+    pub tenancy: Tenancy,
 }
 
 /// What makes two requests ask for the same, by the same rules.
@@ -88,6 +90,8 @@ pub(super) struct SlotKey {
     pub volumes: Option<Arc<VolumeNeeds>>,
     /// What they ask of levels of the machine.
     pub levels: LevelWants,
+    /// With whom they may be on nodes; which tenant does not matter as long as his job has none.
+    pub tenancy: Tenancy,
     pub count: usize,
 }
 

@@ -110,6 +110,7 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
         queue: group.queue,
         volumes: group.volumes.clone(),
         levels: group.levels.clone(),
+        tenancy: group.tenancy,
     };
     if group.wants[want].count == 0 {
         group.wants.remove(want);

@@ -145,6 +145,7 @@ impl Requests for Waiting {
             queue: QueueId::DEFAULT,
             volumes: None,
             levels: None,
+            tenancy: Tenancy::Shared,
         };
         Some(Request { groups: vec![group], starts_job: true })
     }
@@ -164,6 +165,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             stance: Stance::default(),
             volumes: None,
             levels: None,
+            tenancy: Tenancy::Shared,
             count: usize::try_from(*slots).expect("a few"),
         };
         queue.put(
@@ -185,6 +187,7 @@ pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
         stance: Stance::default(),
         volumes: None,
         levels: None,
+        tenancy: Tenancy::Shared,
         count,
     }];
     RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
@@ -411,6 +414,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
             stance: Stance::default(),
             volumes: None,
             levels: None,
+            tenancy: Tenancy::Shared,
             count: 1,
         };
         let job = JobId::from(number);

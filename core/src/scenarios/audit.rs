@@ -1,14 +1,14 @@
 //! The accounts of what is taken go wrong, and are made right again.
 
 use super::*;
-use crate::fluxion::End;
+use crate::fluxion::{End, Tenancy};
 use crate::queue::{JobId, PendingRequest};
 
 /// A slot is taken on a node that no pod has.
 fn with_a_leak(world: &mut World, node: &str) {
     let shape = Arc::clone(&pod("any", 3).shape);
     let core = &mut world.core;
-    let leaked = core.ledger.charge(&mut core.cluster, &node.into(), &shape, End::Never);
+    let leaked = core.ledger.charge(&mut core.cluster, &node.into(), &shape, (End::Never, Tenancy::Shared));
     assert!(leaked.is_some());
 }
 

@@ -25,6 +25,7 @@ mod blocked;
 mod delays;
 mod endings;
 mod estimates;
+mod exclusive;
 mod gangs;
 mod late;
 mod library;
@@ -120,6 +121,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         deleting: false,
         walltime: None,
         levels: Ok(None),
+        exclusive: Ok(None),
         suspension: None,
     }
 }

@@ -206,7 +206,8 @@ fn supply(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>, when: When) -
         free: 0,
         largest: 0,
     };
-    let mut supply = Supply { nodes: 0, room: 0, pools: needs.per_slot.iter().map(pool).collect(), levels: Vec::new() };
+    let mut supply =
+        Supply { nodes: 0, apart: 0, room: 0, pools: needs.per_slot.iter().map(pool).collect(), levels: Vec::new() };
     for (_, node) in open(nodes, needs, when) {
         let free = node.free(when);
         supply.nodes += 1;

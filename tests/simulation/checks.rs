@@ -91,6 +91,10 @@ fn judge_binding(view: &View, server: &Server, now: Time, id: &ObjectRef, node: 
         let text = format!("{about}: {what}: {:?} beside {there:?} in {:?}", pod.shape.requests, target.allocatable);
         return broken("what is bound fits beside all that is known to be there", text);
     }
+    if let Some(other) = room::stranger(view.charged(node, now), pod) {
+        let text = format!("{about}: {} is there ({:?}, {:?})", other.id, pod.exclusive, other.exclusive);
+        return broken("no two jobs share a node of an exclusive one", text);
+    }
     if let Some(other) =
         room::repeller(&view.nodes, view.placed(now).filter(|(_, it)| it.id.uid != pod.id.uid), target, pod)
     {

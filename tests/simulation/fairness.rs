@@ -142,7 +142,8 @@ fn waiting<'a>(sim: &'a Simulation<'_>, scheduler: &str, stand_ins: &'a [Arc<Pod
         let priority = if mixed { i32::MAX } else { priority };
         // Where these may go depends on others, and nobody is held up for them.
         let asks = |pod: &Pod| pod.shape.constraints.asks_about_pods() || objects::is_bound_to_others(pod);
-        let asks = pods.iter().any(|pod| asks(pod));
+        // Of groups that share a name some may ask for nodes alone, and others not: such a gang is refused.
+        let asks = pods.iter().any(|pod| asks(pod) || pod.exclusive != first.exclusive);
         let alike = !mixed && !barred && !asks && pods.iter().all(|pod| seating::are_alike(pod, first));
         let single = matches!(unit, Unit::Single(_));
         // Pods of a job that has begun join it one by one.

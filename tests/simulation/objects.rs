@@ -52,6 +52,8 @@ pub(crate) struct Template {
     pub(crate) group: Option<GroupLabels>,
     pub(crate) unsupported: Vec<Unsupported>,
     pub(crate) levels: LevelRules,
+    /// Whether it asks for its nodes alone.
+    pub(crate) exclusive: bool,
     pub(crate) run: Run,
 }
 
@@ -83,6 +85,7 @@ impl Template {
             lifetime: self.lifetime,
             unsupported: self.unsupported.clone(),
             levels: self.levels.clone(),
+            exclusive: self.exclusive.then_some(true),
             ..Pod::waiting(id, Arc::clone(&self.scheduler), Arc::clone(&self.shape))
         }
     }
@@ -108,9 +111,11 @@ impl Template {
         if rng.chance(8) {
             shape.constraints.repels.push(anti_affinity(rng));
         }
+        let exclusive = is_exclusive(&shape.requests);
         Template {
             scheduler: Arc::from(OURS),
             shape: Arc::new(shape),
+            exclusive,
             lifetime,
             labels: labels(rng),
             priority: *rng.pick(&[0, 0, 0, 0, 10, -5]).unwrap_or(&0),
@@ -129,6 +134,7 @@ impl Template {
         template.gates.clear();
         template.unsupported.clear();
         template.levels = None;
+        template.exclusive = false;
         if rng.chance(15) {
             Arc::make_mut(&mut template.shape).constraints.repels.push(anti_affinity(rng));
         }
@@ -254,6 +260,12 @@ fn prefer(requests: &Resources, constraints: &mut Constraints) {
         }),
         _ => {}
     }
+}
+
+/// Pods of some sizes ask for their nodes alone. No chance is in it, as above; where amounts are whole, nobody does, since a library
+/// without extensions cannot keep nodes for one job.
+fn is_exclusive(requests: &Resources) -> bool {
+    requests.get("memory") == 3 * GIB / 2 && matches!(requests.get("cpu"), 500 | 1000 | 2000)
 }
 
 /// All pods of a job in one zone, or in as few as possible; most say nothing.

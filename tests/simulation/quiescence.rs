@@ -317,6 +317,7 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
             group: None,
             unsupported: Vec::new(),
             levels: None,
+            exclusive: false,
             run: Run { seconds: None, fails_percent: 0 },
         };
         let id = sim.server.new_ref(&format!("whole-{}", node.name));

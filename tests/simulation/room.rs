@@ -8,6 +8,8 @@ use fluxqueue_core::cluster::{Node, Taint};
 use fluxqueue_workload::constraints::{Disk, Operator, PodTerm, Requirement};
 use fluxqueue_workload::{NodeName, Pod};
 
+use crate::jobs::Unit;
+
 /// All nodes that somebody knows of.
 pub(crate) type Nodes = BTreeMap<NodeName, Arc<Node>>;
 
@@ -59,6 +61,23 @@ fn target(disk: &Disk) -> Option<(&str, bool)> {
         Disk::Iscsi { iqn, read_only } => Some((iqn, *read_only)),
         _ => None,
     }
+}
+
+/// A pod among those on a node beside which this one must not be, since one of them asks for the node alone, and they are of different
+/// jobs. Pods that stay on their nodes are beside everybody, and what another scheduler's pods ask for is nothing to this one's.
+pub(crate) fn stranger<'a>(there: impl Iterator<Item = &'a Pod>, pod: &Pod) -> Option<&'a Pod> {
+    let asks = |asking: &Pod| asking.exclusive == Some(true) && asking.scheduler == pod.scheduler;
+    let mut others = there.filter(|other| other.id.uid != pod.id.uid);
+    others.find(|other| {
+        let keeps_apart = asks(pod) || asks(other);
+        keeps_apart && !pod.stays_on_its_node() && !other.stays_on_its_node() && !are_of_one_job(pod, other)
+    })
+}
+
+/// Pods that one object makes are of one job, and those of one group.
+fn are_of_one_job(pod: &Pod, other: &Pod) -> bool {
+    let maker = |pod: &Pod| pod.owner.as_ref().map(|owner| owner.uid.clone());
+    Unit::of(pod) == Unit::of(other) || pod.group.is_none() && maker(pod).is_some() && maker(pod) == maker(other)
 }
 
 /// The pod among those there, each with its node, whose anti-affinity keeps this pod away from the node.

@@ -55,6 +55,7 @@ enum Sabotage {
     LookBack,
     IgnoreStops,
     IgnoreLevels,
+    IgnoreExclusive,
     ReleaseEarly,
     ResumeOthers,
     IgnoreMarks,
@@ -66,7 +67,7 @@ enum Sabotage {
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 43] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 44] = [
     (Sabotage::ReleaseEarly, None, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, None, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, None, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -76,6 +77,7 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 43] = [
     (Sabotage::ExcuseDelays, None, &["the cause for which a promise is broken is one that there was"]),
     (Sabotage::PassByForEver, None, &["nobody is passed by for longer than the rule allows"]),
     (Sabotage::IgnoreLevels, None, &["a gang that requires a level starts in one part of it"]),
+    (Sabotage::IgnoreExclusive, None, &["no two jobs share a node of an exclusive one", WHOLE_GANGS]),
     (Sabotage::PromiseMore, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::LookBack, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::IgnoreStops, None, &["nobody starts from a queue that is stopped or gone"]),

@@ -92,7 +92,7 @@ impl<'a> Seating<'a> {
 
     fn has_room(&self, node: &Node, pod: &Pod) -> bool {
         let beside = self.there.get(&node.name).map_or(&[][..], Vec::as_slice).iter().copied();
-        room::shortage(node, beside, pod).is_none()
+        room::shortage(node, beside.clone(), pod).is_none() && room::stranger(beside, pod).is_none()
     }
 
     fn sit(&mut self, node: &'a NodeName, pod: &'a Pod) {
@@ -106,5 +106,5 @@ impl<'a> Seating<'a> {
 
 /// Whatever takes one of the two takes the other.
 pub(crate) fn are_alike(a: &Pod, b: &Pod) -> bool {
-    a.shape == b.shape && a.labels == b.labels
+    a.shape == b.shape && a.labels == b.labels && a.exclusive == b.exclusive
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-pub(crate) const MUST_HAPPEN: [&str; 50] = [
+pub(crate) const MUST_HAPPEN: [&str; 51] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -50,6 +50,7 @@ pub(crate) const MUST_HAPPEN: [&str; 50] = [
     "pod bound to a node that is gone",
     "pods come out other than their template",
     "pod name reused",
+    "pod that asks for its node alone submitted",
     "quiescence reached",
     "quiet restart",
     "release of a Job asked for",

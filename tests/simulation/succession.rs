@@ -132,7 +132,8 @@ impl HalfBound {
                 let others = view.charged(name, now).filter(|other| other.id.uid != pod.id.uid);
                 let more = std::iter::repeat_n(pod, count - 1);
                 room::barred(node, pod).is_none()
-                    && room::shortage(node, others.chain(more), pod).is_none()
+                    && room::shortage(node, others.clone().chain(more), pod).is_none()
+                    && room::stranger(others, pod).is_none()
                     && room::repeller(&view.nodes, view.placed(now), node, pod).is_none()
             })
         })

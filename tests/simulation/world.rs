@@ -130,6 +130,9 @@ impl World {
     }
 
     fn submit_pod(&mut self, server: &mut Server, name: &str, template: Template, now: Time, stats: &mut Stats) {
+        if template.exclusive {
+            stats.count("pod that asks for its node alone submitted");
+        }
         if let Some(old) = server.pods.get(&ObjectKey::new(NAMESPACE, name)) {
             // The name is taken: the user deletes what has ended, and comes back later.
             if old.phase.is_terminal() {
@@ -356,6 +359,8 @@ fn group_templates(base: Template, members: u64, rng: &mut Rng, stats: &mut Stat
     }
     let mut launcher = if rng.chance(25) { Template::random(rng) } else { base.clone() };
     launcher.priority = base.priority;
+    // All of a gang ask for nodes alone, or none.
+    launcher.exclusive = base.exclusive;
     launcher.scheduler = Arc::clone(&base.scheduler);
     (0..members).map(|member| if member == 0 { launcher.clone() } else { base.clone() }).collect()
 }

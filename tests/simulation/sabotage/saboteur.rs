@@ -119,6 +119,9 @@ impl Saboteur {
                 Event::Pod(Arc::new(pod))
             }
             (Sabotage::IgnoreLevels, Event::Pod(pod)) => Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(&pod) })),
+            (Sabotage::IgnoreExclusive, Event::Pod(pod)) => {
+                Event::Pod(Arc::new(Pod { exclusive: None, ..Pod::clone(&pod) }))
+            }
             (Sabotage::IgnoreAntiAffinity, Event::Pod(pod)) => {
                 let mut pod = Pod::clone(&pod);
                 Arc::make_mut(&mut pod.shape).constraints.repels.clear();

@@ -14,9 +14,13 @@ groups:
 - {namePrefix: b1-, count: 2, cpu: '2', memory: 16Gi, pods: 110, labels: {topology.kubernetes.io/zone: b, topology.kubernetes.io/rack: r1}}
 ";
 
-/// A Job whose pod template has this annotation.
+/// A Job of pods that need a node each, whose template has this annotation.
 fn asking(name: &str, pods: u32, seconds: &str, annotation: &str) -> String {
-    let plain = job(name, pods, "2", seconds);
+    annotated(&job(name, pods, "2", seconds), annotation)
+}
+
+/// The Job with this annotation on its pod template.
+fn annotated(plain: &str, annotation: &str) -> String {
     let template = "  template:\n";
     assert_eq!(plain.matches(template).count(), 1, "{plain}");
     plain.replace(template, &format!("{template}    metadata: {{annotations: {{{annotation}}}}}\n"))
@@ -91,4 +95,43 @@ fn what_names_no_level_is_refused_and_others_can_be_named() {
     ns.apply(&asking("cabinet", 4, "infinity", "fluxqueue/required-level: cabinet"));
     ns.state("cabinet", "Running");
     assert_eq!(racks(&ns, "cabinet"), BTreeSet::from(["a1".to_owned(), "b1".to_owned()]));
+}
+
+#[test]
+fn a_job_has_its_nodes_alone_also_after_a_restart() {
+    let plane = ControlPlane::start(NODES, &[]);
+    let mut fluxqueue = plane.fluxqueue(&[]);
+    let ns = plane.namespace("alone");
+    let nodes = |name: &str| {
+        let pods = ns.list("pods");
+        let of_job = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name);
+        let nodes = of_job.map(|pod| node_of(pod).to_owned()).filter(|node| !node.is_empty());
+        nodes.collect::<BTreeSet<String>>()
+    };
+    // Three pods of one core on nodes of two: on one node there is room for one more.
+    ns.apply(&annotated(&job("whole", 3, "1", "infinity"), "fluxqueue/exclusive: 'true'"));
+    ns.state("whole", "Running");
+    let own = nodes("whole");
+    assert_eq!(own.len(), 2, "{own:?}");
+    fluxqueue.kill();
+    let _fluxqueue = plane.fluxqueue(&[]);
+    ns.apply(&job("others", 10, "1", "infinity"));
+    ns.state("others", "Running");
+    assert!(nodes("others").is_disjoint(&own), "{:?} beside {own:?}", nodes("others"));
+    ns.apply(&job("more", 1, "1", "infinity"));
+    ns.flux_job("more", "says that nodes are held", |record| {
+        let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
+        message.contains("5 Insufficient cpu, 2 node(s) were held by exclusive jobs")
+    });
+    // All nodes are used by somebody now.
+    ns.apply(&annotated(&job("second", 1, "1", "infinity"), "fluxqueue/exclusive: 'true'"));
+    ns.flux_job("second", "says that no node is unused", |record| {
+        let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
+        message.contains("It asks for nodes alone: 0 of 7 are used by nobody else.")
+    });
+    ns.kubectl(&["delete", "job", "whole", "--wait=false"]);
+    ns.state("more", "Running");
+    ns.state("second", "Running");
+    assert!(nodes("more").is_disjoint(&nodes("second")));
+    assert!(nodes("second").is_subset(&own));
 }

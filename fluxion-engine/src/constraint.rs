@@ -121,6 +121,9 @@ fn property(text: &str) -> Result<Property, Error> {
 
 /// Sorts ranges and joins those that overlap.
 fn merge(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    if ranges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
+        return ranges;
+    }
     ranges.sort_unstable();
     let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
     for (first, last) in ranges {

@@ -1,7 +1,5 @@
 //! Sets of ids as RFC 22 writes them: `0-3,7`, brackets allowed.
 
-use std::fmt::Write as _;
-
 use crate::Error;
 
 /// The ranges of an idset, each inclusive, in ascending order and disjoint.
@@ -11,27 +9,41 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(u32, u32)>, Error> {
     if let Some(rest) = body.strip_prefix('[') {
         body = rest.strip_suffix(']').ok_or_else(wrong)?;
     }
-    if body.is_empty() {
-        return Ok(Vec::new());
-    }
     let mut ranges = Vec::new();
-    for part in body.split(',') {
-        let (first, last) = match part.split_once('-') {
-            None => (id(part), id(part)),
-            Some((first, last)) => (id(first), id(last)),
+    let mut rest = body.as_bytes();
+    while !rest.is_empty() || !ranges.is_empty() {
+        let first = take_id(&mut rest).ok_or_else(wrong)?;
+        let last = match rest {
+            [b'-', behind @ ..] => {
+                rest = behind;
+                // As upstream, which takes "3-3" for no range.
+                take_id(&mut rest).filter(|last| first < *last).ok_or_else(wrong)?
+            }
+            _ => first,
         };
-        let (first, last) = (first.ok_or_else(wrong)?, last.ok_or_else(wrong)?);
-        // As upstream, which takes "3-3" for no range.
-        if first > last || (first == last && part.contains('-')) {
-            return Err(wrong());
-        }
         ranges.push((first, last));
+        rest = match rest {
+            [] => break,
+            [b',', behind @ ..] => behind,
+            _ => return Err(wrong()),
+        };
     }
-    ranges.sort_unstable();
+    if !ranges.is_sorted() {
+        ranges.sort_unstable();
+    }
     if ranges.windows(2).any(|pair| pair[0].1 >= pair[1].0) {
         return Err(Error::invalid(format!("idset {:?}: names an id twice", shorten(text))));
     }
     Ok(ranges)
+}
+
+/// Takes the digits at the beginning: no sign, no blank.
+fn take_id(rest: &mut &[u8]) -> Option<u32> {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (id, behind) = rest.split_at(digits);
+    *rest = behind;
+    let next = |id: u32, digit: &u8| id.checked_mul(10)?.checked_add(u32::from(digit - b'0'));
+    if id.is_empty() { None } else { id.iter().try_fold(0, next) }
 }
 
 /// Appends the ids, which must ascend, to `out`.
@@ -39,10 +51,14 @@ pub(crate) fn write(out: &mut String, ids: impl IntoIterator<Item = u32>) {
     let mut open: Option<(u32, u32)> = None;
     let mut separator = "";
     let mut flush = |out: &mut String, (first, last): (u32, u32)| {
-        // Writing into a String cannot fail.
-        let _ =
-            if first == last { write!(out, "{separator}{first}") } else { write!(out, "{separator}{first}-{last}") };
+        out.push_str(separator);
         separator = ",";
+        let mut digits = itoa::Buffer::new();
+        out.push_str(digits.format(first));
+        if first != last {
+            out.push('-');
+            out.push_str(digits.format(last));
+        }
     };
     for id in ids {
         open = match open {
@@ -57,11 +73,6 @@ pub(crate) fn write(out: &mut String, ids: impl IntoIterator<Item = u32>) {
     if let Some(range) = open {
         flush(out, range);
     }
-}
-
-/// Digits only: no sign, no blank.
-fn id(text: &str) -> Option<u32> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) { None } else { text.parse().ok() }
 }
 
 fn shorten(text: &str) -> String {
@@ -81,7 +92,23 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_idset() {
-        for wrong in ["a", "1-", "-1", "3-1", "3-3", "1,,2", "[1", "+1", "1,1", "0-4,3", "4294967296"] {
+        for wrong in [
+            "a",
+            "1-",
+            "-1",
+            "1-2-3",
+            "1-,2",
+            ",",
+            "1,",
+            "3-1",
+            "3-3",
+            "1,,2",
+            "[1",
+            "+1",
+            "1,1",
+            "0-4,3",
+            "4294967296",
+        ] {
             assert_eq!(parse(wrong).unwrap_err().reason, crate::Reason::Invalid, "{wrong}");
         }
     }

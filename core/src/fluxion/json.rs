@@ -291,19 +291,8 @@ fn idset(out: &mut String, ranks: &RankSet) {
     });
 }
 
-fn number(out: &mut String, mut value: Rank) {
-    // The largest rank has ten digits.
-    let mut digits = [0_u8; 10];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+fn number(out: &mut String, value: Rank) {
+    out.push_str(itoa::Buffer::new().format(value));
 }
 
 fn separate(out: &mut String, at: usize) {

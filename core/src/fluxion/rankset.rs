@@ -194,20 +194,36 @@ pub(super) fn parse_ranges(text: &str, mut visit: impl FnMut(Rank, Rank)) -> Opt
     if inner.is_empty() {
         return Some(());
     }
-    for part in inner.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
+    let mut rest = inner.as_bytes();
+    loop {
+        let first = take_number(&mut rest)?;
+        let last = match rest {
+            [b'-', behind @ ..] => {
+                rest = behind;
+                take_number(&mut rest)?
+            }
+            _ => first,
+        };
         if first > last {
             return None;
         }
         visit(first, last);
+        rest = match rest {
+            [] => return Some(()),
+            [b',', behind @ ..] => behind,
+            _ => return None,
+        };
     }
-    Some(())
 }
 
-fn number(text: &str) -> Option<Rank> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|rank| digits && *rank <= PARSED_RANK_MAX)
+/// Takes the digits at the beginning.
+fn take_number(rest: &mut &[u8]) -> Option<Rank> {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, behind) = rest.split_at(digits);
+    *rest = behind;
+    let next = |rank: Rank, digit: &u8| rank.checked_mul(10)?.checked_add(Rank::from(digit - b'0'));
+    let rank = if number.is_empty() { None } else { number.iter().try_fold(0, next) };
+    rank.filter(|rank| *rank <= PARSED_RANK_MAX)
 }
 
 impl PartialEq for RankSet {

@@ -1,6 +1,7 @@
 //! A tree to [`Jobspec`], strictly.
 
 use std::borrow::Cow;
+use std::fmt::{Arguments, Display};
 
 use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras, Within};
 use crate::policy::Policy;
@@ -25,7 +26,7 @@ pub(super) fn jobspec(text: &str) -> Result<Jobspec, Error> {
     }
     tasks(require(&document, top, "jobspec", "tasks")?)?;
     let listed = require(&document, top, "jobspec", "resources")?;
-    let resources = self::resources(listed, "resources", 0)?;
+    let resources = self::resources(listed, format_args!("resources"), 0)?;
     if resources.is_empty() {
         return Err(wrong(listed, "resources", "empty"));
     }
@@ -34,37 +35,38 @@ pub(super) fn jobspec(text: &str) -> Result<Jobspec, Error> {
     Ok(all)
 }
 
-fn resources(value: &Node<'_>, at: &str, depth: usize) -> Result<Vec<Resource>, Error> {
-    let each = |(index, value)| resource(value, &format!("{at}[{index}]"), depth);
+fn resources(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Vec<Resource>, Error> {
+    let each = |(index, value)| resource(value, format_args!("{at}[{index}]"), depth);
     list(value, at)?.iter().enumerate().map(each).collect()
 }
 
-fn resource(value: &Node<'_>, at: &str, depth: usize) -> Result<Resource, Error> {
+fn resource(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Resource, Error> {
     if depth == DEPTH_MAX {
-        return Err(wrong(value, at, &format!("more than {DEPTH_MAX} levels")));
+        return Err(wrong(value, at, format_args!("more than {DEPTH_MAX} levels")));
     }
     let fields = map(value, at)?;
     only(fields, at, &["type", "count", "unit", "exclusive", "with", "label", "id"])?;
-    let kind = scalar(require(value, fields, at, "type")?, &format!("{at}: type"))?;
-    let exclusive = get(fields, "exclusive").map(|value| bool_of(value, &format!("{at}: exclusive"))).transpose()?;
-    let label = get(fields, "label").map(|label| scalar(label, &format!("{at}: label"))).transpose()?;
+    let kind = scalar(require(value, fields, at, "type")?, format_args!("{at}: type"))?;
+    let exclusive =
+        get(fields, "exclusive").map(|value| bool_of(value, format_args!("{at}: exclusive"))).transpose()?;
+    let label = get(fields, "label").map(|label| scalar(label, format_args!("{at}: label"))).transpose()?;
     if &*kind == "slot" && label.is_none() {
-        return Err(wrong(value, &format!("{at}: label"), "a slot needs one"));
+        return Err(wrong(value, format_args!("{at}: label"), "a slot needs one"));
     }
     for name in ["unit", "id"] {
         if let Some(value) = get(fields, name) {
-            scalar(value, &format!("{at}: {name}"))?;
+            scalar(value, format_args!("{at}: {name}"))?;
         }
     }
     let with = match get(fields, "with") {
-        Some(children) => resources(children, &format!("{at}.with"), depth + 1)?,
+        Some(children) => resources(children, format_args!("{at}.with"), depth + 1)?,
         None => Vec::new(),
     };
-    let count = count(require(value, fields, at, "count")?, &format!("{at}: count"))?;
+    let count = count(require(value, fields, at, "count")?, format_args!("{at}: count"))?;
     Ok(Resource { kind: kind.into(), count, exclusive, label: label.map(Into::into), with })
 }
 
-fn count(value: &Node<'_>, at: &str) -> Result<Count, Error> {
+fn count(value: &Node<'_>, at: Arguments<'_>) -> Result<Count, Error> {
     if value.is_scalar() {
         let count = value.unsigned();
         return count.map(Count::exactly).ok_or_else(|| wrong(value, at, "neither an unsigned number nor a range"));
@@ -74,7 +76,7 @@ fn count(value: &Node<'_>, at: &str) -> Result<Count, Error> {
     let number = |name: &str| match get(fields, name) {
         None => Ok(None),
         Some(value) => {
-            value.unsigned().map(Some).ok_or_else(|| wrong(value, at, &format!("{name}: not an unsigned number")))
+            value.unsigned().map(Some).ok_or_else(|| wrong(value, at, format_args!("{name}: not an unsigned number")))
         }
     };
     let wrong = |what: &str| wrong(value, at, what);
@@ -103,31 +105,31 @@ fn count(value: &Node<'_>, at: &str) -> Result<Count, Error> {
 
 fn tasks(value: &Node<'_>) -> Result<(), Error> {
     for (index, task) in list(value, "tasks")?.iter().enumerate() {
-        let at = format!("tasks[{index}]");
-        let fields = map(task, &at)?;
-        for word in list(require(task, fields, &at, "command")?, &format!("{at}: command"))? {
-            scalar(word, &format!("{at}: command"))?;
+        let at = format_args!("tasks[{index}]");
+        let fields = map(task, at)?;
+        for word in list(require(task, fields, at, "command")?, format_args!("{at}: command"))? {
+            scalar(word, format_args!("{at}: command"))?;
         }
-        scalar(require(task, fields, &at, "slot")?, &format!("{at}: slot"))?;
+        scalar(require(task, fields, at, "slot")?, format_args!("{at}: slot"))?;
         if let Some(count) = get(fields, "count") {
-            let at = format!("{at}: count");
-            let [(_, value)] = map(count, &at)? else { return Err(wrong(count, &at, "not exactly one key")) };
-            scalar(value, &at)?;
+            let at = format_args!("{at}: count");
+            let [(_, value)] = map(count, at)? else { return Err(wrong(count, at, "not exactly one key")) };
+            scalar(value, at)?;
         }
         if let Some(value) = get(fields, "distribution") {
-            scalar(value, &format!("{at}: distribution"))?;
+            scalar(value, format_args!("{at}: distribution"))?;
         }
         if let Some(value) = get(fields, "attributes") {
-            for (_, value) in map(value, &format!("{at}: attributes"))? {
-                scalar(value, &format!("{at}: attributes"))?;
+            for (_, value) in map(value, format_args!("{at}: attributes"))? {
+                scalar(value, format_args!("{at}: attributes"))?;
             }
         }
         // RFC 14 requires a count, and knows two keys more. Upstream counts keys instead of looking at them.
         if fields.len() < 3 {
-            return Err(wrong(task, &at, "count: missing"));
+            return Err(wrong(task, at, "count: missing"));
         }
         if fields.len() > 5 {
-            return Err(wrong(task, &at, "more than five keys"));
+            return Err(wrong(task, at, "more than five keys"));
         }
     }
     Ok(())
@@ -162,7 +164,7 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie in 0..=100 years")]
-fn hold(value: &Node<'_>, at: &str) -> Result<Hold, Error> {
+fn hold(value: &Node<'_>, at: impl Display) -> Result<Hold, Error> {
     let seconds = value.float().ok_or_else(|| wrong(value, at, "not a number"))?;
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
         return Ok(Hold::Refused);
@@ -175,8 +177,8 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     let fields = map(value, AT)?;
     only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots", "levels", "tenant", "guest", "not_before"])?;
     if let Some(policy) = get(fields, "policy") {
-        let name = scalar(policy, &format!("{AT}.policy"))?;
-        let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, &format!("policy: unknown {name:?}")))?;
+        let name = scalar(policy, format_args!("{AT}.policy"))?;
+        let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, format_args!("policy: unknown {name:?}")))?;
         into.extras.policy = Some(known);
     }
     if let Some(tiers) = get(fields, "prefer") {
@@ -192,10 +194,14 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     if ends_eventually(fields, AT)? {
         into.hold = Hold::Eventually;
     }
-    for slots in get(fields, "slots").map_or(Ok(&[][..]), |slots| list(slots, &format!("{AT}.slots")))? {
+    for slots in get(fields, "slots").map_or(Ok(&[][..]), |slots| list(slots, format_args!("{AT}.slots")))? {
         let read = read_slots(slots)?;
         if into.extras.slots.iter().any(|other| other.label == read.label) {
-            return Err(wrong(slots, &format!("{AT}.slots"), &format!("label {:?}: is there twice", read.label)));
+            return Err(wrong(
+                slots,
+                format_args!("{AT}.slots"),
+                format_args!("label {:?}: is there twice", read.label),
+            ));
         }
         into.extras.slots.push(read);
     }
@@ -212,7 +218,7 @@ fn read_tenancy(value: &Node<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenan
         Some((tenant, None)) => return Err(wrong(tenant, at, "tenant: not an unsigned number")),
         Some((_, tenant)) => tenant,
     };
-    let is_guest = get(fields, "guest").map_or(Ok(false), |guest| bool_of(guest, &format!("{at}.guest")))?;
+    let is_guest = get(fields, "guest").map_or(Ok(false), |guest| bool_of(guest, format_args!("{at}.guest")))?;
     match (tenant, is_guest) {
         (Some(_), true) => Err(wrong(value, at, "tenant and guest exclude each other")),
         (Some(tenant), false) => Ok(Tenancy::Alone(tenant)),
@@ -226,14 +232,15 @@ fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
     let fields = map(value, AT)?;
     only(fields, AT, &["label", "ranks", "prefer", "duration", "end"])?;
     let label = scalar(require(value, fields, AT, "label")?, AT)?.into();
-    let ranks = get(fields, "ranks").map(|ranks| idset::parse(&scalar(ranks, &format!("{AT}.ranks"))?)).transpose()?;
+    let ranks =
+        get(fields, "ranks").map(|ranks| idset::parse(&scalar(ranks, format_args!("{AT}.ranks"))?)).transpose()?;
     let prefer = get(fields, "prefer").map(|tiers| read_tiers(tiers, AT)).transpose()?;
     let mut hold = None;
     if let Some(duration) = get(fields, "duration") {
-        let at = format!("{AT}.duration");
-        hold = Some(self::hold(duration, &at)?);
+        let at = format_args!("{AT}.duration");
+        hold = Some(self::hold(duration, at)?);
         if hold == Some(Hold::Refused) {
-            return Err(wrong(duration, &at, "not a number of seconds from 0 to 100 years"));
+            return Err(wrong(duration, at, "not a number of seconds from 0 to 100 years"));
         }
     }
     if ends_eventually(fields, AT)? {
@@ -243,15 +250,15 @@ fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
 }
 
 fn read_tiers(value: &Node<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
-    let tier = |tier| idset::parse(&scalar(tier, &format!("{at}.prefer"))?);
+    let tier = |tier| idset::parse(&scalar(tier, format_args!("{at}.prefer"))?);
     list(value, at)?.iter().map(tier).collect()
 }
 
-fn ends_eventually(fields: &Fields<'_>, at: &str) -> Result<bool, Error> {
+fn ends_eventually(fields: &Fields<'_>, at: impl Display) -> Result<bool, Error> {
     match get(fields, "end").map(|end| (end, end.text())) {
         None => Ok(false),
         Some((_, Some(end))) if end == "eventually" => Ok(true),
-        Some((end, _)) => Err(wrong(end, &format!("{at}.end"), "not \"eventually\"")),
+        Some((end, _)) => Err(wrong(end, format_args!("{at}.end"), "not \"eventually\"")),
     }
 }
 
@@ -289,7 +296,7 @@ fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
     let number = |name: &str| match get(fields, name) {
         None => Ok(None),
         Some(number) => match number.unsigned() {
-            None => Err(wrong(number, AT, &format!("{name}: not an unsigned number"))),
+            None => Err(wrong(number, AT, format_args!("{name}: not an unsigned number"))),
             some => Ok(some),
         },
     };
@@ -300,7 +307,7 @@ fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
     Ok(LevelRule { level, labels, within, max_per_part, max_skew })
 }
 
-fn bool_of(value: &Node<'_>, at: &str) -> Result<bool, Error> {
+fn bool_of(value: &Node<'_>, at: impl Display) -> Result<bool, Error> {
     match value.text().as_deref() {
         Some("true") => Ok(true),
         Some("false") => Ok(false),
@@ -308,15 +315,15 @@ fn bool_of(value: &Node<'_>, at: &str) -> Result<bool, Error> {
     }
 }
 
-fn map<'n, 'a>(value: &'n Node<'a>, at: &str) -> Result<&'n Fields<'a>, Error> {
+fn map<'n, 'a>(value: &'n Node<'a>, at: impl Display) -> Result<&'n Fields<'a>, Error> {
     value.map().ok_or_else(|| wrong(value, at, "not a mapping"))
 }
 
-fn list<'n, 'a>(value: &'n Node<'a>, at: &str) -> Result<&'n [Node<'a>], Error> {
+fn list<'n, 'a>(value: &'n Node<'a>, at: impl Display) -> Result<&'n [Node<'a>], Error> {
     value.list().ok_or_else(|| wrong(value, at, "not a list"))
 }
 
-fn scalar<'n>(value: &'n Node<'_>, at: &str) -> Result<Cow<'n, str>, Error> {
+fn scalar<'n>(value: &'n Node<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
     value.text().ok_or_else(|| wrong(value, at, "not a scalar"))
 }
 
@@ -324,13 +331,13 @@ fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Node<'a>> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-fn require<'n, 'a>(of: &Node<'_>, fields: &'n Fields<'a>, at: &str, name: &str) -> Result<&'n Node<'a>, Error> {
-    get(fields, name).ok_or_else(|| wrong(of, at, &format!("{name}: missing")))
+fn require<'n, 'a>(of: &Node<'_>, fields: &'n Fields<'a>, at: impl Display, name: &str) -> Result<&'n Node<'a>, Error> {
+    get(fields, name).ok_or_else(|| wrong(of, at, format_args!("{name}: missing")))
 }
 
-fn only(fields: &Fields<'_>, at: &str, known: &[&str]) -> Result<(), Error> {
+fn only(fields: &Fields<'_>, at: impl Display, known: &[&str]) -> Result<(), Error> {
     match fields.iter().find(|(key, _)| !known.contains(&&**key)) {
-        Some((key, value)) => Err(wrong(value, at, &format!("{key}: unknown key"))),
+        Some((key, value)) => Err(wrong(value, at, format_args!("{key}: unknown key"))),
         None => Ok(()),
     }
 }

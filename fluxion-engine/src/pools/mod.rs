@@ -188,9 +188,20 @@ impl Pools {
 
     /// Rows from the first rank of at least `first` to the last of at most `last`.
     pub(crate) fn rows(&self, first: u32, last: u32) -> std::ops::Range<usize> {
-        let from = self.ranks.partition_point(|rank| *rank < first);
-        let to = self.ranks.partition_point(|rank| *rank <= last);
+        let from = self.rows_below(first);
+        let to = last.checked_add(1).map_or(self.len(), |behind| self.rows_below(behind));
         from..to.max(from)
+    }
+
+    /// How many ranks are less than this one.
+    fn rows_below(&self, rank: u32) -> usize {
+        let Some(least) = self.ranks.first() else { return 0 };
+        // No two are the same, so there cannot be more; where none is missing, there are as many.
+        let most = self.len().min(rank.saturating_sub(*least) as usize);
+        if most == 0 || self.ranks[most - 1] < rank {
+            return most;
+        }
+        self.ranks[..most].partition_point(|other| *other < rank)
     }
 
     /// The rows whose ranks lie in one of these ranges.

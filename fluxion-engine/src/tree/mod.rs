@@ -8,6 +8,7 @@ mod json;
 mod yaml;
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use crate::Error;
 
@@ -122,7 +123,7 @@ impl<'a> Node<'a> {
 }
 
 /// What is wrong with the field `at`; in YAML also on which line.
-pub(crate) fn wrong(value: &Node<'_>, at: &str, what: &str) -> Error {
+pub(crate) fn wrong(value: &Node<'_>, at: impl Display, what: impl Display) -> Error {
     let line = if value.line == 0 { String::new() } else { format!(" (line {})", value.line) };
     Error::invalid(format!("{at}: {what}{line}"))
 }

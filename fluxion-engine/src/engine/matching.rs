@@ -1,5 +1,7 @@
 //! The match operations: whether, when and where a request fits. What is found is taken by [`super::granting`].
 
+use std::sync::Arc;
+
 use super::Engine;
 use crate::jobspec::{Hold, Jobspec};
 use crate::matcher::candidates::{self, Status, Usable};
@@ -78,17 +80,27 @@ impl Ask<'_> {
 }
 
 impl Engine {
+    /// What a text says.
+    pub(super) fn spec(&mut self, text: &str) -> Result<Arc<Jobspec>, Error> {
+        if let Some((_, spec)) = self.read.as_ref().filter(|(read, _)| **read == *text) {
+            return Ok(Arc::clone(spec));
+        }
+        let spec = Arc::new(Jobspec::parse(text)?);
+        self.read = Some((text.into(), Arc::clone(&spec)));
+        Ok(spec)
+    }
+
     /// Matches under an id that the engine chooses.
     pub fn match_next(&mut self, op: MatchOp, jobspec: &str) -> Result<Grant, Error> {
         self.left.set(Left::Nothing);
-        let spec = Jobspec::parse(jobspec)?;
+        let spec = self.spec(jobspec)?;
         self.match_spec_next(op, &spec)
     }
 
     /// Matches under an id that must be new.
     pub fn match_job(&mut self, op: MatchOp, jobspec: &str, job: u64) -> Result<Grant, Error> {
         self.left.set(Left::Nothing);
-        let spec = Jobspec::parse(jobspec)?;
+        let spec = self.spec(jobspec)?;
         self.match_spec(op, &spec, job)
     }
 
@@ -115,7 +127,7 @@ impl Engine {
 
     /// Whether it fits on the idle machine with all nodes up: Ok, or [`Reason::Unsatisfiable`].
     pub fn satisfy(&mut self, jobspec: &str) -> Result<(), Error> {
-        let spec = Jobspec::parse(jobspec)?;
+        let spec = self.spec(jobspec)?;
         self.match_spec(MatchOp::Satisfiability, &spec, 0).map(|_| ())
     }
 

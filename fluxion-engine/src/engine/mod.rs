@@ -94,6 +94,8 @@ pub struct Engine {
     trial: Option<Box<trial::Trial>>,
     /// The shape charged last: pods of one kind often come in a row, and then share it.
     charged: Option<Arc<SlotShape>>,
+    /// The text of a jobspec that was read last, and what it says: who plans asks several things about one in a row.
+    read: Option<(Box<str>, Arc<Jobspec>)>,
 }
 
 /// How a job stands.
@@ -233,6 +235,7 @@ impl Engine {
             left: Cell::new(Left::Nothing),
             trial: None,
             charged: None,
+            read: None,
         };
         // Now, so that the first match does not take longer than others.
         engine.refresh_index();

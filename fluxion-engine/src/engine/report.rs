@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::Engine;
 use super::matching::Form;
 use crate::bits::Bits;
-use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
 pub use crate::matcher::flat::levels::LevelSupply;
@@ -163,8 +162,8 @@ impl Engine {
     }
 
     /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end has ended.
-    pub fn eligible(&self, jobspec: &str) -> Result<String, Error> {
-        let spec = Jobspec::parse(jobspec)?;
+    pub fn eligible(&mut self, jobspec: &str) -> Result<String, Error> {
+        let spec = self.spec(jobspec)?;
         let ask = self.ask(&spec)?;
         let request = of_pools(&ask.form)?;
         let free = request.free(&self.graph, When::Eventually);
@@ -182,8 +181,8 @@ impl Engine {
     }
 
     /// What there is for each shape of a request, now and on the idle machine.
-    pub fn explain(&self, jobspec: &str) -> Result<Explanation, Error> {
-        let spec = Jobspec::parse(jobspec)?;
+    pub fn explain(&mut self, jobspec: &str) -> Result<Explanation, Error> {
+        let spec = self.spec(jobspec)?;
         let ask = self.ask(&spec)?;
         let request = of_pools(&ask.form)?;
         let now = When::Window { from: self.now, to: self.now + 1 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
+use fluxqueue_core::{Action, Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::Time;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -70,18 +70,12 @@ impl Turning {
         let mut spent = Spent::default();
         let mut calm_at = self.now.plus_millis(CALM_MILLIS);
         for _ in 0..TURNS_MAX {
-            let (from, slices, is_quiet) = (processor_time(), self.core.slices_ahead(), events.is_empty());
-            for event in events.drain(..) {
-                self.core.handle(event, self.now);
+            let mut actions = Vec::new();
+            // What is due by now comes first, so that a slice of looking ahead does not count as what the events bring about.
+            if !events.is_empty() && self.core.next_wake().is_some_and(|due| due <= self.now) {
+                actions = self.turn(Vec::new(), &mut spent);
             }
-            let actions = self.core.step(self.now);
-            let took = processor_time().saturating_sub(from);
-            if is_quiet && self.core.slices_ahead() > slices {
-                self.slices.push(took);
-                spent.ahead += took;
-            } else {
-                spent.on_events += took;
-            }
+            actions.extend(self.turn(std::mem::take(&mut events), &mut spent));
             if spent.on_events > REST_WITHIN {
                 return Err(Restless);
             }
@@ -96,6 +90,23 @@ impl Turning {
             calm_at = self.now.plus_millis(CALM_MILLIS);
         }
         Err(Restless)
+    }
+
+    /// One step with these events. What it took is added to what it was for.
+    fn turn(&mut self, events: Vec<Event>, spent: &mut Spent) -> Vec<Action> {
+        let (from, slices, is_quiet) = (processor_time(), self.core.slices_ahead(), events.is_empty());
+        for event in events {
+            self.core.handle(event, self.now);
+        }
+        let actions = self.core.step(self.now);
+        let took = processor_time().saturating_sub(from);
+        if is_quiet && self.core.slices_ahead() > slices {
+            self.slices.push(took);
+            spent.ahead += took;
+        } else {
+            spent.on_events += took;
+        }
+        actions
     }
 
     /// Time passes, and what was put off is done. How long that took, with looking ahead.

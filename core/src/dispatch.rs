@@ -174,8 +174,8 @@ impl Core {
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => self.record_done(job, action, outcome),
             (Some(InFlight::Job(job)), Outcome::Write(outcome)) => self.job_written(job, action, &outcome),
             (Some(InFlight::Stray(key)), Outcome::Write(outcome)) => self.stray_done(key, action, outcome),
-            (Some(InFlight::Queue(name, status)), Outcome::Write(outcome)) => {
-                self.queue_status_done(&name, *status, &outcome);
+            (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
+                self.queue_status_done(&name, &uid, *status, &outcome);
             }
             (None, _) => {}
             (Some(about), outcome) => tracing::error!(?about, ?outcome, "an outcome of another kind than its action"),

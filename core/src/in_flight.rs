@@ -26,8 +26,8 @@ pub(super) enum InFlight {
     Job(JobId),
     /// Removal of a FluxJob that belongs to no job.
     Stray(ObjectKey),
-    /// The status of a FluxQueue.
-    Queue(Arc<str>, Box<FluxQueueStatus>),
+    /// The status of this FluxQueue.
+    Queue(Arc<str>, Uid, Box<FluxQueueStatus>),
 }
 
 /// The actions of this step, and what outcomes are awaited.
@@ -65,7 +65,7 @@ impl Actions {
 
     /// The status of this queue is on its way.
     pub(super) fn is_writing_queue(&self, name: &str) -> bool {
-        self.in_flight.values().any(|about| matches!(about, InFlight::Queue(queue, _) if **queue == *name))
+        self.in_flight.values().any(|about| matches!(about, InFlight::Queue(queue, ..) if **queue == *name))
     }
 
     /// Bindings that have no outcome yet.

@@ -341,6 +341,9 @@ impl Core {
         self.has_promises_to_put_back = *self.queues.policies() != Policies::FirstComeFirstServed;
         let pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
         self.find_jobs(pods);
+        if self.awaiting_owner.len() > 0 {
+            self.counts_are_unsure_for(super::attach::OWNER_WAIT_MILLIS);
+        }
         // How far the server's clock is from ours may have come after the pods.
         for uid in self.foreign.keys().cloned().collect::<Vec<Uid>>() {
             self.plan_foreign_end_anew(&uid);

@@ -160,11 +160,9 @@ impl Jobs {
 
     /// How many pods the job wants to run now.
     pub(super) fn wanted(&self, job: &Job) -> usize {
-        if job.is_finished() {
-            return job.start_size;
-        }
         match &job.identity {
             Identity::Pod(_) => 1,
+            _ if job.is_finished() => job.start_size,
             Identity::Controller(uid) => match self.controllers.get(uid) {
                 Some(made_by) => {
                     grouping::wants(made_by, succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded)) as usize

@@ -147,6 +147,9 @@ pub struct Core {
     synced: bool,
     /// What was there at the start is looked at for the first time.
     taking_over: bool,
+    /// What a new process found may count in its queue in another way than it did before: pods of which nobody knows yet what they are
+    /// a part of, and slots that may have been given back. Until then nothing is said of queues.
+    counts_are_sure_from: Time,
     cluster: Cluster,
     ledger: Ledger,
     /// Pods of other schedulers, and those that nobody schedules.
@@ -242,6 +245,7 @@ impl Core {
             listed: false,
             synced: false,
             taking_over: false,
+            counts_are_sure_from: Time(0),
             cluster: Cluster::new(fill_score),
             ledger: Ledger::new(graph, topology),
             foreign: BTreeMap::new(),

@@ -183,14 +183,15 @@ impl Core {
 
     /// Counts a job where it is now.
     pub(super) fn count_in_queue(&mut self, id: JobId) {
-        if !self.queues.is_any_object() {
-            return;
-        }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let is_outside = job.blocker.as_ref().is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
         let life = match self.jobs.state(job) {
+            // When there are queues again, it is looked at again, if it is still there.
+            _ if !self.queues.is_any_object() => None,
             // Of which there is no pod, that waits for nothing. Another process may not even know of it.
             JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => None,
+            // Nor does it run.
+            JobState::Starting | JobState::Running if job.live.is_empty() && job.retained.is_empty() => None,
             JobState::Pending if is_outside => Some(Life::IsOutside),
             JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
             JobState::Starting | JobState::Running => Some(Life::Runs(self.has(job))),
@@ -314,8 +315,17 @@ impl Core {
         }
     }
 
+    /// For so long after it began, and a moment, a new process does not say what it has counted.
+    pub(super) fn counts_are_unsure_for(&mut self, millis: i64) {
+        let until = self.now.plus_millis(millis.saturating_add(super::AGAIN_MILLIS));
+        self.counts_are_sure_from = self.counts_are_sure_from.max(until);
+    }
+
     /// Writes the status of those queues in which something has changed.
     pub(super) fn note_queues(&mut self) {
+        if self.now < self.counts_are_sure_from {
+            return self.timers.wake(Timer::Queues, self.counts_are_sure_from);
+        }
         for name in self.queues.tally.take_changed() {
             let Some(queue) = self.queues.object(&name) else { continue };
             let status = self.queues.status(&name);
@@ -323,23 +333,32 @@ impl Core {
                 continue;
             }
             let (uid, status) = (queue.uid.clone(), Box::new(status));
-            let kind = ActionKind::WriteQueueStatus { queue: Arc::clone(&name), uid, status: status.clone() };
-            self.actions.ask(kind, InFlight::Queue(name, status));
+            let kind =
+                ActionKind::WriteQueueStatus { queue: Arc::clone(&name), uid: uid.clone(), status: status.clone() };
+            self.actions.ask(kind, InFlight::Queue(name, uid, status));
         }
     }
 
     /// How the writing of a queue's status ended.
-    pub(super) fn queue_status_done(&mut self, name: &Arc<str>, status: FluxQueueStatus, outcome: &WriteOutcome) {
+    pub(super) fn queue_status_done(
+        &mut self,
+        name: &Arc<str>,
+        uid: &Uid,
+        status: FluxQueueStatus,
+        outcome: &WriteOutcome,
+    ) {
         let pause = match outcome {
             WriteOutcome::Written(_) => {
-                if let Some(queue) = self.queues.object(name) {
+                // Another one of the name may have come since: that has a status of its own.
+                if let Some(queue) = self.queues.object(name).filter(|queue| queue.uid == *uid) {
                     let queue = QueueObject { status, ..QueueObject::clone(queue) };
                     self.queues.put(&Arc::new(queue));
                 }
                 STATUS_MILLIS
             }
-            // Its successor, if it has one, comes with the watch.
-            WriteOutcome::Gone => return,
+            // Its successor, if it has one, comes with the watch, or has come.
+            WriteOutcome::Gone if self.queues.object(name).is_none_or(|queue| queue.uid == *uid) => return,
+            WriteOutcome::Gone => STATUS_MILLIS,
             _ => STATUS_RETRY_MILLIS,
         };
         // What has changed since.

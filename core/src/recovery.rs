@@ -7,7 +7,7 @@ use fluxqueue_api::{
 };
 
 use super::grouping::Belonging;
-use super::job::{Identity, Lifecycle, Seating, Stalled, Style};
+use super::job::{Identity, Lifecycle, Seating, Stage, Stalled, Style};
 use super::record::{pod_set_at, time_of};
 use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
@@ -145,12 +145,17 @@ impl Core {
             }
         };
         let (now, wanted) = (self.now, self.jobs.wanted(job));
+        let bound_on_record = job.record.status.as_ref().map_or(0, |status| usize::try_from(status.bound).unwrap_or(0));
         let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
         let stalled = job.record.status.as_ref().and_then(stall_on_record);
         // One that somebody else began, or that has given seats up, is not whole with those that it has.
         let is_group = matches!(job.identity, Identity::Group(_));
         let size = || wanted.max(self.start_size_now(job).filter(|_| is_group).unwrap_or(0));
-        let stalled_size = if stalled.is_some() { size() } else { 0 };
+        let stalled_size = match &stalled {
+            None => 0,
+            // Of pods that nobody wants any more nobody can say how many there were to be: more than it had by then.
+            Some(_) => size().max(bound_on_record + 1),
+        };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         // It was whole if its record says that it runs, whatever it has lost since; unless it only says so because none of its pods is
         // left, and that it did not become whole in time.
@@ -210,6 +215,15 @@ impl Core {
         let missing = self.jobs.wanted(job).saturating_sub(self.jobs.live_members(job).len());
         let seats: Vec<(PodIndex, NodeName)> =
             job.seats.empty().take(missing).map(|(at, seat)| (at, seat.node().clone())).collect();
+        // It was retained when its pod ended, if that is known.
+        let left_at = |node: &NodeName| {
+            let members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
+            let left = members.filter(|member| member.stage == Stage::Ended && member.pod.node.as_ref() == Some(node));
+            left.filter_map(|member| member.pod.ended).max().map(|at| self.core_time(at))
+        };
+        let is_over =
+            |node: &NodeName| left_at(node).is_some_and(|at| at.plus_secs(self.settings.slot_keep_secs) <= self.now);
+        let seats: Vec<_> = seats.into_iter().filter(|(_, node)| !is_over(node)).collect();
         let Some(pod) = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|m| Arc::clone(&m.pod))
         else {
             return;
@@ -218,6 +232,8 @@ impl Core {
         for (at, node) in seats {
             let Some(rank) = self.cluster.rank(&node) else { continue };
             if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, terms) {
+                let keep_secs = i64::try_from(self.settings.slot_keep_secs).unwrap_or(i64::MAX / 1000);
+                self.counts_are_unsure_for(keep_secs * 1000);
                 self.retain_slot(id, allocation, Some(at), Some(controller.clone()));
             }
         }

@@ -104,6 +104,7 @@ impl Core {
         let before = std::mem::replace(&mut member.stage, Stage::Bound);
         let planned = self.member_end(&pod, id);
         let allocation = self.take_allocation(uid);
+        let had_nothing = allocation.is_none();
         let tenancy = self.tenancy(&pod, id);
         let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
         let node = pod.node.clone();
@@ -120,9 +121,9 @@ impl Core {
         }
         self.note_volumes(uid);
         match before {
-            Stage::Bound => {}
-            // Somebody else has bound it: it waits no more.
-            Stage::Waiting => drop(self.touched.insert(id)),
+            Stage::Bound if !had_nothing => {}
+            // Somebody else has bound it: it waits no more. Or its node has come after it: that counts in its queue.
+            Stage::Bound | Stage::Waiting => drop(self.touched.insert(id)),
             _ => self.touch_soon(id),
         }
     }
@@ -218,7 +219,9 @@ impl Core {
 
     /// When a bound pod of ours ends, as far as is known: its walltime counts from its own start once it runs.
     pub(super) fn member_end(&self, pod: &Pod, job: JobId) -> PlannedEnd {
-        let started = pod.started.map_or(self.now, |at| self.core_time(at).min(self.now));
+        // By a clock that was set back since it may be still to come. That counts all the same, as for whoever ends pods by their
+        // deadlines: "now" would be another end for each process.
+        let started = pod.started.map_or(self.now, |at| self.core_time(at));
         let planned = End::of(self.occupies(pod, job), started.seconds());
         self.unless_past(match (self.jobs.deadline(pod, self.clock()), planned) {
             (Some(deadline), End::At(at)) => End::At(at.min(deadline.seconds())),

@@ -140,6 +140,9 @@ fn controller(it: &Controller) -> String {
 
 /// What a status says that the stored one does not.
 pub(crate) fn news(server: &Server, write: &ActionKind) -> String {
+    if let ActionKind::WriteQueueStatus { queue, .. } = write {
+        return server.queues.get(queue).map_or_else(String::new, |queue| format!("after {:?}", queue.status));
+    }
     let ActionKind::WriteStatus { job, status, .. } = write else { return String::new() };
     let stored = server.flux_job(job).and_then(|stored| stored.status.clone()).unwrap_or_default();
     let fields = |status: &FluxJobStatus| serde_json::to_value(status).unwrap_or_default();
@@ -170,12 +173,14 @@ fn status(status: &FluxJobStatus) -> String {
     let place = |it: &PlacementRange| format!("{}[{}]={}x{}", it.pod_set, it.pod_indexes, it.nodes, it.pods_per_node);
     let placement: Vec<String> = status.placement.iter().map(place).collect();
     format!(
-        "{:?} priority {:?} queued {:?} {} placement [{}] blocked {:?} conditions {:?}",
+        "{:?} priority {:?} queued {:?} {} placement [{}] promised {:?} passed by since {:?} blocked {:?} conditions {:?}",
         status.state,
         status.priority,
         status.queued_at.as_ref().map(|at| at.0.as_microsecond()),
         status.size.as_deref().unwrap_or(""),
         placement.join(" "),
+        status.reservation.as_ref().map(|it| (it.start.as_ref().map(|at| at.0.as_microsecond()), &it.nodes)),
+        status.passed_by_since.as_ref().map(|at| at.0.as_microsecond()),
         status.blocked_by.first().map(|it| format!("{}: {}", it.reason, it.message)),
         status.conditions.iter().map(|it| format!("{}={} {}", it.type_, it.status, it.reason)).collect::<Vec<_>>()
     )

@@ -21,6 +21,11 @@ pub(super) fn queue(world: &mut World, name: &str, spec: &serde_json::Value) {
     world.tell(Event::Queue(Arc::new(read(name, spec))));
 }
 
+/// It has this status.
+pub(super) fn with_status(name: &str, status: FluxQueueStatus) -> Event {
+    Event::Queue(Arc::new(QueueObject { status, ..read(name, &json!({})) }))
+}
+
 fn gone(world: &mut World, name: &str) {
     world.tell(Event::QueueGone(Arc::from(name)));
 }
@@ -569,4 +574,79 @@ fn services_have_a_queue_of_their_own_where_there_is_one_and_are_not_behind_a_ga
     world.submit(named);
     world.settle();
     assert_eq!(queue_of(&world, "named"), "default", "who names a queue is in it");
+}
+
+#[test]
+fn a_queue_that_was_made_anew_does_not_have_the_status_of_the_one_before() {
+    for answer in [WriteOutcome::Written(None), WriteOutcome::Gone] {
+        let mut world = World::new(&[("a", 1)]);
+        queue(&mut world, "gpu", &json!({}));
+        world.submit(of_queue(pod("p", 8), "gpu"));
+        world.settle();
+        world.pass_seconds(3);
+        let is_of_queue = |action: &Action| matches!(action.kind, ActionKind::WriteQueueStatus { .. });
+        let first = world.step().into_iter().find(is_of_queue).expect("its status is written");
+        // Before the answer comes it is gone, and another one of the name is there.
+        gone(&mut world, "gpu");
+        world.tell(Event::Queue(Arc::new(QueueObject { uid: Uid::from("another"), ..read("gpu", &json!({})) })));
+        world.step();
+        world.pass_seconds(3);
+        world.step();
+        world.tell(Event::Done(first.id, Outcome::Write(answer)));
+        world.step();
+        world.pass_seconds(3);
+        let written = world.step().into_iter().find_map(|action| match action.kind {
+            ActionKind::WriteQueueStatus { uid, status, .. } => Some((uid, status.waiting)),
+            _ => None,
+        });
+        assert_eq!(written, Some((Uid::from("another"), 1)));
+    }
+}
+
+#[test]
+fn what_ends_while_there_is_no_queue_does_not_run_in_one_that_comes_later() {
+    let mut world = World::new(&[("a", 4)]);
+    queue(&mut world, "default", &json!({}));
+    world.submit(pod("p", 1));
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "default"), (0, 1));
+    gone(&mut world, "default");
+    world.settle();
+    world.change("p", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    let said = world.queues["default"].clone();
+    world.tell(with_status("default", said));
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "default"), (0, 0));
+}
+
+#[test]
+fn a_pod_whose_node_comes_after_it_counts_with_what_it_has() {
+    let mut world = World::new(&[]);
+    queue(&mut world, "default", &json!({}));
+    world.submit(Pod { node: Some("a".into()), phase: Phase::Running, ..pod("p", 3) });
+    settle_all(&mut world);
+    assert!(!world.queues["default"].used.contains_key("cpu"));
+    world.tell(Event::Node(node("a", 4)));
+    settle_all(&mut world);
+    assert_eq!(world.queues["default"].used["cpu"], "3");
+}
+
+#[test]
+fn what_has_no_pods_does_not_run() {
+    let mut world = World::new(&[("a", 4)]);
+    queue(&mut world, "default", &json!({}));
+    let set = Controller { kind: OwnerKind::StatefulSet, completions: None, ..job("s", 1, 1) };
+    world.tell(Event::Controller(Arc::new(set.clone())));
+    let mut member = of_job(pod("s-0", 1), "s");
+    let owner = member.owner.as_mut().expect("it has an owner");
+    (owner.kind, owner.api_version) = (OwnerKind::StatefulSet, Arc::from("apps/v1"));
+    world.submit(member);
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "default"), (0, 1));
+    // It is scaled down.
+    world.tell(Event::Controller(Arc::new(Controller { wants: 0, can_start_together: 0, ..set })));
+    world.delete("s-0");
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "default"), (0, 0));
 }

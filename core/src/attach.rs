@@ -20,7 +20,7 @@ use crate::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
 
 /// How long a pod waits for the object that made it to be seen; then it is taken as a lone one.
-const OWNER_WAIT_MILLIS: i64 = 30_000;
+pub(super) const OWNER_WAIT_MILLIS: i64 = 30_000;
 
 impl Core {
     pub(super) fn new_member(&mut self, pod: Arc<Pod>) {
@@ -68,7 +68,10 @@ impl Core {
         job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
         job.members.insert(uid.clone());
         job.last_end = job.last_end.max(pod.ended);
-        job.pod_priority = job.pod_priority.max(Some(pod.priority));
+        // What has ended may be left of an earlier group of the name; if it was of this job, its priority is on record.
+        if !(self.taking_over && pod.phase.is_terminal()) {
+            job.pod_priority = job.pod_priority.max(Some(pod.priority));
+        }
         let stage = if pod.phase.is_terminal() {
             match pod.phase {
                 Phase::Succeeded => job.succeeded += 1,
@@ -123,7 +126,8 @@ impl Core {
     }
 
     /// The job of a pod whose controller is gone, if that is known, or its FluxJob still there: the pod is about to be deleted, and
-    /// until then it is no job of its own that could start though the other was held, or had its time.
+    /// until then it is no job of its own that could start though the other was held, or had its time. Those that run are one job as
+    /// they were before their controller went.
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
         let owner = pod
             .owner
@@ -131,8 +135,8 @@ impl Core {
             .filter(|owner| pod.group.is_none() && !self.jobs.controllers.contains_key(&owner.uid))?;
         let belonging = grouping::of_owner(owner)?;
         let key = self.record_key(pod, &belonging);
-        (self.jobs.by_identity.contains_key(&belonging.identity) || self.records.get(&key).is_some())
-            .then_some(belonging)
+        let is_known = self.jobs.by_identity.contains_key(&belonging.identity) || self.records.get(&key).is_some();
+        (is_known || pod.node.is_some()).then_some(belonging)
     }
 
     fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
@@ -243,6 +247,7 @@ impl Core {
             retained: Vec::new(),
             pending: std::collections::BTreeSet::new(),
             blocker: None,
+            blocked_request: None,
             found_first: None,
             warnings: std::collections::BTreeMap::new(),
             expected: Expected::default(),

@@ -1,5 +1,7 @@
 //! What is in the way of a job, as it is told: the one that matters most first.
 
+use std::collections::BTreeSet;
+
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
 /// Never without one.
@@ -20,6 +22,15 @@ impl Blockers {
     /// The reason of the one that matters most.
     pub(super) fn reason(&self) -> BlockedReason {
         self.first.reason
+    }
+
+    /// They say the same, though perhaps in other words, with other numbers, and in another order.
+    pub(super) fn have_reasons_of(&self, others: &Blockers) -> bool {
+        let reasons = |blockers: &Blockers| {
+            let reasons = blockers.iter().map(|blocker| blocker.reason.to_string());
+            reasons.collect::<BTreeSet<String>>()
+        };
+        self.reason() == others.reason() || reasons(self) == reasons(others)
     }
 
     /// All of them, in order.

@@ -143,6 +143,19 @@ impl Core {
         };
         let blockers = if behind_head { self.queued_behind(head.job()).into() } else { blockers.clone() };
         let to_pods = self.words_for_pods(pending, class);
+        // Of a job whose pods wait one by one, and not all for the same, the first says why.
+        if self.queue.first_of(id) == Some(pending) {
+            self.note_blockers(pending, blockers, estimate);
+        }
+        let Some((reason, text)) = to_pods else { return };
+        for uid in self.waiting_pods(pending) {
+            self.report_unscheduled(&uid, reason, &text);
+        }
+    }
+
+    /// What is in the way of a job, by what was found out about the first of its requests.
+    fn note_blockers(&mut self, first: &PendingRequest, blockers: Blockers, estimate: Option<Time>) {
+        let id = first.job();
         let blockers = self.inherit(id, blockers);
         // Where the plan can be run forward it knows better.
         let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
@@ -158,10 +171,19 @@ impl Core {
                 self.touched.insert(id);
             }
         }
+        job.blocked_request = Some(first.clone());
         self.dirty.insert(id);
-        let Some((reason, text)) = to_pods else { return };
-        for uid in self.waiting_pods(pending) {
-            self.report_unscheduled(&uid, reason, &text);
+    }
+
+    /// If another request of a job is the first now, that one's reasons count.
+    pub(super) fn look_at_first(&mut self, id: JobId) {
+        let known = self.jobs.all.get(&id).and_then(|job| job.blocked_request.as_ref());
+        let Some(first) = self.queue.first_of(id).filter(|first| known.is_some() && known != Some(*first)).cloned()
+        else {
+            return;
+        };
+        if let Some(class) = self.queue.class_of(&first) {
+            self.report_request(&first, class);
         }
     }
 
@@ -184,7 +206,7 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&id) else { return found };
         let status = job.record.status.as_ref().filter(|_| job.blocker.is_none());
         let said = status.and_then(|status| Blockers::of(status.blocked_by.clone()));
-        if let Some(said) = said.filter(|said| said.reason() == found.reason()) {
+        if let Some(said) = said.filter(|said| said.have_reasons_of(&found)) {
             job.found_first = Some(found);
             return said;
         }

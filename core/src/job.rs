@@ -97,6 +97,8 @@ pub(super) struct Job {
     pub pending: BTreeSet<PendingRequest>,
     /// What a person reads about why it waits.
     pub blocker: Option<Blockers>,
+    /// Whose reasons these are: the first of what waits.
+    pub blocked_request: Option<PendingRequest>,
     /// While what an earlier process said is kept: what this one found then.
     pub found_first: Option<Blockers>,
     /// What was said about it once: warnings that are not repeated.

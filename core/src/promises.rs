@@ -49,6 +49,44 @@ pub(super) struct Promise {
     pub told: i64,
     /// By which rules of queues it was made: how often they had changed.
     pub rules: u64,
+    /// It is where an earlier process had made it, on some of the nodes that this one wrote.
+    pub inherited: Option<Inherited>,
+}
+
+/// A reservation that was put back: what is on record of it goes as long as it stays where it came to be.
+#[derive(Clone)]
+pub(super) struct Inherited {
+    /// Where it came to be.
+    place: Kept,
+    /// What is on record.
+    written: RankSet,
+}
+
+impl Promise {
+    /// A reservation that was made just now, for this request on these nodes, by these rules.
+    pub(super) fn new(
+        place: Reservation,
+        class: ClassId,
+        (request, nodes): (Request, Vec<RankSet>),
+        rules: u64,
+    ) -> Self {
+        let told = place.start;
+        Promise { place, class, request, nodes, told, rules, inherited: None }
+    }
+
+    /// What is on record, if it was put back.
+    pub(super) fn written(&self) -> Option<Kept> {
+        let Inherited { place, written } = self.inherited.as_ref()?;
+        Some(Kept { start: place.start, nodes: written.clone() })
+    }
+
+    /// The nodes that are said to be promised.
+    pub(super) fn nodes_to_say(&self) -> &RankSet {
+        match &self.inherited {
+            Some(Inherited { place, written }) if !place.is_not(Some(self)) => written,
+            _ => &self.place.nodes,
+        }
+    }
 }
 
 impl Kept {
@@ -98,6 +136,23 @@ impl Promises {
     /// Takes a reservation out: it is to be given up, or made anew.
     pub(super) fn take(&mut self, pending: &PendingRequest) -> Option<Promise> {
         self.reserved.remove(pending).map(Arc::unwrap_or_clone)
+    }
+
+    /// A reservation was put back, or made anew after that, for the same second on these nodes or fewer of them: that alone is nothing to
+    /// say.
+    pub(super) fn inherit(&mut self, pending: &PendingRequest, written: Option<Kept>) {
+        let (Some(promise), Some(written)) = (self.reserved.get_mut(pending), written) else { return };
+        let place = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
+        if place.start == written.start && place.nodes.is_subset(&written.nodes) {
+            Arc::make_mut(promise).inherited = Some(Inherited { place, written: written.nodes });
+        }
+    }
+
+    /// Somebody takes what is on record of this job's reservation, and is not a part of it any more: what is a part is to be said.
+    pub(super) fn say_as_it_is(&mut self, job: JobId) {
+        for (_, promise) in self.reserved.iter_mut().filter(|(pending, _)| pending.job() == job) {
+            Arc::make_mut(promise).inherited = None;
+        }
     }
 
     /// The second at which the first reservation starts.

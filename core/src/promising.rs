@@ -271,7 +271,7 @@ impl Core {
         let starts_job = matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone;
         if let Some(promise) = self.promises.reservation(pending).filter(|_| starts_job) {
             let start = Some(Time::from_seconds(promise.place.start));
-            return Some(Said { start, nodes: self.names_of(&promise.place.nodes) });
+            return Some(Said { start, nodes: self.names_of(promise.nodes_to_say()) });
         }
         let nodes = self.names_of(self.promises.drained(pending)?);
         (!nodes.is_empty()).then_some(Said { start: None, nodes })
@@ -357,6 +357,7 @@ impl Core {
         let owing: Vec<JobId> = owing.map(|(other, _)| other).collect();
         for other in owing {
             self.promises.rest(id, other);
+            self.promises.say_as_it_is(other);
             if let Some(job) = self.jobs.all.get_mut(&other) {
                 job.must_say = true;
             }
@@ -425,7 +426,7 @@ impl Core {
         match live.reserve_again((pending, class), &request, &was) {
             Booking::Now(slots) => self.start(pending, &request, slots),
             // Planned ends are counted by another clock now, which may show the next second.
-            Booking::At(at) if at <= was.start.saturating_add(slack) => {}
+            Booking::At(at) if at <= was.start.saturating_add(slack) => self.promises.inherit(pending, Some(was)),
             // Made anew elsewhere in the walk that follows; what is written is broken by then, or better.
             Booking::At(_) | Booking::Never => {
                 if let Some(promise) = self.promises.take(pending) {

@@ -41,6 +41,7 @@ impl Core {
         self.look_at_volumes(id);
         let wanted = self.wanted_requests(id);
         self.set_requests(id, wanted);
+        self.look_at_first(id);
         self.notice_completeness(id);
         self.jobs.note_life(id);
         self.notice_stall(id);

@@ -405,7 +405,7 @@ impl Promising for Live<'_> {
             fluxion::Booking::At(place) => {
                 let start = place.start;
                 let (request, nodes) = (request.clone(), nodes.to_vec());
-                let promise = Promise { place, class, request, nodes, told: start, rules: self.queues.version() };
+                let promise = Promise::new(place, class, (request, nodes), self.queues.version());
                 self.promises.put(pending, promise);
                 Booking::At(start)
             }
@@ -447,6 +447,7 @@ impl Promising for Live<'_> {
         match self.reserve((pending, promise.class), &promise.request, &nodes, None) {
             Booking::Now(slots) => Remade::Starts(slots),
             Booking::At(start) => {
+                self.promises.inherit(pending, promise.written());
                 let late = Late { cause: Delay::Capacity, by: None, was: kept };
                 Remade::Kept { start, later: (start > late.was.start).then_some(late), moved: true }
             }

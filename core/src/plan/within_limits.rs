@@ -169,7 +169,7 @@ impl Live<'_> {
                         let demand = self.demand_on(request, &place.nodes);
                         self.accounts.promise(pending, demand, start);
                         let (request, rules) = (request.clone(), self.queues.version());
-                        let promise = Promise { place, class, request, nodes, told: start, rules };
+                        let promise = Promise::new(place, class, (request, nodes), rules);
                         self.promises.put(pending, promise);
                         return Booking::At(start);
                     }
@@ -190,7 +190,8 @@ impl Live<'_> {
     ) -> Remade<Allocations> {
         let now = self.now.seconds();
         self.accounts.take_back(pending);
-        let Promise { place, class, request, nodes: before, told, rules } = promise;
+        let written = promise.written();
+        let Promise { place, class, request, nodes: before, told, rules, inherited } = promise;
         let was = Kept { start: place.start, nodes: place.nodes.clone() };
         let cause = match () {
             () if rules != self.queues.version() => Delay::Edit,
@@ -212,7 +213,7 @@ impl Live<'_> {
                     let demand = self.demand_on(&request, &place.nodes);
                     self.accounts.promise(pending, demand, place.start);
                     let cause = later.map_or(cause, Delay::of);
-                    let promise = Promise { place, class, request, nodes, told, rules };
+                    let promise = Promise { place, class, request, nodes, told, rules, inherited };
                     return self.keep(pending, promise, was, cause);
                 }
                 ledger::Remade::Kept(place, _) => self.ledger.give_up(&place),
@@ -223,7 +224,11 @@ impl Live<'_> {
         match self.reserve_within_limits((pending, class), &request, &nodes, None) {
             Booking::Now(slots) => Remade::Starts(slots),
             Booking::At(_) => match self.promises.take(pending) {
-                Some(promise) => self.keep(pending, Promise { told, ..promise }, was, cause),
+                Some(promise) => {
+                    let remade = self.keep(pending, Promise { told, ..promise }, was, cause);
+                    self.promises.inherit(pending, written);
+                    remade
+                }
                 None => self.lose(pending, cause, was),
             },
             // Where it was is nothing to hold: it may not start there.

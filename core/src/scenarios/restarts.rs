@@ -1,6 +1,10 @@
 //! A restart on a quiet cluster changes nothing.
 
+use super::promises::{lasting, reserved, starts};
+use super::queues::{of_queue, queue};
 use super::*;
+use crate::QueuePolicy;
+use serde_json::json;
 
 /// What a new process writes, told everything there is.
 fn writes_after_restart(world: &mut World, nodes: &[(&str, u64)], controllers: &[Controller]) -> Vec<String> {
@@ -138,6 +142,21 @@ fn a_retained_slot_is_retained_by_the_next_process() {
     world.submit(of_job(pod("p2", 2), "j"));
     world.settle();
     assert_eq!(world.node_of("p2"), Some("a"));
+}
+
+#[test]
+fn a_slot_that_was_given_back_long_ago_is_not_retained_by_the_next_process() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = with_job_of_two(&nodes);
+    let ended = Some(world.now);
+    world.change("p0", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
+    world.settle();
+    world.pass_seconds(600);
+    world.settle();
+    world.restart();
+    world.list(&nodes, &[Controller { succeeded: 1, ..job("j", 2, 4) }]);
+    world.settle();
+    assert!(starts(&mut world, pod("other", 2)), "nobody retains it any more");
 }
 
 #[test]
@@ -369,10 +388,9 @@ fn what_has_ended_keeps_its_priority_whoever_is_found_beside_it() {
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-#[test]
-fn a_gang_that_somebody_else_began_is_not_whole_with_those_whom_he_has_bound() {
-    let nodes = [("a", 2), ("b", 2)];
-    let mut world = World::new(&nodes);
+/// A pod of a gang of two was bound by somebody else, and for the other one there is no room.
+fn begun_by_somebody_else(nodes: &[(&str, u64)]) -> World {
+    let mut world = World::new(nodes);
     world.submit(pod("busy", 2));
     world.settle();
     world.submit_gang(2);
@@ -382,6 +400,13 @@ fn a_gang_that_somebody_else_began_is_not_whole_with_those_whom_he_has_bound() {
         world.pass_seconds(1);
         world.settle();
     }
+    world
+}
+
+#[test]
+fn a_gang_that_somebody_else_began_is_not_whole_with_those_whom_he_has_bound() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = begun_by_somebody_else(&nodes);
     let message = |world: &World| {
         let conditions = &world.record("j").status.as_ref().expect("a status").conditions;
         let degraded = conditions.iter().find(|it| it.type_ == "Degraded" && it.reason == "StartTimeout");
@@ -577,4 +602,205 @@ fn a_flux_job_that_somebody_removed_after_the_end_does_not_come_back() {
     world.settle();
     let writes = writes_after_restart(&mut world, &nodes, &[]);
     assert!(writes.is_empty() && world.records.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn of_pods_that_wait_for_different_things_the_first_says_why() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    let set = Controller { kind: OwnerKind::ReplicaSet, completions: None, ..job("rs", 2, 2) };
+    world.tell(Event::Controller(Arc::new(set.clone())));
+    let of_set = |name: &str, cores, created| {
+        let mut member = of_job(pod(name, cores), "rs");
+        let owner = member.owner.as_mut().expect("it has an owner");
+        (owner.kind, owner.api_version) = (OwnerKind::ReplicaSet, Arc::from("apps/v1"));
+        Pod { created: Time::from_seconds(created), ..member }
+    };
+    world.submit(pod("runs", 2));
+    world.settle();
+    // The second is seen first, and waits for something else.
+    world.submit(of_set("s1", 9, 1002));
+    world.settle();
+    world.submit(of_set("s0", 3, 1001));
+    world.settle();
+    assert_eq!(world.blocked("rs").0, "InsufficientResources");
+    world.show_conditions(&["s0", "s1"]);
+    world.pass_seconds(60);
+    world.settle();
+    let writes = writes_after_restart(&mut world, &nodes, std::slice::from_ref(&set));
+    assert!(writes.is_empty(), "{writes:#?}");
+    // Without the first the other one's reason counts.
+    world.delete("s0");
+    world.settle();
+    assert_eq!(world.blocked("rs").0, "Unsatisfiable");
+}
+
+#[test]
+fn what_is_left_of_an_ended_group_gives_its_priority_to_no_other() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    world.submit(Pod { priority: 9, ..of_group(pod("p0", 1), "g", Ok(1)) });
+    world.settle();
+    let ended = Some(world.now);
+    world.change("p0", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
+    world.settle();
+    world.pass_seconds(61);
+    world.settle();
+    assert!(world.records.is_empty(), "its time is over");
+    world.submit(Pod { created: world.now, ..of_group(pod("q0", 8), "g", Ok(1)) });
+    world.settle();
+    world.show_conditions(&["q0"]);
+    world.pass_seconds(60);
+    world.settle();
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn a_lone_pod_that_ends_while_its_job_is_held_was_one_pod() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    world.submit(pod("p", 1));
+    world.settle();
+    world.edit("p", |spec| spec.overrides.hold = true);
+    world.settle();
+    assert!(writes_after_restart(&mut world, &nodes, &[]).is_empty());
+    let ended = Some(world.now);
+    world.change("p", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
+    world.settle();
+    assert_eq!(world.record("p").status.as_ref().map(|status| status.total), Some(1));
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn a_gang_of_which_nobody_wants_more_has_not_become_whole_by_a_restart() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = begun_by_somebody_else(&nodes);
+    // It is suspended, and the pod that was bound is slow to go.
+    let suspended = Controller { wants: 0, can_start_together: 0, ..job("j", 2, 2) };
+    world.tell(Event::Controller(Arc::new(suspended.clone())));
+    world.delete("p1");
+    world.change("p0", |pod| pod.deleting = true);
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Starting));
+    let writes = writes_after_restart(&mut world, &nodes, &[suspended]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn a_start_that_is_still_to_come_by_a_clock_that_was_set_back_counts() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    let started = world.now.plus_millis(3_600_000);
+    world.submit(lasting("runs", 4, 100));
+    world.settle();
+    world.change("runs", |pod| (pod.phase, pod.started) = (Phase::Running, Some(started)));
+    world.submit(pod("waits", 4));
+    world.settle();
+    world.show_conditions(&["waits"]);
+    world.look_ahead();
+    world.pass_seconds(200);
+    world.settle();
+    world.look_ahead();
+    let expected = Some((EstimateKind::Projected, started.seconds() + 100));
+    assert_eq!(world.estimate("waits"), expected);
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(world.estimate("waits"), expected);
+}
+
+#[test]
+fn what_was_said_stays_though_something_else_matters_most_by_now() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    world.submit(pod("runs", 2));
+    world.submit(pod("waits", 4));
+    world.settle();
+    world.show_conditions(&["waits"]);
+    world.pass_seconds(60);
+    world.settle();
+    let status = world.record_mut("waits").status.as_mut().expect("a status");
+    assert_eq!(status.blocked_by.len(), 2, "{:?}", status.blocked_by);
+    status.blocked_by.reverse();
+    let said = Blockers::of(status.blocked_by.clone()).expect("it is blocked");
+    (status.conditions[0].reason, status.conditions[0].message) = (said.reason().to_string(), said.text());
+    let writes = writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+/// What a process writes into the status of queues in so many seconds, if it does.
+fn queue_writes(world: &mut World, seconds: i64) -> Vec<String> {
+    let mut writes = Vec::new();
+    for _ in 0..seconds {
+        let actions = world.step();
+        let of_queues = actions.iter().filter(|action| matches!(action.kind, ActionKind::WriteQueueStatus { .. }));
+        writes.extend(of_queues.map(|action| format!("{:?}", action.kind)));
+        world.carry_out_all(actions);
+        world.pass_seconds(1);
+    }
+    writes
+}
+
+#[test]
+fn a_pod_whose_maker_is_gone_counts_in_its_queue_as_before() {
+    let nodes = [("a", 4)];
+    let mut world = World::new(&nodes);
+    queue(&mut world, "gpu", &json!({}));
+    world.tell(Event::Controller(Arc::new(job("j", 1, 1))));
+    world.submit(of_queue(of_job(pod("p", 1), "j"), "gpu"));
+    world.settle();
+    queue_writes(&mut world, 5);
+    world.delete_record("j");
+    world.tell(Event::ControllerGone(Uid::from("uid-j")));
+    world.change("p", |pod| pod.deleting = true);
+    queue_writes(&mut world, 5);
+    assert_eq!(world.queues["gpu"].running, 1);
+    world.restart();
+    queue(&mut world, "gpu", &json!({}));
+    let status = world.queues["gpu"].clone();
+    world.tell(super::queues::with_status("gpu", status));
+    world.list(&nodes, &[]);
+    let writes = queue_writes(&mut world, 60);
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+#[test]
+fn what_is_promised_on_fewer_of_its_nodes_by_a_new_process_is_not_said_before_somebody_takes_the_others() {
+    let nodes = [("n1", 4), ("n2", 4), ("n3", 4)];
+    let easy = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
+    let mut world = World::told(easy, FunctionTable::builtin(), &nodes);
+    for (name, cores, seconds) in [("a", 4, 100), ("b", 3, 1000), ("c", 3, 1000)] {
+        assert!(starts(&mut world, lasting(name, cores, seconds)), "{name}");
+        let started = Some(world.now);
+        world.change(name, |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    }
+    let gang = job("j", 6, 6);
+    world.tell(Event::Controller(Arc::new(gang.clone())));
+    let members = ["p0", "p1", "p2", "p3", "p4", "p5"];
+    for name in members {
+        world.submit(of_job(lasting(name, 1, 60), "j"));
+    }
+    world.settle();
+    let promised = Some((Some(2100), "n[1-3]".to_owned()));
+    assert_eq!(reserved(&world, "j"), promised);
+    world.pass_seconds(10);
+    world.change("b", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    for _ in 0..15 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    world.show_conditions(&members);
+    // An earlier process has not come to look at it again.
+    let written = world.record_mut("j").status.as_mut().and_then(|status| status.reservation.as_mut());
+    written.expect("it is promised a start").nodes = "n[1-3]".to_owned();
+    let writes = writes_after_restart(&mut world, &nodes, &[gang]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(reserved(&world, "j"), promised);
+    for name in ["long0", "long1", "long2"] {
+        assert!(starts(&mut world, lasting(name, 1, 1000)), "{name}");
+    }
+    assert_eq!(world.node_of("long2"), Some("n3"), "it takes what the promise does not need");
+    assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())), "and that is said");
 }

@@ -15,6 +15,9 @@ pub(super) struct Promises {
     reserved: BTreeMap<PendingRequest, Arc<Promise>>,
     /// Since when those have been passed by that were the first to wait, and of which nobody knows when they can start.
     passed_by: BTreeMap<PendingRequest, Patience>,
+    /// What an earlier process has put on record of jobs whose pods wait one by one: since when one of these has been passed by, and the
+    /// nodes that were held for it.
+    inherited: BTreeMap<JobId, (Option<Time>, RankSet)>,
     /// Nodes that are held for those who are passed by no more.
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
     /// Jobs for which other nodes are held than when these were last taken.
@@ -162,14 +165,47 @@ impl Promises {
 
     // --- passed by ---
 
-    /// Since when a request has been passed by, if it was the first to wait.
-    pub(super) fn passed_by_since(&self, pending: &PendingRequest) -> Option<Time> {
-        self.passed_by.get(pending).map(|patience| patience.since)
-    }
-
     /// It has been passed by for long enough.
     pub(super) fn is_patience_over(&self, pending: &PendingRequest) -> bool {
         self.passed_by.get(pending).is_some_and(|patience| patience.is_over)
+    }
+
+    /// Of a job's requests the first that was passed by, and since when.
+    pub(super) fn passed_by_since_of<K: Ord>(
+        &self,
+        job: JobId,
+        place: impl Fn(&PendingRequest) -> Option<K>,
+    ) -> Option<Time> {
+        let of_job = self.passed_by.iter().filter(|(pending, _)| pending.job() == job);
+        let first = of_job.filter_map(|(pending, patience)| Some((place(pending)?, patience.since)));
+        let first = first.min_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, since)| since);
+        first.or_else(|| self.inherited.get(&job)?.0)
+    }
+
+    /// Of a job's requests the first for which nodes are held, and these.
+    pub(super) fn drained_of<K: Ord>(
+        &self,
+        job: JobId,
+        place: impl Fn(&PendingRequest) -> Option<K>,
+    ) -> Option<&RankSet> {
+        let of_job = self.drained.iter().filter(|(pending, _)| pending.job() == job);
+        let first = of_job.filter_map(|(pending, nodes)| Some((place(pending)?, &**nodes)));
+        first.min_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, nodes)| nodes)
+    }
+
+    /// One of a job's requests, nobody knows yet which, was passed by since then, and had these nodes held for it.
+    pub(super) fn was_passed_by(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
+        self.inherited.insert(job, (since, nodes));
+    }
+
+    /// It is this one.
+    pub(super) fn inherit_patience(&mut self, pending: &PendingRequest, now: Time) {
+        let Some((since, nodes)) = self.inherited.remove(&pending.job()) else { return };
+        if !nodes.is_empty() {
+            self.lose_date(pending, since.unwrap_or(now), nodes);
+        } else if let Some(since) = since {
+            self.pass_by(pending, since);
+        }
     }
 
     /// A request is the first to wait. True if it was not known; that instant is never reset while it waits.
@@ -288,6 +324,7 @@ impl Promises {
 
     /// A job is no more.
     pub(super) fn forget_job(&mut self, job: JobId) {
+        self.inherited.remove(&job);
         self.on_record.remove(&job);
         self.resting.remove(&job);
     }

@@ -261,7 +261,8 @@ impl Core {
 
     /// Since when a job has been passed by.
     pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
-        self.promises.passed_by_since(self.queue.first_of(job.id)?)
+        let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
+        self.promises.passed_by_since_of(job.id, place).filter(|_| !job.pending.is_empty())
     }
 
     /// What a job is promised now. Where pods start one by one, the first of them may have nodes held for it; when it starts is not
@@ -273,7 +274,8 @@ impl Core {
             let start = Some(Time::from_seconds(promise.place.start));
             return Some(Said { start, nodes: self.names_of(promise.nodes_to_say()) });
         }
-        let nodes = self.names_of(self.promises.drained(pending)?);
+        let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
+        let nodes = self.names_of(self.promises.drained_of(job.id, place)?);
         (!nodes.is_empty()).then_some(Said { start: None, nodes })
     }
 
@@ -394,6 +396,13 @@ impl Core {
             }
         }
         for (pending, class, since, reservation) in written {
+            let is_one_of_several = matches!(pending, PendingRequest::Member(..))
+                && self.jobs.all.get(&pending.job()).is_some_and(|job| job.style != Style::Lone);
+            if is_one_of_several {
+                let nodes = reservation.map(|reservation| self.nodes_of(&reservation.nodes)).unwrap_or_default();
+                self.promises.was_passed_by(pending.job(), since, nodes);
+                continue;
+            }
             if let Some(since) = since {
                 self.promises.pass_by(&pending, since);
             }

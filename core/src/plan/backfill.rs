@@ -49,6 +49,8 @@ struct Walk<'a, C: Promising, R> {
     waiting: BTreeMap<ClassId, Waits>,
     /// Those who start: some before it was their turn, when one who came in ahead had taken their room.
     started: BTreeSet<PendingRequest>,
+    /// Jobs of whose requests one holds nodes, since it is passed by no more: the others of it come after that.
+    holding: BTreeSet<JobId>,
     plan: Plan<C::Slots>,
 }
 
@@ -58,6 +60,7 @@ pub(super) struct Memory {
     bounds: BTreeMap<QueueId, Option<Place>>,
     waiting: BTreeMap<ClassId, Waits>,
     started: BTreeSet<PendingRequest>,
+    holding: BTreeSet<JobId>,
 }
 
 /// Who is looked at first: the first of each class, and whoever is promised something.
@@ -82,9 +85,9 @@ pub(super) fn go_on<C: Promising>(
     walking: &mut Walking<C::Slots>,
     mut enough: impl FnMut(&C) -> bool,
 ) {
-    let Memory { bounds, waiting, started } = std::mem::take(&mut walking.backfill);
+    let Memory { bounds, waiting, started, holding } = std::mem::take(&mut walking.backfill);
     let (holds, plan) = (std::mem::take(&mut walking.holds), std::mem::take(&mut walking.plan));
-    let mut walk = Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, plan };
+    let mut walk = Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, holding, plan };
     while let Some((place, class)) = walking.heads.pop_first() {
         if walk.visit(&place, class) {
             walking.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
@@ -94,8 +97,8 @@ pub(super) fn go_on<C: Promising>(
             break;
         }
     }
-    let Walk { bounds, holds, waiting, started, plan, .. } = walk;
-    walking.backfill = Memory { bounds, waiting, started };
+    let Walk { bounds, holds, waiting, started, holding, plan, .. } = walk;
+    walking.backfill = Memory { bounds, waiting, started, holding };
     (walking.holds, walking.plan) = (holds, plan);
 }
 
@@ -399,13 +402,20 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             self.plan.first_undated.push(pending.clone());
         }
         queue.is_anybody_blocked = true;
+        self.capacity.inherit_patience(pending);
         let is_strict = self.depths(place).is_strict;
         if !is_strict && self.capacity.may_be_passed_by(pending) {
             return;
         }
+        if !is_strict && self.holding.contains(&pending.job()) {
+            return self.capacity.let_go(pending);
+        }
         let Some(request) = self.requests.request(pending) else { return };
         let nodes = self.free(&request);
         let held = self.capacity.drain(pending, &request, &nodes);
+        if !held.is_empty() {
+            self.holding.insert(pending.job());
+        }
         self.holds.add_nodes(&held, pending.job());
     }
 

@@ -360,6 +360,10 @@ impl Promising for Live<'_> {
         !self.promises.is_patience_over(pending)
     }
 
+    fn inherit_patience(&mut self, pending: &PendingRequest) {
+        self.promises.inherit_patience(pending, self.now);
+    }
+
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {
         self.promises.ahead(pending)
     }

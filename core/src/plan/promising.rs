@@ -10,6 +10,9 @@ use crate::queue::{ClassId, JobId, PendingRequest};
 pub(crate) trait Promising: Capacity {
     /// If nobody knows when it can start, others may go ahead of it for now.
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool;
+    /// It is the first of its job's requests that waits for what nobody knows the end of: it has been passed by for as long as an earlier
+    /// process has put on record.
+    fn inherit_patience(&mut self, _pending: &PendingRequest) {}
     /// It has just come in ahead of others, and may delay those behind it, for this cause.
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
     /// Those who have a reservation, or were the first to wait and could not be told when they start.

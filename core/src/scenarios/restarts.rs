@@ -604,18 +604,25 @@ fn a_flux_job_that_somebody_removed_after_the_end_does_not_come_back() {
     assert!(writes.is_empty() && world.records.is_empty(), "{writes:#?}");
 }
 
+/// A ReplicaSet that wants two pods.
+fn replica_set() -> Controller {
+    Controller { kind: OwnerKind::ReplicaSet, completions: None, ..job("rs", 2, 2) }
+}
+
+/// One of them.
+fn of_set(name: &str, cores: u64, created: i64) -> Pod {
+    let mut member = of_job(pod(name, cores), "rs");
+    let owner = member.owner.as_mut().expect("it has an owner");
+    (owner.kind, owner.api_version) = (OwnerKind::ReplicaSet, Arc::from("apps/v1"));
+    Pod { created: Time::from_seconds(created), ..member }
+}
+
 #[test]
 fn of_pods_that_wait_for_different_things_the_first_says_why() {
     let nodes = [("a", 4)];
     let mut world = World::new(&nodes);
-    let set = Controller { kind: OwnerKind::ReplicaSet, completions: None, ..job("rs", 2, 2) };
+    let set = replica_set();
     world.tell(Event::Controller(Arc::new(set.clone())));
-    let of_set = |name: &str, cores, created| {
-        let mut member = of_job(pod(name, cores), "rs");
-        let owner = member.owner.as_mut().expect("it has an owner");
-        (owner.kind, owner.api_version) = (OwnerKind::ReplicaSet, Arc::from("apps/v1"));
-        Pod { created: Time::from_seconds(created), ..member }
-    };
     world.submit(pod("runs", 2));
     world.settle();
     // The second is seen first, and waits for something else.
@@ -803,4 +810,32 @@ fn what_is_promised_on_fewer_of_its_nodes_by_a_new_process_is_not_said_before_so
     }
     assert_eq!(world.node_of("long2"), Some("n3"), "it takes what the promise does not need");
     assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())), "and that is said");
+}
+
+#[test]
+fn nodes_that_are_held_for_another_pod_than_the_first_of_its_job_are_on_record_and_held_by_the_next_process() {
+    let nodes = [("n1", 4), ("n2", 4)];
+    let easy = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
+    let mut world = World::told(easy, FunctionTable::builtin(), &nodes);
+    for name in ["busy1", "busy2"] {
+        assert!(starts(&mut world, pod(name, 4)));
+        let started = Some(world.now);
+        world.change(name, |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    }
+    let set = replica_set();
+    world.tell(Event::Controller(Arc::new(set.clone())));
+    // The first never fits, and the second waits for work without a known end.
+    world.submit(of_set("s0", 9, 1001));
+    world.submit(of_set("s1", 4, 1002));
+    world.settle();
+    for _ in 0..40 {
+        world.pass_seconds(10);
+        world.settle();
+    }
+    let held = reserved(&world, "rs").expect("nodes are held");
+    assert_eq!(held.0, None, "nobody knows until when");
+    world.show_conditions(&["s0", "s1"]);
+    let writes = writes_after_restart(&mut world, &nodes, &[set]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(reserved(&world, "rs"), Some(held));
 }

@@ -11,6 +11,7 @@ use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::NOT_A_VERTEX;
+use crate::queue::JobId;
 use fluxqueue_api::{EventReason, names};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
 
@@ -243,6 +244,7 @@ impl Core {
             || old.group != pod.group
             || old.owner != pod.owner
             || old.unsupported != pod.unsupported
+            || old.lifetime != pod.lifetime
             || old.priority != pod.priority
             || pod.phase.is_terminal();
         if matters {
@@ -265,7 +267,9 @@ impl Core {
             self.settle(&uid);
             // While it did not run it was planned for so much longer.
             let had_slack = old.phase != pod.phase && self.settings.start_slack_secs > 0;
-            if old.started != pod.started || had_slack {
+            if old.lifetime != pod.lifetime {
+                self.plan_end_by_wish(job, &uid);
+            } else if old.started != pod.started || had_slack {
                 self.plan_end_anew(&uid);
             }
             return;
@@ -295,8 +299,17 @@ impl Core {
 
     pub(super) fn controller(&mut self, made_by: Arc<Controller>) {
         let uid = made_by.id.uid.clone();
-        let is_new = self.jobs.controllers.insert(uid.clone(), Arc::clone(&made_by)).is_none();
-        self.touch_jobs_of(&made_by);
+        let before = self.jobs.controllers.insert(uid.clone(), Arc::clone(&made_by));
+        let is_new = before.is_none();
+        let ends = |made_by: &Controller| (made_by.walltime.clone(), made_by.deadline);
+        let has_other_ends = before.is_some_and(|before| ends(&before) != ends(&made_by));
+        for id in self.jobs_of(&made_by) {
+            self.touched.insert(id);
+            if has_other_ends {
+                // Also what runs: as if it was wished in the FluxJob.
+                self.plan_ends_of(id);
+            }
+        }
         if self.synced {
             self.stand_in_for(&uid);
         }
@@ -311,22 +324,19 @@ impl Core {
 
     pub(super) fn controller_gone(&mut self, uid: &Uid) {
         if let Some(made_by) = self.jobs.controllers.remove(uid) {
-            self.touch_jobs_of(&made_by);
+            let jobs = self.jobs_of(&made_by);
+            self.touched.extend(jobs);
         }
     }
 
-    /// Marks the jobs whose size or end depends on this object.
-    fn touch_jobs_of(&mut self, made_by: &Controller) {
+    /// The jobs whose size or end depends on this object.
+    fn jobs_of(&self, made_by: &Controller) -> Vec<JobId> {
         let mut identities = vec![Identity::Controller(made_by.id.uid.clone())];
         if let Some(owner) = &made_by.owner {
             identities.push(Identity::Controller(owner.uid.clone()));
         }
-        for identity in identities {
-            if let Some(id) = self.jobs.by_identity.get(&identity) {
-                self.touched.insert(*id);
-            }
-        }
-        self.touched.extend(self.jobs.groups_of(&made_by.id.uid));
+        let jobs = identities.iter().filter_map(|identity| self.jobs.by_identity.get(identity).copied());
+        jobs.chain(self.jobs.groups_of(&made_by.id.uid)).collect()
     }
 
     // --- the end of the first lists ---

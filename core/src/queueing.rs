@@ -104,13 +104,18 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live: Vec<Uid> = job.live.values().cloned().collect();
         for uid in live {
-            let before = self.booked_end(&uid);
-            self.plan_end_anew(&uid);
-            if let (Some(before), Some(after)) = (before, self.booked_end(&uid))
-                && after.is_later_than(before)
-            {
-                self.extended.insert(id);
-            }
+            self.plan_end_by_wish(id, &uid);
+        }
+    }
+
+    /// The same of one pod.
+    pub(super) fn plan_end_by_wish(&mut self, id: JobId, uid: &Uid) {
+        let before = self.booked_end(uid);
+        self.plan_end_anew(uid);
+        if let (Some(before), Some(after)) = (before, self.booked_end(uid))
+            && after.is_later_than(before)
+        {
+            self.extended.insert(id);
         }
     }
 

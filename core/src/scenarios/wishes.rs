@@ -1,5 +1,6 @@
 //! What the workload says, what people wish instead, and what is on record of both.
 
+use super::promises::lasting;
 use super::*;
 use fluxqueue_api::{FluxJobStatus, Overrides, PodSet, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -291,30 +292,63 @@ fn a_group_starts_with_as_many_as_its_label_says() {
     assert_eq!((sets(&world, "bad")[0].count, sets(&world, "bad")[0].min_count), (1, None));
 }
 
-#[test]
-fn a_wish_for_another_walltime_counts_for_what_runs_at_once() {
-    let mut world = World::told(
-        CoreSettings { queue_policy: crate::QueuePolicy::Easy, ..settings() },
-        FunctionTable::builtin(),
-        &[("a", 4)],
-    );
-    let lasting = |name: &str, seconds| Pod { lifetime: Lifetime::Seconds(seconds), ..pod(name, 4) };
-    world.submit(lasting("runs", 100));
+/// A Job `j` runs for 100 seconds, and another one is promised to start then; with the second at which it began.
+fn promised_behind_one_that_runs() -> (World, i64) {
+    let easy = CoreSettings { queue_policy: crate::QueuePolicy::Easy, ..settings() };
+    let mut world = World::told(easy, FunctionTable::builtin(), &[("a", 4)]);
+    world.tell(Event::Controller(Arc::new(job("j", 1, 1))));
+    world.submit(of_job(lasting("runs", 4, 100), "j"));
     world.settle();
     let started = world.now;
     world.change("runs", |pod| (pod.phase, pod.started) = (Phase::Running, Some(started)));
-    world.submit(lasting("waits", 50));
+    world.submit(lasting("waits", 4, 50));
     world.settle();
-    let promised = |world: &World| world.estimate("waits");
-    let reserved = |seconds| Some((EstimateKind::Reserved, started.seconds() + seconds));
-    assert_eq!(promised(&world), reserved(100));
+    assert_eq!(world.estimate("waits"), Some((EstimateKind::Reserved, started.seconds() + 100)));
+    (world, started.seconds())
+}
+
+/// Improvements are on record a little later.
+fn assert_promised(world: &mut World, at: i64) {
+    for _ in 0..10 {
+        world.settle();
+        world.pass_seconds(1);
+    }
+    assert_eq!(world.estimate("waits"), Some((EstimateKind::Reserved, at)));
+}
+
+#[test]
+fn a_wish_for_another_walltime_counts_for_what_runs_at_once() {
+    let (mut world, started) = promised_behind_one_that_runs();
     // Shorter, longer, and as the workload says again: its pod does not change.
     for (wish, expected) in [(Some(60), 60), (Some(300), 300), (None, 100)] {
-        world.edit("runs", |spec| spec.overrides.walltime_seconds = wish);
-        for _ in 0..10 {
-            world.settle();
-            world.pass_seconds(1);
-        }
-        assert_eq!(promised(&world), reserved(expected), "{wish:?}");
+        world.edit("j", |spec| spec.overrides.walltime_seconds = wish);
+        assert_promised(&mut world, started + expected);
     }
+}
+
+#[test]
+fn an_annotation_that_is_changed_counts_for_what_runs_at_once() {
+    let (mut world, started) = promised_behind_one_that_runs();
+    // Of the Job, and taken away again.
+    for (said, expected) in [(Some(60), 60), (Some(300), 300), (None, 100)] {
+        let walltime = said.map(|seconds| Ok(Lifetime::Seconds(seconds)));
+        world.tell(Event::Controller(Arc::new(Controller { walltime, ..job("j", 1, 1) })));
+        assert_promised(&mut world, started + expected);
+    }
+    // Of the pod itself.
+    for seconds in [60, 200] {
+        world.change("runs", |pod| pod.lifetime = Lifetime::Seconds(seconds));
+        assert_promised(&mut world, started + i64::try_from(seconds).expect("a number"));
+    }
+    let delays = world.texts.iter().filter(|text| text.starts_with("edit: ")).count();
+    assert!(delays > 0 && world.texts.iter().all(|text| !text.starts_with("walltime: ")), "{:?}", world.texts);
+}
+
+#[test]
+fn an_annotation_of_a_pod_that_waits_counts_at_once() {
+    let (mut world, _) = promised_behind_one_that_runs();
+    world.submit(lasting("gap", 4, 200));
+    world.change("waits", |pod| pod.lifetime = Lifetime::Seconds(70));
+    world.settle();
+    assert_eq!(world.record("waits").status.as_ref().and_then(|status| status.walltime_seconds), Some(70));
 }

@@ -94,7 +94,9 @@ impl Apart {
         let asks = matches!(group.tenancy, Tenancy::Alone(_));
         if now.apart > 0 {
             let why = if asks { USED_BY_OTHERS } else { HELD_ALONE };
-            *counts.entry(why.to_owned()).or_default() += usize::try_from(now.apart).unwrap_or(usize::MAX);
+            // Groups of one gang may be kept off the same nodes.
+            let known = counts.entry(why.to_owned()).or_default();
+            *known = (*known).max(usize::try_from(now.apart).unwrap_or(usize::MAX));
         }
         if asks && now.nodes > self.of {
             (self.used, self.of) = (now.apart, now.nodes);

@@ -61,7 +61,7 @@ impl Core {
         *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
         let Some(job) = self.jobs.all.get(&pending.job()) else { return };
         let by = match cause {
-            Delay::Walltime => format!("{} outlived its walltime", overdue.as_deref().unwrap_or("a job")),
+            Delay::Walltime => format!("{} outlived its planned end", overdue.as_deref().unwrap_or("a job")),
             Delay::Capacity => match (queue, self.names_of(&late.was.nodes)) {
                 (Some(queue), _) => {
                     format!("there is less room within the limits of FluxQueue {}", self.queues.name(queue))

@@ -121,13 +121,28 @@ fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violati
 /// There was such a cause, by what the process has received.
 fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<(), Violation> {
     let is_true = match note.split(':').next() {
-        Some("walltime") => view.pods.values().any(|pod| {
-            let Lifetime::Seconds(seconds) = pod.lifetime else { return is_edited(view) };
-            let offset = view.offset_max.unwrap_or(0);
-            let started = pod.started.unwrap_or(pod.created);
-            pod.node.is_some()
-                && started.plus_secs(seconds).0.saturating_sub(offset.abs()) <= now.0.saturating_add(offset.abs())
-        }),
+        Some("walltime") => {
+            let offset = view.offset_max.unwrap_or(0).abs();
+            let is_over = |from: Time, seconds: u64| {
+                from.plus_secs(seconds).0.saturating_sub(offset) <= now.0.saturating_add(offset)
+            };
+            let ran = view.pods.values().any(|pod| {
+                let Lifetime::Seconds(seconds) = pod.lifetime else { return is_edited(view) };
+                pod.node.is_some() && is_over(pod.started.unwrap_or(pod.created), seconds)
+            });
+            // A place is planned to be free again at some time, also if its pods have not come to it by then.
+            let was_held = || {
+                let mut known = view.flux_jobs.values().filter_map(|job| job.status.as_ref());
+                known.any(|status| {
+                    let queued = status.queued_at.as_ref().map(|at| Time(at.0.as_microsecond()));
+                    let seconds = status.walltime_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+                    !status.placement.is_empty()
+                        && status.start_time.is_none()
+                        && queued.zip(seconds).is_some_and(|(queued, seconds)| is_over(queued, seconds))
+                })
+            };
+            ran || was_held()
+        }
         Some("priority") => {
             let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref()?.priority);
             view.pods.values().any(|pod| known.is_none_or(|own| pod.priority > own))

@@ -43,28 +43,43 @@ struct Moment {
     pause: Duration,
 }
 
+/// Watches of a moment that end before it comes, at most.
+const WATCHES: usize = 10;
+
 /// A watch for a moment: by the next list it would be over.
-struct Lookout {
+struct Lookout<'a> {
+    ns: &'a Namespace<'a>,
+    moment: &'a Moment,
     watch: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    pause: Duration,
 }
 
-impl Lookout {
-    fn start(ns: &Namespace<'_>, moment: &Moment) -> Self {
+impl<'a> Lookout<'a> {
+    fn start(ns: &'a Namespace<'a>, moment: &'a Moment) -> Self {
         let template = format!(r#"jsonpath={{{}}}{{"\n"}}"#, moment.field);
         let watch = ["get", moment.kind, "-n", &ns.name, "--watch", "-o", &template];
         let mut watch = ns.plane.kubectl_in_background(&watch);
         let lines = BufReader::new(watch.stdout.take().expect("stdout is piped")).lines();
-        Lookout { watch, lines, pause: moment.pause }
+        Lookout { ns, moment, watch, lines }
     }
 
-    /// Returns when the moment has come.
+    /// Returns when the moment has come. A watch may end before: then there is another one, which begins with a list.
     fn wait(mut self) {
-        assert!(self.lines.any(|line| line.is_ok_and(|field| !field.is_empty())), "the watch ended too soon");
-        std::thread::sleep(self.pause);
-        self.watch.kill().expect("it is killed");
-        self.watch.wait().expect("it is gone");
+        for _ in 0..WATCHES {
+            let has_come = self.lines.any(|line| line.is_ok_and(|field| !field.is_empty()));
+            if has_come {
+                std::thread::sleep(self.moment.pause);
+                self.watch.kill().expect("it is killed");
+            }
+            let status = self.watch.wait().expect("it is gone");
+            if has_come {
+                return;
+            }
+            eprintln!("a watch of {} ended: {status}", self.moment.kind);
+            std::thread::sleep(Duration::from_millis(200));
+            self = Lookout::start(self.ns, self.moment);
+        }
+        panic!("the watch ended too often");
     }
 }
 

@@ -121,7 +121,7 @@ fn a_job_has_its_nodes_alone_also_after_a_restart() {
     ns.apply(&job("more", 1, "1", "infinity"));
     ns.flux_job("more", "says that nodes are held", |record| {
         let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
-        message.contains("5 Insufficient cpu, 2 node(s) were held by exclusive jobs")
+        message.contains("2 node(s) were held by exclusive jobs, 5 Insufficient cpu.")
     });
     // All nodes are used by somebody now.
     ns.apply(&annotated(&job("second", 1, "1", "infinity"), "fluxqueue/exclusive: 'true'"));

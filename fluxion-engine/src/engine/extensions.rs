@@ -49,14 +49,9 @@ impl Engine {
         if charge.count == 0 || charge.count > COUNT_MAX {
             return Err(Error::invalid(format!("charge of job {id}: count: not from 1 to {COUNT_MAX}")));
         }
-        let tenancy = match (charge.tenant, charge.guest) {
-            (None, false) => Tenancy::Shared,
-            (Some(tenant), false) => Tenancy::Alone(tenant),
-            (None, true) => Tenancy::Guest,
-            (Some(_), true) => {
-                return Err(Error::invalid(format!("charge of job {id}: tenant and guest exclude each other")));
-            }
-        };
+        let tenancy = Tenancy::of(charge.tenant, charge.guest);
+        let tenancy = tenancy
+            .ok_or_else(|| Error::invalid(format!("charge of job {id}: tenant and guest exclude each other")))?;
         let row = self.graph.row(charge.rank)?;
         let mut needs = Amounts::new();
         for (kind, amount) in charge.with.iter().filter(|(_, amount)| **amount > 0) {

@@ -219,12 +219,7 @@ fn read_tenancy(value: &Node<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenan
         Some((_, tenant)) => tenant,
     };
     let is_guest = get(fields, "guest").map_or(Ok(false), |guest| bool_of(guest, format_args!("{at}.guest")))?;
-    match (tenant, is_guest) {
-        (Some(_), true) => Err(wrong(value, at, "tenant and guest exclude each other")),
-        (Some(tenant), false) => Ok(Tenancy::Alone(tenant)),
-        (None, true) => Ok(Tenancy::Guest),
-        (None, false) => Ok(Tenancy::Shared),
-    }
+    Tenancy::of(tenant, is_guest).ok_or_else(|| wrong(value, at, "tenant and guest exclude each other"))
 }
 
 fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {

@@ -23,6 +23,16 @@ pub enum Tenancy {
 }
 
 impl Tenancy {
+    /// What `tenant` and `guest` of a document mean together; `None`: they exclude each other.
+    pub(crate) fn of(tenant: Option<u64>, guest: bool) -> Option<Self> {
+        match (tenant, guest) {
+            (None, false) => Some(Tenancy::Shared),
+            (Some(tenant), false) => Some(Tenancy::Alone(tenant)),
+            (None, true) => Some(Tenancy::Guest),
+            (Some(_), true) => None,
+        }
+    }
+
     /// Whether slots of both may be on a node at once.
     pub(crate) fn suits(self, other: Tenancy) -> bool {
         match (self, other) {

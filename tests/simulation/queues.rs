@@ -19,6 +19,20 @@ use crate::view::View;
 /// The queues that users name. They are there at times.
 pub(crate) const NAMES: [&str; 2] = ["line", "gpu"];
 
+/// What a run must have met in which all worlds have queues.
+pub(crate) const MUST_HAPPEN: [&str; 10] = [
+    "crash with a half-bound gang",
+    "FluxJob held by hand",
+    "FluxJob priority edited by hand",
+    "limits of a queue changed",
+    "policy of a queue changed",
+    "priority of a queue changed",
+    "queue deleted",
+    "queue made",
+    "queue opened",
+    "queue stopped",
+];
+
 const STOPPED: &str = "nobody starts from a queue that is stopped or gone";
 
 /// The labels with another queue, or none.

@@ -34,6 +34,7 @@ pub(crate) enum Row {
     Large,
     Copy,
     WhatIf,
+    Answer,
     Slice,
     Idle,
 }
@@ -67,7 +68,7 @@ pub(crate) struct Bench {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 12] = [
+    pub(crate) const ALL: [Row; 13] = [
         Row::Head,
         Row::Nothing,
         Row::Lone,
@@ -78,6 +79,7 @@ impl Row {
         Row::Restart,
         Row::Copy,
         Row::WhatIf,
+        Row::Answer,
         Row::Slice,
         Row::Idle,
     ];
@@ -109,6 +111,7 @@ impl Row {
             Row::Restart => "first pass after a restart, lists in memory",
             Row::Copy => "somebody asks what if: the core is copied",
             Row::WhatIf => "the same, apart from the core, until his job has its place",
+            Row::Answer => "both, until he has his answer",
             Row::Slice => "looking ahead, in the background: the longest slice",
             Row::Idle => "eleven seconds in which nothing happens",
         }
@@ -127,6 +130,7 @@ impl Row {
             Row::Lone => Duration::from_micros(200),
             Row::Labels | Row::Join | Row::Leave => Duration::from_millis(50),
             Row::Large | Row::Copy | Row::WhatIf => Duration::from_millis(100),
+            Row::Answer => Duration::from_millis(200),
             Row::Restart => Duration::from_millis(1_500),
             // A lone pod that arrives meanwhile waits for it.
             Row::Slice => Duration::from_millis(20),
@@ -248,11 +252,12 @@ impl Bench {
             Row::Head => self.head_starts()?,
             Row::Large => self.large_gang_ends()?,
             Row::Copy => {
-                let (copied, placed) = self.somebody_asks();
+                let [copied, placed, answered] = self.somebody_asks();
                 samples.add(Row::WhatIf, placed);
+                samples.add(Row::Answer, answered);
                 Some(copied)
             }
-            Row::WhatIf | Row::Slice | Row::Idle => None,
+            Row::WhatIf | Row::Answer | Row::Slice | Row::Idle => None,
         };
         let Some(took) = took else { return Ok(false) };
         samples.add(Row::Idle, idle);
@@ -297,7 +302,7 @@ impl Bench {
         Ok(took)
     }
 
-    fn somebody_asks(&mut self) -> (Duration, Duration) {
+    fn somebody_asks(&mut self) -> [Duration; 3] {
         self.submitted += 1;
         let pod = scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now);
         self.turning.what_if(vec![Event::Pod(Arc::new(pod))])

@@ -13,6 +13,7 @@ use fluxqueue_workload::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::scene::{OURS, START};
+use fluxqueue::serve::what_if::{WITHIN, looks_until};
 use fluxqueue::simulate::server::Server;
 
 /// What is due within this time of the last news belongs to it; what is due later is not waited for.
@@ -24,9 +25,6 @@ const PAUSE_MILLIS: i64 = 11_000;
 /// Turns until the core must have come to rest, and what they may cost.
 const TURNS_MAX: usize = 5_000;
 const REST_WITHIN: Duration = Duration::from_mins(5);
-
-/// How long the plan is run forward for who asks what if.
-const LOOK_AHEAD: Duration = Duration::from_millis(150);
 
 /// What the core spent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -127,23 +125,31 @@ impl Turning {
         std::mem::take(&mut self.slices)
     }
 
-    /// Somebody asks what would come of these: what that takes of the core, and of another thread until it is known where they
-    /// stand and whether they start at once. How far the plan is run forward then is only a matter of time.
-    pub(crate) fn what_if(&mut self, events: Vec<Event>) -> (Duration, Duration) {
+    /// Somebody asks what would come of these: what that takes of the core; of another thread until it is known where they stand and
+    /// whether they start at once; and of both until there is an answer, which takes the time that it is given, but for what lies
+    /// beyond the last look at the clock.
+    pub(crate) fn what_if(&mut self, events: Vec<Event>) -> [Duration; 3] {
         let from = processor_time();
+        let spent = || processor_time().saturating_sub(from);
         let preview = self.core.preview(self.now).expect("the built-in library copies");
-        let copied = processor_time();
+        let copied = spent();
+        let asked = Instant::now();
+        let until = looks_until(asked, asked + copied, WITHIN).saturating_duration_since(asked);
         let mut what_if = preview.submit(events).expect("the built-in library copies");
-        let placed = processor_time();
-        let until = Instant::now() + LOOK_AHEAD;
-        let mut instants = 0;
-        while Instant::now() < until && what_if.advance() {
-            instants += 1;
+        let placed = spent();
+        let mut stints = 0;
+        while spent() < until && what_if.advance() {
+            stints += 1;
         }
         let answer = what_if.answer();
+        let answered = spent();
         let seconds = answer.looked_until.map(|at| at.seconds() - answer.as_of.seconds());
-        eprintln!("core: what if: {instants} instants in 150 ms, {seconds:?} seconds ahead");
-        (copied.saturating_sub(from), placed.saturating_sub(copied))
+        drop(what_if);
+        let dropped = spent().saturating_sub(answered);
+        eprintln!(
+            "core: what if: {stints} stints in {answered:?}, {seconds:?} seconds ahead, thrown away in {dropped:?}"
+        );
+        [copied, placed.saturating_sub(copied), answered]
     }
 
     /// Another process takes over: until its first decisions, with the lists in memory.

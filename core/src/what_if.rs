@@ -295,7 +295,7 @@ impl WhatIf {
     }
 
     /// What has been found out.
-    pub fn answer(mut self) -> Answer {
+    pub fn answer(&mut self) -> Answer {
         let (errors_with, errors_without) = (self.with.projection.take_errors(), self.without.projection.take_errors());
         if errors_with + errors_without > 0 {
             tracing::error!(errors_with, errors_without, "the resource graph failed while the plan was run forward");

@@ -39,7 +39,7 @@ pub(super) struct WhatIfArgs {
     #[arg(long, value_name = "TOKEN", hide_env_values = true, env = "FLUXQUEUE_TOKEN")]
     token: Option<String>,
 
-    /// How long the plan is run forward; 10s at most [default: 0.15s]
+    /// How long the answer may take; 10s at most. A longer one looks further ahead [default: 0.15s]
     #[arg(long, value_name = "DURATION", requires = "from_cluster", value_parser = parse_duration)]
     within: Option<Duration>,
 

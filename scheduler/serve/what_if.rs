@@ -2,7 +2,7 @@
 //!
 //! What is asked about is what the API server would be given: manifests, as JSON. Whoever may create each of them there is answered.
 //! The core stands still for the copy alone, and how often it is made is bounded where it is made. The plan is run forward on a
-//! thread of its own, for as long as was asked for; then what has been found by then is the answer.
+//! thread of its own, for what the copy has left of the time that was asked for; then what has been found by then is the answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::admission::{self, Unknown};
 use super::{Copied, Deed, Facts, Question, access, ask};
@@ -27,10 +27,13 @@ use crate::submission::{self, Additions, Defaults, KINDS, Submission};
 /// Where it is asked for.
 pub const PATH: &str = "/what-if";
 
-/// How long the plan is run forward if nobody says, and at most.
+/// How long an answer may take if nobody says, and at most, from when the core is asked for a copy.
 pub const WITHIN: Duration = Duration::from_millis(150);
 /// See [`WITHIN`].
 pub const WITHIN_MAX: Duration = Duration::from_secs(10);
+
+/// However long the copy took, a part of that time is for running the plan forward: one of so many.
+const LOOKING_SHARE: u32 = 3;
 
 /// Who asks at the same time: whoever comes besides is told to come again.
 const PLACES: usize = 2;
@@ -44,12 +47,12 @@ const DELAYED_MAX: usize = 1_000;
 
 /// Places for those who ask.
 #[derive(Debug)]
-pub struct Places(Semaphore);
+pub struct Places(Arc<Semaphore>);
 
 /// How it is asked.
 #[derive(Debug, Deserialize)]
 pub(super) struct Options {
-    /// Milliseconds to look ahead for.
+    /// Milliseconds that the answer may take.
     within: Option<u64>,
 }
 
@@ -179,7 +182,7 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
         return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "this process does not lead".to_owned()));
     };
     let busy = || Refused(StatusCode::TOO_MANY_REQUESTS, "others ask at the moment".to_owned());
-    let _place = facts.places.0.try_acquire().map_err(|_| busy())?;
+    let place = Arc::clone(&facts.places.0).try_acquire_owned().map_err(|_| busy())?;
     let additions = admission::additions(&*facts.admission, &documents).await.map_err(|unknown| match unknown {
         Unknown::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
         Unknown::NoAnswer(error) => {
@@ -188,6 +191,7 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
             Refused(StatusCode::SERVICE_UNAVAILABLE, text)
         }
     })?;
+    let asked = Instant::now();
     let preview = match ask(&leading.questions, Question::Preview).await {
         Some(Copied::Preview(preview)) => preview,
         Some(Copied::TooSoon) => return Err(busy()),
@@ -200,23 +204,35 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
             return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time".to_owned()));
         }
     };
-    let looking = tokio::task::spawn_blocking(move || look_ahead(*preview, &documents, &additions, within));
-    looking.await.map_err(|error| Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
+    let until = looks_until(asked, Instant::now(), within);
+    let (to, answer) = oneshot::channel();
+    tokio::task::spawn_blocking(move || {
+        let mut what_if = match submitted(*preview, &documents, &additions) {
+            Ok(what_if) => what_if,
+            Err(refused) => return drop(to.send(Err(refused))),
+        };
+        while Instant::now() < until && what_if.advance() {}
+        let answer = Answer::from(what_if.answer());
+        // Nobody waits until the copies are thrown away. How many can be on their way to that is bounded by how often they are made.
+        drop(place);
+        drop(to.send(Ok(answer)));
+    });
+    let failed = |_| Refused(StatusCode::INTERNAL_SERVER_ERROR, "looking ahead failed".to_owned());
+    answer.await.map_err(failed)?
 }
 
-fn look_ahead(
-    preview: Preview,
-    documents: &[Value],
-    additions: &Additions,
-    within: Duration,
-) -> Result<Answer, Refused> {
-    let begun = Instant::now();
+/// Until when the plan is run forward for an answer within that time: what the copy took counts, with the wait for it, but a third of
+/// the time is left.
+pub fn looks_until(asked: Instant, copied: Instant, within: Duration) -> Instant {
+    (asked + within).max(copied + within / LOOKING_SHARE)
+}
+
+/// The plan with what is asked about and without it, as things are.
+fn submitted(preview: Preview, documents: &[Value], additions: &Additions) -> Result<WhatIf, Refused> {
     let unreadable = |text| Refused(StatusCode::UNPROCESSABLE_ENTITY, text);
     let events = events(&preview, documents, additions).map_err(unreadable)?;
     let failed = || Refused(StatusCode::INTERNAL_SERVER_ERROR, "the resource graph cannot be copied".to_owned());
-    let mut what_if: WhatIf = preview.submit(events).ok_or_else(failed)?;
-    while begun.elapsed() < within && what_if.advance() {}
-    Ok(Answer::from(what_if.answer()))
+    preview.submit(events).ok_or_else(failed)
 }
 
 /// The objects that are asked about, and what is to be allowed for each.
@@ -375,7 +391,7 @@ fn instant(time: Time) -> MicroTime {
 
 impl Default for Places {
     fn default() -> Self {
-        Places(Semaphore::new(PLACES))
+        Places(Arc::new(Semaphore::new(PLACES)))
     }
 }
 

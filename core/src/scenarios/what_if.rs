@@ -228,7 +228,7 @@ fn it_is_asked_as_of_now_however_long_nothing_has_happened() {
     world.pass_seconds(3_600);
     let preview = world.core.preview(world.now).expect("a copy");
     assert_eq!(preview.as_of(), world.now);
-    let what_if = preview.submit(vec![Event::Pod(Arc::new(pod("new", 1)))]).expect("a copy of it");
+    let mut what_if = preview.submit(vec![Event::Pod(Arc::new(pod("new", 1)))]).expect("a copy of it");
     assert_eq!(start(&what_if.answer()), world.now.seconds());
 }
 

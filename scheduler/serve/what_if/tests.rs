@@ -122,8 +122,12 @@ fn pods(cpu: &str) -> Value {
     json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}})
 }
 
-async fn post(facts: &Arc<Facts>, (name, value): (&str, &str), body: &Value) -> (StatusCode, String) {
-    let request = Request::post(PATH).header(name, value).body(Body::from(body.to_string())).unwrap();
+async fn post(facts: &Arc<Facts>, header: (&str, &str), body: &Value) -> (StatusCode, String) {
+    post_to(PATH, facts, header, body).await
+}
+
+async fn post_to(path: &str, facts: &Arc<Facts>, (name, value): (&str, &str), body: &Value) -> (StatusCode, String) {
+    let request = Request::post(path).header(name, value).body(Body::from(body.to_string())).unwrap();
     let response = router(Arc::clone(facts)).oneshot(request).await.unwrap();
     let (status, body) = (response.status(), to_bytes(response.into_body(), 1 << 20).await.unwrap());
     (status, String::from_utf8(body.to_vec()).unwrap())
@@ -244,4 +248,37 @@ async fn few_ask_at_once_and_not_too_often() {
     assert_eq!(post(&facts, TOKEN, &mine).await.0, StatusCode::OK);
     assert_eq!(post(&facts, TOKEN, &mine).await.0, StatusCode::TOO_MANY_REQUESTS, "the core was copied a moment ago");
     assert_eq!(post(&standby(), TOKEN, &mine).await.0, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[test]
+fn what_the_copy_takes_counts() {
+    let (asked, ms) = (Instant::now(), Duration::from_millis);
+    for (copied, within, until) in
+        [(0, 150, 150), (97, 150, 150), (120, 150, 170), (400, 150, 450), (97, 3_000, 3_000), (97, 0, 97)]
+    {
+        let looks = looks_until(asked, asked + ms(copied), ms(within));
+        assert_eq!(looks - asked, ms(until), "{copied} ms of {within}");
+    }
+}
+
+/// Where there is no time at all it is still known what would start at once, and said that no more was looked at.
+#[tokio::test]
+async fn an_answer_that_was_cut_short_says_so() {
+    let facts = leader(usize::MAX);
+    let one_after_the_other = ["first", "second"].map(|name| {
+        let mut job = job("lab", &pods("3"));
+        job["metadata"]["name"] = name.into();
+        job["spec"]["template"]["spec"]["activeDeadlineSeconds"] = 600.into();
+        job
+    });
+    let list = json!({"kind": "List", "items": one_after_the_other});
+    for (within, second) in [(0, Outcome::NotFound), (10_000, Outcome::Starts)] {
+        let path = format!("{PATH}?within={within}");
+        let (status, text) = post_to(&path, &facts, TOKEN, &list).await;
+        assert_eq!(status, StatusCode::OK, "{text}");
+        let answer: Answer = serde_json::from_str(&text).unwrap();
+        let outcomes: Vec<_> = answer.submitted.iter().map(|job| (job.name.as_str(), job.outcome)).collect();
+        assert_eq!(outcomes, [("first", Outcome::Starts), ("second", second)], "{text}");
+        assert_eq!(answer.looked_until.is_some(), second == Outcome::NotFound, "{text}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::{Engine, Job, JobMode};
 use crate::graph::VertexId;
@@ -42,11 +43,11 @@ impl Engine {
         let to = self.now + 1;
         while let Some(Reverse((end, id))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end < to) {
             self.ends.pop();
-            let is_it = |job: &&mut Job| job.info.mode == JobMode::Allocated && job.term.to == end;
+            let is_it = |job: &Arc<Job>| job.info.mode == JobMode::Allocated && job.term.to == end;
             self.note_job(id);
             self.note_vertices();
-            let Some(job) = self.jobs.get_mut(&id).filter(is_it) else { continue };
-            extend(&mut self.schedule, &self.graph, job, to);
+            let Some(job) = self.jobs.get_mut(&id).filter(|job| is_it(job)) else { continue };
+            extend(&mut self.schedule, &self.graph, Arc::make_mut(job), to);
             self.ends.push(Reverse((to, id)));
         }
         if !self.lost.is_empty() {
@@ -54,7 +55,7 @@ impl Engine {
         }
         for (_, job) in &mut self.lost {
             if job.info.mode == JobMode::Allocated && job.term.to < to {
-                extend(&mut self.schedule, &self.graph, job, to);
+                extend(&mut self.schedule, &self.graph, Arc::make_mut(job), to);
             }
         }
     }
@@ -64,7 +65,7 @@ impl Engine {
         let mut due = Vec::new();
         while let Some(Reverse((at, id))) = self.starts.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
             self.starts.pop();
-            let is_it = |job: &Job| job.info.mode == JobMode::Reserved && job.info.at == at;
+            let is_it = |job: &Arc<Job>| job.info.mode == JobMode::Reserved && job.info.at == at;
             // What is on the agenda twice comes twice in a row.
             if self.jobs.get(&id).is_some_and(is_it) && due.last() != Some(&id) {
                 due.push(id);
@@ -73,15 +74,14 @@ impl Engine {
         // None of them is in the way of another before it has begun.
         for id in &due {
             self.note_job(*id);
-            let Some(job) = self.jobs.get(id) else { continue };
-            let (term, touches) = (job.term, job.touches.clone());
-            for touch in &touches {
-                self.leave(term, touch);
+            let Some(job) = self.jobs.get(id).cloned() else { continue };
+            for touch in &job.touches {
+                self.leave(job.term, touch);
             }
         }
         for id in due {
             let Some(mut job) = self.jobs.remove(&id) else { continue };
-            self.begin(id, &mut job);
+            self.begin(id, Arc::make_mut(&mut job));
             self.jobs.insert(id, job);
             self.schedule_job(id);
         }

@@ -1,6 +1,7 @@
 //! Graphs that grow and shrink.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Engine, Job};
 use crate::graph::{TypeId, VertexId};
@@ -141,7 +142,7 @@ impl Engine {
         losers.sort_unstable();
         losers.dedup();
         for id in losers {
-            if let Some(job) = self.jobs.get_mut(&id) {
+            if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
                 let pools = &self.graph.pools;
                 job.ranks.retain(|rank| pools.position(*rank).is_some());
             }
@@ -157,12 +158,12 @@ impl Engine {
 
     /// Takes what lies in a subtree from all jobs. Returns those that had some of it.
     fn release_subtree(&mut self, top: VertexId) -> Vec<u64> {
-        let subtree: HashSet<VertexId> = self.graph.subtree(top).into_iter().collect();
+        let subtree: BTreeSet<VertexId> = self.graph.subtree(top).into_iter().collect();
         let is_concerned = |job: &Job| job.touches.iter().any(|touch| subtree.contains(&touch.vertex));
         let ids: Vec<u64> = self.jobs.iter().filter(|(_, job)| is_concerned(job)).map(|(id, _)| *id).collect();
         for id in ids.iter().copied() {
             self.release_vertices(id, &subtree);
-            if let Some(job) = self.jobs.get_mut(&id) {
+            if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
                 let pools = &self.graph.pools;
                 let has_units = job.rows(pools).any(|row| !subtree.contains(&pools.vertices()[row]));
                 let holds = |touch: &Touch| touch.exclusive;
@@ -202,7 +203,7 @@ impl Engine {
         schedule.put_off = self.schedule.put_off;
         schedule.make_room(&self.graph);
         let all = self.jobs.values_mut().chain(self.lost.iter_mut().map(|(_, job)| job));
-        for job in all {
+        for job in all.map(Arc::make_mut) {
             for touch in &mut job.touches {
                 let (old, new) =
                     (before.tracked(&self.graph, touch.vertex), schedule.filters.tracked(&self.graph, touch.vertex));

@@ -70,7 +70,7 @@ impl Engine {
         self.note_job(id);
         let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
         let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };
-        self.jobs.get_or_insert_with(id, || Job::new(info, term));
+        self.jobs.get_or_insert_with(id, || Arc::new(Job::new(info, term)));
         self.claim(&[(row, charge.count)], id, &slot, (self.now, end));
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Engine {
         self.note_job(id);
         self.graph.pools.release_slots(row, id, label, count);
         if !self.graph.pools.has_slots(row, id)
-            && let Some(job) = self.jobs.get_mut(&id)
+            && let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut)
             && let Ok(at) = job.ranks.binary_search(&rank)
         {
             job.ranks.remove(at);

@@ -136,7 +136,7 @@ impl Engine {
         let info = JobInfo { mode, at, overhead: 0.0 };
         self.note_job(id);
         // As upstream, which does not notice that there is one.
-        if let Some(older) = self.jobs.insert(id, Job::new(info, term)) {
+        if let Some(older) = self.jobs.insert(id, Arc::new(Job::new(info, term))) {
             self.lost.push((id, older));
         }
         let mut unmarked = Vec::new();
@@ -168,7 +168,7 @@ impl Engine {
     /// Remembers of a reservation what it takes to move it.
     fn prepare_to_move(&mut self, id: u64, spec: &crate::jobspec::Jobspec) {
         let gains = spec.extras.not_before.is_none().then(|| self.graph.pools.gains.count());
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
             (job.gains, job.slots) = (gains, job.slots_left(&self.graph.pools));
             let mut spec = spec.clone();
             spec.extras.not_before = None;
@@ -185,7 +185,7 @@ impl Engine {
         let touches = self.jobs.get(&id).into_iter().flat_map(|job| &job.touches);
         let taken: HashSet<VertexId> = touches.map(|touch| touch.vertex).collect();
         for (_, older) in self.lost.iter_mut().filter(|(lost, _)| *lost == id) {
-            older.touches.retain(|touch| !taken.contains(&touch.vertex));
+            Arc::make_mut(older).touches.retain(|touch| !taken.contains(&touch.vertex));
         }
     }
 
@@ -205,7 +205,7 @@ impl Engine {
             self.enter(term, &touch);
             touches.push(touch);
         }
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
             job.touches.append(&mut touches);
         }
         unmarked

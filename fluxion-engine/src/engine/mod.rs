@@ -69,12 +69,12 @@ pub struct Engine {
     walks_always: bool,
     writer: Writer,
     options: Options,
-    jobs: SharedMap<u64, Job>,
+    jobs: SharedMap<u64, Arc<Job>>,
     /// Jobs that have ended, and the order in which they did.
     ended: SharedMap<u64, JobInfo>,
     ended_order: VecDeque<u64>,
     /// What was taken for grants that could not be written.
-    lost: Vec<(u64, Job)>,
+    lost: Vec<(u64, Arc<Job>)>,
     /// The id of the next job that comes without one.
     next_job: u64,
     now: i64,
@@ -271,7 +271,7 @@ impl Engine {
 
     /// What is recorded of a job, also of one that has ended.
     pub fn info(&self, job: u64) -> Result<JobInfo, Error> {
-        let alive = self.jobs.get(&job).map(Job::info);
+        let alive = self.jobs.get(&job).map(|job| job.info());
         alive.or_else(|| self.ended.get(&job).copied()).ok_or_else(|| no_job(job))
     }
 
@@ -290,14 +290,14 @@ impl Engine {
     /// Notes how long the match of a job took.
     pub fn set_overhead(&mut self, job: u64, seconds: f64) {
         self.note_job(job);
-        if let Some(job) = self.jobs.get_mut(&job) {
+        if let Some(job) = self.jobs.get_mut(&job).map(Arc::make_mut) {
             job.info.overhead = seconds;
         }
     }
 
     /// Gives slots on rows to a job, which must exist, and remembers the ranks in it.
     fn claim(&mut self, rows: &[(usize, u64)], id: u64, slot: &Arc<SlotShape>, times: (i64, End)) {
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
             for (row, _) in rows {
                 let rank = self.graph.pools.ranks()[*row];
                 if job.ranks.last().is_none_or(|last| *last < rank) {

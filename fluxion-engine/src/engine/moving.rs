@@ -93,7 +93,7 @@ impl Engine {
 
     /// A reservation that was looked at, and stays where it is.
     fn stays(&mut self, id: u64, gains: u64) -> Moved {
-        let job = self.jobs.get_mut(&id).expect("a job that was just looked at");
+        let job = Arc::make_mut(self.jobs.get_mut(&id).expect("a job that was just looked at"));
         job.gains = Some(gains);
         Moved { at: job.info.at, reserved: true, r: String::new(), later: Later::default() }
     }
@@ -185,15 +185,14 @@ impl Engine {
     }
 
     /// Gives a job back what it had. When it is to be looked at is on the agenda still.
-    fn put_back(&mut self, id: u64, job: Job, slots: Vec<Slots>) {
+    fn put_back(&mut self, id: u64, job: Arc<Job>, slots: Vec<Slots>) {
         self.schedule.put_off += usize::from(job.put_off);
-        let (term, touches) = (job.term, job.touches.clone());
-        self.jobs.insert(id, job);
+        self.jobs.insert(id, job.clone());
         for (row, slot, count, times) in slots {
             self.graph.pools.claim(&[(row, count)], id, &slot, times);
         }
-        for touch in &touches {
-            self.enter(term, touch);
+        for touch in &job.touches {
+            self.enter(job.term, touch);
         }
     }
 }

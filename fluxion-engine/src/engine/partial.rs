@@ -1,7 +1,8 @@
 //! Giving back a part of a job.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -89,7 +90,7 @@ impl Engine {
 
     /// Gives back what a job has on some ranks. Returns whether there was anything.
     pub(super) fn release_ranks(&mut self, id: u64, within: &dyn Fn(i32) -> bool) -> bool {
-        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return false };
         let on = |rank: &u32| i32::try_from(*rank).is_ok_and(within);
         let (gone, kept): (Ranks, Ranks) = job.ranks.iter().copied().partition(on);
         job.ranks = kept;
@@ -98,7 +99,7 @@ impl Engine {
                 self.graph.pools.release_job(row, id);
             }
         }
-        let some: HashSet<VertexId> =
+        let some: BTreeSet<VertexId> =
             job.touches.iter().map(|touch| touch.vertex).filter(|vertex| within(self.graph.rank(*vertex))).collect();
         self.release_vertices(id, &some) || !gone.is_empty()
     }
@@ -109,13 +110,13 @@ impl Engine {
             return Err(Error::invalid("job 0: not an id"));
         }
         let document = jgf::parse(text)?;
-        let mut some = HashSet::new();
+        let mut some = BTreeSet::new();
         for node in &document.nodes {
             let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
             some.insert(self.graph.find(&node.path, node.rank).ok_or_else(wrong)?);
         }
         // What only leads to what it holds stays as long as that does.
-        let held: HashSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
+        let held: BTreeSet<VertexId> = self.jobs.get(&id).map_or_else(Default::default, |job| {
             job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
         });
         some.retain(|vertex| held.contains(vertex));
@@ -123,14 +124,14 @@ impl Engine {
     }
 
     /// Takes vertices from a job, and corrects what holds them.
-    pub(super) fn release_vertices(&mut self, id: u64, some: &HashSet<VertexId>) -> bool {
-        let Some(job) = self.jobs.get_mut(&id) else { return false };
+    pub(super) fn release_vertices(&mut self, id: u64, some: &BTreeSet<VertexId>) -> bool {
+        let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return false };
         let term = job.term;
         let (gone, mut kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut job.touches).into_iter().partition(|touch| some.contains(&touch.vertex));
         let mut has_gaps = false;
         // What each vertex above the released ones has less of below it.
-        let mut less: HashMap<VertexId, Vec<(TypeId, i64)>> = HashMap::new();
+        let mut less: BTreeMap<VertexId, Vec<(TypeId, i64)>> = BTreeMap::new();
         for touch in &gone {
             self.leave(term, touch);
             let size = i64::try_from(self.graph.size(touch.vertex)).unwrap_or(i64::MAX);
@@ -169,7 +170,7 @@ impl Engine {
                 false
             }
         });
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut) {
             job.touches = kept;
             job.has_gaps |= has_gaps;
         }

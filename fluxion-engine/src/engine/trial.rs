@@ -4,6 +4,7 @@
 //! first. So a trial costs what is done in it, and nothing for the size of the machine. The graph stays as it is meanwhile.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{Agenda, Engine, Job, JobInfo};
 use crate::graph::TypeId;
@@ -15,12 +16,12 @@ use crate::{Error, Reason};
 /// How things stood when the trial began, as far as they have changed.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
-    jobs: HashMap<u64, Option<Job>>,
+    jobs: HashMap<u64, Option<Arc<Job>>>,
     /// Jobs that have ended since, with what was recorded of them before.
     ended: Vec<(u64, Option<JobInfo>)>,
     vertices: Option<Box<(Schedule, Weights)>>,
     clock: Option<(Agenda, Agenda)>,
-    lost: Vec<(u64, Job)>,
+    lost: Vec<(u64, Arc<Job>)>,
     writer: Writer,
     exclusive_kinds: Vec<TypeId>,
     next_job: u64,
@@ -97,6 +98,7 @@ impl Engine {
     }
 
     /// Has to be called before anything changes that only walks use.
+    #[inline]
     pub(super) fn note_vertices(&mut self) {
         if let Some(trial) = &mut self.trial {
             trial.vertices.get_or_insert_with(|| Box::new((self.schedule.clone(), self.weights.clone())));

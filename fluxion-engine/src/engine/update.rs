@@ -1,6 +1,7 @@
 //! Taking up what was granted before: an R document says what a job holds.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -184,7 +185,7 @@ impl Engine {
         let end = if duration < WINDOW_SECONDS { End::At(to) } else { End::Never };
         let term = Term { job: id, from: at, to, end, reserved };
         self.note_job(id);
-        self.jobs.insert(id, Job::new(info, term));
+        self.jobs.insert(id, Arc::new(Job::new(info, term)));
         let unmarked = self.touch(id, &selection);
         self.schedule_job(id);
         let emit = |marked: &select::Marked| Emitted {

@@ -283,7 +283,7 @@ impl Schedule {
         }
         if has_children {
             let planner = entry.planner.get_or_insert_with(|| Box::new(Planner::new(width)));
-            planner.add(term.from, term.to, &row(&touch.below));
+            planner.add(term.from, term.to, &touch.below);
         }
     }
 
@@ -299,7 +299,7 @@ impl Schedule {
             entry.holds.remove(at);
         }
         if let Some(planner) = &mut entry.planner {
-            planner.remove(term.from, term.to, &row(&touch.below));
+            planner.remove(term.from, term.to, &touch.below);
         }
         if entry.holds.is_empty() && entry.planner.as_ref().is_none_or(|planner| planner.is_idle()) {
             *entry = Entry::default();
@@ -313,9 +313,7 @@ impl Schedule {
         self.note(vertex);
         let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0) else { return };
         if let Some(planner) = &mut self.entries[place as usize - 1].planner {
-            let mut amounts: Row = SmallVec::from_elem(0, 1);
-            amounts.extend_from_slice(less);
-            planner.reduce(term.from, term.to, &amounts);
+            planner.reduce(term.from, term.to, less);
         }
     }
 
@@ -332,12 +330,4 @@ impl Schedule {
         }
         &mut self.entries[self.places[at] as usize - 1]
     }
-}
-
-/// A row of a planner: one job passes through, and uses this much.
-fn row(below: &[i64]) -> Row {
-    let mut row: Row = SmallVec::with_capacity(below.len() + 1);
-    row.push(1);
-    row.extend_from_slice(below);
-    row
 }

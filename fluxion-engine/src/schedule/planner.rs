@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-/// One amount per column.
+/// One amount per tracked type.
 pub(crate) type Row = SmallVec<[i64; 4]>;
 
 /// A step function over `[0, ∞)`.
@@ -38,29 +38,37 @@ impl Planner {
         self.points.is_empty()
     }
 
-    /// Uses `amounts` in `[from, to)`.
-    pub(crate) fn add(&mut self, from: i64, to: i64, amounts: &[i64]) {
-        let using = u32::from(uses(amounts));
+    /// One job passes through in `[from, to)`, and uses `below` of the tracked types.
+    pub(crate) fn add(&mut self, from: i64, to: i64, below: &[i64]) {
+        let using = u32::from(uses(below));
         self.touch(from, using);
         let last = self.touch(to, using);
         let first = self.find(from).unwrap_or(last);
-        self.change(first, last, amounts, 1);
+        self.change(first, last, |row| {
+            row[0] += 1;
+            row[1..].iter_mut().zip(below).for_each(|(used, amount)| *used += amount);
+        });
     }
 
     /// Takes back a span that was added with the same ends.
-    pub(crate) fn remove(&mut self, from: i64, to: i64, amounts: &[i64]) {
+    pub(crate) fn remove(&mut self, from: i64, to: i64, below: &[i64]) {
         let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) else { return };
-        self.change(first, last, amounts, -1);
+        self.change(first, last, |row| {
+            row[0] -= 1;
+            row[1..].iter_mut().zip(below).for_each(|(used, amount)| *used -= amount);
+        });
         // The later one first, so that the other keeps its place.
-        let using = u32::from(uses(amounts));
+        let using = u32::from(uses(below));
         self.release(last, using);
         self.release(first, using);
     }
 
-    /// Uses less in `[from, to)` of a span that stays.
-    pub(crate) fn reduce(&mut self, from: i64, to: i64, amounts: &[i64]) {
+    /// Uses less of the tracked types in `[from, to)`, of a span that stays.
+    pub(crate) fn reduce(&mut self, from: i64, to: i64, below: &[i64]) {
         if let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) {
-            self.change(first, last, amounts, -1);
+            self.change(first, last, |row| {
+                row[1..].iter_mut().zip(below).for_each(|(used, amount)| *used -= amount);
+            });
         }
     }
 
@@ -134,13 +142,13 @@ impl Planner {
             }
             Err(place) => {
                 self.points.insert(place, Point { at, spans: 1, using });
-                let row: Row = if place == 0 {
-                    SmallVec::from_elem(0, self.width)
-                } else {
-                    self.used[(place - 1) * self.width..place * self.width].into()
-                };
-                let start = place * self.width;
-                self.used.splice(start..start, row);
+                let (start, end) = (place * self.width, self.used.len());
+                self.used.resize(end + self.width, 0);
+                self.used.copy_within(start..end, start + self.width);
+                match start.checked_sub(self.width) {
+                    Some(before) => self.used.copy_within(before..start, start),
+                    None => self.used[..self.width].fill(0),
+                }
                 place
             }
         }
@@ -156,18 +164,14 @@ impl Planner {
         }
     }
 
-    fn change(&mut self, first: usize, last: usize, amounts: &[i64], sign: i64) {
-        for row in self.used[first * self.width..last * self.width].chunks_exact_mut(self.width) {
-            for (used, amount) in row.iter_mut().zip(amounts) {
-                *used += sign * amount;
-            }
-        }
+    fn change(&mut self, first: usize, last: usize, change: impl FnMut(&mut [i64])) {
+        self.used[first * self.width..last * self.width].chunks_exact_mut(self.width).for_each(change);
     }
 }
 
 /// Whether a span uses something besides passing through.
-fn uses(amounts: &[i64]) -> bool {
-    amounts.iter().skip(1).any(|amount| *amount != 0)
+fn uses(below: &[i64]) -> bool {
+    below.iter().any(|amount| *amount != 0)
 }
 
 #[cfg(test)]
@@ -186,13 +190,13 @@ mod tests {
             let mut planner = Planner::new(2);
             let mut kept = Vec::new();
             for (from, length, amount, keep) in &spans {
-                planner.add(*from, from + length, &[1, *amount]);
+                planner.add(*from, from + length, &[*amount]);
                 if *keep {
                     kept.push((*from, from + length, *amount));
                 }
             }
             for (from, length, amount, _) in spans.iter().filter(|(_, _, _, keep)| !keep) {
-                planner.remove(*from, from + length, &[1, *amount]);
+                planner.remove(*from, from + length, &[*amount]);
             }
             for (from, length) in windows {
                 let used = |at: i64| kept.iter().filter(|(from, to, _)| (*from..*to).contains(&at)).map(|span| span.2).sum::<i64>();

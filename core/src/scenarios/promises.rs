@@ -153,6 +153,28 @@ fn a_pod_that_is_seen_to_end_a_moment_late_breaks_no_promise() {
     assert!(world.core.gauges().reservations_delayed.is_empty());
 }
 
+/// It was to start earlier than promised, and who wishes otherwise is the one who breaks the promise: also where nobody has been told yet
+/// that it was to start, and where it waits again, with another promise, before anybody is told that it was held.
+#[test]
+fn a_gang_that_is_held_before_it_begins_is_told_that_its_promise_is_broken() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    let placement = world.step();
+    assert!(
+        placement.iter().any(
+            |action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty())
+        )
+    );
+    world.edit("j", |spec| spec.overrides.hold = true);
+    world.settle();
+    assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
+    assert!(world.notes.contains(&"ReservationDelayed".to_owned()), "{:?}", world.notes);
+    world.carry_out_all(placement);
+    world.settle();
+    assert_eq!((world.state("j"), reserved(&world, "j"), world.bound()), (Some(JobState::Held), None, 1));
+    assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1), "it is said once");
+}
+
 #[test]
 fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
     let mut world = waiting_gang(QueuePolicy::Easy);

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use fluxqueue_api::fluxqueue::{FluxQueue, FluxQueueSpec, Limits, LimitsOfScope};
 use fluxqueue_api::names;
-use fluxqueue_core::Event;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::QueueObject;
+use fluxqueue_core::{Event, QueuePolicy};
 use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
 use fluxqueue_workload::{
     Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape,
@@ -22,6 +22,7 @@ use fluxqueue_workload::{
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use crate::turning::{QUEUE_DEPTH, RESERVATION_DEPTH, policy};
 use fluxqueue::simulate::server::{Server, scheduled};
 
 /// The scheduler name that is measured.
@@ -171,13 +172,21 @@ impl Variant {
     }
 }
 
-/// Queues of all policies, each with more within its limits than there is.
+/// Queues of the policy that is measured, each with more within its limits than there is. Under the policies by which many hold
+/// reservations, as many do in all as without queues.
 fn make_queues(server: &mut Server) {
+    let share = |depth: usize| i32::try_from(depth / QUEUES).ok();
+    let (queue_depth, reservation_depth) = match policy() {
+        QueuePolicy::Fcfs | QueuePolicy::Easy => (None, None),
+        QueuePolicy::Hybrid => (None, share(RESERVATION_DEPTH)),
+        QueuePolicy::Conservative => (share(QUEUE_DEPTH), None),
+    };
     for number in 0..QUEUES {
         let resources = [("cpu".to_owned(), IntOrString::Int(i32::MAX))].into();
         let in_all = LimitsOfScope { running_jobs: Some(i32::MAX), resources, ..LimitsOfScope::default() };
         let limits = Limits { in_all, ..Limits::default() };
-        let mut queue = FluxQueue::new(&queue_name(number), FluxQueueSpec { limits, ..FluxQueueSpec::default() });
+        let spec = FluxQueueSpec { limits, queue_depth, reservation_depth, ..FluxQueueSpec::default() };
+        let mut queue = FluxQueue::new(&queue_name(number), spec);
         queue.metadata.uid = Some(server.new_uid().to_string());
         let queue = QueueObject::from_api(&queue).expect("a queue");
         server.queues.insert(Arc::clone(&queue.name), Arc::new(queue));

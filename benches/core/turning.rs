@@ -26,6 +26,10 @@ const PAUSE_MILLIS: i64 = 11_000;
 const TURNS_MAX: usize = 5_000;
 const REST_WITHIN: Duration = Duration::from_mins(5);
 
+/// Requests that hold reservations under `hybrid`, and under `conservative`.
+pub(crate) const RESERVATION_DEPTH: usize = 32;
+pub(crate) const QUEUE_DEPTH: usize = 1_000;
+
 /// What the core spent.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
@@ -185,7 +189,8 @@ fn core() -> Core {
         slot_keep_secs: 5,
         record_lone_pods: true,
         queue_policy: policy(),
-        reservation_depth: 32,
+        queue_depth: QUEUE_DEPTH,
+        reservation_depth: RESERVATION_DEPTH,
         start_slack_secs: 0,
         end_slack_secs: 0,
         ..CoreSettings::default()

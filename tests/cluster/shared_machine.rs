@@ -3,12 +3,37 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::harness::{ControlPlane, node_of, pod};
+use serde_json::Value;
+
+use crate::harness::{ControlPlane, Namespace, node_of, pod, within};
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 24, cpu: '8', memory: 64Gi, pods: 110}\n";
 
-/// How long pods are counted for.
-const COUNTED: Duration = Duration::from_secs(25);
+/// Pods for each scheduler, and how many of both are bound when they are counted: enough for the nodes to have been full several times
+/// over, and so few that some of each size are left.
+const PODS: usize = 300;
+const COUNTED_AT: usize = 320;
+
+/// How long that may take on a machine that has other things to do. Nothing depends on how long it takes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How many pods were bound on one machine.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    /// By Fluxqueue, or the kube-scheduler in its place.
+    by_tested: usize,
+    /// By the kube-scheduler beside it.
+    by_other: usize,
+    /// Pods that were there, and that were not bound.
+    waiting: usize,
+}
+
+impl Bound {
+    fn share(self) -> f64 {
+        let count = |pods: usize| f64::from(u32::try_from(pods).expect("hundreds"));
+        count(self.by_tested) / count(self.by_tested + self.by_other)
+    }
+}
 
 /// A kube-scheduler that serves Fluxqueue's name in its place.
 struct InItsPlace(Child);
@@ -40,32 +65,49 @@ impl Drop for InItsPlace {
     }
 }
 
-/// Submits the same pods to both schedulers, small and large, far more than fit. How many each has bound after some time.
-fn bound(plane: &ControlPlane) -> (usize, usize) {
-    let ns = plane.namespace("shared-machine");
+/// The same pods for both schedulers of a machine, small and large, far more than fit.
+fn pods() -> String {
     let mut manifest = String::new();
-    for number in 0..300 {
-        let (cpu, seconds) = (["500m", "1", "6", "2", "500m"][number % 5], ["2", "5", "3"][number % 3]);
+    for number in 0..PODS {
+        let (cpu, seconds) = (["500m", "1", "6", "2", "500m"][number % 5], ["12", "30", "18"][number % 3]);
         manifest += &pod(&format!("ours-{number}"), cpu, seconds, "");
         manifest += &pod(&format!("theirs-{number}"), cpu, seconds, "")
             .replace("schedulerName: fluxqueue", "schedulerName: default-scheduler");
     }
-    // In the background: pods are counted from when the first come, and come faster than they run.
-    std::thread::scope(|scope| {
-        scope.spawn(|| ns.apply(&manifest));
-        std::thread::sleep(COUNTED);
-        let pods = ns.list("pods");
-        // A pod that a kubelet refused was bound in vain.
-        let is_bound = |pod: &&serde_json::Value| !node_of(pod).is_empty() && pod["status"]["phase"] != "Failed";
-        let (ours, theirs): (Vec<_>, Vec<_>) =
-            pods.iter().filter(is_bound).partition(|pod| pod["spec"]["schedulerName"] == "fluxqueue");
-        assert!(pods.len() > ours.len() + theirs.len(), "the machine was not full");
-        (ours.len(), theirs.len())
-    })
+    manifest
 }
 
+fn count(namespace: &Namespace<'_>) -> Bound {
+    let pods = namespace.list("pods");
+    // A pod that a kubelet refused was bound in vain.
+    let is_bound = |pod: &&Value| !node_of(pod).is_empty() && pod["status"]["phase"] != "Failed";
+    let (by_tested, by_other): (Vec<_>, Vec<_>) =
+        pods.iter().filter(is_bound).partition(|pod| pod["spec"]["schedulerName"] == "fluxqueue");
+    let waiting = pods.iter().filter(|pod| node_of(pod).is_empty()).count();
+    Bound { by_tested: by_tested.len(), by_other: by_other.len(), waiting }
+}
+
+/// Of so many pods that are bound on a machine, how many has the scheduler under test bound? So it does not matter how fast the computer is,
+/// and what else it does: where one leaves nodes idle that its pods could use, the other one takes them.
+fn bound(plane: &ControlPlane) -> Bound {
+    let namespace = plane.namespace("shared-machine");
+    let manifest = pods();
+    let bound = std::thread::scope(|scope| {
+        // In the background: nobody waits for the last pod before the first is bound.
+        scope.spawn(|| namespace.apply(&manifest));
+        within(PATIENCE, "both schedulers to bind their share", || {
+            Some(count(&namespace)).filter(|bound| bound.by_tested + bound.by_other >= COUNTED_AT)
+        })
+    });
+    // It goes with its control plane: to delete hundreds of pods would take longer than all else.
+    std::mem::forget(namespace);
+    bound
+}
+
+/// Two kube-schedulers beside each other had between 0.49 and 0.55 of what was bound, in runs on a computer at a load of 8 to 20, and Fluxqueue in the
+/// place of one of them between 0.48 and 0.52: so one run in several is below 0.9 by chance.
 #[test]
-#[ignore = "compares two halves of a minute, in which nothing else may run"]
+#[ignore = "the shares of two schedulers differ by a tenth from run to run"]
 fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
     let in_its_place = {
         let plane = ControlPlane::start(NODES, &["--kube-scheduler"]);
@@ -77,6 +119,12 @@ fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
         let _fluxqueue = plane.fluxqueue(&[]);
         bound(&plane)
     };
-    println!("kube-scheduler in its place: {in_its_place:?}; Fluxqueue: {fluxqueue:?} (its own, the other's)");
-    assert!(fluxqueue.0 * 10 >= in_its_place.0 * 9, "Fluxqueue {fluxqueue:?}, kube-scheduler {in_its_place:?}");
+    println!("kube-scheduler in its place: {in_its_place:?}; Fluxqueue: {fluxqueue:?}");
+    for machine in [in_its_place, fluxqueue] {
+        assert!(machine.waiting > 0, "the machine was not full: {machine:?}");
+    }
+    assert!(
+        fluxqueue.share() >= 0.9 * in_its_place.share(),
+        "Fluxqueue {fluxqueue:?}, kube-scheduler {in_its_place:?}"
+    );
 }

@@ -145,7 +145,8 @@ impl Core {
         self.queue.remove(pending);
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.promised_before = kept;
+            // Of a gang that was placed, and has not begun, other pods may come and start: what it was promised stands until it begins.
+            job.promised_before = kept.or(job.promised_before.take());
         }
         self.forget_promise(pending);
         self.rest_on_what_was_promised(id, request, &slots);

@@ -175,6 +175,29 @@ fn a_gang_that_is_held_before_it_begins_is_told_that_its_promise_is_broken() {
     assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1), "it is said once");
 }
 
+/// A pod that comes when the others have been placed starts by itself. That is no other start of the job.
+#[test]
+fn a_gang_that_another_pod_has_joined_before_it_begins_is_told_that_its_promise_is_broken() {
+    let mut world = world(QueuePolicy::Easy);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(lasting(name, 3, 60), "j"));
+    }
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())));
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    let placement = world.step();
+    assert!(!placement.is_empty());
+    world.tell(Event::Controller(Arc::new(job("j", 3, 3))));
+    world.submit(of_job(lasting("p2", 1, 60), "j"));
+    assert!(world.step().iter().all(|action| !matches!(action.kind, ActionKind::Bind { .. })));
+    world.change("p0", |pod| pod.deleting = true);
+    world.settle();
+    assert!(world.notes.contains(&"ReservationDelayed".to_owned()), "{:?}", world.notes);
+    assert_eq!(world.core.gauges().reservations_delayed.values().sum::<u64>(), 1);
+}
+
 #[test]
 fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
     let mut world = waiting_gang(QueuePolicy::Easy);

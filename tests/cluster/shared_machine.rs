@@ -15,7 +15,7 @@ const PODS: usize = 300;
 const COUNTED_AT: usize = 320;
 
 /// How long that may take on a machine that has other things to do. Nothing depends on how long it takes.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// How many pods were bound on one machine.
 #[derive(Debug, Clone, Copy)]
@@ -104,10 +104,10 @@ fn bound(plane: &ControlPlane) -> Bound {
     bound
 }
 
-/// Two kube-schedulers beside each other had between 0.49 and 0.55 of what was bound, in runs on a computer at a load of 8 to 20, and Fluxqueue in the
-/// place of one of them between 0.48 and 0.52: so one run in several is below 0.9 by chance.
+/// On a computer at a load of 8 to 20 a second kube-scheduler had between 0.45 and 0.53 of what was bound, and Fluxqueue in its place 0.51, 0.55, 0.58
+/// and once 0.39: below 0.9 by chance in one run of four. With first come, first served it had 0.31.
 #[test]
-#[ignore = "the shares of two schedulers differ by a tenth from run to run"]
+#[ignore = "shares differ by more than a tenth from run to run where the computer is busy"]
 fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
     let in_its_place = {
         let plane = ControlPlane::start(NODES, &["--kube-scheduler"]);

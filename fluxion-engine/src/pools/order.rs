@@ -133,12 +133,12 @@ impl Order {
     /// The next key of a block that may do, now or as far as it lasts. What holds for a row must hold for every row that has at
     /// least as much.
     pub(super) fn next(&self, cursor: &mut Cursor, lasting: bool, may: &impl Fn(&[i64]) -> bool) -> Option<Key> {
-        let maxima = self.lasting.as_ref().filter(|_| lasting).unwrap_or(&self.maxima);
         while !cursor.inside || cursor.at == self.blocks[cursor.block].len() {
             let from = cursor.block + usize::from(cursor.inside);
             if from >= self.blocks.len() {
                 return None;
             }
+            let maxima = self.lasting.as_ref().filter(|_| lasting).unwrap_or(&self.maxima);
             *cursor = Cursor { block: maxima.next(from, false, may)?, at: 0, inside: true };
         }
         cursor.at += 1;

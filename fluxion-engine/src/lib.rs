@@ -44,8 +44,8 @@ mod vertex;
 mod writer;
 
 pub use engine::{
-    Engine, Explanation, Grant, JobInfo, JobMode, Later, LevelReport, LevelSupply, MatchOp, Moved, NodeUsage, Options,
-    PartReport, PoolSupply, PoolUsage, ShapeReport, Supply, UpdateReader, Updated,
+    Engine, EvenSupply, Explanation, Grant, JobInfo, JobMode, Later, LevelReport, LevelSupply, MatchOp, Moved,
+    NodeUsage, Options, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply, UpdateReader, Updated,
 };
 pub use error::{Error, Reason};
 pub use policy::Policy;

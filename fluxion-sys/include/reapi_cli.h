@@ -226,14 +226,15 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  * REQUEST: attributes.system.fluxion in the jobspec (upstream ignores it)
  *   "policy": "lonode"            the order of nodes for this request
  *   "prefer": ["3-5", "9"]        tiers of ranks, best first; the other ranks come last
+ *   "counted": "0-31"             ranks that count for max_skew (see below) besides those that may be used, up or down
  *   "max_per_node": [{"labels": ["a","b"], "count": 1}]
  *                                 at most so many slots of these labels together on one node
  *   "end": "eventually"           it ends some day, nobody knows when; system.duration is ignored
  *   "not_before": SECOND          it may not start earlier, as long as it is not moved. Heeded by MATCH_ALLOCATE_ORELSE_RESERVE
  *                                 and MATCH_WITHOUT_ALLOCATING_FUTURE
- *   "slots": [{"label": "a", "ranks": "0-7", "prefer": ["3"], "duration": 60, "end": "eventually"}]
+ *   "slots": [{"label": "a", "ranks": "0-7", "prefer": ["3"], "counted": "0-9", "duration": 60, "end": "eventually"}]
  *                                 what holds for the slots of one label (each at most once): of the nodes that the constraints
- *                                 admit those of these ranks; its own tiers; its own duration or end. What is not named is
+ *                                 admit those of these ranks; its own tiers and counted ranks; its own duration or end. What is not named is
  *                                 as for the whole request. Limits hold on all nodes, whatever the ranks. starttime and
  *                                 expiration of R are those of the slots that are held longest.
  *   "levels": [{"level": "rack", "labels": ["a","b"], "within": "one"}]
@@ -254,7 +255,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *     "part": "/c0/rack0"    in this part
  *     "max_per_part": 4      at most so many slots together in one part
  *     "max_skew": 1          the numbers of slots of any two parts differ by no more. All parts count that have a node that the
- *                            slots may use, also without room, within the parts that rules for one part have got. Not with within
+ *                            slots may use, also without room, or one that is counted for them, within the parts that rules
+ *                            for one part have got. Not with within
  *   and its slots lie on no nodes that are in no part. Rules are kept by all matches, now and later; what they leave is placed as
  *   without. One shape with bounds (fewest, max_per_part, max_skew) on one level is placed exactly; so are several whose ways to
  *   be shared out over the parts are few (numbers of slots times parts: 4,096), and whatever has rules for one part only, if
@@ -365,7 +367,8 @@ int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **rank
  *   there is room for; per pool type units of one slot, nodes too short of it for one slot,
  *   free units together, and of the node that has most. Where the shape is under rules of levels, for each of them
  *   "levels":[{"level":"rack","parts":8,"largest":28,"part":"/c0/rack0"}]: parts with such a node, slots that fit in the one that has
- *   most room, and which that is (left out where none fits). */
+ *   most room, and which that is (left out where none fits). With max_skew also "even":{"room":23,"least":2,"part":"/c0/rack7"}: slots
+ *   that fit in all parts together, those that fit in the part that has least room, of those that count, and which that is. */
 int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json);
 
 /* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */

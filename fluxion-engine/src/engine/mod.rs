@@ -33,7 +33,8 @@ pub use matching::{Grant, MatchOp};
 pub use moving::{Later, Moved};
 pub use options::Options;
 pub use report::{
-    Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply,
+    EvenSupply, Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply, PoolUsage, ShapeReport,
+    Supply,
 };
 pub use update::{UpdateReader, Updated};
 

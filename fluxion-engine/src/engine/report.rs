@@ -7,9 +7,10 @@ use serde::Serialize;
 use super::Engine;
 use super::matching::Form;
 use crate::bits::Bits;
+use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
-pub use crate::matcher::flat::levels::LevelSupply;
+pub use crate::matcher::flat::levels::{EvenSupply, LevelSupply};
 use crate::pools::Free;
 use crate::time::When;
 use crate::{Error, idset};
@@ -186,8 +187,8 @@ impl Engine {
         let ask = self.ask(&spec)?;
         let request = of_pools(&ask.form)?;
         let now = When::Window { from: self.now, to: self.now + 1 };
-        let now = self.supplies(request, now, &candidates::rows(&self.graph, &spec, Status::Heeded));
-        let idle = self.supplies(request, When::Idle, &candidates::rows(&self.graph, &spec, Status::Ignored));
+        let now = self.supplies((request, &spec), now, &candidates::rows(&self.graph, &spec, Status::Heeded));
+        let idle = self.supplies((request, &spec), When::Idle, &candidates::rows(&self.graph, &spec, Status::Ignored));
         let shapes = request.shapes.iter().zip(now).zip(idle).map(|((shape, now), idle)| ShapeReport {
             label: shape.label.to_owned(),
             wanted: shape.count,
@@ -204,11 +205,14 @@ impl Engine {
         rows
     }
 
-    fn supplies(&self, request: &flat::Request<'_>, when: When, rows: &Bits) -> Vec<Supply> {
+    fn supplies(&self, (request, spec): (&flat::Request<'_>, &Jobspec), when: When, rows: &Bits) -> Vec<Supply> {
         let free = request.free(&self.graph, when);
         let supply = |(at, shape): (usize, &flat::Shape<'_>)| {
             let mut rows = self.rows_of_shape(request, at, rows);
             let nodes = rows.count() as u64;
+            let mut counted = candidates::counted_rows(&self.graph, spec, shape.extras);
+            request.admit(&self.graph.pools, at, &mut counted);
+            counted.unite(&rows);
             let mut apart = Bits::empty(self.graph.pools.len());
             let away = rows.iter().filter(|row| self.graph.pools.keeps_away(*row, request.tenancy, when));
             away.for_each(|row| apart.insert(row));
@@ -218,7 +222,7 @@ impl Engine {
                 apart: apart.count() as u64,
                 room: request.room_alone(shape, &free, std::slice::from_ref(&rows), u64::MAX),
                 pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, &rows)).collect(),
-                levels: request.level_supplies(&self.graph.pools, &free, at, &rows),
+                levels: request.level_supplies(&self.graph.pools, &free, at, &rows, &counted),
             }
         };
         request.shapes.iter().enumerate().map(supply).collect()

@@ -63,6 +63,8 @@ pub struct Extras {
     pub policy: Option<Policy>,
     /// Tiers of ranks, best first; ranks in none of them come last.
     pub prefer: Vec<Vec<(u32, u32)>>,
+    /// Ranks whose parts count where parts may differ by so much only, besides those that may be used.
+    pub counted: Vec<(u32, u32)>,
     /// How many slots may come to one node.
     pub max_per_node: Vec<Limit>,
     /// What holds for some labels only; each label at most once.
@@ -84,6 +86,8 @@ pub struct SlotExtras {
     pub ranks: Option<Vec<(u32, u32)>>,
     /// Tiers of ranks, best first.
     pub prefer: Option<Vec<Vec<(u32, u32)>>>,
+    /// Ranks whose parts count for them.
+    pub counted: Option<Vec<(u32, u32)>>,
     /// How long they are held.
     pub hold: Option<Hold>,
 }
@@ -108,7 +112,7 @@ pub struct LevelRule {
     pub within: Within,
     /// How many of them together may lie in one part.
     pub max_per_part: Option<u64>,
-    /// By how many the numbers of slots of any two parts may differ that the slots may use.
+    /// By how many the numbers of slots of any two parts may differ that count.
     pub max_skew: Option<u64>,
 }
 

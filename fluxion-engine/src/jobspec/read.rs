@@ -175,7 +175,9 @@ fn hold(value: &Node<'_>, at: impl Display) -> Result<Hold, Error> {
 fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
     let fields = map(value, AT)?;
-    only(fields, AT, &["policy", "prefer", "max_per_node", "end", "slots", "levels", "tenant", "guest", "not_before"])?;
+    let known =
+        ["policy", "prefer", "counted", "max_per_node", "end", "slots", "levels", "tenant", "guest", "not_before"];
+    only(fields, AT, &known)?;
     if let Some(policy) = get(fields, "policy") {
         let name = scalar(policy, format_args!("{AT}.policy"))?;
         let known = Policy::parse(&name).ok_or_else(|| wrong(policy, AT, format_args!("policy: unknown {name:?}")))?;
@@ -184,6 +186,7 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     if let Some(tiers) = get(fields, "prefer") {
         into.extras.prefer = read_tiers(tiers, AT)?;
     }
+    into.extras.counted = read_ranks(fields, "counted", AT)?.unwrap_or_default();
     for limit in get(fields, "max_per_node").map_or(Ok(&[][..]), |limits| list(limits, AT))? {
         into.extras.max_per_node.push(read_limit(limit)?);
     }
@@ -225,10 +228,9 @@ fn read_tenancy(value: &Node<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenan
 fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
     const AT: &str = "attributes.system.fluxion.slots";
     let fields = map(value, AT)?;
-    only(fields, AT, &["label", "ranks", "prefer", "duration", "end"])?;
+    only(fields, AT, &["label", "ranks", "prefer", "counted", "duration", "end"])?;
     let label = scalar(require(value, fields, AT, "label")?, AT)?.into();
-    let ranks =
-        get(fields, "ranks").map(|ranks| idset::parse(&scalar(ranks, format_args!("{AT}.ranks"))?)).transpose()?;
+    let (ranks, counted) = (read_ranks(fields, "ranks", AT)?, read_ranks(fields, "counted", AT)?);
     let prefer = get(fields, "prefer").map(|tiers| read_tiers(tiers, AT)).transpose()?;
     let mut hold = None;
     if let Some(duration) = get(fields, "duration") {
@@ -241,7 +243,12 @@ fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
     if ends_eventually(fields, AT)? {
         hold = Some(Hold::Eventually);
     }
-    Ok(SlotExtras { label, ranks, prefer, hold })
+    Ok(SlotExtras { label, ranks, prefer, counted, hold })
+}
+
+/// An idset.
+fn read_ranks(fields: &Fields<'_>, name: &str, at: &str) -> Result<Option<Vec<(u32, u32)>>, Error> {
+    get(fields, name).map(|ranks| idset::parse(&scalar(ranks, format_args!("{at}.{name}"))?)).transpose()
 }
 
 fn read_tiers(value: &Node<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
@@ -366,9 +373,13 @@ mod tests {
             label: "s".into(),
             ranks: Some(vec![(0, 3)]),
             prefer: Some(vec![vec![(1, 1)]]),
+            counted: None,
             hold: Some(Hold::Seconds(7)),
         };
         assert_eq!(jobspec(&spec(SLOT, own)).unwrap().extras.slots, [slots]);
+        let counted = r#"{"system":{"fluxion":{"counted":"2","slots":[{"label":"s","counted":"4-5"}]}}}"#;
+        let counted = jobspec(&spec(SLOT, counted)).unwrap().extras;
+        assert_eq!((counted.counted, counted.slots[0].counted.clone()), (vec![(2, 2)], Some(vec![(4, 5)])));
         let later = jobspec(&spec(SLOT, r#"{"system":{"fluxion":{"not_before":60}}}"#)).unwrap();
         assert_eq!(later.extras.not_before, Some(60));
         let eventually = spec(SLOT, r#"{"system":{"duration":5,"fluxion":{"end":"eventually"}}}"#);

@@ -12,7 +12,7 @@ use crate::jobspec::{Jobspec, SlotExtras};
 pub(crate) struct Usable {
     /// One per shape, or a single one for all of them.
     sets: SmallVec<[Vec<Bits>; 1]>,
-    /// By shape, what may be used whether or not there is room; `None`: that is what `sets` has.
+    /// By shape, what may be used whether or not there is room, and what counts like that; `None`: that is what `sets` has.
     wide: Option<Vec<Bits>>,
 }
 
@@ -27,7 +27,7 @@ impl Usable {
         Bits::union(self.tiers(shape))
     }
 
-    /// The rows of a shape, also those that were left out because there is no room on them.
+    /// The rows of a shape, also those that were left out because there is no room on them, and those that only count.
     pub(crate) fn wide_rows(&self, shape: usize) -> Bits {
         self.wide.as_ref().map_or_else(|| self.rows(shape), |wide| wide[shape].clone())
     }
@@ -105,14 +105,28 @@ pub(crate) fn usable<'a>(
     status: Status,
 ) -> Usable {
     let rows = rows(graph, spec, status);
+    let slots: SmallVec<[Option<&SlotExtras>; 4]> = slots.collect();
+    let counted = |slots: Option<&SlotExtras>| {
+        let mut counted = rows_of_slots(graph, &rows, slots);
+        counted.unite(&counted_rows(graph, spec, slots));
+        counted
+    };
+    let counts_more = !spec.extras.counted.is_empty() || slots.iter().flatten().any(|slots| slots.counted.is_some());
+    let wide = counts_more.then(|| slots.iter().copied().map(counted).collect());
     if spec.extras.slots.is_empty() {
-        return Usable { sets: smallvec![tiers(graph, &spec.extras.prefer, rows)], wide: None };
+        return Usable { sets: smallvec![tiers(graph, &spec.extras.prefer, rows)], wide };
     }
     let of_slots = |slots: Option<&SlotExtras>| {
         let prefer = slots.and_then(|slots| slots.prefer.as_ref()).unwrap_or(&spec.extras.prefer);
         tiers(graph, prefer, rows_of_slots(graph, &rows, slots))
     };
-    Usable { sets: slots.map(of_slots).collect(), wide: None }
+    Usable { sets: slots.iter().copied().map(of_slots).collect(), wide }
+}
+
+/// The rows that count for slots, whether they may use them or not.
+pub(crate) fn counted_rows(graph: &Graph, spec: &Jobspec, slots: Option<&SlotExtras>) -> Bits {
+    let own = slots.and_then(|slots| slots.counted.as_ref());
+    graph.pools.rows_of(own.unwrap_or(&spec.extras.counted))
 }
 
 /// The rows in tiers of preference, best first.

@@ -42,8 +42,11 @@ fn jobspec(wish: &Wish) -> String {
         if shape.plain {
             continue;
         }
-        let ranks: Vec<String> = shape.ranks.iter().map(u32::to_string).collect();
-        let mut of_slot = format!(r#"{{"label":"{label}","ranks":"{}""#, ranks.join(","));
+        let ids = |ranks: &BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let mut of_slot = format!(r#"{{"label":"{label}","ranks":"{}""#, ids(&shape.ranks));
+        if !shape.counted.is_empty() {
+            write!(of_slot, r#","counted":"{}""#, ids(&shape.counted)).unwrap();
+        }
         match shape.hold {
             Hold::Seconds(seconds) => write!(of_slot, r#","duration":{seconds}}}"#).unwrap(),
             Hold::Eventually => of_slot.push_str(r#","end":"eventually"}"#),
@@ -125,11 +128,18 @@ fn holds() -> impl Strategy<Value = Hold> {
 }
 
 fn wishes() -> impl Strategy<Value = Wish> {
-    let shape = (1_u64..4, [1_u64..4, 0_u64..4], holds(), prop::collection::btree_set(0..NODES, 1..4), any::<u8>())
-        .prop_map(|(count, need, hold, ranks, plain)| match plain % 4 {
-            0 => Shape { count, need, hold: Hold::Endless, ranks: (0..NODES).collect(), plain: true },
-            _ => Shape { count, need, hold, ranks, plain: false },
-        });
+    let ranks = |from: usize| prop::collection::btree_set(0..NODES, from..4);
+    let shape = (1_u64..4, [1_u64..4, 0_u64..4], holds(), ranks(1), ranks(0), any::<u8>());
+    let shape = shape.prop_map(|(count, need, hold, ranks, counted, plain)| match plain % 4 {
+        0 => {
+            let (ranks, counted) = ((0..NODES).collect(), BTreeSet::new());
+            Shape { count, need, hold: Hold::Endless, ranks, counted, plain: true }
+        }
+        odd => {
+            let counted = if odd == 1 { counted } else { BTreeSet::new() };
+            Shape { count, need, hold, ranks, counted, plain: false }
+        }
+    });
     let limit = ([any::<bool>(), any::<bool>(), any::<bool>()], 1_u64..3);
     let policy = prop::sample::select(vec!["lonode", "hinode", "binpack", "spread"]);
     (prop::collection::vec(shape, 1..4), prop::collection::vec(limit, 0..3), rules(), policy)
@@ -185,8 +195,14 @@ fn forecast(model: &Model, wish: &Wish) -> Result<i64, Reason> {
 fn a_short_slot_ends_before_a_reservation_and_a_long_one_stays_beside_it() {
     let mut engine = machine(&[[4, 0]]);
     engine.charge(1, r#"{"label":"c","rank":0,"count":2,"with":{"cpu":1},"end":10}"#).unwrap();
-    let shape =
-        |count, need: u64, hold| Shape { count, need: [need, 0], hold, ranks: BTreeSet::from([0]), plain: false };
+    let shape = |count, need: u64, hold| Shape {
+        count,
+        need: [need, 0],
+        hold,
+        ranks: BTreeSet::from([0]),
+        counted: BTreeSet::new(),
+        plain: false,
+    };
     let wish = |shapes: Vec<Shape>| jobspec(&Wish { shapes, limits: Vec::new(), rules: Vec::new(), policy: "lonode" });
     let reserved = wish(vec![shape(1, 3, Hold::Seconds(30))]);
     assert_eq!(engine.match_job(MatchOp::AllocateOrElseReserve, &reserved, 2).unwrap().at, 10);
@@ -207,7 +223,14 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
         engine.charge(1 + u64::from(rank == 3), &charge).unwrap();
     }
     let rule = Rule { level: 0, labels: [true; 3], within: Within::One, most: None, skew: None };
-    let shape = Shape { count: 2, need: [2, 0], hold: Hold::Endless, ranks: (0..NODES).collect(), plain: true };
+    let shape = Shape {
+        count: 2,
+        need: [2, 0],
+        hold: Hold::Endless,
+        ranks: (0..NODES).collect(),
+        counted: BTreeSet::new(),
+        plain: true,
+    };
     let wish = Wish { shapes: vec![shape], limits: Vec::new(), rules: vec![rule], policy: "lonode" };
     assert_eq!(engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(&wish), 3).unwrap().at, 10);
     assert!(engine.explain(&jobspec(&wish)).unwrap().to_json().contains(r#""parts":2,"largest":2,"part":"p0"}"#));
@@ -218,6 +241,34 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
     set_part(&mut engine, 0, 1, Some(0));
     assert_eq!(engine.move_reservation(3).unwrap().at, 10);
     assert_eq!(engine.eligible(&jobspec(&wish)).unwrap(), "2-3");
+}
+
+/// Three slots on two racks, as many on one as on the other, are impossible; with one rack down they wait for room on the other.
+#[test]
+fn what_only_the_nodes_that_are_up_can_hold_evenly_waits() {
+    let mut engine = machine(&[[4, 0]; 2]);
+    (0..2).for_each(|rank| set_part(&mut engine, 0, rank, Some(rank)));
+    let rule = Rule { level: 0, labels: [true; 3], within: Within::Any, most: None, skew: Some(0) };
+    let ranks: BTreeSet<u32> = (0..2).collect();
+    let shape =
+        |counted| Shape { count: 3, need: [1, 0], hold: Hold::Seconds(5), ranks: ranks.clone(), counted, plain: false };
+    let wish = |counted| Wish {
+        shapes: vec![shape(counted)],
+        limits: Vec::new(),
+        rules: vec![rule.clone()],
+        policy: "lonode",
+    };
+    let plain = jobspec(&wish(BTreeSet::new()));
+    let later = |engine: &mut Engine, text: &str| engine.match_job(MatchOp::AllocateOrElseReserve, text, 2);
+    assert_eq!(later(&mut engine, &plain).unwrap_err().reason, Reason::Unsatisfiable);
+    engine.set_rank_status("1", false).unwrap();
+    engine.charge(1, r#"{"label":"c","rank":0,"count":1,"with":{"cpu":2},"end":"eventually"}"#).unwrap();
+    assert_eq!(later(&mut engine, &plain).unwrap_err().reason, Reason::Busy);
+    // Where the rack that is down counts, it is as with all nodes up.
+    let counted = jobspec(&wish(ranks.clone()));
+    assert_eq!(later(&mut engine, &counted).unwrap_err().reason, Reason::Unsatisfiable);
+    let supply = engine.explain(&counted).unwrap().to_json();
+    assert!(supply.contains(r#""even":{"room":0,"least":0,"part":"p1"}"#), "{supply}");
 }
 
 proptest! {

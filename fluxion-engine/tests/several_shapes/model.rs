@@ -19,6 +19,8 @@ pub(crate) struct Shape {
     pub(crate) need: [u64; 2],
     pub(crate) hold: Hold,
     pub(crate) ranks: BTreeSet<u32>,
+    /// More of them whose parts count where parts may differ by so much only.
+    pub(crate) counted: BTreeSet<u32>,
     /// It is held as long as the whole request, which is endless, and may use all nodes.
     pub(crate) plain: bool,
 }
@@ -160,9 +162,11 @@ impl Model {
     /// How many parts are used that are to be few; `None`: the rules forbid it.
     pub(crate) fn judge(&self, wish: &Wish, parts: &[[u64; PARTS]], moment: Moment) -> Option<usize> {
         // Of parts that are chosen, the other rules look at what is within them.
-        let may_use = |shape: usize, rank: u32| {
+        let counts = |shape: usize, rank: u32| {
             let mut rules = wish.rules.iter().zip(parts).filter(|(rule, _)| rule.labels[shape]);
-            wish.shapes[shape].ranks.contains(&rank)
+            let is_up = self.up[rank as usize] || moment == Moment::Idle;
+            let Shape { ranks, counted, .. } = &wish.shapes[shape];
+            (counted.contains(&rank) || is_up && ranks.contains(&rank))
                 && rules.all(|(rule, slots)| match (self.parts[rule.level][rank as usize], rule.within) {
                     (None, _) => false,
                     (Some(part), Within::One) => slots[part] > 0,
@@ -181,8 +185,7 @@ impl Model {
             let may = |part: &usize| {
                 (0..NODES).any(|rank| {
                     self.parts[rule.level][rank as usize] == Some(*part)
-                        && (self.up[rank as usize] || moment == Moment::Idle)
-                        && (0..wish.shapes.len()).any(|shape| rule.labels[shape] && may_use(shape, rank))
+                        && (0..wish.shapes.len()).any(|shape| rule.labels[shape] && counts(shape, rank))
                 })
             };
             let eligible = || (0..PARTS).filter(may).map(|part| slots[part]);

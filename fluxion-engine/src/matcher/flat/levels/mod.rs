@@ -21,7 +21,7 @@ mod shares;
 
 use smallvec::SmallVec;
 
-pub use report::LevelSupply;
+pub use report::{EvenSupply, LevelSupply};
 pub(super) use rooms::Spread;
 
 use super::{NodeOrder, Request, Search, Start};
@@ -149,6 +149,11 @@ impl Request<'_> {
     /// Whether it wants anything of levels.
     pub(crate) fn has_rules(&self) -> bool {
         !self.rules.is_empty()
+    }
+
+    /// Whether parts of a level may differ by so much only.
+    pub(crate) fn has_skew(&self) -> bool {
+        self.rules.iter().any(|rule| rule.skew.is_some())
     }
 
     /// Leaves of what the shapes may use what their rules admit.

@@ -23,22 +23,49 @@ pub struct LevelSupply {
     /// That part; of several the first by name. `None` where no slot fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// Where parts may differ by so much only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub even: Option<EvenSupply>,
+}
+
+/// What a skew leaves: no part can have many more slots than the one that has least room.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct EvenSupply {
+    /// How many slots fit in all parts together.
+    pub room: u64,
+    /// How many fit in the part that has least room.
+    pub least: u64,
+    /// That part; of several the first by name.
+    pub part: String,
 }
 
 impl Request<'_> {
-    /// What there is for a shape on these rows, rule by rule.
-    pub(crate) fn level_supplies(&self, pools: &Pools, free: &Free<'_>, shape: usize, rows: &Bits) -> Vec<LevelSupply> {
+    /// What there is for a shape on these rows, rule by rule; more rows than these count where parts may differ by so much only.
+    pub(crate) fn level_supplies(
+        &self,
+        pools: &Pools,
+        free: &Free<'_>,
+        shape: usize,
+        rows: &Bits,
+        counted: &Bits,
+    ) -> Vec<LevelSupply> {
         let of_shape = self.rules.iter().filter(|rule| rule.shapes.contains(&shape));
         let mut alone = self.clone();
         // Also of parts that have more room than is wanted.
         alone.shapes[shape].count = u64::from(u32::MAX);
         let supply = |rule: &super::Rule<'_>| {
-            let mut is_there = vec![false; rule.parts(pools)];
-            for part in rows.iter().filter_map(|row| rule.part_of(pools, row)) {
-                is_there[part] = true;
-            }
+            let is_there = parts_of(rule, pools, rows);
             let rooms = rooms_on(&alone, rule, shape, pools, free, rows);
             let name = |part: usize| rule.level(pools).map_or("", |level| &level.parts()[part].name);
+            let even = rule.skew.and_then(|skew| {
+                let counts = parts_of(rule, pools, counted);
+                let of_parts =
+                    || (0..counts.len()).filter(|part| counts[*part]).map(|part| (part, rooms[part].min(rule.most)));
+                let (part, least) = of_parts().min_by_key(|(part, room)| (*room, name(*part)))?;
+                let most = least.saturating_add(skew);
+                let room = of_parts().fold(0_u64, |sum, (_, room)| sum.saturating_add(room.min(most)));
+                Some(EvenSupply { room, least, part: name(part).to_owned() })
+            });
             let rooms = rooms.into_iter().enumerate().filter(|(_, room)| *room > 0);
             let largest = rooms.max_by_key(|(part, room)| (*room, Reverse(name(*part))));
             LevelSupply {
@@ -46,6 +73,7 @@ impl Request<'_> {
                 parts: is_there.iter().filter(|is_there| **is_there).count() as u64,
                 largest: largest.map_or(0, |(_, room)| room).min(rule.most),
                 part: largest.map(|(part, _)| name(part).to_owned()),
+                even,
             }
         };
         of_shape.map(supply).collect()
@@ -63,4 +91,13 @@ impl Request<'_> {
             }
         }
     }
+}
+
+/// Which parts have one of these rows.
+fn parts_of(rule: &super::Rule<'_>, pools: &Pools, rows: &Bits) -> Vec<bool> {
+    let mut is_there = vec![false; rule.parts(pools)];
+    for part in rows.iter().filter_map(|row| rule.part_of(pools, row)) {
+        is_there[part] = true;
+    }
+    is_there
 }

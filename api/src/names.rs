@@ -59,6 +59,9 @@ pub const SPREAD_LEVEL: &str = "fluxqueue/spread-level";
 /// Annotation beside [`SPREAD_LEVEL`]: how many of the pods may be in one part at most.
 pub const MAX_PER_PART: &str = "fluxqueue/max-per-part";
 
+/// Annotation beside [`SPREAD_LEVEL`]: by how many the numbers of the pods in any two parts may differ.
+pub const MAX_SKEW: &str = "fluxqueue/max-skew";
+
 /// Annotation of a pod, or of the object that makes it: `true` asks for nodes alone. Nobody else is put on a node of the job, and it gets
 /// only nodes that nobody else uses; pods of DaemonSets do not count.
 pub const EXCLUSIVE: &str = "fluxqueue/exclusive";

@@ -2,9 +2,14 @@
 
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
-use super::cluster::readable;
+use super::cluster::{Cluster, readable};
+use super::ledger::Ledger;
 use super::plan::Group;
-use crate::fluxion::{LevelSupply, ShapeReport, Supply, Within};
+use crate::fluxion::{EvenSupply, LevelSupply, ShapeReport, Supply, Within};
+use fluxqueue_workload::levels::Spread;
+
+/// So many parts are named.
+const NAMED_MAX: usize = 3;
 
 /// A level whose parts are too small, or too full, for all pods of a shape that are under one rule.
 pub(super) struct Cramped {
@@ -23,10 +28,29 @@ impl Cramped {
         wants.zip(&supply.levels).find_map(|(want, supply)| Self::under(&want.within, shape.wanted, supply, if_idle))
     }
 
+    /// The first level of which some parts may have no more of a job's pods than are there.
+    pub(super) fn beside(group: &Group, ledger: &Ledger, cluster: &mut Cluster) -> Option<Self> {
+        let mut wants = group.levels.iter().flat_map(|levels| levels.iter());
+        let (level, full) = wants.find_map(|want| {
+            let full = group.full_parts(want, ledger, cluster);
+            (!full.is_empty()).then(|| (want.level.to_string(), full))
+        })?;
+        let named: Vec<String> = full.iter().take(NAMED_MAX).map(|part| readable(part)).collect();
+        let others = if full.len() > NAMED_MAX { " and others" } else { "" };
+        let have = if full.len() == 1 { "has" } else { "have" };
+        let named = named.join(", ");
+        let message = format!(
+            "Of level {level}, {named}{others} {have} as many pods of its job as may be there beside the rest."
+        );
+        let part = if full.len() == 1 { Some(named) } else { None };
+        Some(Cramped { level, part, wanted: 1, room: 0, message })
+    }
+
     /// What is wrong under one rule.
     fn under(rule: &Within, wanted: u64, supply: &LevelSupply, if_idle: bool) -> Option<Self> {
-        let LevelSupply { level, parts, largest, part } = supply;
+        let LevelSupply { level, parts, largest, part, even } = supply;
         let has = if if_idle { "would have" } else { "has" };
+        let is = if if_idle { "would be" } else { "is" };
         let pods = if wanted == 1 { "1 pod".to_owned() } else { format!("{wanted} pods") };
         let is_too_small = *largest < wanted;
         let (part, room, message) = match (rule, part) {
@@ -42,12 +66,23 @@ impl Cramped {
                 let text = format!("The rest of its job is in {level} {of_job}, which {has} no room for {pods} more.");
                 (Some(of_job), *largest, text)
             }
-            (Within::AtMost(most), _) if parts.saturating_mul(u64::from(*most)) < wanted => {
+            (Within::Spread(Spread { max_per_part: Some(most), .. }), _)
+                if parts.saturating_mul(u64::from(*most)) < wanted =>
+            {
                 let are = if *parts == 1 { "is" } else { "are" };
                 let text = format!(
                     "At most {most} of {pods} may be in one {level}, and there {are} {parts} that they may use."
                 );
                 (None, parts * u64::from(*most), text)
+            }
+            (Within::Spread(Spread { max_skew: Some(skew), .. }), _) => {
+                let EvenSupply { room, least, part } = even.as_ref().filter(|even| even.room < wanted)?;
+                let part = readable(part);
+                let text = format!(
+                    "The numbers of pods in any two parts of level {level} may differ by {skew} at most: {part} {has} room for \
+                     {least}, so that there {is} room for {room} of {pods}."
+                );
+                (Some(part), *room, text)
             }
             _ => return None,
         };

@@ -345,6 +345,7 @@ impl Core {
         let mut apart = Apart::default();
         for (group, open) in groups.iter().zip(&*attempt.open) {
             self.count_closed(group, &mut counts);
+            cramped = cramped.or_else(|| Cramped::beside(group, &self.ledger, &mut self.cluster));
             let request = group.request(open, &mut self.cluster);
             if let Some(size) = group.slice_size() {
                 // Numbers are of all pods; of a slice it is said whether there is a part for one.

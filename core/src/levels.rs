@@ -11,8 +11,8 @@ use super::cluster::{Node, readable};
 use super::fluxion::Within;
 use super::job::{Job, Style};
 use super::ledger::{LevelWant, LevelWants};
-use crate::queue::JobId;
-use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
+use crate::queue::{JobId, QueueId};
+use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
 
 /// What is known of the pods of one job while it is looked at.
@@ -97,12 +97,12 @@ impl Core {
                     let part = if joins { self.part_of(job, pod, rule, &level) } else { None };
                     part.map_or(Within::One, |part| Within::Part(part.into()))
                 }
-                LevelBound::AtMost(most) if joins => {
+                LevelBound::Spread(spread) if joins => {
                     let parts = self.parts_of(job, pod, rule, &level).into_iter();
-                    let full = parts.filter(|(_, count)| *count >= most as usize).map(|(part, _)| part);
-                    Within::Outside(full.collect())
+                    let count = |(part, count)| (part, u32::try_from(count).unwrap_or(u32::MAX));
+                    Within::Beside(spread, parts.map(count).collect())
                 }
-                LevelBound::AtMost(most) => Within::AtMost(most),
+                LevelBound::Spread(spread) => Within::Spread(spread),
             };
             // A pod that stays alone leads nobody.
             let leads = joins && within == Within::One && job.style != Style::Lone;
@@ -149,7 +149,7 @@ impl Core {
         let follows = |uid: &&Uid| {
             let wants = self.level_wants(id, uid, true, &mut asked);
             let open = wants.iter().flat_map(|wants| wants.iter());
-            let open = open.filter(|want| matches!(want.within, Within::One | Within::Outside(_)));
+            let open = open.filter(|want| matches!(want.within, Within::One | Within::Beside(..)));
             let open: Vec<LevelWant> = open.cloned().collect();
             let is_first = open.is_empty() || open.iter().any(|want| !first.contains(want));
             first.extend(open);
@@ -160,37 +160,40 @@ impl Core {
 
     // --- whether it is so ---
 
-    /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a level are not any more, or too many
-    /// are.
-    pub(super) fn torn_apart(&self, id: JobId, pods: &[Uid]) -> Option<String> {
+    /// Why a gang may not begin on the nodes that it has: some that are to be in one part of a level are not any more, or they are not
+    /// spread as they ask.
+    pub(super) fn torn_apart(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
         let by_makers = self.ask_for_levels(id).by_makers;
-        let mut crowds: BTreeMap<(&str, String), u32> = BTreeMap::new();
+        let mut spreads: Vec<Spreading> = Vec::new();
         let mut places: Vec<(&LevelRule, &Pod, String)> = Vec::new();
         for member in pods.iter().filter_map(|uid| self.jobs.members.get(uid)) {
             if member.pod.levels.is_none() && !by_makers {
                 continue;
             }
-            let rules = self.jobs.level_rules(&member.pod).into_iter().flat_map(|rules| rules.iter());
-            for rule in rules.filter(|rule| rule.bound != LevelBound::Preferred) {
+            let rules = self.jobs.level_rules(&member.pod).map_or(&[][..], |rules| rules);
+            let Some(allocation) = &member.allocation else { continue };
+            let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
+            let part_of = |level: &str| node.and_then(|node| self.settings.topology.part(level, node));
+            // The parts of other levels that it has to be in.
+            let mut inside = Parts::new();
+            for rule in rules.iter().filter(|rule| rule.bound != LevelBound::Preferred) {
                 let Some(level) = self.settings.topology.find(&rule.level) else { continue };
-                let Some(allocation) = &member.allocation else { continue };
-                let node = self.cluster.rank(&allocation.node).and_then(|rank| self.cluster.node(rank));
-                let Some(part) = node.and_then(|node| self.settings.topology.part(&level.name, node)) else {
+                let Some(part) = part_of(&level.name) else {
                     return Some(format!("{} is in no {} any more", allocation.node, level.name));
                 };
-                if let LevelBound::AtMost(most) = rule.bound {
-                    let count = crowds.entry((&level.name, part.clone())).or_default();
-                    *count += 1;
-                    if *count > most {
-                        return Some(format!(
-                            "{} {} has more than {most} of its pods now",
-                            level.name,
-                            readable(&part)
-                        ));
-                    }
+                let pod = &*member.pod;
+                if let LevelBound::Spread(spread) = rule.bound {
+                    let is_same = |known: &Spreading| (&known.level, known.spread) == (&level.name, spread);
+                    let at = spreads.iter().position(is_same).unwrap_or_else(|| {
+                        spreads.push(Spreading::new(&level.name, spread));
+                        spreads.len() - 1
+                    });
+                    spreads[at].count(part, pod, &inside);
                     continue;
                 }
-                let pod = &*member.pod;
+                if !matches!(rule.of, RuleScope::Slice(_)) {
+                    inside.push((Arc::clone(&level.name), part.clone()));
+                }
                 let is_same = |known: &LevelRule, other: &Pod| {
                     (&known.level, &known.of) == (&rule.level, &rule.of) && is_with(&rule.of, pod, other)
                 };
@@ -205,7 +208,38 @@ impl Core {
                 }
             }
         }
-        None
+        let queue = self.jobs.all.get(&id)?.queue.id;
+        spreads.into_iter().find_map(|spreading| self.not_spread(queue, spreading))
+    }
+
+    /// Why pods are not spread as they ask.
+    fn not_spread(&mut self, queue: QueueId, spreading: Spreading) -> Option<String> {
+        let Spreading { level, spread, mut counts, asked } = spreading;
+        if let Some(most) = spread.max_per_part
+            && let Some((part, _)) = counts.iter().find(|(_, count)| **count > most)
+        {
+            return Some(format!("{level} {} has more than {most} of its pods now", readable(part)));
+        }
+        let skew = spread.max_skew?;
+        for (shape, inside) in &asked {
+            let mut admitted = self.cluster.class(&shape.constraints).lasting.clone();
+            if let Some(nodes) = self.queues.nodes(queue) {
+                admitted.intersect_with(&self.cluster.class(nodes).lasting);
+            }
+            let topology = &self.settings.topology;
+            for node in admitted.iter().filter_map(|rank| self.cluster.node(rank)) {
+                let is_inside = inside.iter().all(|(level, part)| topology.part(level, node).as_ref() == Some(part));
+                if let Some(part) = topology.part(&level, node).filter(|_| is_inside) {
+                    counts.entry(part).or_default();
+                }
+            }
+        }
+        let (fewest, least) = counts.iter().min_by_key(|(_, count)| **count)?;
+        let (fullest, most) = counts.iter().max_by_key(|(_, count)| **count)?;
+        (most - least > skew).then(|| {
+            let (fullest, fewest) = (readable(fullest), readable(fewest));
+            format!("{level} {fullest} has {most} of its pods now and {fewest} has {least}, which may differ by {skew}")
+        })
     }
 
     /// A node that is known will be in other parts of levels.
@@ -213,6 +247,35 @@ impl Core {
         let known = self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank));
         let topology = &self.settings.topology;
         known.is_some_and(|known| known.labels != node.labels && topology.parts(known).ne(topology.parts(node)))
+    }
+}
+
+/// Pods that are spread over a level together, and where they are.
+struct Spreading {
+    level: Arc<str>,
+    spread: Spread,
+    counts: BTreeMap<String, u32>,
+    /// What they ask of nodes, and in which parts of other levels they have to be.
+    asked: Vec<(Arc<Shape>, Parts)>,
+}
+
+/// Parts, each with its level.
+type Parts = Vec<(Arc<str>, String)>;
+
+impl Spreading {
+    fn new(level: &Arc<str>, spread: Spread) -> Self {
+        Spreading { level: Arc::clone(level), spread, counts: BTreeMap::new(), asked: Vec::new() }
+    }
+
+    /// A pod more is in a part.
+    fn count(&mut self, part: String, pod: &Pod, inside: &[(Arc<str>, String)]) {
+        *self.counts.entry(part).or_default() += 1;
+        let is_known = |(shape, known): &(Arc<Shape>, Parts)| {
+            known == inside && (Arc::ptr_eq(shape, &pod.shape) || shape.constraints == pod.shape.constraints)
+        };
+        if !self.asked.iter().any(is_known) {
+            self.asked.push((Arc::clone(&pod.shape), inside.to_vec()));
+        }
     }
 }
 

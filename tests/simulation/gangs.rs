@@ -4,15 +4,18 @@
 //! that there is some way to seat them: so the rule asks for less than a scheduler does, and is independent of how it
 //! numbers seats and roles.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, names, placement};
+use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Action, ActionKind};
 use fluxqueue_workload::{NodeName, Pod, Time};
 
 use crate::checks::{self, Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::objects::{self, ZONE};
+use crate::room;
 use crate::seating::Seating;
 use crate::view::View;
 
@@ -55,6 +58,9 @@ fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[
     }
     if let Some(text) = start.is_torn(&ready) {
         return broken("a gang that requires a level starts in one part of it", text);
+    }
+    if let Some(text) = start.is_uneven(&ready) {
+        return broken("a gang that is to be spread over a level is", text);
     }
     let open: Vec<&Pod> =
         ready.into_iter().filter(|pod| pod.gates.is_empty() || view.ungated.contains(&pod.id.uid)).collect();
@@ -106,13 +112,35 @@ impl Start<'_> {
     /// The zones in which it would be, of a gang that is to be in one. Who takes which slot is known of those who are bound now; if all
     /// ask for it, it goes for all slots.
     fn is_torn(&self, members: &[&Pod]) -> Option<String> {
-        let all_ask = members.iter().all(|pod| objects::is_bound_to_others(pod));
-        let bound = self.own.iter().filter(|(_, pod)| objects::is_bound_to_others(pod)).map(|(node, _)| *node);
+        let all_ask = members.iter().all(|pod| objects::is_to_be_in_one(pod));
+        let bound = self.own.iter().filter(|(_, pod)| objects::is_to_be_in_one(pod)).map(|(node, _)| *node);
         let nodes: Vec<&NodeName> = if all_ask { self.slots.iter().collect() } else { bound.collect() };
         let zone = |node: &&NodeName| self.view.nodes.get(*node).and_then(|node| node.label(ZONE));
         let zones: BTreeSet<Option<&str>> = nodes.iter().map(zone).collect();
         let is_torn = zones.len() > 1 || zones.contains(&None);
         is_torn.then(|| format!("{zones:?} of {nodes:?}"))
+    }
+
+    /// How many are in which zone, of a gang of which all ask to be spread, and are not. Zones count that have a node which one of them
+    /// may use now; more than these may count.
+    fn is_uneven(&self, members: &[&Pod]) -> Option<String> {
+        let spread = members.first().and_then(|pod| objects::spread_of(pod))?;
+        if members.iter().any(|pod| objects::spread_of(pod) != Some(spread)) {
+            return None;
+        }
+        let may_use = |node: &&Arc<Node>| members.iter().any(|pod| room::barred(node, pod).is_none());
+        let zones = self.view.nodes.values().filter(may_use).filter_map(|node| node.label(ZONE));
+        let mut counts: BTreeMap<&str, u32> = zones.map(|zone| (zone, 0)).collect();
+        for slot in self.slots {
+            match self.view.nodes.get(slot).and_then(|node| node.label(ZONE)) {
+                Some(zone) => *counts.entry(zone).or_default() += 1,
+                None => return Some(format!("{slot} is in no zone")),
+            }
+        }
+        let (least, most) = (counts.values().min()?, counts.values().max()?);
+        let is_too_many = |bound: Option<u32>, count: u32| bound.is_some_and(|bound| count > bound);
+        let is_broken = is_too_many(spread.max_per_part, *most) || is_too_many(spread.max_skew, most - least);
+        is_broken.then(|| format!("{counts:?}, of {spread:?}"))
     }
 
     fn describe(&self, unit: &Unit, members: &[&Pod]) -> String {

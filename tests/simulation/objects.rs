@@ -7,7 +7,7 @@ use fluxqueue_workload::constraints::{
     Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
     SpreadConstraint, Toleration,
 };
-use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
+use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
     GroupLabels, Lifetime, NodeName, ObjectRef, Owner, Pod, Resources, Shape, Time, Uid, Unsupported,
@@ -112,6 +112,7 @@ impl Template {
             shape.constraints.repels.push(anti_affinity(rng));
         }
         let exclusive = is_exclusive(&shape.requests);
+        let levels = levels(rng, &shape.requests);
         Template {
             scheduler: Arc::from(OURS),
             shape: Arc::new(shape),
@@ -122,7 +123,7 @@ impl Template {
             gates,
             group: None,
             unsupported,
-            levels: levels(rng),
+            levels,
             run: Run { seconds, fails_percent: if rng.chance(30) { 40 } else { 3 } },
         }
     }
@@ -268,17 +269,37 @@ fn is_exclusive(requests: &Resources) -> bool {
     requests.get("memory") == 3 * GIB / 2 && matches!(requests.get("cpu"), 500 | 1000 | 2000)
 }
 
-/// All pods of a job in one zone, or in as few as possible; most say nothing.
-fn levels(rng: &mut Rng) -> LevelRules {
+/// All pods of a job in one zone, or in as few as possible; most say nothing. Of these, pods of some sizes are to be spread, in which
+/// no chance is, as above.
+fn levels(rng: &mut Rng, requests: &Resources) -> LevelRules {
     let bound = if rng.chance(70) { LevelBound::Required } else { LevelBound::Preferred };
-    let rule = LevelRule { level: Arc::from(ZONE), bound, of: RuleScope::Job, annotation: "fluxqueue/required-level" };
-    rng.chance(15).then(|| Arc::from([rule]))
+    let is_spread = requests.get("cpu") == 1000 && requests.get("memory") == GIB / 2;
+    let bound = if rng.chance(15) { Some(bound) } else { is_spread.then_some(SPREAD) };
+    let of_zone =
+        |bound| LevelRule { level: Arc::from(ZONE), bound, of: RuleScope::Job, annotation: "fluxqueue/required-level" };
+    bound.map(|bound| Arc::from([of_zone(bound)]))
+}
+
+/// No more than three pods in a zone, and no more than one more than in another.
+const SPREAD: LevelBound = LevelBound::Spread(Spread { max_per_part: Some(3), max_skew: Some(1) });
+
+/// Where the pod may be depends on where others of its job are, by parts of a level.
+pub(crate) fn is_bound_to_others(pod: &Pod) -> bool {
+    is_to_be_in_one(pod) || spread_of(pod).is_some()
 }
 
 /// The pod is to be in one part of a level with others of its job.
-pub(crate) fn is_bound_to_others(pod: &Pod) -> bool {
+pub(crate) fn is_to_be_in_one(pod: &Pod) -> bool {
     let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
     rules.any(|rule| rule.bound == LevelBound::Required)
+}
+
+/// How the pods of its job are to be spread over a level.
+pub(crate) fn spread_of(pod: &Pod) -> Option<Spread> {
+    pod.levels.iter().flat_map(|rules| rules.iter()).find_map(|rule| match rule.bound {
+        LevelBound::Spread(spread) => Some(spread),
+        _ => None,
+    })
 }
 
 /// One of two ports that pods want of their hosts.

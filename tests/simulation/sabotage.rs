@@ -55,6 +55,7 @@ enum Sabotage {
     LookBack,
     IgnoreStops,
     IgnoreLevels,
+    IgnoreSpreads,
     IgnoreExclusive,
     ReleaseEarly,
     ResumeOthers,
@@ -67,7 +68,7 @@ enum Sabotage {
 }
 
 /// Each with the rules that must catch it, and what has to be on for that.
-const ALL: [(Sabotage, Option<Feature>, &[&str]); 44] = [
+const ALL: [(Sabotage, Option<Feature>, &[&str]); 45] = [
     (Sabotage::ReleaseEarly, None, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, None, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, None, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -76,7 +77,8 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 44] = [
     (Sabotage::PromiseFewer, None, &["whoever may be promised a start is"]),
     (Sabotage::ExcuseDelays, None, &["the cause for which a promise is broken is one that there was"]),
     (Sabotage::PassByForEver, None, &["nobody is passed by for longer than the rule allows"]),
-    (Sabotage::IgnoreLevels, None, &["a gang that requires a level starts in one part of it"]),
+    (Sabotage::IgnoreLevels, None, &["a gang that requires a level starts in one part of it", SPREAD_GANGS]),
+    (Sabotage::IgnoreSpreads, None, &[SPREAD_GANGS]),
     (Sabotage::IgnoreExclusive, None, &["no two jobs share a node of an exclusive one", WHOLE_GANGS]),
     (Sabotage::PromiseMore, None, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::LookBack, None, &["an estimate is what is promised, or lies ahead"]),
@@ -194,6 +196,8 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 44] = [
 ];
 
 const EPOCHS: &str = "the epoch is that of the leader that placed";
+/// The rule of gangs that ask to be spread over a level.
+const SPREAD_GANGS: &str = "a gang that is to be spread over a level is";
 /// The rule that a gang breaks first which starts though something is wrong with one of its members.
 const WHOLE_GANGS: &str = "no gang starts that does not fit whole";
 

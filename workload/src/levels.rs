@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::names::{MAX_PER_PART, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE, SPREAD_LEVEL};
+use fluxqueue_api::names::{
+    MAX_PER_PART, MAX_SKEW, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE, SPREAD_LEVEL,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Unsupported;
@@ -42,8 +44,17 @@ pub enum LevelBound {
     Required,
     /// All are in one part if that is possible now, else in as few as possible.
     Preferred,
+    /// They are spread over the parts.
+    Spread(Spread),
+}
+
+/// How pods are spread over the parts of a level; one of these at least is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Spread {
     /// No more than so many are in any part.
-    AtMost(u32),
+    pub max_per_part: Option<u32>,
+    /// The numbers of pods in any two parts differ by no more. All parts count that have a node to which the pods are admitted.
+    pub max_skew: Option<u32>,
 }
 
 /// Whose places count together.
@@ -107,46 +118,61 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
 }
 
 /// What is asked of slices, by a level and a size.
-fn slices(metadata: &ObjectMeta, level: &'static str, size: &str) -> Result<Option<LevelRule>, Unsupported> {
-    let pair = level_and_pods(metadata, (level, "asks for slices"), (size, "says how many pods a slice has"))?;
-    Ok(pair.map(|(value, pods)| LevelRule {
-        level: value.into(),
-        bound: LevelBound::Required,
-        of: RuleScope::Slice(pods),
-        annotation: level,
+fn slices(metadata: &ObjectMeta, level: &'static str, size: &'static str) -> Result<Option<LevelRule>, Unsupported> {
+    let numbers = [(size, "says how many pods a slice has")];
+    let found = level_and_pods(metadata, (level, "asks for slices"), numbers)?;
+    Ok(found.and_then(|(value, [pods])| {
+        let of = RuleScope::Slice(pods?);
+        Some(LevelRule { level: value.into(), bound: LevelBound::Required, of, annotation: level })
     }))
 }
 
-/// Over which level the pods are to be spread, and how many may be in one part.
+/// Over which level the pods are to be spread, and how.
 fn spread(metadata: &ObjectMeta) -> Result<Option<LevelRule>, Unsupported> {
-    let says = (SPREAD_LEVEL, "asks for a spread");
-    let pair = level_and_pods(metadata, says, (MAX_PER_PART, "says how many pods may be in one part"))?;
-    Ok(pair.map(|(value, pods)| LevelRule {
+    let numbers = [
+        (MAX_PER_PART, "says how many pods may be in one part"),
+        (MAX_SKEW, "says by how many pods two parts may differ"),
+    ];
+    let found = level_and_pods(metadata, (SPREAD_LEVEL, "asks for a spread"), numbers)?;
+    Ok(found.map(|(value, [max_per_part, max_skew])| LevelRule {
         level: value.into(),
-        bound: LevelBound::AtMost(pods),
+        bound: LevelBound::Spread(Spread { max_per_part, max_skew }),
         of: RuleScope::Job,
         annotation: SPREAD_LEVEL,
     }))
 }
 
-/// A level and a number of pods, which are nothing without each other. With each annotation comes what it says.
-fn level_and_pods<'a>(
+/// What names a level, and numbers of pods that are said beside it.
+type Numbers<'a, const N: usize> = (&'a str, [Option<u32>; N]);
+
+/// A level and numbers of pods, which are nothing without each other: one of the numbers at least has to be there. With each annotation
+/// comes what it says.
+fn level_and_pods<'a, const N: usize>(
     metadata: &'a ObjectMeta,
     (level, asks): (&'static str, &str),
-    (pods, says): (&str, &str),
-) -> Result<Option<(&'a str, u32)>, Unsupported> {
-    let (of_level, of_pods) = (annotation(metadata, level), annotation(metadata, pods));
-    let Some(value) = of_level else {
-        let lone = || refused(pods, format!("{says}, but {level} is missing"));
-        return if of_pods.is_some() { Err(lone()) } else { Ok(None) };
+    numbers: [(&'static str, &str); N],
+) -> Result<Option<Numbers<'a, N>>, Unsupported> {
+    let Some(value) = annotation(metadata, level) else {
+        let lone = numbers.iter().find(|(name, _)| annotation(metadata, name).is_some());
+        return match lone {
+            Some((name, says)) => Err(refused(name, format!("{says}, but {level} is missing"))),
+            None => Ok(None),
+        };
     };
     if value.is_empty() {
         return Err(refused(level, "names no level".to_owned()));
     }
-    let text = of_pods.ok_or_else(|| refused(level, format!("{asks}, but {pods} is missing")))?;
-    let number = text.parse::<u32>().ok().filter(|number| *number > 0);
-    let number = number.ok_or_else(|| refused(pods, format!("{text:?} is no number of pods from 1 on")))?;
-    Ok(Some((value, number)))
+    let mut found = [None; N];
+    for ((name, _), found) in numbers.iter().zip(&mut found) {
+        let Some(text) = annotation(metadata, name) else { continue };
+        let number = text.parse::<u32>().ok().filter(|number| *number > 0);
+        *found = Some(number.ok_or_else(|| refused(name, format!("{text:?} is no number of pods from 1 on")))?);
+    }
+    if found.iter().all(Option::is_none) {
+        let names = numbers.map(|(name, _)| name).join(" or ");
+        return Err(refused(level, format!("{asks}, but {names} is missing")));
+    }
+    Ok(Some((value, found)))
 }
 
 impl LevelRule {
@@ -229,18 +255,34 @@ mod tests {
     #[test]
     fn a_spread_has_a_level_and_a_number() {
         let four = (MAX_PER_PART, "4");
-        let spread = ("rack".to_owned(), LevelBound::AtMost(4), RuleScope::Job);
-        assert_eq!(read(&[(SPREAD_LEVEL, "rack"), four]), Ok(vec![spread.clone()]));
+        let spread = |max_per_part, max_skew| {
+            ("rack".to_owned(), LevelBound::Spread(Spread { max_per_part, max_skew }), RuleScope::Job)
+        };
+        assert_eq!(read(&[(SPREAD_LEVEL, "rack"), four]), Ok(vec![spread(Some(4), None)]));
+        let skew = (MAX_SKEW, "1");
+        assert_eq!(read(&[(SPREAD_LEVEL, "rack"), skew]), Ok(vec![spread(None, Some(1))]));
+        assert_eq!(read(&[(SPREAD_LEVEL, "rack"), four, skew]), Ok(vec![spread(Some(4), Some(1))]));
         let within = ("zone".to_owned(), LevelBound::Required, RuleScope::Job);
-        assert_eq!(read(&[(REQUIRED_LEVEL, "zone"), (SPREAD_LEVEL, "rack"), four]), Ok(vec![within, spread]));
+        assert_eq!(
+            read(&[(REQUIRED_LEVEL, "zone"), (SPREAD_LEVEL, "rack"), four]),
+            Ok(vec![within, spread(Some(4), None)])
+        );
         for (annotations, expected) in [
             (
                 &[(SPREAD_LEVEL, "rack")][..],
-                "[fluxqueue/spread-level]: asks for a spread, but fluxqueue/max-per-part is missing",
+                "[fluxqueue/spread-level]: asks for a spread, but fluxqueue/max-per-part or fluxqueue/max-skew is missing",
             ),
             (
                 &[four][..],
                 "[fluxqueue/max-per-part]: says how many pods may be in one part, but fluxqueue/spread-level is missing",
+            ),
+            (
+                &[skew][..],
+                "[fluxqueue/max-skew]: says by how many pods two parts may differ, but fluxqueue/spread-level is missing",
+            ),
+            (
+                &[(SPREAD_LEVEL, "rack"), four, (MAX_SKEW, "-1")][..],
+                "[fluxqueue/max-skew]: \"-1\" is no number of pods from 1 on",
             ),
             (
                 &[(SPREAD_LEVEL, "rack"), (MAX_PER_PART, "0")][..],

@@ -57,6 +57,20 @@ pub struct LevelSupply {
     /// That part, if some slot fits.
     #[serde(default)]
     pub part: Option<String>,
+    /// Where the numbers of slots in two parts may differ by so much only.
+    #[serde(default)]
+    pub even: Option<EvenSupply>,
+}
+
+/// What is left where no part may have many more slots than another.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct EvenSupply {
+    /// How many slots fit in all parts together.
+    pub room: u64,
+    /// How many fit in the part that has least room.
+    pub least: u64,
+    /// That part.
+    pub part: String,
 }
 
 /// What there is of one resource.

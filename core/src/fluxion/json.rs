@@ -211,11 +211,14 @@ fn level_rule(out: &mut String, rule: &LevelRule) {
             string(out, part);
             out.push('}');
         }
-        Within::AtMost(most) => {
-            let _ = write!(out, r#","max_per_part":{most}}}"#);
+        Within::Spread(spread) => {
+            if let Some(skew) = spread.max_skew {
+                let _ = write!(out, r#","max_skew":{skew}"#);
+            }
+            let _ = write!(out, r#","max_per_part":{}}}"#, spread.max_per_part.unwrap_or(u32::MAX));
         }
         // Of nodes that are in no part nothing else would keep it.
-        Within::Outside(_) => {
+        Within::Beside(..) => {
             let _ = write!(out, r#","max_per_part":{}}}"#, u32::MAX);
         }
     }
@@ -240,6 +243,11 @@ fn slots(out: &mut String, shape: &SlotShape<'_>) {
 }
 
 fn prefer(out: &mut String, shape: &SlotShape<'_>) {
+    if let Some(ranks) = shape.counted {
+        out.push_str(r#""counted":""#);
+        idset(out, ranks);
+        out.push_str(r#"","#);
+    }
     out.push_str(r#""prefer":["#);
     for (at, tier) in shape.prefer.iter().enumerate() {
         separate(out, at);

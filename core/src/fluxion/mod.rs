@@ -30,7 +30,7 @@ mod pools;
 mod rankset;
 mod vertices;
 
-pub use answer::{Explanation, LevelSupply, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
+pub use answer::{EvenSupply, Explanation, LevelSupply, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
 pub use graph::Graph;
 pub use rankset::{ParseRankSetError, RankSet};
 pub(crate) use vertices::NOT_A_VERTEX;
@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use fluxion_sys::errno;
 
+use fluxqueue_workload::levels::Spread;
 use fluxqueue_workload::{Lifetime, Resources};
 
 /// What stands for a node in the graph. Never reused for another node while the graph knows the first.
@@ -119,6 +120,8 @@ pub struct SlotShape<'a> {
     pub ranks: Option<&'a RankSet>,
     /// Tiers of ranks, best first; the others come last.
     pub prefer: &'a [RankSet],
+    /// Ranks whose parts of levels count besides those that may be used, where parts may differ by so much only.
+    pub counted: Option<&'a RankSet>,
 }
 
 /// Slots that are wanted together: all or none.
@@ -158,10 +161,11 @@ pub enum Within {
     Fewest,
     /// In this one.
     Part(Arc<str>),
-    /// So many in each at most.
-    AtMost(u32),
-    /// In none of these: others have taken what they may take of them. No library is asked for it; the nodes are left out.
-    Outside(Arc<[String]>),
+    /// Spread over several.
+    Spread(Spread),
+    /// So too, counting others that are in these parts already, so many in each. No library is asked for it; of parts that may have no
+    /// more the nodes are left out.
+    Beside(Spread, Arc<[(String, u32)]>),
 }
 
 /// Where slots go.
@@ -286,12 +290,12 @@ impl Tenancy {
 impl<'a> SlotShape<'a> {
     /// Slots anywhere, for ever.
     pub fn of(label: &'a str, count: u64, requests: &'a Resources) -> Self {
-        SlotShape { label, count, requests, end: Lifetime::Endless, ranks: None, prefer: &[] }
+        SlotShape { label, count, requests, end: Lifetime::Endless, ranks: None, prefer: &[], counted: None }
     }
 
     /// Whether the slots of both may use the same nodes in the same order, and for as long.
     pub(crate) fn goes_with(&self, other: &Self) -> bool {
-        (self.end, self.ranks, self.prefer) == (other.end, other.ranks, other.prefer)
+        (self.end, self.ranks, self.prefer, self.counted) == (other.end, other.ranks, other.prefer, other.counted)
     }
 }
 

@@ -233,6 +233,7 @@ impl Ask {
             volumes: None,
             levels: None,
             tenancy: Tenancy::Shared,
+            queue_nodes: None,
         };
         Request { groups: vec![group], starts_job: true }
     }

@@ -466,8 +466,8 @@ impl Ledger {
         ranks.insert(rank);
         let want = SlotRequest::new(Arc::clone(&pod.shape), 1);
         let (wants, ranks) = (vec![want], Some(ranks));
-        let (prefer, max_per_node, levels) = (Vec::new(), None, None);
-        let group = GroupRequest { wants, ranks, prefer, lifetime, max_per_node, levels, tenancy };
+        let (prefer, counted, max_per_node, levels) = (Vec::new(), None, None, None);
+        let group = GroupRequest { wants, ranks, prefer, counted, lifetime, max_per_node, levels, tenancy };
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 

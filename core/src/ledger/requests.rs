@@ -35,6 +35,8 @@ pub(crate) struct GroupRequest {
     /// `None`: every node.
     pub ranks: Option<RankSet>,
     pub prefer: Vec<RankSet>,
+    /// Nodes to which they are admitted, where it matters in how many parts of a level these are.
+    pub counted: Option<RankSet>,
     pub lifetime: Lifetime,
     /// So many of them together on one node at most.
     pub max_per_node: Option<u64>,
@@ -98,6 +100,7 @@ pub(super) fn with_request<T>(
             end: group.lifetime,
             ranks: group.ranks.as_ref(),
             prefer: &group.prefer,
+            counted: group.counted.as_ref(),
         });
     }
     let mut max_per_node = exclusive_limits(&wants, &labels);

@@ -14,7 +14,7 @@ pub(crate) struct Reservation {
     pub start: i64,
     pub nodes: RankSet,
     /// What it was made for.
-    groups: Vec<GroupRequest>,
+    pub groups: Vec<GroupRequest>,
 }
 
 /// What became of a reservation that was made anew.

@@ -234,6 +234,7 @@ impl Requests for Jobs {
             volumes: None,
             levels: None,
             tenancy: Tenancy::Shared,
+            queue_nodes: None,
         };
         Some(Request { groups: vec![group], starts_job: true })
     }

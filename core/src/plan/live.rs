@@ -1,5 +1,6 @@
 //! The plan's view of the real jobs and of the real machine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::names;
@@ -12,11 +13,11 @@ use crate::cluster::{Cluster, Company};
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Tenancy, Within};
 use crate::job::Member;
 use crate::jobs::{Clock, Jobs};
-use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, SlotRequest};
+use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, LevelWant, SlotRequest};
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
-use fluxqueue_workload::levels::RuleScope;
+use fluxqueue_workload::levels::{RuleScope, Spread};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 
 /// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same nodes are open.
@@ -119,6 +120,7 @@ impl Request {
                     volumes: member.volumes.clone(),
                     levels: member.levels.clone(),
                     tenancy: member.tenancy,
+                    queue_nodes: None,
                 };
                 group.add(pod);
                 self.groups.push(group);
@@ -167,6 +169,10 @@ impl Requests for Asking<'_> {
             before = Some((pod, lifetime));
             request.add(member, lifetime, queue);
         }
+        if request.groups.iter().any(|group| group.levels.is_some()) {
+            let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
+            request.groups.iter_mut().for_each(|group| group.queue_nodes.clone_from(&nodes));
+        }
         if let [group] = request.groups.as_mut_slice()
             && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()
         {
@@ -212,6 +218,50 @@ impl Group {
         self.sample.shape.constraints.asks_about_pods() || !self.stance.repelled_by.is_empty()
     }
 
+    /// Nodes to which its pods are admitted, now or some day, if parts of a level may differ by so much only: the parts of these count.
+    /// As kube-scheduler's nodeAffinityPolicy has it, it does not matter what else keeps the pods off them now.
+    pub(crate) fn counted(&self, cluster: &mut Cluster) -> Option<RankSet> {
+        let mut wants = self.levels.iter().flat_map(|wants| wants.iter());
+        wants.find(|want| matches!(want.within, Within::Spread(Spread { max_skew: Some(_), .. })))?;
+        Some(self.admitted(cluster))
+    }
+
+    /// The parts that have as many of the job's pods as they may have beside the others that are there.
+    pub(crate) fn full_parts(&self, want: &LevelWant, ledger: &Ledger, cluster: &mut Cluster) -> BTreeSet<String> {
+        let Within::Beside(spread, standing) = &want.within else { return BTreeSet::new() };
+        let least = if spread.max_skew.is_some() { self.least(want, standing, ledger, cluster) } else { 0 };
+        let is_full = |count: u32| {
+            spread.max_per_part.is_some_and(|most| count >= most)
+                || spread.max_skew.is_some_and(|skew| count.saturating_sub(least) >= skew)
+        };
+        standing.iter().filter(|(_, count)| is_full(*count)).map(|(part, _)| part.clone()).collect()
+    }
+
+    /// How many of a job's pods are in the part that has the fewest, of those that have a node to which the pods are admitted.
+    fn least(&self, want: &LevelWant, standing: &[(String, u32)], ledger: &Ledger, cluster: &mut Cluster) -> u32 {
+        let admitted = self.admitted(cluster);
+        let standing_in =
+            |part: &String| standing.iter().find(|(known, _)| known == part).map_or(0, |(_, count)| *count);
+        // Of those who are in one part of another level, the parts count that are in it.
+        let is_within = |rank: &Rank| {
+            self.levels.iter().flat_map(|wants| wants.iter()).all(|other| match &other.within {
+                Within::Part(part) => ledger.part_of(cluster, &other.level, *rank).as_deref() == Some(&**part),
+                _ => true,
+            })
+        };
+        let parts = admitted.iter().filter(is_within).filter_map(|rank| ledger.part_of(cluster, &want.level, rank));
+        let parts: BTreeSet<String> = parts.collect();
+        parts.iter().map(standing_in).min().unwrap_or(0)
+    }
+
+    fn admitted(&self, cluster: &mut Cluster) -> RankSet {
+        let mut admitted = cluster.class(&self.sample.shape.constraints).lasting.clone();
+        if let Some(of_queue) = &self.queue_nodes {
+            admitted.intersect_with(&cluster.class(of_queue).lasting);
+        }
+        admitted
+    }
+
     /// The group as the ledger takes it, on these nodes, those first where it would rather be.
     pub(crate) fn ordered_request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         let is_alone = self.pods.iter().map(Vec::len).sum::<usize>() == 1;
@@ -225,6 +275,7 @@ impl Group {
             wants: self.sliced(),
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
             prefer: Vec::new(),
+            counted: self.counted(cluster),
             lifetime: self.lifetime,
             max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
             levels: self.levels.clone(),
@@ -242,9 +293,9 @@ impl Live<'_> {
     }
 
     /// Takes the nodes of parts out that have as many of the job's pods as they may have.
-    fn close_by_levels(&self, group: &Group, nodes: &mut RankSet) {
+    fn close_by_levels(&mut self, group: &Group, nodes: &mut RankSet) {
         for want in group.levels.iter().flat_map(|wants| wants.iter()) {
-            let Within::Outside(full) = &want.within else { continue };
+            let full = group.full_parts(want, self.ledger, self.cluster);
             if !full.is_empty() {
                 let part = |rank| self.ledger.part_of(self.cluster, &want.level, rank);
                 let closed = nodes.iter().filter(|rank| part(*rank).is_some_and(|part| full.contains(&part)));
@@ -424,7 +475,7 @@ impl Promising for Live<'_> {
         if self.is_limited(&promise.request) {
             return self.remake_within_limits(pending, promise, nodes);
         }
-        if nodes == promise.nodes {
+        if nodes == promise.nodes && self.counts_as_before(&promise) {
             return match self.ledger.remake(self.cluster, promise.place) {
                 ledger::Remade::Starts(mut slots) => {
                     self.house(&promise.request, &mut slots);
@@ -511,6 +562,12 @@ impl Promising for Live<'_> {
 }
 
 impl Live<'_> {
+    /// The parts of levels that count for the pods of a reservation are those that did when it was made.
+    pub(super) fn counts_as_before(&mut self, promise: &Promise) -> bool {
+        let groups = promise.request.groups.iter().zip(&promise.place.groups);
+        groups.into_iter().all(|(group, asked)| group.counted(self.cluster) == asked.counted)
+    }
+
     /// A reservation has no date any more: its nodes are held.
     pub(super) fn lose(&mut self, pending: &PendingRequest, cause: Delay, was: Kept) -> Remade<Allocations> {
         self.promises.lose_date(pending, self.now, was.nodes.clone());

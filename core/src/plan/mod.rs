@@ -36,6 +36,7 @@ use crate::cluster::volumes::VolumeNeeds;
 use crate::cluster::{Company, Stance};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
+use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
 /// What is asked for: all of it or nothing.
@@ -67,6 +68,8 @@ pub(super) struct Group {
     pub levels: LevelWants,
     /// With whom they are on nodes: the same for all groups.
     pub tenancy: Tenancy,
+    /// Which nodes are their queue's, where it matters to which they are admitted.
+    pub queue_nodes: Option<Arc<Constraints>>,
 }
 
 /// What makes two requests ask for the same, by the same rules.

@@ -111,6 +111,7 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
         volumes: group.volumes.clone(),
         levels: group.levels.clone(),
         tenancy: group.tenancy,
+        queue_nodes: group.queue_nodes.clone(),
     };
     if group.wants[want].count == 0 {
         group.wants.remove(want);

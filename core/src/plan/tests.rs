@@ -146,6 +146,7 @@ impl Requests for Waiting {
             volumes: None,
             levels: None,
             tenancy: Tenancy::Shared,
+            queue_nodes: None,
         };
         Some(Request { groups: vec![group], starts_job: true })
     }

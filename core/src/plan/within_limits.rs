@@ -191,6 +191,7 @@ impl Live<'_> {
         let now = self.now.seconds();
         self.accounts.take_back(pending);
         let written = promise.written();
+        let counts_as_before = self.counts_as_before(&promise);
         let Promise { place, class, request, nodes: before, told, rules, inherited } = promise;
         let was = Kept { start: place.start, nodes: place.nodes.clone() };
         let cause = match () {
@@ -199,7 +200,7 @@ impl Live<'_> {
             () => Delay::Walltime,
         };
         let demand = self.demand(&request);
-        if before == nodes && self.accounts.earliest(&demand, now, now) == Some(now) {
+        if before == nodes && counts_as_before && self.accounts.earliest(&demand, now, now) == Some(now) {
             match self.ledger.remake(self.cluster, place) {
                 ledger::Remade::Starts(mut slots) => {
                     self.house(&request, &mut slots);

@@ -18,7 +18,7 @@ use super::Sabotage;
 use super::mislaying::Mislaying;
 use crate::leak;
 use crate::machine::{self, Machine, Start};
-use crate::objects::{FOREIGN_GATE, HOST, NAMESPACE, OURS};
+use crate::objects::{self, FOREIGN_GATE, HOST, NAMESPACE, OURS};
 
 /// The core, with something between it and the world.
 pub(super) struct Saboteur {
@@ -118,7 +118,8 @@ impl Saboteur {
                 }
                 Event::Pod(Arc::new(pod))
             }
-            (Sabotage::IgnoreLevels, Event::Pod(pod)) => Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(&pod) })),
+            (Sabotage::IgnoreLevels, Event::Pod(pod)) => anywhere(&pod),
+            (Sabotage::IgnoreSpreads, Event::Pod(pod)) if objects::spread_of(&pod).is_some() => anywhere(&pod),
             (Sabotage::IgnoreExclusive, Event::Pod(pod)) => {
                 Event::Pod(Arc::new(Pod { exclusive: None, ..Pod::clone(&pod) }))
             }
@@ -375,4 +376,9 @@ impl Machine for Saboteur {
     fn audit_differences(&self) -> u64 {
         self.core.audit_differences()
     }
+}
+
+/// The pod as if it asked for no levels.
+fn anywhere(pod: &Pod) -> Event {
+    Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(pod) }))
 }

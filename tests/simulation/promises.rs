@@ -7,6 +7,7 @@ use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject};
 use fluxqueue_workload::{Lifetime, ObjectRef, Time, Uid};
 
 use crate::checks::{Violation, broken};
+use crate::suspended;
 use crate::view::View;
 
 const RULE: &str = "a promise is broken only for a cause that is said";
@@ -145,7 +146,11 @@ fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<()
         }
         Some("priority") => {
             let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref()?.priority);
-            view.pods.values().any(|pod| known.is_none_or(|own| pod.priority > own))
+            let pods = view.pods.values().map(|pod| pod.priority);
+            // Jobs wait without pods, too.
+            let stand_ins =
+                view.controllers.values().filter_map(|job| job.suspension.as_ref().map(suspended::priority));
+            pods.chain(stand_ins).any(|priority| known.is_none_or(|own| priority > own))
                 || view.queues.have_priorities()
                 || is_edited(view)
         }

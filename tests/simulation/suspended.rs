@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fluxqueue_core::ActionKind;
-use fluxqueue_workload::{Controller, Pod, SuspensionPhase};
+use fluxqueue_workload::{Controller, Pod, Suspension, SuspensionPhase};
 
 use crate::checks::{Violation, broken};
 use crate::controllers::waits_without_pods;
@@ -48,13 +48,18 @@ fn is_marked(job: &Controller) -> bool {
     matches!(job.suspension.as_ref().map(|it| &it.phase), Some(SuspensionPhase::Marked { .. }))
 }
 
+/// The priority of the pods that a Job will have.
+pub(crate) fn priority(suspension: &Suspension) -> i32 {
+    let class = suspension.priority_class.as_deref();
+    PRIORITY_CLASSES.iter().find(|(name, _)| Some(*name) == class).map_or(0, |(_, value)| *value)
+}
+
 /// The pods that Jobs will have which wait without them now, as their templates say.
 pub(crate) fn stand_ins(server: &Server, scheduler: &str) -> Vec<Arc<Pod>> {
     let suspended = server.controllers.values().filter(|job| waits_without_pods(job) && !job.deleting);
     let pods = suspended.flat_map(|job| {
         let suspension = job.suspension.as_ref().expect("it is suspended");
-        let class = suspension.priority_class.as_deref();
-        let priority = PRIORITY_CLASSES.iter().find(|(name, _)| Some(*name) == class).map_or(0, |(_, value)| *value);
+        let priority = priority(suspension);
         (0..job.wants).map(move |number| Arc::new(suspension.stand_in(number, priority)))
     });
     pods.filter(|pod| *pod.scheduler == *scheduler).collect()

@@ -304,20 +304,29 @@ impl Core {
             .and_then(|other| Some((other, self.jobs.all.get(&other)?.key.clone())))
     }
 
-    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there.
+    /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there, and does not fit there as it is.
     fn is_in_the_way_of(&mut self, holder: JobId, waiting: JobId) -> bool {
         let (Some(holder), Some(waiting)) = (self.jobs.all.get(&holder), self.jobs.all.get(&waiting)) else {
             return false;
         };
-        let mut held: BTreeMap<Rank, Resources> = BTreeMap::new();
+        let mut held: BTreeMap<Rank, (Resources, Vec<u64>)> = BTreeMap::new();
         for allocation in self.jobs.live_members(holder).into_iter().filter_map(|member| member.allocation.as_ref()) {
-            held.entry(allocation.rank).or_default().add(&allocation.shape.requests);
+            let (freed, numbers) = held.entry(allocation.rank).or_default();
+            freed.add(&allocation.shape.requests);
+            numbers.push(allocation.number);
         }
         let missing = self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
-        let Some(pod) = missing.map(|member| Arc::clone(&member.pod)) else { return false };
-        held.into_iter().any(|(rank, freed)| {
-            self.cluster.class(&pod.shape.constraints).now.contains(rank)
-                && self.cluster.would_hold(rank, &pod.shape.requests, &freed)
+        let Some((pod, tenancy)) = missing.map(|member| (Arc::clone(&member.pod), member.tenancy)) else {
+            return false;
+        };
+        held.into_iter().any(|(rank, (freed, numbers))| {
+            let (cluster, ledger) = (&mut self.cluster, &self.ledger);
+            let fits = |freed: &Resources, gone: &[u64]| {
+                cluster.would_hold(rank, &pod.shape.requests, freed) && ledger.is_open_without(rank, tenancy, gone)
+            };
+            fits(&freed, &numbers)
+                && !fits(&Resources::new(), &[])
+                && cluster.class(&pod.shape.constraints).now.contains(rank)
         })
     }
 }

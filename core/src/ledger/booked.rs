@@ -97,7 +97,13 @@ impl AllBooked {
 
     /// Nobody is on a node whom slots of this tenancy do not suit.
     pub(super) fn is_open_to(&self, rank: Rank, tenancy: Tenancy) -> bool {
-        self.by_rank.get(rank as usize).is_none_or(|on_node| on_node.iter().all(|other| other.tenancy.suits(tenancy)))
+        self.is_open_without(rank, tenancy, &[])
+    }
+
+    /// The same if these numbers were gone.
+    pub(super) fn is_open_without(&self, rank: Rank, tenancy: Tenancy, gone: &[u64]) -> bool {
+        let suits = |other: &Booked| gone.contains(&other.number) || other.tenancy.suits(tenancy);
+        self.by_rank.get(rank as usize).is_none_or(|on_node| on_node.iter().all(suits))
     }
 
     /// The node is gone, with all that was taken of it.

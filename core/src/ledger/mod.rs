@@ -45,7 +45,7 @@ pub(super) struct Allocation {
     /// It has outlived its planned end.
     pub is_overdue: bool,
     /// Its number in the ledger.
-    number: u64,
+    pub number: u64,
 }
 
 /// The graph, and what is booked in it.
@@ -180,6 +180,11 @@ impl Ledger {
     /// By all that is booked, an allocation is on its node with those only with whom it may be.
     pub(super) fn is_in_company(&self, allocation: &Allocation) -> bool {
         self.booked.is_in_company(allocation.rank, allocation.number)
+    }
+
+    /// Slots of this tenancy suit all that is on a node, but for allocations of these numbers.
+    pub(super) fn is_open_without(&self, rank: Rank, tenancy: Tenancy, gone: &[u64]) -> bool {
+        self.booked.is_open_without(rank, tenancy, gone)
     }
 
     /// Of these nodes, those on which nobody is whom slots of this tenancy do not suit.

@@ -430,3 +430,45 @@ fn a_place_that_goes_while_it_is_held_leaves_a_gang_that_waits() {
     world.settle();
     assert_eq!(world.node_of("j-pod-0"), Some("b"));
 }
+
+#[test]
+fn a_suspended_job_that_asks_for_nodes_alone_has_them_before_its_pods_are_there() {
+    let nodes = [("a", 4), ("b", 4), ("c", 4)];
+    for by_maker in [false, true] {
+        let mut world = World::new(&nodes);
+        world.submit(pod("x", 1));
+        world.settle();
+        assert_eq!(world.node_of("x"), Some("a"));
+        let alone = |pod: Pod| Pod { exclusive: Some(true), ..pod };
+        let mut waiting = marked("j", 2, 1);
+        if by_maker {
+            waiting.exclusive = Ok(Some(true));
+        } else {
+            let suspension = waiting.suspension.as_mut().expect("it is suspended");
+            suspension.sample = alone(suspension.sample.clone());
+        }
+        world.submit_job(waiting);
+        world.settle();
+        assert!(world.is_released("j"));
+        assert_eq!(world.placement_on_record("j"), ["b", "b"], "both on one node that nobody uses");
+        // The place is held for the pods that come, and for nobody else.
+        for name in ["y0", "y1", "y2", "y3"] {
+            world.submit(pod(name, 2));
+        }
+        world.settle();
+        let of_others = |world: &World| {
+            (0..4).filter_map(|at| world.node_of(&format!("y{at}")).map(str::to_owned)).collect::<Vec<_>>()
+        };
+        assert_eq!(of_others(&world), ["a", "c", "c"]);
+        world.succeed(&nodes);
+        world.settle();
+        assert_eq!(of_others(&world), ["a", "c", "c"], "a restart keeps it so");
+        for pod in pods_of("j", 2, 1) {
+            world.submit(if by_maker { pod } else { alone(pod) });
+        }
+        world.settle();
+        assert_eq!((world.node_of("j-pod-0"), world.node_of("j-pod-1")), (Some("b"), Some("b")));
+        assert_eq!(of_others(&world), ["a", "c", "c"]);
+        assert_eq!(world.core.gauges().placements_withdrawn, 0);
+    }
+}

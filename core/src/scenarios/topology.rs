@@ -1,5 +1,7 @@
 //! Jobs that ask for levels of the machine: all pods in one rack, and what follows from that.
 
+use std::collections::BTreeSet;
+
 use fluxqueue_api::BlockedReason::{InsufficientResources, NoRoomInLevel};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, RuleScope, Spread};
 
@@ -181,7 +183,7 @@ fn pods_that_are_spread_over_hosts_are_still_in_one_rack() {
     world.settle();
     let hosts = |name: &str| {
         let pods = world.pods.iter().filter(|(pod, _)| pod.starts_with(name));
-        pods.filter_map(|(_, pod)| pod.node.clone()).collect::<std::collections::BTreeSet<_>>().len()
+        pods.filter_map(|(_, pod)| pod.node.clone()).collect::<BTreeSet<_>>().len()
     };
     assert_eq!((racks_of(&world, "j"), racks_of(&world, "k")), ("bbb".to_owned(), "bbb".to_owned()));
     assert_eq!((hosts("j"), hosts("k")), (3, 3));
@@ -785,4 +787,28 @@ fn a_library_without_levels_refuses_who_is_to_be_even() {
     world.settle();
     let (reason, message) = world.blocked("j");
     assert!(reason == "UnsupportedConstraint" && message.ends_with("knows no levels above nodes"), "{message}");
+}
+
+#[test]
+fn slices_that_ask_for_nodes_alone_have_them() {
+    // Pods of another scheduler on these nodes, whether two slices of two pods start; a pod has half of a node.
+    for (used, starts) in [(&["a1", "b1"][..], true), (&["a1", "a2", "b1", "b2", "b3", "c1"], false)] {
+        let mut world = racks(settings());
+        for node in used {
+            let small = pod(&format!("on-{node}"), 1);
+            world.submit(Pod { node: Some((*node).into()), scheduler: "other".into(), ..small });
+        }
+        submit(&mut world, "j", 4, 1, |pod| Pod { exclusive: Some(true), ..in_slices(pod) });
+        world.settle();
+        let nodes: BTreeSet<&str> = (0..4).filter_map(|at| world.node_of(&format!("j{at}"))).collect();
+        assert_eq!(!nodes.is_empty(), starts, "{used:?}: {nodes:?}");
+        assert!(used.iter().all(|node| !nodes.contains(node)), "{used:?}: {nodes:?}");
+        for first in [0, 2] {
+            assert_eq!(rack_of(&world, &format!("j{first}")), rack_of(&world, &format!("j{}", first + 1)));
+        }
+        if !starts {
+            let (_, message) = world.blocked("j");
+            assert!(message.contains("6 node(s) were used by others"), "{message}");
+        }
+    }
 }

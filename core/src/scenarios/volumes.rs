@@ -514,3 +514,50 @@ fn what_rests_on_volumes_is_promised_no_start() {
     world.settle();
     assert_eq!(world.written().len(), 1);
 }
+
+#[test]
+fn volumes_that_are_chosen_with_nodes_are_on_nodes_that_nobody_else_uses() {
+    let alone = |pod: Pod| Pod { exclusive: Some(true), ..pod };
+    let mut world = World::labelled(&NODES);
+    world.class("local", "kubernetes.io/no-provisioner");
+    for (volume, on) in [("v0", "n0"), ("v1", "n1"), ("v2", "n2")] {
+        world.volume(volume, "local", Some(on));
+    }
+    world.submit(Pod { node: Some("n0".into()), scheduler: "other".into(), ..pod("x", 1) });
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for (name, claim) in [("p0", "c0"), ("p1", "c1")] {
+        world.claim(claim, "local");
+        world.submit(alone(of_job(mounting(pod(name, 1), &[claim]), "j")));
+    }
+    world.settle();
+    let written = world.written();
+    let volumes: Vec<&str> = written.iter().map(|(_, volume)| &**volume).collect();
+    assert!(volumes == ["v1", "v2"] || volumes == ["v2", "v1"], "there is room on n0, and somebody else: {written:?}");
+    // While the claims are bound its nodes are its own.
+    for name in ["y0", "y1"] {
+        world.submit(pod(name, 1));
+    }
+    world.settle();
+    assert_eq!((world.node_of("y0"), world.node_of("y1")), (Some("n0"), Some("n0")));
+    // So is a pod that mounts what is there already: the node of its volume is held.
+    world.claim("c2", "local");
+    world.volume("v3", "local", Some("n1"));
+    world.bind_claim("c2", "v3");
+    world.submit(mounting(pod("z", 1), &["c2"]));
+    world.settle();
+    assert_eq!(world.node_of("z"), None);
+    let (_, text) = world.blocked("z");
+    assert!(text.contains("1 node(s) were held by exclusive jobs"), "{text}");
+    for (claim, volume) in written {
+        world.bind_claim(&claim, &volume);
+    }
+    world.settle();
+    assert!(world.node_of("p0").is_some() && world.node_of("p1").is_some());
+    for name in ["p0", "p1"] {
+        world.delete(name);
+    }
+    world.tell(Event::ControllerGone("uid-j".into()));
+    world.pass_seconds(60);
+    world.settle();
+    assert_eq!(world.node_of("z"), Some("n1"));
+}

@@ -164,27 +164,76 @@ fn a_gang_that_cannot_be_completed_says_so_after_its_time() {
     assert_eq!((world.bound(), &*degraded(&world).status), (2, "False"));
 }
 
-#[test]
-fn two_gangs_that_wait_for_each_other_are_named() {
-    let mut world = World::new(&[("a", 2), ("b", 2)]);
+/// What two such gangs ask.
+struct Pair<'a> {
+    what: &'a str,
+    ask: fn(Pod) -> Pod,
+    /// How many cores the missing pods need.
+    cores: u64,
+    /// What else is on nodes.
+    beside: &'a [(&'a str, u64)],
+    /// They wait for each other.
+    is_mutual: bool,
+}
+
+/// Two gangs of two, "one" and "two", of which each has a pod on a node of four cores, put there by somebody else, and waits for a node for
+/// the other. How they are stalled when their time is over.
+fn stalled(
+    cores: u64,
+    ask: impl Fn(Pod) -> Pod,
+    beside: &[(&str, u64)],
+) -> Vec<(&'static str, fluxqueue_api::DegradedReason, String)> {
+    let mut world = World::new(&[("a", 4), ("b", 4)]);
     for gang in ["one", "two"] {
         world.tell(Event::Controller(Arc::new(job(gang, 2, 2))));
     }
-    // Each has one pod bound by somebody else, and needs the node of the other.
+    for (node, cores) in beside {
+        let theirs = pod(&format!("on-{node}"), *cores);
+        world.submit(Pod { node: Some((*node).into()), scheduler: "other".into(), ..theirs });
+    }
     for (gang, node) in [("one", "a"), ("two", "b")] {
-        let mut bound = of_job(pod(&format!("{gang}-0"), 2), gang);
+        let mut bound = ask(of_job(pod(&format!("{gang}-0"), 2), gang));
         bound.node = Some(node.into());
+        bound.claims.clear();
         world.submit(bound);
-        world.submit(of_job(pod(&format!("{gang}-1"), 2), gang));
+        world.submit(ask(of_job(pod(&format!("{gang}-1"), cores), gang)));
     }
     world.settle();
     world.pass_seconds(61);
     world.settle();
-    for (gang, other) in [("one", "two"), ("two", "one")] {
-        let stalled = world.core.jobs.all.values().find(|job| *job.name == *gang).and_then(|job| job.stalled.clone());
-        let stalled = stalled.expect("its time is over");
-        assert_eq!(stalled.reason, fluxqueue_api::DegradedReason::MutualWait, "{}", stalled.message);
-        assert!(stalled.message.contains(&format!("ns/{other}-job-")), "{}", stalled.message);
+    let stalled = |gang: &'static str| {
+        let job = world.core.jobs.all.values().find(|job| *job.name == *gang).expect("it is there");
+        let stalled = job.stalled.clone().expect("its time is over");
+        (gang, stalled.reason, stalled.message)
+    };
+    ["one", "two"].map(stalled).into()
+}
+
+#[test]
+fn two_gangs_that_wait_for_each_other_are_named() {
+    use fluxqueue_api::DegradedReason::{MutualWait, StartTimeout};
+    let alone = |pod: Pod| Pod { exclusive: Some(true), ..pod };
+    let mounting = |mut pod: Pod| {
+        let claim = fluxqueue_workload::storage::PodClaim { name: "missing".into(), is_ephemeral: false };
+        pod.claims = vec![claim];
+        pod
+    };
+    let stay: &[_] = &[("a", 1), ("b", 1)];
+    let pair = |what, ask, cores, beside, is_mutual| Pair { what, ask, cores, beside, is_mutual };
+    for Pair { what, ask, cores, beside, is_mutual } in [
+        pair("shared", |pod| pod, 3, &[], true),
+        pair("alone", alone, 3, &[], true),
+        pair("alone, beside others who stay", alone, 3, stay, false),
+        pair("shared, beside others who stay", |pod| pod, 3, stay, true),
+        pair("claims that are missing", mounting, 1, &[], false),
+    ] {
+        for (gang, reason, message) in stalled(cores, ask, beside) {
+            let other = if gang == "one" { "two" } else { "one" };
+            assert_eq!(reason, if is_mutual { MutualWait } else { StartTimeout }, "{what}: {message}");
+            let text = "whose missing pods need nodes that this job holds: one of the two has to be deleted";
+            let named = message.contains(&format!("the others need nodes that ns/{other}-job-"));
+            assert_eq!(message.contains(text) && named, is_mutual, "{what}: {message}");
+        }
     }
 }
 

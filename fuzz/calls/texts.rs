@@ -150,6 +150,8 @@ fn known(kind: Kind) -> &'static [&'static str] {
             r#"{"label":"s","rank":1,"count":1,"with":{"cpu":9000,"pods":1},"end":"eventually"}"#,
             r#"{"label":"s","rank":0,"count":1,"with":{"cpu":18446744073709551615},"end":50}"#,
             r#"{"label":"s","rank":0,"count":0,"with":{},"end":50}"#,
+            r#"{"label":"s","rank":0,"count":1,"with":{"cpu":100},"end":30,"tenant":17}"#,
+            r#"{"label":"a","rank":1,"count":1,"with":{"cpu":100},"end":"never","guest":true}"#,
         ],
         Kind::Label => &["a", "s", "t", ""],
         Kind::Type => &["cpu", "pods", "core", "", "node"],
@@ -202,6 +204,18 @@ const JOBSPECS: &[&str] = &[
     jobspec!(
         r#"{"type":"slot","count":1,"label":"s","with":[{"type":"core","count":1}]}"#,
         r#""fluxion":{"slots":[{"label":"s","ranks":"0"}]}"#
+    ),
+    jobspec!(
+        r#"{"type":"slot","count":2,"label":"s","with":[{"type":"cpu","count":300}]}"#,
+        r#""duration":12,"fluxion":{"tenant":17}"#
+    ),
+    jobspec!(
+        r#"{"type":"slot","count":1,"label":"s","with":[{"type":"cpu","count":100}]}"#,
+        r#""duration":40,"fluxion":{"guest":true,"policy":"spread"}"#
+    ),
+    jobspec!(
+        r#"{"type":"slot","count":2,"label":"s","with":[{"type":"cpu","count":200}]},{"type":"slot","count":1,"label":"t","with":[{"type":"cpu","count":700}]}"#,
+        r#""duration":8,"fluxion":{"tenant":18446744073709551615,"counted":"0-1","slots":[{"label":"t","ranks":"0","counted":"1"}],"levels":[{"level":"a","max_skew":1,"max_per_part":2},{"level":"a","labels":["t"],"within":"one"}]}"#
     ),
     jobspec!(
         r#"{"type":"slot","count":{"min":1,"max":4,"operator":"+","operand":1},"label":"s","with":[{"type":"core","count":1},{"type":"gpu","count":1}]}"#,

@@ -256,12 +256,13 @@ impl Core {
             .filter(|member| job.life != Lifecycle::Whole || is_retained_for(&member.pod))
             .map(|member| member.pod.id.uid.clone())
             .collect();
+        let mut reseated = Vec::new();
         for uid in waiting {
             let Some(job) = self.jobs.all.get(&id) else { return };
             let Some(member) = self.jobs.members.get(&uid) else { continue };
             let pod = Arc::clone(&member.pod);
             let own = pod.completion_index.and_then(|number| job.seats.empty_of_number(number));
-            let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { return };
+            let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { break };
             let node = seat.node().clone();
             let terms = (self.lifetime(&pod, id), self.tenancy(&pod, id));
             let Some(rank) = self.cluster.rank(&node) else { continue };
@@ -270,7 +271,23 @@ impl Core {
             }
             if let Some(allocation) = self.ledger.allocate_on(&mut self.cluster, rank, &pod, terms) {
                 self.assign(&uid, allocation, Seating::At(at));
+                reseated.push(uid);
             }
+        }
+        self.leave_seats_elsewhere(id, reseated);
+    }
+
+    /// Who joins a gang that has begun is not sent to a seat that is in another part of a level by now: a node may have changed its
+    /// labels since the seat was written. One that has not begun is looked at as a whole before its first Binding.
+    fn leave_seats_elsewhere(&mut self, id: JobId, reseated: Vec<Uid>) {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.life != Lifecycle::Placed) else { return };
+        let placed = self.jobs.live_members(job).into_iter().filter(|member| member.allocation.is_some());
+        let placed: Vec<Uid> = placed.map(|member| member.pod.id.uid.clone()).collect();
+        if reseated.is_empty() || self.torn_apart(id, &placed).is_none() {
+            return;
+        }
+        for uid in reseated {
+            self.unassign(&uid);
         }
     }
 

@@ -710,6 +710,43 @@ fn a_placement_that_is_not_even_any_more_is_withdrawn() {
 }
 
 #[test]
+fn a_seat_on_record_is_not_taken_again_where_its_node_has_left_the_rack() {
+    for leaves in [false, true] {
+        let mut world = racks(settings());
+        submit(&mut world, "j", 3, 2, |pod| in_one("rack", pod));
+        // One is bound, and the process ends.
+        'begun: for _ in 0..20 {
+            for action in world.step() {
+                let is_binding = matches!(action.kind, ActionKind::Bind { .. });
+                world.carry_out(action);
+                if is_binding {
+                    break 'begun;
+                }
+            }
+        }
+        assert_eq!(racks_of(&world, "j"), "b");
+        let taken = world.pods.values().find_map(|pod| pod.node.clone()).expect("one is bound");
+        let free = ["b1", "b2", "b3"].into_iter().find(|name| *name != &*taken).expect("three nodes");
+        world.restart();
+        for (name, rack) in NODES {
+            world.tell(node_in(name, if leaves && name == free { "a" } else { rack }));
+        }
+        world.tell(node_in("b4", "b"));
+        world.list(&[], &[job("j", 3, 3)]);
+        for _ in 0..3 {
+            world.settle();
+            world.pass_seconds(1);
+        }
+        let mut nodes: Vec<String> =
+            world.pods.values().filter_map(|pod| Some(pod.node.as_ref()?.to_string())).collect();
+        nodes.sort_unstable();
+        let expected: Vec<&str> =
+            ["b1", "b2", "b3", "b4"].into_iter().filter(|name| *name != if leaves { free } else { "b4" }).collect();
+        assert_eq!(nodes, expected);
+    }
+}
+
+#[test]
 fn who_joins_a_gang_that_is_even_counts_those_who_stand() {
     for restarts in [false, true] {
         let mut world = racks(settings());

@@ -207,15 +207,18 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
     let until = looks_until(asked, Instant::now(), within);
     let (to, answer) = oneshot::channel();
     tokio::task::spawn_blocking(move || {
-        let mut what_if = match submitted(*preview, &documents, &additions) {
-            Ok(what_if) => what_if,
-            Err(refused) => return drop(to.send(Err(refused))),
+        let (answer, copies) = match submitted(*preview, &documents, &additions) {
+            Ok(mut what_if) => {
+                while Instant::now() < until && what_if.advance() {}
+                (Ok(Answer::from(what_if.answer())), Some(what_if))
+            }
+            Err(refused) => (Err(refused), None),
         };
-        while Instant::now() < until && what_if.advance() {}
-        let answer = Answer::from(what_if.answer());
-        // Nobody waits until the copies are thrown away. How many can be on their way to that is bounded by how often they are made.
+        // Whoever has the answer may ask again.
         drop(place);
-        drop(to.send(Ok(answer)));
+        drop(to.send(answer));
+        // Nobody waits until the copies are thrown away. How many can be on their way to that is bounded by how often they are made.
+        drop(copies);
     });
     let failed = |_| Refused(StatusCode::INTERNAL_SERVER_ERROR, "looking ahead failed".to_owned());
     answer.await.map_err(failed)?

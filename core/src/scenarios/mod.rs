@@ -268,6 +268,20 @@ impl World {
         }
     }
 
+    /// Carries out what is asked for up to the first Binding, and nothing of what was asked for after it.
+    fn carry_out_to_first_binding(&mut self) {
+        for _ in 0..20 {
+            for action in self.step() {
+                let is_binding = matches!(action.kind, ActionKind::Bind { .. });
+                self.carry_out(action);
+                if is_binding {
+                    return;
+                }
+            }
+        }
+        panic!("nothing is bound");
+    }
+
     fn carry_out(&mut self, action: Action) {
         let outcome = match action.kind {
             ActionKind::Bind { pod, node } => {

@@ -433,15 +433,7 @@ fn a_gang_that_never_became_whole_has_not_become_whole_by_the_loss_of_all_its_po
     let mut world = World::new(&nodes);
     world.submit_gang(2);
     // One is bound, the other never is.
-    'begun: for _ in 0..20 {
-        for action in world.step() {
-            let is_binding = matches!(action.kind, ActionKind::Bind { .. });
-            world.carry_out(action);
-            if is_binding {
-                break 'begun;
-            }
-        }
-    }
+    world.carry_out_to_first_binding();
     assert_eq!(world.bound(), 1);
     let left = world.pods.values().find(|pod| pod.node.is_none()).expect("one waits").id.key.name.to_string();
     world.delete(&left);
@@ -473,15 +465,7 @@ fn a_gang_that_never_became_whole_has_not_become_whole_by_a_restart() {
         world.submit(of_group(pod(name, 2), "g", Ok(2)));
     }
     // One is bound, the other is deleted before it is.
-    'begun: for _ in 0..20 {
-        for action in world.step() {
-            let is_binding = matches!(action.kind, ActionKind::Bind { .. });
-            world.carry_out(action);
-            if is_binding {
-                break 'begun;
-            }
-        }
-    }
+    world.carry_out_to_first_binding();
     let left = world.pods.values().find(|pod| pod.node.is_none()).expect("one waits").id.key.name.to_string();
     world.delete(&left);
     for _ in 0..70 {

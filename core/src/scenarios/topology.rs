@@ -715,15 +715,7 @@ fn a_seat_on_record_is_not_taken_again_where_its_node_has_left_the_rack() {
         let mut world = racks(settings());
         submit(&mut world, "j", 3, 2, |pod| in_one("rack", pod));
         // One is bound, and the process ends.
-        'begun: for _ in 0..20 {
-            for action in world.step() {
-                let is_binding = matches!(action.kind, ActionKind::Bind { .. });
-                world.carry_out(action);
-                if is_binding {
-                    break 'begun;
-                }
-            }
-        }
+        world.carry_out_to_first_binding();
         assert_eq!(racks_of(&world, "j"), "b");
         let taken = world.pods.values().find_map(|pod| pod.node.clone()).expect("one is bound");
         let free = ["b1", "b2", "b3"].into_iter().find(|name| *name != &*taken).expect("three nodes");

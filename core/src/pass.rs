@@ -36,6 +36,7 @@ impl Core {
         if std::mem::take(&mut self.has_promises_to_put_back) {
             self.put_promises_back(&suspects);
         }
+        let heard = self.put_heard_promises_back(&suspects);
         let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
         let mut live = Live {
             ledger: &mut self.ledger,
@@ -59,6 +60,7 @@ impl Core {
             self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
         }
         self.carry_out(plan);
+        self.tell_who_is_lost(&heard);
         self.has_lost_capacity = false;
         self.extended.clear();
         self.look_ahead_again();

@@ -28,6 +28,8 @@ pub(super) struct Promises {
     resting: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Reservations that an earlier process has written, and that could not be put back.
     lost: BTreeMap<PendingRequest, Kept>,
+    /// Reservations that an earlier process has written so late that this one has planned without them.
+    heard: BTreeMap<PendingRequest, Kept>,
     /// Those who have come in ahead of others since the last walk, and why they may.
     ahead: BTreeMap<PendingRequest, Delay>,
 }
@@ -339,6 +341,16 @@ impl Promises {
         self.lost.remove(pending)
     }
 
+    /// An earlier process has promised this, which comes to be known only now.
+    pub(super) fn hear(&mut self, pending: &PendingRequest, was: Kept) {
+        self.heard.insert(pending.clone(), was);
+    }
+
+    /// What was heard of since this was asked last.
+    pub(super) fn take_heard(&mut self) -> BTreeMap<PendingRequest, Kept> {
+        std::mem::take(&mut self.heard)
+    }
+
     // --- ahead of others ---
 
     /// A request has come in ahead of others: those that it is in the way of are delayed for this cause.
@@ -362,6 +374,7 @@ impl Promises {
         self.drained.remove(pending);
         self.ahead.remove(pending);
         self.lost.remove(pending);
+        self.heard.remove(pending);
         self.reserved.remove(pending).map(Arc::unwrap_or_clone)
     }
 }

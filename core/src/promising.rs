@@ -6,10 +6,11 @@ use super::job::{Job, Said, Style};
 use super::ledger::{Allocation, Allocations};
 use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Promising, Request, Requests};
 use super::record::time_of;
+use super::stored::Stored;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
-use fluxqueue_api::{EventReason, Reservation};
+use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
 use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
@@ -414,6 +415,57 @@ impl Core {
                 if !nodes.is_empty() {
                     self.promises.lose_date(&pending, since.unwrap_or(self.now), nodes);
                 }
+            }
+        }
+    }
+
+    /// A write of an earlier leader took effect while this one works. If it holds a promise, that is put back in the next pass, or broken.
+    pub(super) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
+        let Some(written) = &status.reservation else { return };
+        let Some(job) = self.jobs.all.get(&id).filter(|job| self.synced && !job.record.is_own) else { return };
+        // What was just sent may be seen before it is answered.
+        let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
+        let is_said = job
+            .said
+            .as_ref()
+            .is_some_and(|said| is_as_written(said, said.start.map(|at| self.clock().wall(at)), written));
+        if is_sent || is_said {
+            return;
+        }
+        let Some(pending) = self.queue.first_of(id).cloned() else { return };
+        if matches!(pending, PendingRequest::Member(..)) && job.style != Style::Lone {
+            return;
+        }
+        if let Some(was) = self.kept_of(written) {
+            self.promises.hear(&pending, was);
+            self.queue_changed = true;
+        }
+    }
+
+    /// What an earlier leader turns out to have promised is promised again, if there is room for it around all that was promised since.
+    /// Returns for whom there is none: if the walk finds nothing for them either, that is to be said.
+    pub(super) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
+        let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
+        let mut lost = Vec::new();
+        for (pending, was) in self.promises.take_heard() {
+            let Some(class) = self.queue.class_of(&pending) else { continue };
+            match self.promises.reservation(&pending).map(|promise| promise.place.start) {
+                None => self.put_back((&pending, class), was, suspects),
+                Some(start) if start > was.start.saturating_add(slack) => {
+                    self.tell_delay(&pending, &Late { cause: Delay::Capacity, was, by: None }, Some(start));
+                }
+                Some(_) => {}
+            }
+            lost.push(pending);
+        }
+        lost
+    }
+
+    /// Promises of an earlier leader for which a walk has found nothing are broken.
+    pub(super) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
+        for pending in heard {
+            if let Some(was) = self.promises.take_lost(pending) {
+                self.tell_delay(pending, &Late { cause: Delay::Capacity, was, by: None }, None);
             }
         }
     }

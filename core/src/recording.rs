@@ -271,6 +271,7 @@ impl Core {
             }
             (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
             (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
+                job.record.is_own = true;
                 job.seats.acknowledge(write.version);
                 job.seats.note_on_record(!write.status.placement.is_empty());
                 match object {
@@ -352,6 +353,7 @@ impl Core {
         job.record.observe(&object);
         if let Some(status) = &object.status {
             self.heed_status(id, status);
+            self.heed_promise(id, status);
         }
         self.note_on_record(id);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };

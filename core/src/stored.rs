@@ -26,6 +26,8 @@ pub(super) struct Record {
     pub generation: Option<i64>,
     /// The newest version of the object that is known: the next write is decided on it.
     pub resource_version: Option<Arc<str>>,
+    /// This process has written its status: nothing that an earlier leader sent can take effect any more.
+    pub is_own: bool,
     /// The FluxJob of this uid is gone: late news of it are no news.
     pub gone: Option<Uid>,
     /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
@@ -109,6 +111,7 @@ impl Record {
         self.resource_version = None;
         self.placed = None;
         self.status = None;
+        self.is_own = false;
     }
 
     /// A trailing write is on its way, and no other: an urgent one may overtake it.

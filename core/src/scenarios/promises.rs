@@ -310,3 +310,48 @@ fn nobody_knows_when_a_pod_ends_that_is_only_nominated() {
     world.settle();
     assert_eq!(reserved(&world, "j"), Some((Some(2100), "n[1-2]".to_owned())));
 }
+
+/// An earlier leader has promised the second pod a start on the first node, and is paused before that is on record. Its successor plans,
+/// with somebody of a higher priority ahead or not, and then the write takes effect.
+fn promised_late(by_another: bool) -> World {
+    let mut world = world(QueuePolicy::Easy);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    assert!(starts(&mut world, lasting("b", 4, 300)));
+    world.submit(lasting("c", 4, 60));
+    world.settle();
+    assert_eq!(reserved(&world, "c"), Some((Some(2100), "n1".to_owned())));
+    let late = world.record("c").clone();
+    let (key, mut early) = (key_of(&late), late.clone());
+    let status = early.status.as_mut().expect("a status");
+    (status.reservation, status.estimated_start) = (None, None);
+    world.records.insert(key.clone(), early);
+    if by_another {
+        world.submit(Pod { priority: 5, ..lasting("d", 4, 500) });
+    }
+    world.restart();
+    world.list(&NODES, &[]);
+    // Its own write of that record comes too late.
+    let is_late = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key == key);
+    let (own, others): (Vec<Action>, Vec<Action>) = world.step().into_iter().partition(is_late);
+    world.carry_out_all(others);
+    let mut late = late;
+    late.metadata.resource_version = Some("900000".to_owned());
+    world.records.insert(key, late.clone());
+    world.tell(Event::FluxJob(Arc::new(late)));
+    for action in own {
+        world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
+    }
+    world
+}
+
+#[test]
+fn what_a_paused_leader_promised_is_kept_or_its_breaking_is_said() {
+    for by_another in [false, true] {
+        let mut world = promised_late(by_another);
+        world.settle();
+        let delayed = world.notes.contains(&"ReservationDelayed".to_owned());
+        assert_eq!(delayed, by_another);
+        let start = reserved(&world, "c").and_then(|(start, _)| start);
+        assert_eq!(start, (!by_another).then_some(2100));
+    }
+}

@@ -140,10 +140,16 @@ impl Core {
 
     /// The slot will not do any more: the pod is placed anew.
     fn replan(&mut self, uid: &Uid) {
-        let Some(member) = self.jobs.members.get(uid).filter(|member| member.stage == Stage::Assigned) else { return };
-        let id = member.job;
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
+            self.unassign_one(uid);
+        }
+    }
+
+    /// Takes a slot back from a pod that does not begin with others. A lone one that was promised a start was to begin earlier: now it
+    /// does not start at all for the moment, and is told so.
+    pub(super) fn unassign_one(&mut self, uid: &Uid) {
         self.unassign(uid);
-        // A lone pod that was promised a start had begun earlier: now it does not start at all for the moment.
+        let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
         let lone = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Lone);
         if let Some(was) = lone.and_then(|job| job.promised_before.take()) {
             let late = Late { cause: Delay::Capacity, was, by: None };

@@ -205,7 +205,7 @@ impl Core {
         if self.jobs.all.get(&id).is_some_and(|job| job.life == Lifecycle::Placed) {
             self.withdraw_if_unsent(id, why);
         } else {
-            self.unassign(uid);
+            self.unassign_one(uid);
         }
     }
 

@@ -256,7 +256,7 @@ impl Core {
 
     /// The volumes of a pod cannot be bound on its node: it waits again, for a while that doubles each time.
     pub(super) fn mounting_failed(&mut self, uid: &Uid, why: String) {
-        self.unassign(uid);
+        self.unassign_one(uid);
         let now = self.now;
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         member.mountings_failed += 1;

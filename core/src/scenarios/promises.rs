@@ -199,6 +199,25 @@ fn a_gang_that_another_pod_has_joined_before_it_begins_is_told_that_its_promise_
 }
 
 #[test]
+fn a_lone_pod_whose_node_goes_before_its_binding_is_told_that_its_promise_is_broken() {
+    let mut world = world(QueuePolicy::Easy);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    assert!(starts(&mut world, pod("b", 4)));
+    world.submit(Pod { gates: vec![Arc::from(fluxqueue_api::names::GATE)], ..lasting("c", 4, 60) });
+    world.settle();
+    assert_eq!(reserved(&world, "c"), Some((Some(2100), "n1".to_owned())));
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    // It is to begin, and its gate is being taken off.
+    let actions = world.step();
+    assert!(actions.iter().any(|action| matches!(action.kind, ActionKind::Ungate { .. })), "{actions:?}");
+    world.tell(Event::NodeGone(NodeName::from("n1"), Uid::from("uid-n1")));
+    world.carry_out_all(actions);
+    world.settle();
+    assert_eq!((world.node_of("c"), reserved(&world, "c")), (None, None));
+    assert_eq!(world.core.gauges().reservations_delayed.get("capacity"), Some(&1));
+}
+
+#[test]
 fn a_job_that_outlives_its_walltime_breaks_a_promise_and_that_is_said() {
     let mut world = waiting_gang(QueuePolicy::Easy);
     world.pass_seconds(102);

@@ -129,7 +129,8 @@ fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<()
             };
             let ran = view.pods.values().any(|pod| {
                 let Lifetime::Seconds(seconds) = pod.lifetime else { return is_edited(view) };
-                pod.node.is_some() && is_over(pod.started.unwrap_or(pod.created), seconds)
+                let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
+                is_bound && is_over(pod.started.unwrap_or(pod.created), seconds)
             });
             // A place is planned to be free again at some time, also if its pods have not come to it by then.
             let was_held = || {

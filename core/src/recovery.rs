@@ -254,6 +254,8 @@ impl Core {
             .into_iter()
             .filter(|member| member.is_ready(names::GATE) && job.counts(member))
             .filter(|member| job.life != Lifecycle::Whole || is_retained_for(&member.pod))
+            // Who still waits when a gang has said that it does not become whole waits for something, in the queue.
+            .filter(|_| job.stalled.is_none())
             .map(|member| member.pod.id.uid.clone())
             .collect();
         let mut reseated = Vec::new();

@@ -480,6 +480,34 @@ fn a_gang_that_never_became_whole_has_not_become_whole_by_a_restart() {
 }
 
 #[test]
+fn who_keeps_a_gang_from_becoming_whole_does_not_get_his_old_seat_by_a_restart() {
+    let nodes = [("a", 2), ("b", 2)];
+    let limits = json!({"limits": {"resources": {"cpu": 2}}});
+    let mut world = World::new(&nodes);
+    for name in ["g0", "g1"] {
+        world.submit(of_group(pod(name, 2), "g", Ok(2)));
+    }
+    world.carry_out_to_first_binding();
+    // The node of the other comes back, and his queue may have no more by then.
+    let taken = world.pods.values().find_map(|pod| pod.node.clone()).expect("one is bound");
+    let free = if &*taken == "a" { "b" } else { "a" };
+    queue(&mut world, "default", &limits);
+    world.tell(Event::NodeGone(NodeName::from(free), Uid::from(format!("uid-{free}"))));
+    world.settle();
+    world.tell(Event::Node(node(free, 2)));
+    for _ in 0..70 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!((world.state("g"), world.bound()), (Some(JobState::Starting), 1));
+    world.restart();
+    queue(&mut world, "default", &limits);
+    world.list(&nodes, &[]);
+    world.settle();
+    assert_eq!(world.bound(), 1);
+}
+
+#[test]
 fn a_group_that_somebody_else_began_is_no_more_whole_after_a_restart() {
     let nodes = [("a", 2), ("b", 2)];
     let mut world = World::new(&nodes);

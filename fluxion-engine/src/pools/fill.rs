@@ -242,11 +242,9 @@ impl Pools {
     /// Raises each number to what a node has free, now or for ever.
     fn raise(&self, key: Key, row: &mut [i64], lasting: bool) {
         let Some(at) = self.position(key.rank()) else { return };
-        // Whether nothing is planned on a node is asked once, not for each pool.
-        let timeline = (lasting && self.planned[at] > 0).then(|| self.timeline(at));
         for (place, (most, column)) in row.iter_mut().zip(self.columns.iter().flatten()).enumerate() {
-            let free = timeline.as_ref().map_or(column.free[at], |timeline| timeline.least(place));
-            *most = (*most).max(clamp(free));
+            let free = column.free[at];
+            *most = (*most).max(clamp(if lasting { self.lasting(at, free, place) } else { free }));
         }
     }
 

@@ -210,9 +210,12 @@ impl Engine {
         let supply = |(at, shape): (usize, &flat::Shape<'_>)| {
             let mut rows = self.rows_of_shape(request, at, rows);
             let nodes = rows.count() as u64;
-            let mut counted = candidates::counted_rows(&self.graph, spec, shape.extras);
-            request.admit(&self.graph.pools, at, &mut counted);
-            counted.unite(&rows);
+            let counted = request.has_skew().then(|| {
+                let mut counted = candidates::counted_rows(&self.graph, spec, shape.extras);
+                request.admit(&self.graph.pools, at, &mut counted);
+                counted.unite(&rows);
+                counted
+            });
             let mut apart = Bits::empty(self.graph.pools.len());
             let away = rows.iter().filter(|row| self.graph.pools.keeps_away(*row, request.tenancy, when));
             away.for_each(|row| apart.insert(row));
@@ -222,7 +225,7 @@ impl Engine {
                 apart: apart.count() as u64,
                 room: request.room_alone(shape, &free, std::slice::from_ref(&rows), u64::MAX),
                 pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, &rows)).collect(),
-                levels: request.level_supplies(&self.graph.pools, &free, at, &rows, &counted),
+                levels: request.level_supplies(&self.graph.pools, &free, at, &rows, counted.as_ref()),
             }
         };
         request.shapes.iter().enumerate().map(supply).collect()

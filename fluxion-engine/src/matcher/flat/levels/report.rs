@@ -40,14 +40,15 @@ pub struct EvenSupply {
 }
 
 impl Request<'_> {
-    /// What there is for a shape on these rows, rule by rule; more rows than these count where parts may differ by so much only.
+    /// What there is for a shape on these rows, rule by rule; more rows than these count where parts may differ by so much only:
+    /// `None` if there is no such rule.
     pub(crate) fn level_supplies(
         &self,
         pools: &Pools,
         free: &Free<'_>,
         shape: usize,
         rows: &Bits,
-        counted: &Bits,
+        counted: Option<&Bits>,
     ) -> Vec<LevelSupply> {
         let of_shape = self.rules.iter().filter(|rule| rule.shapes.contains(&shape));
         let mut alone = self.clone();
@@ -57,7 +58,7 @@ impl Request<'_> {
             let is_there = parts_of(rule, pools, rows);
             let rooms = rooms_on(&alone, rule, shape, pools, free, rows);
             let name = |part: usize| rule.level(pools).map_or("", |level| &level.parts()[part].name);
-            let even = rule.skew.and_then(|skew| {
+            let even = rule.skew.zip(counted).and_then(|(skew, counted)| {
                 let counts = parts_of(rule, pools, counted);
                 let of_parts =
                     || (0..counts.len()).filter(|part| counts[*part]).map(|part| (part, rooms[part].min(rule.most)));

@@ -339,7 +339,7 @@ fn promised_late(by_another: bool) -> World {
     world.submit(lasting("c", 4, 60));
     world.settle();
     assert_eq!(reserved(&world, "c"), Some((Some(2100), "n1".to_owned())));
-    let late = world.record("c").clone();
+    let mut late = world.record("c").clone();
     let (key, mut early) = (key_of(&late), late.clone());
     let status = early.status.as_mut().expect("a status");
     (status.reservation, status.estimated_start) = (None, None);
@@ -353,7 +353,6 @@ fn promised_late(by_another: bool) -> World {
     let is_late = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key == key);
     let (own, others): (Vec<Action>, Vec<Action>) = world.step().into_iter().partition(is_late);
     world.carry_out_all(others);
-    let mut late = late;
     late.metadata.resource_version = Some("900000".to_owned());
     world.records.insert(key, late.clone());
     world.tell(Event::FluxJob(Arc::new(late)));

@@ -30,6 +30,15 @@ fn racks(settings: CoreSettings) -> World {
     world
 }
 
+/// A new process, which finds these nodes in their racks, and one Job.
+fn succeed(world: &mut World, nodes: &[(&str, &str)], job: Controller) {
+    world.restart();
+    for (name, rack) in nodes {
+        world.tell(node_in(name, rack));
+    }
+    world.list(&[], &[job]);
+}
+
 fn within(bound: LevelBound, level: &str, of: RuleScope) -> Arc<[LevelRule]> {
     Arc::from([LevelRule { level: level.into(), bound, of, annotation: "fluxqueue/required-level" }])
 }
@@ -228,11 +237,7 @@ fn who_replaces_a_lost_pod_stays_in_the_rack() {
         world.settle();
         assert_eq!(racks_of(&world, "j"), "aa");
         if restarts {
-            world.restart();
-            for (name, rack) in NODES {
-                world.tell(node_in(name, rack));
-            }
-            world.list(&[], &[job("j", 2, 2)]);
+            succeed(&mut world, &NODES, job("j", 2, 2));
             world.settle();
         }
         let lost = world.node_of("j1").expect("it runs").to_owned();
@@ -719,12 +724,9 @@ fn a_seat_on_record_is_not_taken_again_where_its_node_has_left_the_rack() {
         assert_eq!(racks_of(&world, "j"), "b");
         let taken = world.pods.values().find_map(|pod| pod.node.clone()).expect("one is bound");
         let free = ["b1", "b2", "b3"].into_iter().find(|name| *name != &*taken).expect("three nodes");
-        world.restart();
-        for (name, rack) in NODES {
-            world.tell(node_in(name, if leaves && name == free { "a" } else { rack }));
-        }
-        world.tell(node_in("b4", "b"));
-        world.list(&[], &[job("j", 3, 3)]);
+        let moved = |(name, rack)| (name, if leaves && name == free { "a" } else { rack });
+        let nodes: Vec<_> = NODES.into_iter().map(moved).chain([("b4", "b")]).collect();
+        succeed(&mut world, &nodes, job("j", 3, 3));
         for _ in 0..3 {
             world.settle();
             world.pass_seconds(1);
@@ -749,11 +751,7 @@ fn who_joins_a_gang_that_is_even_counts_those_who_stand() {
         let of_a: Vec<String> =
             (0..6).map(|at| format!("j{at}")).filter(|pod| rack_of(&world, pod) == Some('a')).collect();
         if restarts {
-            world.restart();
-            for (name, rack) in NODES {
-                world.tell(node_in(name, rack));
-            }
-            world.list(&[], &[job("j", 6, 6)]);
+            succeed(&mut world, &NODES, job("j", 6, 6));
             world.settle();
         }
         for node in ["a1", "a2"] {

@@ -12,11 +12,11 @@ use fluxqueue_api::{BlockedReason, EventReason, names};
 use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage, Style};
 use super::mounting::Mounting;
-use super::plan::{Delay, Late};
+use super::plan::Delay;
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
 };
-use crate::queue::{JobId, PendingRequest};
+use crate::queue::JobId;
 use fluxqueue_workload::{Pod, Uid};
 
 /// Failed writes for one pod before a lone pod gives its slot back and queues again.
@@ -145,15 +145,12 @@ impl Core {
         }
     }
 
-    /// Takes a slot back from a pod that does not begin with others. A lone one that was promised a start was to begin earlier: now it
-    /// does not start at all for the moment, and is told so.
+    /// Takes a slot back from a pod that does not begin with others.
     pub(super) fn unassign_one(&mut self, uid: &Uid) {
         self.unassign(uid);
         let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
-        let lone = self.jobs.all.get_mut(&id).filter(|job| job.style == Style::Lone);
-        if let Some(was) = lone.and_then(|job| job.promised_before.take()) {
-            let late = Late { cause: Delay::Capacity, was, by: None };
-            self.broken(&PendingRequest::Member(id, uid.clone()), Some(late));
+        if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
+            self.start_is_off(id, Delay::Capacity);
         }
     }
 

@@ -10,10 +10,10 @@ use super::dispatch::is_gated;
 use super::grouping::{self, StartSize};
 use super::job::{Job, Lifecycle, Member, Stage, Stalled, Style};
 use super::mounting::Mounting;
-use super::plan::{Delay, Late};
+use super::plan::Delay;
 use super::{Core, Timer};
 use crate::fluxion::Rank;
-use crate::queue::{JobId, PendingRequest};
+use crate::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Resources, Uid};
 
 /// The pause after a placement was withdrawn.
@@ -228,15 +228,12 @@ impl Core {
         job.withdrawals += 1;
         job.backoff_until = now.plus_millis(pause);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
-        let promised = job.promised_before.take();
         let text = format!("the placement was withdrawn before the first Binding: {why}");
         self.block(id, BlockedReason::PlacementWithdrawn, text);
         self.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
         self.touched.insert(id);
         self.gauges.placements_withdrawn += 1;
-        if let Some(was) = promised {
-            self.broken(&PendingRequest::Start(id), Some(Late { cause: Delay::Capacity, was, by: None }));
-        }
+        self.start_is_off(id, Delay::Capacity);
     }
 
     pub(super) fn notice_completeness(&mut self, id: JobId) {

@@ -137,8 +137,8 @@ impl Core {
                 self.explain(class, &pending, &mut attempt);
                 self.queue.remember(class, *attempt);
             }
-            Decision::Reserved { pending, start, later } => self.promised(&pending, start, later),
-            Decision::Withdrawn { pending, later } => self.broken(&pending, later),
+            Decision::Reserved { pending, start, later } => self.promised(pending.job(), start, later),
+            Decision::Withdrawn { pending, later } => self.broken(pending.job(), later),
         }
     }
 

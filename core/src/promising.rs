@@ -31,28 +31,36 @@ enum Stays {
 }
 
 impl Core {
-    /// A request is promised a start, or another one than before.
-    pub(super) fn promised(&mut self, pending: &PendingRequest, start: i64, later: Option<Late>) {
+    /// A request of a job is promised a start, or another one than before.
+    pub(super) fn promised(&mut self, id: JobId, start: i64, later: Option<Late>) {
         if let Some(late) = later {
-            self.tell_delay(pending, &late, Some(start));
+            self.tell_delay(id, &late, Some(start));
         }
-        self.dirty.insert(pending.job());
+        self.dirty.insert(id);
     }
 
-    /// A request has no reservation any more.
-    pub(super) fn broken(&mut self, pending: &PendingRequest, later: Option<Late>) {
+    /// A request of a job has no reservation any more.
+    pub(super) fn broken(&mut self, id: JobId, later: Option<Late>) {
         if let Some(late) = later {
-            self.tell_delay(pending, &late, None);
+            self.tell_delay(id, &late, None);
         }
-        self.dirty.insert(pending.job());
+        self.dirty.insert(id);
+    }
+
+    /// A job that was to begin gave up what it was promised for that, and does not start at all for the moment.
+    pub(super) fn start_is_off(&mut self, id: JobId, cause: Delay) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        if let Some(was) = job.promised_before.take() {
+            self.broken(id, Some(Late { cause, was, by: None }));
+        }
     }
 
     /// A promise is broken: that is counted, and an Event says for what cause, and who or what is in the way.
-    fn tell_delay(&mut self, pending: &PendingRequest, late: &Late, start: Option<i64>) {
+    fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) {
         // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
-        let queue = self.limited_queue(pending.job()).filter(|_| late.cause == Delay::Walltime);
+        let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let (cause, by, overdue) = match late.cause {
-            Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was.nodes, queue, pending.job()) {
+            Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was.nodes, queue, id) {
                 Some(Stays::Extended(by)) => (Delay::Edit, Some(by), None),
                 Some(Stays::Overdue(key)) => (Delay::Walltime, None, Some(key)),
                 None => (Delay::Capacity, None, None),
@@ -60,7 +68,7 @@ impl Core {
             cause => (cause, late.by, None),
         };
         *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
-        let Some(job) = self.jobs.all.get(&pending.job()) else { return };
+        let Some(job) = self.jobs.all.get(&id) else { return };
         let by = match cause {
             Delay::Walltime => format!("{} outlived its planned end", overdue.as_deref().unwrap_or("a job")),
             Delay::Capacity => match (queue, self.names_of(&late.was.nodes)) {
@@ -207,7 +215,7 @@ impl Core {
         for pending in self.promises.requests() {
             if let Some(was) = self.promises.kept(&pending) {
                 self.forget_promise(&pending);
-                self.broken(&pending, Some(Late { cause: Delay::Edit, was, by: None }));
+                self.broken(pending.job(), Some(Late { cause: Delay::Edit, was, by: None }));
             } else {
                 self.forget_promise(&pending);
             }
@@ -219,7 +227,7 @@ impl Core {
         let Some(was) = self.promises.kept(pending) else { return };
         let is_there = self.jobs.all.get(&pending.job()).is_some_and(|job| !job.live.is_empty());
         if is_there {
-            self.tell_delay(pending, &Late { cause: Delay::Edit, was, by: None }, None);
+            self.tell_delay(pending.job(), &Late { cause: Delay::Edit, was, by: None }, None);
         }
     }
 
@@ -270,8 +278,7 @@ impl Core {
     /// when the job does.
     fn promise_of(&self, job: &Job) -> Option<Said> {
         let pending = self.queue.first_of(job.id)?;
-        let starts_job = matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone;
-        if let Some(promise) = self.promises.reservation(pending).filter(|_| starts_job) {
+        if let Some(promise) = self.promises.reservation(pending).filter(|_| starts_job(job, pending)) {
             let start = Some(Time::from_seconds(promise.place.start));
             return Some(Said { start, nodes: self.names_of(promise.nodes_to_say()) });
         }
@@ -319,10 +326,7 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let written = job.record.status.as_ref().and_then(|status| status.reservation.as_ref());
         let kept = written.and_then(|written| self.kept_of(written));
-        let is_said = match (&job.said, written) {
-            (Some(said), Some(written)) => is_as_written(said, said.start.map(|at| self.clock().wall(at)), written),
-            (said, written) => said.is_none() && written.is_none(),
-        };
+        let is_said = written.map_or(job.said.is_none(), |written| self.is_said(job, written));
         self.promises.note_on_record(id, kept);
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said) {
             job.must_say = false;
@@ -333,6 +337,12 @@ impl Core {
                 self.release(free);
             }
         }
+    }
+
+    /// What a record has of a reservation is what this process says of it.
+    fn is_said(&self, job: &Job, written: &Reservation) -> bool {
+        let start = |said: &Said| said.start.map(|at| self.clock().wall(at));
+        job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
     }
 
     /// A job has no record any more on which others could rest.
@@ -397,9 +407,7 @@ impl Core {
             }
         }
         for (pending, class, since, reservation) in written {
-            let is_one_of_several = matches!(pending, PendingRequest::Member(..))
-                && self.jobs.all.get(&pending.job()).is_some_and(|job| job.style != Style::Lone);
-            if is_one_of_several {
+            if self.jobs.all.get(&pending.job()).is_some_and(|job| !starts_job(job, &pending)) {
                 let nodes = reservation.map(|reservation| self.nodes_of(&reservation.nodes)).unwrap_or_default();
                 self.promises.was_passed_by(pending.job(), since, nodes);
                 continue;
@@ -425,17 +433,10 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id).filter(|job| self.synced && !job.record.is_own) else { return };
         // What was just sent may be seen before it is answered.
         let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
-        let is_said = job
-            .said
-            .as_ref()
-            .is_some_and(|said| is_as_written(said, said.start.map(|at| self.clock().wall(at)), written));
-        if is_sent || is_said {
+        if is_sent || self.is_said(job, written) {
             return;
         }
-        let Some(pending) = self.queue.first_of(id).cloned() else { return };
-        if matches!(pending, PendingRequest::Member(..)) && job.style != Style::Lone {
-            return;
-        }
+        let Some(pending) = self.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned() else { return };
         if let Some(was) = self.kept_of(written) {
             self.promises.hear(&pending, was);
             self.queue_changed = true;
@@ -443,29 +444,31 @@ impl Core {
     }
 
     /// What an earlier leader turns out to have promised is promised again, if there is room for it around all that was promised since.
-    /// Returns for whom there is none: if the walk finds nothing for them either, that is to be said.
+    /// Returns for whom that was tried: where the walk finds nothing either, it is to be said.
     pub(super) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
-        let mut lost = Vec::new();
+        let mut tried = Vec::new();
         for (pending, was) in self.promises.take_heard() {
             let Some(class) = self.queue.class_of(&pending) else { continue };
             match self.promises.reservation(&pending).map(|promise| promise.place.start) {
-                None => self.put_back((&pending, class), was, suspects),
+                None => {
+                    self.put_back((&pending, class), was, suspects);
+                    tried.push(pending);
+                }
                 Some(start) if start > was.start.saturating_add(slack) => {
-                    self.tell_delay(&pending, &Late { cause: Delay::Capacity, was, by: None }, Some(start));
+                    self.tell_delay(pending.job(), &Late { cause: Delay::Capacity, was, by: None }, Some(start));
                 }
                 Some(_) => {}
             }
-            lost.push(pending);
         }
-        lost
+        tried
     }
 
     /// Promises of an earlier leader for which a walk has found nothing are broken.
     pub(super) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
         for pending in heard {
             if let Some(was) = self.promises.take_lost(pending) {
-                self.tell_delay(pending, &Late { cause: Delay::Capacity, was, by: None }, None);
+                self.tell_delay(pending.job(), &Late { cause: Delay::Capacity, was, by: None }, None);
             }
         }
     }
@@ -497,6 +500,11 @@ impl Core {
             }
         }
     }
+}
+
+/// The job starts with this request; else its pods start one by one, and this is one of several.
+fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
+    matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone
 }
 
 /// From when on a pod is overdue that was to end at this second.

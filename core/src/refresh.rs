@@ -9,7 +9,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, Job
 use super::grouping::{self, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::mounting::not_mountable;
-use super::plan::{Delay, Late};
+use super::plan::Delay;
 use super::stored::Stored;
 use super::{Core, Timer};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
@@ -319,19 +319,14 @@ impl Core {
         }
         let unsent = self.jobs.live(job).filter(|m| !sent(m) && m.stage.is_unsent());
         let unsent: Vec<Uid> = unsent.map(|member| member.pod.id.uid.clone()).collect();
-        let Some(first) = unsent.first().cloned() else { return };
+        if unsent.is_empty() {
+            return;
+        }
         for uid in unsent {
             self.unassign(&uid);
         }
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        // It was to begin, and gave up what it was promised for that. It may wait again before its record says that it was held.
-        if let Some(was) = job.promised_before.take() {
-            let pending = match job.style {
-                Style::Gang => PendingRequest::Start(id),
-                _ => PendingRequest::Member(id, first),
-            };
-            self.broken(&pending, Some(Late { cause: Delay::Edit, was, by: None }));
-        }
+        // It may wait again before its record says that it was held.
+        self.start_is_off(id, Delay::Edit);
     }
 
     // --- state ---

@@ -222,10 +222,7 @@ impl Core {
         }
         let skew = spread.max_skew?;
         for (shape, inside) in &asked {
-            let mut admitted = self.cluster.class(&shape.constraints).lasting.clone();
-            if let Some(nodes) = self.queues.nodes(queue) {
-                admitted.intersect_with(&self.cluster.class(nodes).lasting);
-            }
+            let admitted = self.cluster.admitted(&shape.constraints, self.queues.nodes(queue));
             let topology = &self.settings.topology;
             for node in admitted.iter().filter_map(|rank| self.cluster.node(rank)) {
                 let is_inside = inside.iter().all(|(level, part)| topology.part(level, node).as_ref() == Some(part));

@@ -431,6 +431,15 @@ impl Cluster {
 
     // --- classes ---
 
+    /// Where pods of these constraints may go, now or some day, if their queue has these nodes.
+    pub fn admitted(&mut self, pods: &Constraints, of_queue: Option<&Constraints>) -> RankSet {
+        let mut admitted = self.class(pods).lasting.clone();
+        if let Some(of_queue) = of_queue {
+            admitted.intersect_with(&self.class(of_queue).lasting);
+        }
+        admitted
+    }
+
     /// Where pods of these constraints may go.
     pub fn class(&mut self, constraints: &Constraints) -> &Class {
         if self.classes.len() >= CLASSES_MAX && !self.classes.contains_key(constraints) {

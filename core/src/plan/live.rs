@@ -255,11 +255,7 @@ impl Group {
     }
 
     fn admitted(&self, cluster: &mut Cluster) -> RankSet {
-        let mut admitted = cluster.class(&self.sample.shape.constraints).lasting.clone();
-        if let Some(of_queue) = &self.queue_nodes {
-            admitted.intersect_with(&cluster.class(of_queue).lasting);
-        }
-        admitted
+        cluster.admitted(&self.sample.shape.constraints, self.queue_nodes.as_deref())
     }
 
     /// The group as the ledger takes it, on these nodes, those first where it would rather be.

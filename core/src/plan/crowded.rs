@@ -3,22 +3,28 @@
 //! The graph knows nothing of pods. For one pod the nodes that are open to it say all. The pods of a gang are put on nodes in a trial
 //! first, one after the other, each where the rule lets it with those before it: the emptiest domains first. What comes of that are
 //! numbers of slots per cell, which is a set of nodes that are alike to the rule, and for these the graph is asked. Whatever it
-//! answers is checked pod by pod before it is taken.
+//! answers is checked pod by pod before it is taken. What the pods ask of levels the trial keeps as well ([`limits`]). Where it
+//! comes to nothing, and there would be room, all ways are looked through, as many as a bound lets ([`ways`]).
 //!
 //! A place is one, but none may be found where there is one: that is told as such, and holds nobody up. No such request is
 //! promised a start, since its nodes depend on pods that come and go.
 
+mod limits;
+mod ways;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, OccupantId};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
-use crate::ledger::{Allocation, Allocations, GroupRequest, SlotRequest};
+use crate::ledger::{Allocation, Allocations, GroupRequest, LevelWant, LevelWants, SlotRequest};
 use crate::plan::Capacity;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Shape};
+
+use limits::{Limits, Parts};
 
 /// Domains that are tried for pods that want to be near to each other, the tightest first.
 const DOMAINS_TRIED_MAX: usize = 8;
@@ -37,6 +43,14 @@ impl Request {
         self.groups.iter().any(|group| group.sample.shape.constraints.prefers_by_pods())
     }
 
+    /// No pod of it is among those about which they ask. With several groups that is not looked at.
+    fn is_about_others(&self) -> bool {
+        let [group] = &self.groups[..] else { return false };
+        let constraints = &group.sample.shape.constraints;
+        let is_plain = constraints.near.is_empty() && constraints.spreads.is_empty() && !constraints.prefers_by_pods();
+        is_plain && !group.stance.own.apart.iter().any(|apart| *apart)
+    }
+
     /// A pod of it asks about other pods.
     pub(in crate::plan) fn asks_about_pods(&self) -> bool {
         self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
@@ -50,7 +64,12 @@ struct Share {
     count: usize,
     nodes: RankSet,
     max_per_node: Option<u64>,
+    /// These numbers on these nodes keep what is asked of levels, but for wishes.
+    keeps_levels: bool,
 }
+
+/// How many pods of a group and a want are in a cell.
+type Slots = BTreeMap<(usize, usize, usize), usize>;
 
 impl Live<'_> {
     /// Takes slots for all pods on these nodes, and lets the pods in.
@@ -91,26 +110,39 @@ impl Live<'_> {
 
     /// Takes slots for all pods, such that each may be where it is.
     fn place_crowded(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
-        let pods = request.pods();
         // The nodes that are open to one pod say all.
-        let fit = if pods == 1 {
-            self.place_shares(request, &whole(request, nodes))
-        } else {
-            self.place_tried(request, nodes)
-        };
-        // Where there is room for the pods, it is the rule that was in the way.
-        match fit {
-            Fit::NotNow if pods > 1 && self.forecast(request, nodes) == Forecast::Now => Fit::NotFound,
-            fit => fit,
+        if request.pods() == 1 {
+            return self.place_shares(request, &whole(request, nodes));
         }
+        let fit =
+            if request.is_about_others() { self.place_shares(request, &whole(request, nodes)) } else { Fit::NotNow };
+        let fit = if matches!(fit, Fit::Placed(_)) { fit } else { self.place_tried(request, nodes) };
+        if matches!(fit, Fit::Placed(_)) || self.forecast(request, nodes) != Forecast::Now {
+            return fit;
+        }
+        // There is room for the pods, so it is the rule that was in the way.
+        self.place_by_all_ways(request, nodes).map_or(Fit::NotFound, Fit::Placed)
+    }
+
+    /// The same where some way is found on which the pods can come one after the other.
+    fn place_by_all_ways(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Allocations> {
+        let nodes = self.open_to(request, nodes);
+        let mut limits = Limits::of(request, self.cluster, self.ledger);
+        let cells = Cells::of(request, &nodes, &mut limits, self);
+        let slots = ways::find(request, &nodes, &cells, &mut limits, self.cluster)?;
+        self.place_shares(request, &cells.shares(request, &nodes, &slots)).placed()
+    }
+
+    /// A trial counts room, and does not know who has a node alone.
+    fn open_to(&self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
+        let groups = request.groups.iter().zip(nodes);
+        groups.map(|(group, nodes)| self.ledger.open_to(group.tenancy, nodes)).collect()
     }
 
     /// Takes the slots that a trial gave to the pods.
     fn place_tried(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
         let mut fit = Fit::NotNow;
-        // A trial counts room, and does not know who has a node alone.
-        let groups = request.groups.iter().zip(nodes);
-        let nodes: Vec<RankSet> = groups.map(|(group, nodes)| self.ledger.open_to(group.tenancy, nodes)).collect();
+        let nodes = self.open_to(request, nodes);
         for nodes in self.alternatives(request, &nodes) {
             let Some(shares) = self.shares(request, &nodes) else { continue };
             fit = self.place_shares(request, &shares);
@@ -194,10 +226,11 @@ impl Live<'_> {
 
     /// Puts all pods on nodes one after the other, and takes that back. `None` if one finds no node.
     fn shares(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Vec<Share>> {
-        let cells = Cells::of(request, nodes, self.cluster);
+        let mut limits = Limits::of(request, self.cluster, self.ledger);
+        let cells = Cells::of(request, nodes, &mut limits, self);
         let trial = self.cluster.begin_trial();
         let mut placed: Vec<(OccupantId, Rank, &Arc<Shape>)> = Vec::new();
-        let mut slots: BTreeMap<(usize, usize, usize), usize> = BTreeMap::new();
+        let mut slots = Slots::new();
         let mut left: Vec<(usize, usize, &[Arc<Pod>])> = Vec::new();
         for (at, group) in request.groups.iter().enumerate() {
             left.extend(group.pods.iter().enumerate().map(|(want, pods)| (at, want, pods.as_slice())));
@@ -206,7 +239,8 @@ impl Live<'_> {
         while !left.is_empty() {
             let before = placed.len();
             for (at, want, pods) in &mut left {
-                let mut line = Line::new(&cells, *at, &nodes[*at], self.cluster, &request.groups[*at].sample);
+                let sample = &request.groups[*at].sample;
+                let mut line = Line::new(&cells, (*at, *want), &nodes[*at], &mut limits, self.cluster, sample);
                 while let Some((pod, others)) = pods.split_first() {
                     let Some((cell, rank)) = line.next(self.cluster, pod) else { break };
                     placed.push((self.cluster.put(rank, pod), rank, &pod.shape));
@@ -237,7 +271,8 @@ impl Live<'_> {
             let all = group.ordered_request(&share.nodes, self.cluster);
             let wants = vec![SlotRequest::new(shape, share.count)];
             let max_per_node = [share.max_per_node, all.max_per_node].into_iter().flatten().min();
-            groups.push(GroupRequest { wants, max_per_node, ..all });
+            let levels = if share.keeps_levels { wishes(&all.levels) } else { all.levels.clone() };
+            groups.push(GroupRequest { wants, max_per_node, levels, ..all });
         }
         let placed = match self.ledger.allocate(self.cluster, &groups) {
             Fit::Placed(placed) => placed,
@@ -290,22 +325,45 @@ fn whole(request: &Request, nodes: &[RankSet]) -> Vec<Share> {
     let mut shares = Vec::new();
     for (group, (of, nodes)) in request.groups.iter().zip(nodes).enumerate() {
         for (want, slots) in of.wants.iter().enumerate() {
-            shares.push(Share { group, want, count: slots.count, nodes: nodes.clone(), max_per_node: None });
+            let (count, nodes) = (slots.count, nodes.clone());
+            shares.push(Share { group, want, count, nodes, max_per_node: None, keeps_levels: false });
         }
     }
     shares
 }
 
+/// What of levels is no condition.
+fn wishes(levels: &LevelWants) -> LevelWants {
+    let wishes: Arc<[LevelWant]> =
+        levels.iter().flat_map(|wants| wants.iter()).filter(|want| want.within == Within::Fewest).cloned().collect();
+    (!wishes.is_empty()).then_some(wishes)
+}
+
 /// The nodes that the pods may use, by what the rule makes of them: those of a cell are in the same domains of all labels that
-/// some term of the request names, and as good for each group as they are themselves, if pods have preferences about others.
+/// some term of the request names and in the same parts of all levels that it asks for, and as good for each group as they are
+/// themselves, if pods have preferences about others.
 struct Cells {
     nodes: Vec<Vec<Rank>>,
+    /// Per cell the parts of levels.
+    parts: Vec<Parts>,
+    /// All terms are about one label, of which no two of the nodes have the same value.
+    are_alone: bool,
     /// Per cell and group, the scores of its nodes for what they are themselves.
     liked: Vec<Vec<i64>>,
 }
 
+/// What nodes of a cell have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct Kind {
+    domains: Vec<Option<u32>>,
+    parts: Parts,
+    /// Per group.
+    liked: Vec<i64>,
+}
+
 impl Cells {
-    fn of(request: &Request, nodes: &[RankSet], cluster: &mut Cluster) -> Self {
+    fn of(request: &Request, nodes: &[RankSet], limits: &mut Limits, live: &mut Live<'_>) -> Self {
+        let cluster = &mut *live.cluster;
         let constraints = request.groups.iter().map(|group| &group.sample.shape.constraints);
         let keys = cluster.topology_keys(constraints);
         let mut liked: Vec<HashMap<Rank, i64>> = vec![HashMap::new(); nodes.len()];
@@ -313,36 +371,43 @@ impl Cells {
             let groups = request.groups.iter().zip(nodes);
             liked = groups.map(|(group, nodes)| cluster.liked(&group.sample, nodes)).collect();
         }
-        let mut numbers: HashMap<(Vec<Option<u32>>, Vec<i64>), usize> = HashMap::new();
-        let mut cells = Cells { nodes: Vec::new(), liked: Vec::new() };
+        let mut cells = Cells { nodes: Vec::new(), parts: Vec::new(), are_alone: keys.len() == 1, liked: Vec::new() };
+        let mut numbers: HashMap<Kind, usize> = HashMap::new();
+        let mut known: HashSet<Option<u32>> = HashSet::new();
         let mut union = RankSet::new();
         for nodes in nodes {
             union.union_with(nodes);
         }
         for rank in union.iter() {
             let liked: Vec<i64> = liked.iter().map(|liked| liked.get(&rank).copied().unwrap_or(0)).collect();
-            let number = *numbers.entry((cluster.domains(rank, &keys), liked.clone())).or_insert_with(|| {
+            let (domains, parts) = (cluster.domains(rank, &keys), limits.parts(rank, cluster, live.ledger));
+            cells.are_alone = cells.are_alone && known.insert(domains[0]);
+            let kind = Kind { domains, parts, liked };
+            let number = numbers.get(&kind).copied().unwrap_or_else(|| {
+                let number = cells.nodes.len();
                 cells.nodes.push(Vec::new());
-                cells.liked.push(liked);
-                cells.nodes.len() - 1
+                cells.parts.push(kind.parts.clone());
+                cells.liked.push(kind.liked.clone());
+                numbers.insert(kind, number);
+                number
             });
             cells.nodes[number].push(rank);
         }
         cells
     }
 
+    /// How little a pod of the group is to come to a cell.
+    fn cost(&self, cell: usize, group: usize, cluster: &mut Cluster, pod: &Pod) -> i64 {
+        cluster.crowding(self.nodes[cell][0], pod) - self.liked[cell][group]
+    }
+
     /// What is to be asked for so many slots per group, want and cell.
-    fn shares(
-        &self,
-        request: &Request,
-        nodes: &[RankSet],
-        slots: &BTreeMap<(usize, usize, usize), usize>,
-    ) -> Vec<Share> {
+    fn shares(&self, request: &Request, nodes: &[RankSet], slots: &Slots) -> Vec<Share> {
         if slots.keys().any(|(.., cell)| self.nodes[*cell].len() > 1) {
             let share = |((group, want, cell), count): (&(usize, usize, usize), &usize)| {
                 let of_cell: RankSet = self.nodes[*cell].iter().copied().collect();
                 let nodes = of_cell.intersection(&nodes[*group]);
-                Share { group: *group, want: *want, count: *count, nodes, max_per_node: None }
+                Share { group: *group, want: *want, count: *count, nodes, max_per_node: None, keeps_levels: true }
             };
             return slots.iter().map(share).collect();
         }
@@ -353,13 +418,15 @@ impl Cells {
         }
         let is_alone = by_number.len() == 1;
         let share = |((group, want, count), chosen): ((usize, usize, usize), RankSet)| {
-            let constraints = &request.groups[group].sample.shape.constraints;
+            let of = &request.groups[group];
+            let constraints = &of.sample.shape.constraints;
             // One pod at most on a node, whichever: the graph may choose other nodes.
-            let is_apart_only = constraints.spreads.is_empty() && constraints.near.is_empty();
-            let any_will_do = is_alone && count == 1 && is_apart_only && !constraints.prefers_by_pods();
+            let is_apart_only = constraints.spreads.is_empty() && constraints.near.is_empty() && self.are_alone;
+            let are_apart = is_apart_only && of.stance.own.apart.iter().all(|apart| *apart);
+            let any_will_do = is_alone && count == 1 && are_apart && !constraints.prefers_by_pods();
             let slots = count * chosen.len();
             let nodes = if any_will_do { nodes[group].clone() } else { chosen };
-            Share { group, want, count: slots, nodes, max_per_node: Some(count as u64) }
+            Share { group, want, count: slots, nodes, max_per_node: Some(count as u64), keeps_levels: !any_will_do }
         };
         by_number.into_iter().map(share).collect()
     }
@@ -368,7 +435,9 @@ impl Cells {
 /// The cells in the order in which pods of one group are put there: those with the fewest pods that count first.
 struct Line<'a> {
     cells: &'a Cells,
+    limits: &'a mut Limits,
     group: usize,
+    want: usize,
     nodes: &'a RankSet,
     waiting: BinaryHeap<Reverse<(i64, usize)>>,
     /// Cells that did not take a pod: they may when others have got more.
@@ -379,10 +448,19 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(cells: &'a Cells, group: usize, nodes: &'a RankSet, cluster: &mut Cluster, pod: &Pod) -> Self {
+    fn new(
+        cells: &'a Cells,
+        (group, want): (usize, usize),
+        nodes: &'a RankSet,
+        limits: &'a mut Limits,
+        cluster: &mut Cluster,
+        pod: &Pod,
+    ) -> Self {
         let mut line = Line {
             cells,
+            limits,
             group,
+            want,
             nodes,
             waiting: BinaryHeap::new(),
             put_off: Vec::new(),
@@ -400,10 +478,11 @@ impl<'a> Line<'a> {
     }
 
     fn cost(&self, cluster: &mut Cluster, cell: usize, pod: &Pod) -> i64 {
-        cluster.crowding(self.cells.nodes[cell][0], pod) - self.cells.liked[cell][self.group]
+        let by_levels = self.limits.crowding(self.group, self.want, &self.cells.parts[cell]) << 32;
+        self.cells.cost(cell, self.group, cluster, pod) + by_levels
     }
 
-    /// A node for the pod; it may go there.
+    /// A node for the pod; it may go there, and counts there for what levels let others do.
     fn next(&mut self, cluster: &mut Cluster, pod: &Pod) -> Option<(usize, Rank)> {
         loop {
             let Some(Reverse((cost, cell))) = self.waiting.pop() else {
@@ -425,6 +504,11 @@ impl<'a> Line<'a> {
             let rank = of_cell[at];
             self.full[cell] += at;
             if cluster.judge_neighbours(rank, pod).is_some() {
+                self.put_off.push(cell);
+                continue;
+            }
+            if !self.limits.put(self.group, self.want, &self.cells.parts[cell]) {
+                self.limits.take_away(self.group, self.want, &self.cells.parts[cell]);
                 self.put_off.push(cell);
                 continue;
             }

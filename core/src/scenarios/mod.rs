@@ -22,6 +22,7 @@ use fluxqueue_workload::{
 
 mod audit;
 mod blocked;
+mod both_rules;
 mod delays;
 mod endings;
 mod estimates;

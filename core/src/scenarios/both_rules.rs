@@ -1,0 +1,368 @@
+//! Gangs that ask about other pods and for levels at once, on small random machines: a place is found where a search of all ways finds
+//! one, and who joins later goes where he may.
+//!
+//! The judge here knows nothing of the core: numbers of pods per node, and what each rule makes of these.
+
+use std::collections::{BTreeMap, HashSet};
+
+use fluxqueue_workload::constraints::{PodTerm, SpreadConstraint};
+use fluxqueue_workload::levels::{LevelBound, LevelRule, RuleScope, Spread};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::neighbours::{labelled, labels};
+use super::*;
+
+/// Label and level of what holds nodes together, the narrowest first.
+const LEVELS: [(&str, &str); 3] = [
+    ("kubernetes.io/hostname", "host"),
+    ("topology.kubernetes.io/rack", "rack"),
+    ("topology.kubernetes.io/zone", "zone"),
+];
+
+/// What pods of the gang ask about pods with its label or another one, at a level by its place in [`LEVELS`].
+#[derive(Debug, Clone, Copy)]
+enum Term {
+    Apart { of_gang: bool, level: usize },
+    Near { of_gang: bool, level: usize },
+    Even { level: usize, skew: usize },
+}
+
+/// What they ask of levels.
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    One { level: usize },
+    Spread { level: usize, most: Option<u32>, skew: Option<u32> },
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    /// Per node its rack, of which two and two are a zone, and how many cores are free.
+    nodes: Vec<(usize, usize)>,
+    /// Nodes on which a pod is that terms may name, and whether it has the label of the gang.
+    standing: Vec<(usize, bool)>,
+    terms: Vec<Term>,
+    asks: Vec<Ask>,
+    /// How many pods want one core, how many two.
+    pods: [usize; 2],
+    /// Which of the pods are lost once they run, and whether others take their room.
+    lost: Vec<(usize, bool)>,
+}
+
+/// How many pods of each kind are on each node.
+type Places = Vec<[usize; 2]>;
+
+/// So many cores a pod of a kind wants.
+fn cores(kind: usize) -> usize {
+    kind + 1
+}
+
+fn with_one_more(places: &Places, node: usize, kind: usize) -> Places {
+    let mut places = places.clone();
+    places[node][kind] += 1;
+    places
+}
+
+// --- the judge ---
+
+impl Case {
+    fn domain(&self, node: usize, level: usize) -> usize {
+        let rack = self.nodes[node].0;
+        [node, rack, rack / 2][level]
+    }
+
+    /// Nodes that are where this one is, by every level of which pods are to be in one part.
+    fn around(&self, node: usize) -> Vec<usize> {
+        let is_there = |other: &usize| {
+            self.asks.iter().all(|ask| match *ask {
+                Ask::One { level } => self.domain(*other, level) == self.domain(node, level),
+                Ask::Spread { .. } => true,
+            })
+        };
+        (0..self.nodes.len()).filter(is_there).collect()
+    }
+
+    /// Per domain the pods with a label.
+    fn count(&self, places: &Places, of_gang: bool, level: usize) -> BTreeMap<usize, usize> {
+        let mut counts = BTreeMap::new();
+        for (node, of_kind) in places.iter().enumerate() {
+            let standing = self.standing.iter().filter(|standing| **standing == (node, of_gang)).count();
+            let ours = if of_gang { of_kind.iter().sum() } else { 0 };
+            *counts.entry(self.domain(node, level)).or_default() += standing + ours;
+        }
+        counts
+    }
+
+    /// A pod more may come to a node, by room and by what it asks about others.
+    fn admits(&self, places: &Places, node: usize, kind: usize) -> bool {
+        let [small, large] = places[node];
+        let has_room = small * cores(0) + large * cores(1) + cores(kind) <= self.nodes[node].1;
+        let is_met = |term: &Term| match *term {
+            Term::Apart { of_gang, level } => self.count(places, of_gang, level)[&self.domain(node, level)] == 0,
+            Term::Near { of_gang, level } => {
+                let counts = self.count(places, of_gang, level);
+                counts[&self.domain(node, level)] > 0 || of_gang && counts.values().all(|count| *count == 0)
+            }
+            Term::Even { level, skew } => {
+                let counts = self.count(places, true, level);
+                counts[&self.domain(node, level)] + 1 - counts.values().min().unwrap() <= skew
+            }
+        };
+        has_room && self.terms.iter().all(is_met)
+    }
+
+    /// How many pods of the gang are in each part of a level, of those parts that count.
+    fn in_parts(&self, places: &Places, nodes: &[usize], level: usize) -> BTreeMap<usize, u32> {
+        let mut counts = BTreeMap::new();
+        for node in nodes {
+            let here = u32::try_from(places[*node].iter().sum::<usize>()).unwrap();
+            *counts.entry(self.domain(*node, level)).or_default() += here;
+        }
+        counts
+    }
+
+    /// All pods of the gang are in one part where that is asked for.
+    fn is_together(&self, places: &Places) -> bool {
+        let mut used = (0..places.len()).filter(|node| places[*node] != [0, 0]);
+        let Some(first) = used.next() else { return true };
+        let around = self.around(first);
+        used.all(|node| around.contains(&node))
+    }
+
+    /// All pods are where their levels let them be.
+    fn is_within(&self, places: &Places) -> bool {
+        let first = (0..places.len()).find(|node| places[*node] != [0, 0]).expect("a pod is somewhere");
+        let around = self.around(first);
+        let is_kept = |ask: &Ask| {
+            let Ask::Spread { level, most, skew } = *ask else { return true };
+            let counts = self.in_parts(places, &around, level);
+            let (least, fullest) = (counts.values().min().unwrap(), counts.values().max().unwrap());
+            most.is_none_or(|most| *fullest <= most) && skew.is_none_or(|skew| fullest - least <= skew)
+        };
+        self.is_together(places) && self.asks.iter().all(is_kept)
+    }
+
+    /// A pod more may join those who run: its own part has no more than it may have.
+    fn may_join(&self, places: &Places, node: usize, kind: usize) -> bool {
+        let after = with_one_more(places, node, kind);
+        let is_kept = |ask: &Ask| {
+            let Ask::Spread { level, most, skew } = *ask else { return true };
+            let counts = self.in_parts(&after, &self.around(node), level);
+            let (here, least) = (counts[&self.domain(node, level)], counts.values().min().unwrap());
+            most.is_none_or(|most| here <= most) && skew.is_none_or(|skew| here - least <= skew)
+        };
+        self.admits(places, node, kind) && self.is_together(&after) && self.asks.iter().all(is_kept)
+    }
+
+    /// Whatever becomes of places when pods come that are missing, one or all of them.
+    fn ways(&self, from: Places, may_come: impl Fn(&Places, usize, usize) -> bool) -> HashSet<Places> {
+        let mut all = HashSet::from([from]);
+        let mut last: Vec<Places> = all.iter().cloned().collect();
+        while let Some(places) = last.pop() {
+            for (kind, node) in (0..2).flat_map(|kind| (0..places.len()).map(move |node| (kind, node))) {
+                if self.lacks(&places, kind) && may_come(&places, node, kind) {
+                    let more = with_one_more(&places, node, kind);
+                    if all.insert(more.clone()) {
+                        last.push(more);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// All places that the gang may have.
+    fn all_ways(&self) -> HashSet<Places> {
+        let nowhere = vec![[0, 0]; self.nodes.len()];
+        let mut ways = self.ways(nowhere, |places, node, kind| self.admits(places, node, kind));
+        ways.retain(|places| !self.lacks(places, 0) && !self.lacks(places, 1) && self.is_within(places));
+        ways
+    }
+
+    fn lacks(&self, places: &Places, kind: usize) -> bool {
+        places.iter().map(|of_kind| of_kind[kind]).sum::<usize>() < self.pods[kind]
+    }
+}
+
+// --- the core ---
+
+impl Case {
+    fn world(&self) -> World {
+        let mut world = World::new(&[]);
+        for (at, (_, cores)) in self.nodes.iter().enumerate() {
+            let label = |(level, (key, _)): (usize, &(&str, &str))| {
+                (Arc::from(*key), Arc::from(self.domain(at, level).to_string().as_str()))
+            };
+            let labels = LEVELS.iter().enumerate().map(label).collect();
+            let node = node(&format!("n{at}"), *cores as u64);
+            world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node) })));
+        }
+        for (at, (node, of_gang)) in self.standing.iter().enumerate() {
+            // It takes no core of those that are free.
+            let pod = neighbours::on(pod(&format!("standing{at}"), 0), &format!("n{node}"));
+            world.submit(Pod { labels: labels(if *of_gang { "gang" } else { "other" }), ..pod });
+        }
+        world
+    }
+
+    /// A pod of the gang, which says by its name of which kind it is.
+    fn pod(&self, kind: usize, number: usize) -> Pod {
+        let mut pod = of_job(pod(&format!("j{kind}-{number}"), cores(kind) as u64), "j");
+        for term in &self.terms {
+            let of_gang = !matches!(term, Term::Apart { of_gang: false, .. } | Term::Near { of_gang: false, .. });
+            pod = labelled(pod, if of_gang { "gang" } else { "other" }, |constraints, pods| {
+                let key = |level: usize| LEVELS[level].0.into();
+                match *term {
+                    Term::Apart { level, .. } => constraints.repels.push(PodTerm { pods, topology_key: key(level) }),
+                    Term::Near { level, .. } => constraints.near.push(PodTerm { pods, topology_key: key(level) }),
+                    Term::Even { level, skew } => constraints.spreads.push(SpreadConstraint {
+                        pods,
+                        topology_key: key(level),
+                        max_skew: u32::try_from(skew).unwrap(),
+                        min_domains: 1,
+                        honors_affinity: true,
+                        honors_taints: false,
+                    }),
+                }
+            });
+        }
+        let rule = |ask: &Ask| {
+            let (level, bound) = match *ask {
+                Ask::One { level } => (level, LevelBound::Required),
+                Ask::Spread { level, most: max_per_part, skew: max_skew } => {
+                    (level, LevelBound::Spread(Spread { max_per_part, max_skew }))
+                }
+            };
+            let annotation = "fluxqueue/required-level";
+            LevelRule { level: LEVELS[level].1.into(), bound, of: RuleScope::Job, annotation }
+        };
+        Pod { labels: labels("gang"), levels: Some(self.asks.iter().map(rule).collect()), ..pod }
+    }
+
+    fn start(&self, world: &mut World) {
+        let all = u32::try_from(self.pods[0] + self.pods[1]).unwrap();
+        world.tell(Event::Controller(Arc::new(job("j", all, all))));
+        for (kind, pods) in self.pods.iter().enumerate() {
+            (0..*pods).for_each(|number| world.submit(self.pod(kind, number)));
+        }
+        world.settle();
+    }
+
+    /// Where the pods of the gang are.
+    fn places(&self, world: &World) -> Places {
+        let mut places = vec![[0, 0]; self.nodes.len()];
+        for (name, pod) in world.pods.iter().filter(|(name, _)| name.starts_with('j')) {
+            if let Some(node) = &pod.node {
+                places[node[1..].parse::<usize>().unwrap()][usize::from(name.starts_with("j1"))] += 1;
+            }
+        }
+        places
+    }
+
+    /// Pods are lost, and others come for them. The case as it is without the room that others have taken, and where the others were.
+    fn lose_some(&self, world: &mut World) -> (Case, Places) {
+        let mut case = self.clone();
+        let mut gone: Vec<usize> = Vec::new();
+        for (at, is_taken) in &self.lost {
+            let ours: Vec<String> = world.pods.keys().filter(|name| name.starts_with('j')).cloned().collect();
+            let name = &ours[at % ours.len()];
+            let kind = usize::from(name.starts_with("j1"));
+            // One has to stay, for others to join him. Those of another kind would wait for the first.
+            if ours.len() == 1 || gone.first().is_some_and(|first| *first != kind) {
+                break;
+            }
+            let node = world.node_of(name).expect("it runs").to_owned();
+            world.delete(name);
+            if *is_taken {
+                let other = pod(&format!("other{}", gone.len()), cores(kind) as u64);
+                world.submit(neighbours::on(other, &node));
+                case.nodes[node[1..].parse::<usize>().unwrap()].1 -= cores(kind);
+            }
+            gone.push(kind);
+        }
+        // Their slots are kept no longer.
+        world.pass_seconds(60);
+        world.settle();
+        let stay = self.places(world);
+        for (number, kind) in gone.into_iter().enumerate() {
+            world.submit(self.pod(kind, 100 + number));
+        }
+        for _ in 0..5 {
+            world.settle();
+            world.pass_seconds(2);
+        }
+        (case, stay)
+    }
+
+    /// What the core does that it should not.
+    fn fault(&self) -> Option<String> {
+        let mut world = self.world();
+        self.start(&mut world);
+        let (ways, places) = (self.all_ways(), self.places(&world));
+        let has_begun = places.iter().any(|of_node| *of_node != [0, 0]);
+        match (has_begun, ways.iter().next()) {
+            (false, None) => return None,
+            (false, Some(way)) => return Some(format!("it waits, and could have {way:?}: {:?}", world.blocked("j"))),
+            (true, _) if !ways.contains(&places) => return Some(format!("it may not be on {places:?}")),
+            (true, _) => {}
+        }
+        let (case, stay) = self.lose_some(&mut world);
+        let after = case.places(&world);
+        let may_come = |places: &Places, node: usize, kind: usize| case.may_join(places, node, kind);
+        if !case.ways(stay.clone(), may_come).contains(&after) {
+            return Some(format!("from {stay:?} they may not come to {after:?}"));
+        }
+        let mut could_come = (0..2).flat_map(|kind| (0..after.len()).map(move |node| (kind, node)));
+        let could = could_come.find(|(kind, node)| case.lacks(&after, *kind) && may_come(&after, *node, *kind));
+        could.map(|(kind, node)| format!("one of kind {kind} could join {after:?} on n{node}: {:?}", world.conditions))
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let term = prop_oneof![
+        3 => (any::<bool>(), 0..2_usize).prop_map(|(of_gang, level)| Term::Apart { of_gang, level }),
+        2 => (prop::bool::weighted(0.7), 1..3_usize).prop_map(|(of_gang, level)| Term::Near { of_gang, level }),
+        3 => (0..3_usize, 1..3_usize).prop_map(|(level, skew)| Term::Even { level, skew }),
+    ];
+    let one = (1..3_usize).prop_map(|level| Ask::One { level });
+    let spread = (0..3_usize, 0..3, 1..4_u32, 1..3_u32).prop_map(|(level, which, most, skew)| Ask::Spread {
+        level,
+        most: (which != 1).then_some(most),
+        skew: (which != 0).then_some(skew),
+    });
+    let asks = prop_oneof![
+        2 => one.clone().prop_map(|one| vec![one]),
+        4 => spread.clone().prop_map(|spread| vec![spread]),
+        2 => (one, spread).prop_map(|(one, spread)| vec![one, spread]),
+    ];
+    let pods = prop_oneof![3 => (2..5_usize, Just(0)), 2 => (1..4_usize, 1..3_usize), 1 => (Just(0), 2..4_usize)];
+    let nodes = prop::collection::vec((0..4_usize, 0..4_usize), 2..7);
+    let of_nodes = move |nodes: Vec<(usize, usize)>| {
+        let standing = prop::collection::vec((0..nodes.len(), any::<bool>()), 0..3);
+        let lost = prop::collection::vec((0..6_usize, any::<bool>()), 1..3);
+        (Just(nodes), standing, prop::collection::vec(term.clone(), 1..3), asks.clone(), pods.clone(), lost)
+    };
+    nodes.prop_flat_map(of_nodes).prop_map(|(nodes, standing, mut terms, asks, (small, large), lost)| {
+        // Who is near to several has to be near to pods that all of the terms select.
+        let mut nears = 0;
+        terms.retain(|term| {
+            nears += usize::from(matches!(term, Term::Near { .. }));
+            nears <= 1 || !matches!(term, Term::Near { .. })
+        });
+        Case { nodes, standing, terms, asks, pods: [small, large], lost }
+    })
+}
+
+#[test]
+fn a_place_is_found_where_there_is_one_by_both_kinds_of_rules() {
+    // Always the same; of more with PROPTEST_CASES.
+    let config = Config { cases: 4 * Config::default().cases, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let outcome = runner.run(&cases(), |case| match case.fault() {
+        None => Ok(()),
+        Some(fault) => Err(TestCaseError::fail(fault)),
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}

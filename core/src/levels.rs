@@ -11,7 +11,8 @@ use super::cluster::{Node, readable};
 use super::fluxion::Within;
 use super::job::{Job, Style};
 use super::ledger::{LevelWant, LevelWants};
-use crate::queue::{JobId, QueueId};
+use super::plan::Attempt;
+use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
 
@@ -143,19 +144,61 @@ impl Core {
     }
 
     /// Pods that start one by one (of an elastic job, or who join a gang), without those who are to be where another of them will be: the
-    /// first says where that is, and the others wait for it.
-    pub(super) fn without_followers(&self, id: JobId, ready: &[Uid]) -> Vec<Uid> {
-        let (mut asked, mut first) = (self.ask_for_levels(id), Vec::<LevelWant>::new());
-        let follows = |uid: &&Uid| {
-            let wants = self.level_wants(id, uid, true, &mut asked);
-            let open = wants.iter().flat_map(|wants| wants.iter());
-            let open = open.filter(|want| matches!(want.within, Within::One | Within::Beside(..)));
-            let open: Vec<LevelWant> = open.cloned().collect();
-            let is_first = open.is_empty() || open.iter().any(|want| !first.contains(want));
-            first.extend(open);
-            is_first
-        };
-        ready.iter().filter(follows).cloned().collect()
+    /// first says where that is, and the others wait for it, unless it holds nobody up. They are told so once it is known to wait.
+    pub(super) fn without_followers(&mut self, id: JobId, ready: &[Uid]) -> Vec<Uid> {
+        let mut asked = self.ask_for_levels(id);
+        let mut first: Vec<(LevelWant, Uid)> = Vec::new();
+        let (mut leaders, mut followers) = (Vec::new(), Vec::new());
+        for uid in ready {
+            let open = open_wants(&self.level_wants(id, uid, true, &mut asked));
+            let is_first = |want: &LevelWant| first.iter().all(|(known, _)| known != want);
+            if open.is_empty() || open.iter().any(is_first) {
+                leaders.push(uid.clone());
+                if self.is_waited_for(id, uid) {
+                    first.extend(open.into_iter().map(|want| (want, uid.clone())));
+                }
+            } else if let Some((_, leader)) = first.iter().find(|(known, _)| open.contains(known)) {
+                followers.push((uid.clone(), leader.clone()));
+            }
+        }
+        for (uid, leader) in followers {
+            self.tell_who_follows(id, &uid, &leader);
+        }
+        leaders
+    }
+
+    /// Others of its job wait for the place of a pod: it may start some day, as far as is known.
+    fn is_waited_for(&self, id: JobId, uid: &Uid) -> bool {
+        let pending = PendingRequest::Member(id, uid.clone());
+        let holds_nobody_up = self.queue.last_attempt_of(&pending).is_some_and(Attempt::holds_nobody_up);
+        !holds_nobody_up || self.promises.reservation(&pending).is_some()
+    }
+
+    fn tell_who_follows(&mut self, id: JobId, uid: &Uid, leader: &Uid) {
+        let is_blocked = self.queue.last_attempt_of(&PendingRequest::Member(id, leader.clone())).is_some();
+        let Some(leader) = self.jobs.members.get(leader).filter(|_| is_blocked) else { return };
+        let name = leader.pod.id.key.name.clone();
+        let text = format!("Waits for pod {name} of its job: where this one may be depends on where that one is.");
+        self.report_unscheduled(uid, "Unschedulable", &text);
+    }
+
+    /// What came of an attempt at a class has changed who waits for whom, if the pods of its jobs wait for each other at all.
+    pub(super) fn look_at_followers(&mut self, class: ClassId) {
+        let Some(attempt) = self.queue.last_attempt(class) else { return };
+        if attempt.request.groups.iter().any(|group| !open_wants(&group.levels).is_empty()) {
+            let members = self.queue.of_class(class, None).map(Place::request);
+            let members = members.filter(|pending| matches!(pending, PendingRequest::Member(..)));
+            self.touched.extend(members.map(PendingRequest::job));
+        }
+    }
+
+    /// A pod that is to be where another of its job is comes by the same plan as that one, which did not know of it.
+    pub(super) fn knows_not_where(&self, pending: &PendingRequest, others: &mut Vec<(JobId, LevelWant)>) -> bool {
+        let PendingRequest::Member(id, uid) = pending else { return false };
+        let open = self.jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
+        let is_known = open.iter().any(|want| others.iter().any(|(job, known)| (job, known) == (id, want)));
+        others.extend(open.into_iter().map(|want| (*id, want)));
+        is_known
     }
 
     // --- whether it is so ---
@@ -283,6 +326,12 @@ pub(super) fn slice_trouble(rules: &LevelRules, pod: &Pod) -> Option<Unsupported
     let why = "slices of pods that mount claims, or ask about other pods, are not supported yet";
     let is_alone = pod.claims.is_empty() && !pod.shape.constraints.asks_about_pods();
     (!is_alone).then(|| slices.refused(why.to_owned()))
+}
+
+/// What depends on where others of the job will be.
+fn open_wants(wants: &LevelWants) -> Vec<LevelWant> {
+    let open = wants.iter().flat_map(|wants| wants.iter());
+    open.filter(|want| matches!(want.within, Within::One | Within::Beside(..))).cloned().collect()
 }
 
 /// How many pods a slice has, by these rules.

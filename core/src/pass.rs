@@ -75,8 +75,14 @@ impl Core {
             _ => None,
         });
         let begun: BTreeSet<JobId> = begun.collect();
+        let mut led = Vec::new();
         for decision in plan.decisions {
-            self.follow(decision);
+            match decision {
+                Decision::Start { pending, slots, .. } if self.knows_not_where(&pending, &mut led) => {
+                    self.come_later(&pending, slots);
+                }
+                decision => self.follow(decision),
+            }
         }
         for first in plan.first_undated {
             self.pass_by(&first);
@@ -135,11 +141,24 @@ impl Core {
                     self.gauges.placements_not_found += 1;
                 }
                 self.explain(class, &pending, &mut attempt);
+                let known = self.queue.last_attempt(class).map(plan::Attempt::holds_nobody_up);
+                let changes = known != Some(attempt.holds_nobody_up());
                 self.queue.remember(class, *attempt);
+                if changes {
+                    self.look_at_followers(class);
+                }
             }
             Decision::Reserved { pending, start, later } => self.promised(pending.job(), start, later),
             Decision::Withdrawn { pending, later } => self.broken(pending.job(), later),
         }
+    }
+
+    /// Who would have started waits until it is known where that may be.
+    fn come_later(&mut self, pending: &PendingRequest, slots: Allocations) {
+        for allocation in slots.into_iter().flatten().flatten() {
+            self.free_allocation(Some(allocation));
+        }
+        self.touched.insert(pending.job());
     }
 
     pub(super) fn start(&mut self, pending: &PendingRequest, request: &Request, slots: Allocations) {

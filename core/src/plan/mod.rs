@@ -635,6 +635,11 @@ impl Attempt {
         }
     }
 
+    /// Others need not wait for it to start.
+    pub(super) fn holds_nobody_up(&self) -> bool {
+        self.is_hopeless() || matches!(self.outcome, Outcome::PassedOver | Outcome::NodesAway | Outcome::NotFound)
+    }
+
     /// More nodes, or larger ones, are needed.
     pub(super) fn is_hopeless(&self) -> bool {
         matches!(self.outcome, Outcome::Never | Outcome::NoNodes)

@@ -267,8 +267,8 @@ impl Case {
             let ours: Vec<String> = world.pods.keys().filter(|name| name.starts_with('j')).cloned().collect();
             let name = &ours[at % ours.len()];
             let kind = usize::from(name.starts_with("j1"));
-            // One has to stay, for others to join him. Those of another kind would wait for the first.
-            if ours.len() == 1 || gone.first().is_some_and(|first| *first != kind) {
+            // One has to stay, for others to join him.
+            if ours.len() == 1 {
                 break;
             }
             let node = world.node_of(name).expect("it runs").to_owned();

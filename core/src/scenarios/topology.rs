@@ -269,20 +269,85 @@ fn those_who_join_a_gang_follow_the_first_of_them() {
     assert!(!racks.is_empty() && racks.chars().all(|rack| racks.starts_with(rack)), "{racks}");
 }
 
+/// A StatefulSet with pods of so many cores, `s0`, `s1` and so on.
+fn serve(world: &mut World, cores: &[u64], ask: impl Fn(Pod) -> Pod) {
+    let replicas = u32::try_from(cores.len()).unwrap();
+    let service = Controller { kind: OwnerKind::StatefulSet, completions: None, ..job("s", replicas, replicas) };
+    world.tell(Event::Controller(Arc::new(service)));
+    for (at, cores) in cores.iter().enumerate() {
+        let mut pod = ask(of_job(pod(&format!("s{at}"), *cores), "s"));
+        pod.owner.as_mut().expect("it has an owner").kind = OwnerKind::StatefulSet;
+        world.submit(Pod { lifetime: Lifetime::Endless, ..pod });
+    }
+}
+
 #[test]
 fn pods_of_a_service_follow_the_first() {
     let mut world = racks(settings());
     fill(&mut world, &["a1", "b1"]);
-    let service = Controller { kind: OwnerKind::StatefulSet, completions: None, ..job("s", 3, 3) };
-    world.tell(Event::Controller(Arc::new(service)));
-    for name in ["s0", "s1", "s2"] {
-        let mut pod = in_one("rack", of_job(pod(name, 2), "s"));
-        pod.owner.as_mut().expect("it has an owner").kind = OwnerKind::StatefulSet;
-        world.submit(Pod { lifetime: Lifetime::Endless, ..pod });
-    }
+    serve(&mut world, &[2, 2, 2], |pod| in_one("rack", pod));
     world.settle();
     // Not where there is room for one alone.
     assert_eq!(racks_of(&world, "s"), "bb");
+}
+
+#[test]
+fn who_can_never_start_does_not_keep_the_others_of_his_service_waiting() {
+    for ask in [|pod| in_one("rack", pod), |pod| at_most(2, pod), |pod| skewed(1, pod)] {
+        let mut world = racks(settings());
+        serve(&mut world, &[9, 2, 2], ask);
+        for _ in 0..5 {
+            world.settle();
+            world.pass_seconds(1);
+        }
+        assert_eq!((world.node_of("s0"), racks_of(&world, "s").len()), (None, 2));
+        let message = &world.conditions["s0"].message;
+        assert!(message.contains("Insufficient cpu"), "{message}");
+    }
+}
+
+#[test]
+fn who_follows_one_that_waits_is_told_for_whom() {
+    let mut world = racks(CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() });
+    for (at, (node, _)) in NODES.iter().enumerate() {
+        let busy = Pod { lifetime: Lifetime::Seconds(100), started: Some(world.now), ..pod(&format!("busy{at}"), 1) };
+        world.submit(neighbours::on(busy, node));
+    }
+    serve(&mut world, &[2, 1], |pod| in_one("rack", pod));
+    world.settle();
+    assert_eq!(racks_of(&world, "s"), "", "s0 will start, and s1 is to be where it is");
+    let message = &world.conditions["s1"].message;
+    assert_eq!(message, "Waits for pod s0 of its job: where this one may be depends on where that one is.");
+    for at in 0..NODES.len() {
+        world.change(&format!("busy{at}"), |pod| pod.phase = Phase::Succeeded);
+    }
+    world.settle();
+    let racks = racks_of(&world, "s");
+    assert!(racks.len() == 2 && racks.starts_with(&racks[1..]), "{racks}");
+}
+
+#[test]
+fn two_that_start_at_once_after_both_have_waited_are_still_in_one_rack() {
+    let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
+    world.tell(node_in("c1", "c"));
+    serve(&mut world, &[4, 3], |pod| in_one("rack", pod));
+    world.settle();
+    assert_eq!(racks_of(&world, "s"), "", "neither fits");
+    // Each rack has room for one of them.
+    for (name, rack, cores) in [("a1", "a", 4), ("b1", "b", 3)] {
+        let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(RACK), Arc::from(rack))];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, cores)) })));
+    }
+    for _ in 0..5 {
+        world.settle();
+        world.pass_seconds(1);
+    }
+    assert_eq!((world.node_of("s0"), world.node_of("s1")), (Some("a1"), None));
+    // What a pod is told is told after a while.
+    world.pass_seconds(40);
+    world.settle();
+    let message = &world.conditions["s1"].message;
+    assert!(message.contains("The rest of its job is in rack a"), "{message}");
 }
 
 #[test]
@@ -517,13 +582,7 @@ fn who_joins_a_gang_that_is_spread_goes_where_there_may_be_more() {
 #[test]
 fn pods_of_a_service_that_are_spread_start_one_after_the_other() {
     let mut world = racks(settings());
-    let service = Controller { kind: OwnerKind::StatefulSet, completions: None, ..job("s", 4, 4) };
-    world.tell(Event::Controller(Arc::new(service)));
-    for at in 0..4 {
-        let mut pod = at_most(1, of_job(pod(&format!("s{at}"), 1), "s"));
-        pod.owner.as_mut().expect("it has an owner").kind = OwnerKind::StatefulSet;
-        world.submit(Pod { lifetime: Lifetime::Endless, ..pod });
-    }
+    serve(&mut world, &[1; 4], |pod| at_most(1, pod));
     for _ in 0..10 {
         world.settle();
         world.pass_seconds(1);

@@ -3,7 +3,7 @@
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
 use super::cluster::{Cluster, readable};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, LevelWants};
 use super::plan::Group;
 use crate::fluxion::{EvenSupply, LevelSupply, ShapeReport, Supply, Within};
 use fluxqueue_workload::levels::Spread;
@@ -22,9 +22,9 @@ pub(super) struct Cramped {
 }
 
 impl Cramped {
-    /// The first such level, by what there is, or would be on the idle machine.
-    pub(super) fn of(group: &Group, shape: &ShapeReport, supply: &Supply, if_idle: bool) -> Option<Self> {
-        let wants = group.levels.iter().flat_map(|levels| levels.iter());
+    /// The first such level of those that were asked for, by what there is, or would be on the idle machine.
+    pub(super) fn of(asked: &LevelWants, shape: &ShapeReport, supply: &Supply, if_idle: bool) -> Option<Self> {
+        let wants = asked.iter().flat_map(|levels| levels.iter());
         wants.zip(&supply.levels).find_map(|(want, supply)| Self::under(&want.within, shape.wanted, supply, if_idle))
     }
 

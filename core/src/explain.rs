@@ -350,20 +350,22 @@ impl Core {
             if let Some(size) = group.slice_size() {
                 // Numbers are of all pods; of a slice it is said whether there is a part for one.
                 let slice = request.one_slice(size);
-                let explanation = self.ledger.explain(&[slice]);
+                let (levels, explanation) = (slice.levels.clone(), self.ledger.explain(&[slice]));
                 for shape in explanation.iter().flat_map(|explanation| &explanation.shapes) {
                     let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
-                    cramped = cramped.or_else(|| Cramped::of(group, shape, supply, *outcome == Outcome::Never));
+                    cramped = cramped.or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
                 }
             }
-            let Some(explanation) = self.ledger.explain(&[request.unsliced()]) else { continue };
+            let request = request.unsliced();
+            let levels = request.levels.clone();
+            let Some(explanation) = self.ledger.explain(&[request]) else { continue };
             if *outcome != Outcome::Never {
                 apart.note(group, &explanation, &mut counts);
             }
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
-                cramped = cramped.or_else(|| Cramped::of(group, shape, supply, *outcome == Outcome::Never));
+                cramped = cramped.or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
                 for pool in &supply.pools {
                     if pool.short_nodes > 0 {
                         let nodes = usize::try_from(pool.short_nodes).unwrap_or(usize::MAX);

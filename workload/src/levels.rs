@@ -108,9 +108,10 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     }
     found.extend(of_kueue);
     if let Some(spread) = spread(metadata)? {
-        if let Some(slices) = found.iter().find(|rule| matches!(rule.of, RuleScope::Slice(_))) {
-            let text = format!("{} is there too: slices that are spread are not supported yet", slices.annotation);
-            return Err(spread.refused(text));
+        let is_even = matches!(spread.bound, LevelBound::Spread(Spread { max_skew: Some(_), .. }));
+        if let Some(slices) = found.iter().find(|rule| matches!(rule.of, RuleScope::Slice(_)) && is_even) {
+            let text = format!("{} is there too: beside slices only {MAX_PER_PART} can be honoured", slices.annotation);
+            return Err(refused(MAX_SKEW, text));
         }
         found.push(spread);
     }
@@ -267,6 +268,11 @@ mod tests {
             read(&[(REQUIRED_LEVEL, "zone"), (SPREAD_LEVEL, "rack"), four]),
             Ok(vec![within, spread(Some(4), None)])
         );
+        let slices = ("rack".to_owned(), LevelBound::Required, RuleScope::Slice(2));
+        assert_eq!(
+            read(&[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "2"), (SPREAD_LEVEL, "rack"), four]),
+            Ok(vec![slices, spread(Some(4), None)])
+        );
         for (annotations, expected) in [
             (
                 &[(SPREAD_LEVEL, "rack")][..],
@@ -289,8 +295,13 @@ mod tests {
                 "[fluxqueue/max-per-part]: \"0\" is no number of pods from 1 on",
             ),
             (
-                &[(SPREAD_LEVEL, "rack"), four, (SLICE_LEVEL, "rack"), (SLICE_SIZE, "2")][..],
-                "[fluxqueue/spread-level]: fluxqueue/slice-level is there too: slices that are spread are not supported yet",
+                &[(SPREAD_LEVEL, "rack"), skew, (SLICE_LEVEL, "rack"), (SLICE_SIZE, "2")][..],
+                "[fluxqueue/max-skew]: fluxqueue/slice-level is there too: beside slices only fluxqueue/max-per-part can be honoured",
+            ),
+            (
+                &[(SPREAD_LEVEL, "rack"), four, skew, (KUEUE_SLICE, "rack"), (KUEUE_SLICE_SIZE, "2")][..],
+                "[fluxqueue/max-skew]: kueue.x-k8s.io/podset-slice-required-topology is there too: beside slices only \
+                 fluxqueue/max-per-part can be honoured",
             ),
         ] {
             assert_eq!(read(annotations), Err(format!("metadata.annotations{expected}")));

@@ -427,6 +427,81 @@ fn each_slice_is_in_a_rack() {
     }
 }
 
+/// The same, with so many pods in one part of this level at most.
+fn in_spread_slices(level: &str, most: u32, pod: Pod) -> Pod {
+    let pod = in_slices(pod);
+    let spread = spread_over(level, (Some(most), None), pod.clone()).levels.expect("it asks for it");
+    let levels = pod.levels.iter().chain([&spread]).flat_map(|rules| rules.iter().cloned()).collect();
+    Pod { levels: Some(levels), ..pod }
+}
+
+#[test]
+fn of_slices_that_are_spread_each_is_in_a_rack_of_its_own() {
+    // The level over which they are spread, how many pods of a part, of a rack and of a node there may be.
+    for (level, most, of_rack, of_node) in [("rack", 2, 2, 2), ("host", 1, 3, 1)] {
+        let mut world = racks(settings());
+        submit(&mut world, "j", 6, 1, |pod| in_spread_slices(level, most, pod));
+        world.settle();
+        for first in [0, 2, 4] {
+            let racks = [first, first + 1].map(|at| rack_of(&world, &format!("j{at}")));
+            assert!(racks[0].is_some() && racks[0] == racks[1], "{level}: {racks:?}");
+        }
+        for (node, rack) in NODES {
+            let on_node = world.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).count();
+            assert!(racks_of(&world, "j").matches(rack).count() <= of_rack && on_node <= of_node, "{level}: {node}");
+        }
+    }
+}
+
+#[test]
+fn more_slices_than_parts_may_have_never_start_and_say_why() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 8, 1, |pod| in_spread_slices("rack", 2, pod));
+    world.settle();
+    assert_eq!((racks_of(&world, "j").as_str(), world.state("j")), ("", Some(JobState::Unsatisfiable)));
+    let (_, message) = world.blocked("j");
+    assert!(
+        message.contains("At most 2 of 8 pods may be in one rack, and there are 3 that they may use."),
+        "{message}"
+    );
+}
+
+#[test]
+fn many_slices_find_a_rack_each() {
+    let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
+    for rack in 0..40 {
+        for host in 0..2 {
+            let (name, rack) = (format!("n{rack}-{host}"), format!("r{rack}"));
+            world.tell(node_in(&name, &rack));
+        }
+    }
+    world.tell(Event::Controller(Arc::new(job("j", 64, 64))));
+    for at in 0..64 {
+        let pod = in_spread_slices("rack", 2, of_job(pod(&format!("j{at}"), 1), "j"));
+        world.submit(Pod { completion_index: Some(at), ..pod });
+    }
+    world.settle();
+    let racks: Vec<Option<&str>> =
+        (0..64).map(|at| Some(world.node_of(&format!("j{at}"))?.split_once('-')?.0)).collect();
+    assert!(racks.iter().all(Option::is_some) && racks.chunks(2).all(|slice| slice[0] == slice[1]), "{racks:?}");
+    assert_eq!(racks.iter().collect::<BTreeSet<_>>().len(), 32);
+}
+
+#[test]
+fn who_replaces_a_lost_pod_of_a_spread_slice_stays_with_it() {
+    let mut world = racks(settings());
+    submit(&mut world, "j", 4, 2, |pod| in_spread_slices("rack", 2, pod));
+    world.settle();
+    let (rack, lost) = (rack_of(&world, "j0").expect("it runs"), world.node_of("j1").expect("it runs").to_owned());
+    world.tell(Event::NodeGone(NodeName::from(lost.as_str()), Uid::from(format!("uid-{lost}"))));
+    world.delete("j1");
+    world.tell(node_in("new", &rack.to_string()));
+    world.submit(in_spread_slices("rack", 2, of_job(pod("successor1", 2), "j")));
+    world.settle();
+    let successor = world.node_of("successor1").expect("there is room");
+    assert!(successor == "new" || successor.starts_with(rack), "{successor} for {rack}");
+}
+
 #[test]
 fn a_slice_for_which_no_rack_has_room_is_told_so() {
     let mut world = racks(settings());

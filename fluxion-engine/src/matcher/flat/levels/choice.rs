@@ -1,12 +1,13 @@
 //! Which part rules get that want one.
 //!
 //! The tightest comes first: the one whose free units, added up, hold what the rule's shapes take together the fewest times, by the
-//! pool that is scarcest there. Parts in which the units do not suffice at all are passed over.
+//! pool that is scarcest there. Parts in which the units do not suffice at all are passed over, and so are those that would have more
+//! slots than another rule lets them have, beside what other rules have chosen.
 
 use crate::graph::TypeId;
 use crate::matcher::candidates::Usable;
 use crate::matcher::flat::{NodeOrder, Request, Search, Start};
-use crate::pools::Tenancy;
+use crate::pools::{Pools, Tenancy};
 use crate::time::When;
 
 use super::rooms::rooms_of;
@@ -17,13 +18,27 @@ const TRIES_MAX: usize = 4_096;
 /// How often a part holds what is wanted is counted in billionths.
 const ONCE: u128 = 1_000_000_000;
 
+/// A part that a rule gets.
+#[derive(Clone, Copy)]
+struct Choice {
+    rule: usize,
+    part: usize,
+}
+
 impl Request<'_> {
     /// Tries the parts for all rules that want one.
     pub(super) fn choose_parts(&self, moment: Moment<'_>, usable: &Usable) -> Search {
-        self.choose_from(moment, usable, 0, &mut TRIES_MAX.clone())
+        self.choose_from(moment, usable, 0, &mut Vec::new(), &mut TRIES_MAX.clone())
     }
 
-    fn choose_from(&self, moment: Moment<'_>, usable: &Usable, from: usize, tries: &mut usize) -> Search {
+    fn choose_from(
+        &self,
+        moment: Moment<'_>,
+        usable: &Usable,
+        from: usize,
+        chosen: &mut Vec<Choice>,
+        tries: &mut usize,
+    ) -> Search {
         let wants_one = |at: &usize| match self.rules[*at].within {
             Wanted::One => true,
             Wanted::Fewest => moment.is_strict,
@@ -38,6 +53,11 @@ impl Request<'_> {
         let mut answer = Search::Impossible;
         let mut nth = 0;
         while let Some(part) = parts.get(nth).copied() {
+            let choice = Choice { rule: at, part };
+            if self.is_too_much(moment.pools, chosen, choice) {
+                parts.remove(nth);
+                continue;
+            }
             if *tries == 0 {
                 return Search::GaveUp;
             }
@@ -47,7 +67,10 @@ impl Request<'_> {
             // Who may be in other parts as well is to be spread over them.
             let limited =
                 if rule.within == Wanted::One { limited } else { limited.with_width_of(usable, self.shapes.len()) };
-            match self.choose_from(moment, &limited, at + 1, tries) {
+            chosen.push(choice);
+            let further = self.choose_from(moment, &limited, at + 1, chosen, tries);
+            chosen.pop();
+            match further {
                 Search::Found(picks) => return Search::Found(picks),
                 Search::GaveUp => answer = Search::GaveUp,
                 Search::Impossible => {}
@@ -62,6 +85,31 @@ impl Request<'_> {
             }
         }
         answer
+    }
+
+    /// A part would have more slots than some rule lets it have, by what has been chosen and this choice.
+    fn is_too_much(&self, pools: &Pools, chosen: &[Choice], choice: Choice) -> bool {
+        self.rules.iter().filter(|bound| bound.most < u64::MAX).any(|bound| {
+            let Some(part) = self.lies_in(pools, bound, choice) else { return false };
+            let with_it = chosen.iter().filter(|known| self.lies_in(pools, bound, **known) == Some(part));
+            let rules = with_it.chain([&choice]).map(|choice| &self.rules[choice.rule]);
+            let mut shapes: Vec<usize> = rules.flat_map(|rule| rule.shapes.iter().copied()).collect();
+            shapes.sort_unstable();
+            shapes.dedup();
+            let counted = shapes.iter().filter(|shape| bound.shapes.contains(shape));
+            counted.map(|shape| self.shapes[*shape].count).fold(0, u64::saturating_add) > bound.most
+        })
+    }
+
+    /// The part of a rule's level in which all of a chosen one lies.
+    fn lies_in(&self, pools: &Pools, bound: &Rule<'_>, choice: Choice) -> Option<usize> {
+        let level = self.rules[choice.rule].level?;
+        if bound.level == Some(level) {
+            return Some(choice.part);
+        }
+        let mut rows = pools.rows_of_part(level, choice.part);
+        let part = bound.part_of(pools, rows.next()?)?;
+        rows.all(|row| bound.part_of(pools, row) == Some(part)).then_some(part)
     }
 
     /// The parts in which the units suffice, the tightest first.

@@ -218,6 +218,7 @@ impl Core {
     pub(super) fn leave_queue(&mut self, id: JobId) {
         let left = self.queues.tally.note(id, None);
         self.let_in(left);
+        self.note_queues_soon();
         self.accounts.set_running(id, Vec::new());
     }
 

@@ -650,3 +650,17 @@ fn what_has_no_pods_does_not_run() {
     settle_all(&mut world);
     assert_eq!(counts(&world, "default"), (0, 0));
 }
+
+#[test]
+fn who_goes_for_good_while_it_waits_does_not_count_any_more() {
+    let mut world = World::new(&[("a", 4)]);
+    queue(&mut world, "default", &json!({}));
+    world.submit(pod("p", 9));
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "default"), (1, 0));
+    // The write of its status is looked after a moment later.
+    settle_all(&mut world);
+    world.delete("p");
+    settle_all(&mut world);
+    assert_eq!(counts(&world, "default"), (0, 0));
+}

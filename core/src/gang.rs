@@ -179,12 +179,13 @@ impl Core {
             return;
         }
         let live = self.jobs.live_members(job);
-        // A pod that is being deleted and was not bound before never will be.
+        // A pod that is being deleted and was not bound before never will be; and who waits again was not bound by what was sent.
         let is_sent = |member: &&Member| {
-            let in_doubt = member.maybe_bound && !member.pod.deleting;
+            let in_doubt = member.maybe_bound && !member.pod.deleting && member.stage != Stage::Waiting;
             in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Bound)
         };
-        if live.is_empty() || live.iter().any(is_sent) {
+        let was_begun = live.is_empty() && (job.started_at.is_some() || job.life == Lifecycle::Placed);
+        if was_begun || live.iter().any(is_sent) {
             return;
         }
         let unsent = self.jobs.unsent(job);

@@ -298,3 +298,56 @@ fn a_pod_that_was_to_start_alone_waits_for_those_that_are_wanted_by_then() {
     let status = world.record("j").status.as_ref().expect("a status");
     assert_eq!(planned(&status.placement), ["a"; 4]);
 }
+
+/// A gang of two whose Bindings got no answer and had no effect.
+fn sent_in_vain() -> World {
+    let (mut world, actions) = placed(false);
+    world.carry_out_all(actions);
+    let sent = world.step();
+    assert_eq!(binds(&sent), 2);
+    for action in sent {
+        match action.kind {
+            ActionKind::Bind { .. } => {
+                world.tell(Event::Done(action.id, Outcome::Bind(BindOutcome::Failed("timeout".to_owned()))));
+            }
+            _ => world.carry_out(action),
+        }
+    }
+    world
+}
+
+fn pass_a_minute(world: &mut World) {
+    for _ in 0..60 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+}
+
+#[test]
+fn a_gang_of_which_no_binding_had_an_effect_starts_anew_when_its_room_is_gone() {
+    let mut world = sent_in_vain();
+    for name in ["a", "b"] {
+        world.tell(Event::Pod(Arc::new(theirs(name, 2))));
+    }
+    pass_a_minute(&mut world);
+    assert_eq!(world.bound(), 0);
+    let status = world.record("j").status.as_ref().expect("a status");
+    assert_eq!((status.placement.len(), status.state), (0, Some(JobState::Pending)));
+    // All or none, as if nothing had been sent.
+    world.tell(Event::Node(node("c", 2)));
+    world.settle();
+    assert_eq!(world.bound(), 0);
+    world.tell(Event::Node(node("d", 2)));
+    world.settle();
+    assert_eq!(world.bound(), 2);
+}
+
+#[test]
+fn a_gang_of_which_nothing_was_bound_and_nobody_is_left_has_no_place() {
+    let mut world = sent_in_vain();
+    for name in ["p0", "p1"] {
+        world.delete(name);
+    }
+    pass_a_minute(&mut world);
+    assert!(world.record("j").status.as_ref().is_some_and(|status| status.placement.is_empty()));
+}

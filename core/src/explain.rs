@@ -38,6 +38,9 @@ const COUNTED_MAX: usize = 1_000;
 /// So many jobs are named whose end is not known.
 const NAMED_MAX: usize = 3;
 
+/// They are looked for in the order of names on so many nodes, and then on the others in any.
+const NODES_IN_ORDER: usize = 64;
+
 /// So many reservations are looked at for one that is in the way: there may be thousands, and this is only told.
 const RESERVATIONS_LOOKED_AT: usize = 64;
 
@@ -464,10 +467,17 @@ impl Core {
         names.into_iter().enumerate().map(blocker).collect()
     }
 
-    /// What is taken of these nodes until some second that nobody knows, and by whom.
-    pub(super) fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
-        let nodes = nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0);
-        self.holders_on_each(nodes).filter(|holder| holder.allocation.end == End::Eventually)
+    /// What is taken of these nodes until some second that nobody knows, and by whom: first on the nodes whose names are the first, since
+    /// the order of ranks is another one in the next process.
+    fn unknown_ends_on<'a>(&'a self, nodes: &'a RankSet) -> impl Iterator<Item = Holder<'a>> {
+        let mut ranks: Vec<Rank> = nodes.iter().filter(|rank| self.ledger.unknown_ends(*rank) > 0).collect();
+        let name = |rank: &Rank| self.cluster.node(*rank).map(|node| &node.name);
+        if ranks.len() > NODES_IN_ORDER {
+            ranks.select_nth_unstable_by(NODES_IN_ORDER, |one, other| name(one).cmp(&name(other)));
+        }
+        let in_order = ranks.len().min(NODES_IN_ORDER);
+        ranks[..in_order].sort_unstable_by(|one, other| name(one).cmp(&name(other)));
+        self.holders_on_each(ranks.into_iter()).filter(|holder| holder.allocation.end == End::Eventually)
     }
 
     /// What pods take of these nodes.

@@ -55,6 +55,17 @@ fn ends_that_nobody_knows_follow_what_is_short() {
 }
 
 #[test]
+fn whose_ends_nobody_knows_is_said_in_the_order_of_nodes_by_name() {
+    // What was seen first has the lower rank.
+    let mut world = world(&[("b", 4), ("a", 4)]);
+    submit(&mut world, [pod("r1", 4), pod("r2", 4), lasting("waits", 3, 50)]);
+    assert_eq!((world.node_of("r1"), world.node_of("r2")), (Some("b"), Some("a")));
+    let behind: Vec<_> = world.blockers("waits")[1..].iter().map(|blocker| blocker.behind.clone()).collect();
+    let behind: Vec<_> = behind.iter().map(|job| job.as_deref().and_then(|job| job.split('-').next())).collect();
+    assert_eq!(behind, [Some("ns/r2"), Some("ns/r1")]);
+}
+
+#[test]
 fn what_is_kept_for_another_says_for_whom_and_from_when() {
     let mut world = world(&[("a", 4)]);
     submit(&mut world, [lasting("runs", 2, 100), lasting("first", 4, 50), lasting("long", 2, 500)]);

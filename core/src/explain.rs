@@ -98,8 +98,16 @@ impl Core {
             Outcome::Behind { job, .. } => self.queued_behind(*job).into(),
             _ => self.own_reasons(attempt, Some(head)),
         };
+        let told =
+            self.queue.last_attempt(class).filter(|before| before.is_in_doubt && before.outcome == attempt.outcome);
+        let is_told = told
+            .and_then(|before| before.reported.as_ref())
+            .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
         attempt.reported = Some(Reported { head: head.clone(), blockers, at: self.now });
-        self.reports.push_back(Report { class, from: None });
+        // What was looked at once more, and is as it was, is nothing to tell.
+        if !is_told {
+            self.reports.push_back(Report { class, from: None });
+        }
     }
 
     /// A class whose first has gone, or that has another one ahead of him, is told anew who waits behind whom.

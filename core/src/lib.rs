@@ -29,6 +29,7 @@
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
 //! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not contradict themselves
 //! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
+//! - `review`: those who wait are looked at once more when nothing has happened for a while
 //! - `describe`, `report`: the state and the numbers, for people and metrics
 //!
 //! The rules that hold after every step are in docs/ARCHITECTURE.md, and are checked by the simulation.
@@ -74,6 +75,7 @@ mod records;
 mod recovery;
 mod refresh;
 pub mod report;
+mod review;
 #[cfg(test)]
 mod scenarios;
 mod seats;
@@ -105,6 +107,7 @@ use by_node::ByNode;
 use explain::Report;
 use fluxqueue_workload::{Lifetime, Phase, Pod, Time, Uid};
 use report::Gauges;
+use review::Review;
 
 use awaiting_owner::AwaitingOwner;
 use estimates::{Estimates, LookingAhead};
@@ -183,6 +186,7 @@ pub struct Core {
     outbox: VecDeque<Uid>,
     suspects: Suspects,
     audit: Audit,
+    review: Review,
     timers: Timers,
     actions: Actions,
     /// The queue has changed in a way that may let others start.
@@ -268,6 +272,7 @@ impl Core {
             outbox: VecDeque::new(),
             suspects: Suspects::default(),
             audit: Audit::default(),
+            review: Review::default(),
             timers: Timers::default(),
             actions: Actions::default(),
             queue_changed: false,
@@ -485,6 +490,7 @@ impl Core {
                 Timer::Estimates => self.tell_estimates(),
                 Timer::Stray(key) => self.remove_stray(&key),
                 Timer::Audit => self.audit(),
+                Timer::Review => self.review(),
                 Timer::Again => self.report_classes(),
             }
         }

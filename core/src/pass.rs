@@ -22,10 +22,14 @@ impl Core {
         let changed = self.queue_changed
             || self.seen_changes != self.ledger.changes.count()
             || self.seen_crowds != self.cluster.crowds_version();
-        if !changed && !self.queue.has_arrivals() {
+        let has_arrivals = self.queue.has_arrivals();
+        if changed || has_arrivals {
+            self.review_later();
+        } else if !self.begin_review() {
             return;
         }
-        let is_all_seen = !changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
+        let is_all_seen =
+            has_arrivals && !changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.queue_changed = false;
         self.gauges.passes += 1;

@@ -36,6 +36,8 @@ pub(super) enum Timer {
     /// A FluxJob that belongs to no job is removed.
     Stray(ObjectKey),
     Audit,
+    /// Those who wait are looked at once more.
+    Review,
     /// There was more to decide than one step takes on.
     Again,
 }

@@ -131,8 +131,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 before = self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
             } else if let Some(starts) = self.remake(pending) {
                 if !starts {
-                    if self.queue.last_attempt(class).is_none() {
-                        // Put back after a restart: nobody has looked yet why it waits.
+                    let known = self.queue.last_attempt(class);
+                    if known.is_none_or(|known| known.is_in_doubt) && !self.waiting.contains_key(&class) {
+                        // Put back after a restart, nobody has looked yet why it waits; or that is looked at again.
                         self.attempt(pending, class);
                     }
                     self.waiting.insert(class, Waits::ForADate);

@@ -189,6 +189,8 @@ pub(super) struct Attempt {
     free: Arc<[RankSet]>,
     /// What was said about it.
     pub reported: Option<Reported>,
+    /// It is to be made again, whatever it rests on.
+    pub is_in_doubt: bool,
 }
 
 /// Why a request was not given slots.
@@ -529,14 +531,22 @@ impl Standing {
 
 impl Attempt {
     fn new(outcome: Outcome, version: Version, request: Request, (open, free): (Vec<RankSet>, Vec<RankSet>)) -> Self {
-        Attempt { outcome, version, request: Arc::new(request), open: open.into(), free: free.into(), reported: None }
+        Attempt {
+            outcome,
+            version,
+            request: Arc::new(request),
+            open: open.into(),
+            free: free.into(),
+            reported: None,
+            is_in_doubt: false,
+        }
     }
 
     /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
     /// what never ends there, what earlier jobs hold.
     fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &HeldNodes) -> Option<Standing> {
-        if matches!(self.outcome, Outcome::AtLimit(_)) {
-            // Whether there is room within limits is asked without the graph.
+        // Whether there is room within limits is asked without the graph.
+        if self.is_in_doubt || matches!(self.outcome, Outcome::AtLimit(_)) {
             return None;
         }
         let version = capacity.version(&self.request);

@@ -323,6 +323,11 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.arrivals.iter().map(|(class, places)| (*class, places))
     }
 
+    /// The classes behind this one, or all.
+    pub fn classes_after(&self, last: Option<ClassId>) -> impl Iterator<Item = ClassId> {
+        self.classes.from(move |class| last.is_some_and(|last| *class <= last)).map(|(class, _)| *class)
+    }
+
     /// What is remembered about a class.
     pub fn last_attempt(&self, class: ClassId) -> Option<&M> {
         self.classes.get(&class)?.last_attempt.as_deref()

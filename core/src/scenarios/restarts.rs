@@ -851,3 +851,35 @@ fn nodes_that_are_held_for_another_pod_than_the_first_of_its_job_are_on_record_a
     assert!(writes.is_empty(), "{writes:#?}");
     assert_eq!(reserved(&world, "rs"), Some(held));
 }
+
+#[test]
+fn what_is_said_goes_by_what_is_so_once_nothing_has_happened_for_a_while() {
+    let nodes = [("a", 4), ("b", 4)];
+    let mut world = World::new(&nodes);
+    for service in [pod("s", 3), pod("t", 3)] {
+        world.submit(Pod { lifetime: Lifetime::Endless, ..service });
+        world.settle();
+    }
+    world.submit(pod("u", 1));
+    world.settle();
+    world.submit_gang(2);
+    world.settle();
+    assert!(world.blocked("j").1.contains("ask for 4 cpu, 1 free"), "{:?}", world.blocked("j"));
+    let ended = Some(world.now);
+    world.change("u", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
+    world.settle();
+    // None of its pods fits on what is free now: nobody looks at it for that.
+    assert!(world.blocked("j").1.contains("1 free"), "{:?}", world.blocked("j"));
+    for _ in 0..40 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert!(world.blocked("j").1.contains("ask for 4 cpu, 2 free"), "{:?}", world.blocked("j"));
+    assert!(world.conditions["p0"].message.contains("2 free"), "{:?}", world.conditions["p0"]);
+    let passes = world.core.gauges().passes;
+    for _ in 0..120 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(world.core.gauges().passes, passes, "once is enough");
+}

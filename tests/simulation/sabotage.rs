@@ -190,7 +190,11 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 45] = [
             "who could start at the head of the queue starts",
         ],
     ),
-    (Sabotage::MislayMembers, None, &["a gang of several shapes starts if it fits"]),
+    (
+        Sabotage::MislayMembers,
+        None,
+        &["a gang of several shapes starts if it fits", "Unsatisfiable is what does not fit the idle cluster"],
+    ),
     (Sabotage::GreetOnRestart, None, &["a new process writes nothing where nothing has changed"]),
     (Sabotage::ForgetTheClock, None, &["no instant is written that lies ahead"]),
     (Sabotage::RecordEverything, None, &["a lone pod that has its node is given no FluxJob"]),

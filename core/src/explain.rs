@@ -426,8 +426,13 @@ impl Core {
             message += " Work that has no end is in the way, so later jobs are not held back.";
         }
         if *outcome == Outcome::NotFound {
-            message += " No placement of all of them together was found, and none was proved impossible, so later jobs are \
-                        not held back.";
+            let rules =
+                if attempt.request.asks_about_pods() { " that keeps what they ask about other pods" } else { "" };
+            let _ = write!(
+                message,
+                " No placement of all of them together was found{rules}, and none was proved impossible, so later jobs are \
+                 not held back."
+            );
         }
         let mut said: BTreeSet<String> = worst.iter().map(|worst| worst.resource.clone()).collect();
         let others =

@@ -52,7 +52,7 @@ impl Request {
     }
 
     /// A pod of it asks about other pods.
-    pub(in crate::plan) fn asks_about_pods(&self) -> bool {
+    pub(crate) fn asks_about_pods(&self) -> bool {
         self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
     }
 }

@@ -250,3 +250,18 @@ fn namespaces_are_chosen_by_the_labels_that_they_have_now() {
     world.settle();
     assert_eq!(world.node_of("ours"), Some("a"));
 }
+
+#[test]
+fn a_gang_for_whose_terms_there_is_no_place_is_told_so() {
+    let mut world = racks(&[("a", "r", 8), ("b", "r", 8)]);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        world.submit(apart(of_job(pod(name, 1), "j"), "x", "rack"));
+    }
+    world.settle();
+    let (_, text) = world.blocked("j");
+    assert!(
+        text.contains("No placement of all of them together was found that keeps what they ask about other pods"),
+        "{text}"
+    );
+}

@@ -103,7 +103,7 @@ impl Core {
         let is_told = told
             .and_then(|before| before.reported.as_ref())
             .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
-        attempt.reported = Some(Reported { head: head.clone(), blockers, at: self.now });
+        attempt.reported = Some(Arc::new(Reported { head: head.clone(), blockers, at: self.now }));
         // What was looked at once more, and is as it was, is nothing to tell.
         if !is_told {
             self.reports.push_back(Report { class, from: None });
@@ -116,7 +116,7 @@ impl Core {
             let Some(head) = self.queue.head_of(class).cloned() else { continue };
             let reported = self.queue.last_attempt_mut(class).and_then(|attempt| attempt.reported.as_mut());
             if let Some(reported) = reported.filter(|reported| reported.head != head) {
-                reported.head = head;
+                Arc::make_mut(reported).head = head;
                 self.reports.push_back(Report { class, from: None });
             }
         }
@@ -144,7 +144,7 @@ impl Core {
     /// A request that has just come to a class that waits is told at once.
     pub(super) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) {
         let Some(attempt) = self.queue.last_attempt(class) else { return };
-        let Some(Reported { head, blockers, .. }) = &attempt.reported else { return };
+        let Some(Reported { head, blockers, .. }) = attempt.reported.as_deref() else { return };
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);
         let estimate = match attempt.outcome {

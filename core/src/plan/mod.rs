@@ -187,8 +187,8 @@ pub(super) struct Attempt {
     /// Per group: nodes it may use, and those of them that no earlier job held.
     pub open: Arc<[RankSet]>,
     free: Arc<[RankSet]>,
-    /// What was said about it.
-    pub reported: Option<Reported>,
+    /// What was said about it. Shared with the copies that are made to look ahead, where nothing is said.
+    pub reported: Option<Arc<Reported>>,
     /// It is to be made again, whatever it rests on.
     pub is_in_doubt: bool,
 }

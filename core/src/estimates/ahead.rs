@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::projection::{Original, Progress, Projection, Stint, undated, within_depths};
+use super::projection::{Original, Progress, Projection, Remains, Stint, undated, within_depths};
 use super::{Expected, has_moved};
 use crate::plan::Asking;
 use crate::queue::{JobId, PendingRequest};
@@ -13,7 +13,7 @@ use fluxqueue_workload::Time;
 /// Instants that are looked at in one go, fewer if so many questions to the graph were asked meanwhile, or so many requests looked at
 /// or allocations given back for one of them; and the pause until the next, longer by a millisecond for each so many questions.
 const INSTANTS_PER_SLICE: usize = 4;
-const QUESTIONS_PER_SLICE: u64 = 64;
+const QUESTIONS_PER_SLICE: u64 = 32;
 const REQUESTS_PER_SLICE: usize = 1_024;
 const ENDS_PER_SLICE: usize = 128;
 const SLICE_MILLIS: i64 = 10;
@@ -40,6 +40,8 @@ const CHANGES_MAX: u64 = 1_024;
 #[derive(Default)]
 pub(crate) struct LookingAhead {
     projection: Option<Box<Projection>>,
+    /// What is left of the last one: each part is thrown away in a slice of its own.
+    remains: Remains,
     /// When the last one was begun.
     begun: Option<Time>,
     /// The queue was walked since it was begun.
@@ -88,6 +90,11 @@ impl Core {
     }
 
     fn take_a_slice(&mut self) {
+        if let Some(part) = self.ahead.remains.pop() {
+            self.ahead.slices += 1;
+            drop(part);
+            return;
+        }
         match self.ahead.projection.take() {
             Some(projection) => {
                 self.ahead.slices += 1;
@@ -102,7 +109,7 @@ impl Core {
     }
 
     fn wake_to_look_ahead(&mut self) {
-        if self.ahead.projection.is_some() || !self.outbox.is_empty() {
+        if self.ahead.projection.is_some() || !self.ahead.remains.is_empty() || !self.outbox.is_empty() {
             self.timers.wake(Timer::LookAhead, self.now.plus_millis(SLICE_MILLIS.max(self.ahead.pause_millis)));
         } else if self.ahead.is_stale && !self.queue.is_empty() && self.ledger.can_be_copied() {
             let things = self.cluster.len() + self.jobs.members.len() + self.foreign.len() + self.queue.len();
@@ -119,9 +126,10 @@ impl Core {
 
     fn begin_projection(&mut self) {
         let wanted = undated(&self.queue, &self.promises, &self.queues);
-        let projection = self.project(wanted);
         (self.ahead.begun, self.ahead.is_stale) = (Some(self.now), false);
-        self.ahead.projection = projection.filter(|projection| !projection.is_done()).map(Box::new);
+        if !wanted.is_empty() {
+            self.ahead.projection = self.project(wanted).map(Box::new);
+        }
     }
 
     /// A copy of all that the plan rests on, for those who ask when all within the depths of their queues start.
@@ -147,6 +155,7 @@ impl Core {
     fn continue_projection(&mut self, mut projection: Box<Projection>) {
         if self.ledger.changes.count() - projection.changes > CHANGES_MAX {
             self.ahead.is_stale = true;
+            self.ahead.remains = projection.into_remains();
             return;
         }
         if !projection.look_at_nodes(NODES_PER_SLICE) {
@@ -175,6 +184,7 @@ impl Core {
                 }
                 Progress::TooFar => {
                     self.ledger.errors += projection.take_errors();
+                    self.ahead.remains = projection.into_remains();
                     return;
                 }
             }
@@ -185,7 +195,9 @@ impl Core {
         let asked = projection.questions() - before;
         self.ahead.pause_millis = i64::try_from(asked / QUESTIONS_PER_MILLI).unwrap_or(0);
         self.ledger.errors += projection.take_errors();
-        if !projection.is_done() {
+        if projection.is_done() {
+            self.ahead.remains = projection.into_remains();
+        } else {
             self.ahead.projection = Some(projection);
         }
     }

@@ -4,6 +4,7 @@
 //! given back, and the queue is walked as a pass would walk it. What those who wait want is asked of [`Wants`]: where these are the jobs
 //! as they are now, who has changed since the copy was made is planned as he is, and who has gone is passed over.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::Cluster;
@@ -96,6 +97,10 @@ pub(crate) enum Progress {
     TooFar,
 }
 
+/// What is left of a projection that is not needed any more. To throw all of it away at once takes longer than anything else that is
+/// done for it in one go, so it goes part by part.
+pub(super) type Remains = Vec<Box<dyn Any + Send>>;
+
 /// Those who wait, some time ahead: whatever keeps them back for a moment is over by then.
 struct Ahead<'a, W>(&'a W, Time);
 
@@ -123,6 +128,14 @@ impl Projection {
             suspects_version: of.suspects_version + 1,
             instants: 0,
         })
+    }
+
+    /// Its parts, to be thrown away one by one.
+    pub(super) fn into_remains(self) -> Remains {
+        let Projection { ledger, cluster, queue, held_nodes, promises, accounts, ends, ending, walking, wanted, .. } =
+            self;
+        let small = (held_nodes, promises, accounts, ends, ending, walking, wanted);
+        vec![Box::new(ledger), Box::new(cluster), Box::new(queue), Box::new(small)]
     }
 
     /// Another one that goes on from here.

@@ -24,17 +24,14 @@ pub(super) const OWNER_WAIT_MILLIS: i64 = 30_000;
 
 impl Core {
     pub(super) fn new_member(&mut self, pod: Arc<Pod>) {
+        if !self.synced {
+            self.unsorted.insert(pod.id.uid.clone(), pod);
+            return;
+        }
         if let Some(old) = self.awaiting_owner.remove(&pod.id.uid) {
             self.by_node.unlist(&old.pod);
         }
-        if self.synced {
-            self.attach(pod, false);
-        } else {
-            // Which job it belongs to is decided when everything has been listed.
-            self.by_node.list(&pod);
-            let awaiting_owner = AwaitingPod { pod: Arc::clone(&pod), until: self.now };
-            self.awaiting_owner.insert(awaiting_owner);
-        }
+        self.attach(pod, false);
     }
 
     /// Gives a pod its job, or parks it until its controller is seen.

@@ -49,9 +49,4 @@ impl AwaitingOwner {
     pub(super) fn made_by(&self, controller: &Uid) -> Vec<Uid> {
         self.by_owner.get(controller).into_iter().flatten().cloned().collect()
     }
-
-    /// All of them: nobody is waited for any more.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Arc<Pod>> + use<> {
-        std::mem::take(self).pods.into_values().map(|awaiting_owner| awaiting_owner.pod)
-    }
 }

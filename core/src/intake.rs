@@ -125,6 +125,7 @@ impl Core {
     }
 
     pub(super) fn pod_gone(&mut self, id: &ObjectRef) {
+        self.unsorted.remove(&id.uid);
         if let Some(awaiting_owner) = self.awaiting_owner.remove(&id.uid) {
             self.by_node.unlist(&awaiting_owner.pod);
         }
@@ -349,8 +350,8 @@ impl Core {
         }
         (self.synced, self.taking_over) = (true, true);
         self.has_promises_to_put_back = *self.queues.policies() != Policies::FirstComeFirstServed;
-        let pods: Vec<Arc<Pod>> = self.awaiting_owner.take().collect();
-        self.find_jobs(pods);
+        let pods = std::mem::take(&mut self.unsorted);
+        self.find_jobs(pods.into_values().collect());
         if self.awaiting_owner.len() > 0 {
             self.counts_are_unsure_for(super::attach::OWNER_WAIT_MILLIS);
         }

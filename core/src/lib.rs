@@ -93,7 +93,7 @@ pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use settings::{CoreSettings, NodePolicy, QueuePolicy};
 pub use what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
@@ -146,6 +146,8 @@ pub struct Core {
     clock_offset: i64,
     /// The first lists are complete.
     listed: bool,
+    /// Pods of ours from these lists: which jobs they belong to is decided when all lists are complete.
+    unsorted: HashMap<Uid, Arc<Pod>>,
     /// What they say has been taken up.
     synced: bool,
     /// What was there at the start is looked at for the first time.
@@ -247,6 +249,7 @@ impl Core {
             now: Time(0),
             clock_offset: 0,
             listed: false,
+            unsorted: HashMap::new(),
             synced: false,
             taking_over: false,
             counts_are_sure_from: Time(0),
@@ -390,7 +393,8 @@ impl Core {
         }
         gauges.jobs = states.into_iter().collect();
         gauges.nodes = self.cluster.len() as u64;
-        gauges.pods = (self.jobs.members.len() - stand_ins + self.foreign.len() + self.awaiting_owner.len()) as u64;
+        let of_jobs = self.jobs.members.len() - stand_ins;
+        gauges.pods = (of_jobs + self.foreign.len() + self.awaiting_owner.len() + self.unsorted.len()) as u64;
         gauges.reservations = self.promises.reservations().count() as u64;
         gauges.nodes_drained = self.promises.drained_nodes() as u64;
         gauges.graph_errors = self.ledger.errors;

@@ -1,12 +1,13 @@
 //! Which job a pod belongs to, and how many of its pods start together.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::WorkloadKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::job::{Identity, Job, Member, Style};
+use crate::table::Table;
 use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 /// What a pod is a part of.
@@ -35,7 +36,7 @@ pub(super) enum StartSize {
 /// Finds what a pod is a part of; `None` while the object that made it has not been seen.
 ///
 /// In this order: a group label with a size, its Job, its Deployment, ReplicaSet or StatefulSet, itself.
-pub(super) fn belonging(pod: &Pod, controllers: &HashMap<Uid, Arc<Controller>>, orphan: bool) -> Option<Belonging> {
+pub(super) fn belonging(pod: &Pod, controllers: &Table<Uid, Arc<Controller>>, orphan: bool) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
         identity: Identity::Pod(pod.id.uid.clone()),
@@ -94,7 +95,7 @@ pub(super) fn of_owner(top: &Owner) -> Option<Belonging> {
 pub(super) fn owners(
     pod: &Pod,
     belonging: &Belonging,
-    controllers: &HashMap<Uid, Arc<Controller>>,
+    controllers: &Table<Uid, Arc<Controller>>,
 ) -> Vec<OwnerReference> {
     let reference = |api: &str, kind: &str, name: &str, uid: &str| OwnerReference {
         api_version: api.to_owned(),
@@ -123,7 +124,7 @@ pub(super) fn owners(
 pub(super) fn start_size(
     job: &Job,
     members: &[&Member],
-    controllers: &HashMap<Uid, Arc<Controller>>,
+    controllers: &Table<Uid, Arc<Controller>>,
     grace_seconds: u64,
     now: Time,
 ) -> StartSize {
@@ -170,7 +171,7 @@ pub(super) fn contradiction(members: &[&Member]) -> Option<String> {
 }
 
 /// How many pods the known controllers of the members can have at once; `None` if that is not bounded (bare pods).
-fn can_appear(members: &[&Member], controllers: &HashMap<Uid, Arc<Controller>>) -> Option<usize> {
+fn can_appear(members: &[&Member], controllers: &Table<Uid, Arc<Controller>>) -> Option<usize> {
     let mut known = BTreeSet::new();
     let mut strays = 0;
     for member in members {

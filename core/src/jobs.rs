@@ -3,7 +3,7 @@
 //! The questions that can be answered from these alone are asked here: who of a job is alive, how many it wants, how long it
 //! runs. What of it waits, holds a slot or is on record is others' business.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{JobState, ScheduledReason, WorkloadKind};
@@ -12,6 +12,7 @@ use super::grouping;
 use super::job::{Identity, Job, Lifecycle, Member};
 use super::ledger::Allocation;
 use crate::queue::JobId;
+use crate::table::Table;
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
 
@@ -19,9 +20,9 @@ use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, 
 pub(super) struct Jobs {
     pub all: BTreeMap<JobId, Job>,
     /// Pods that are ours, in no order.
-    pub members: HashMap<Uid, Member>,
+    pub members: Table<Uid, Member>,
     /// In no order.
-    pub controllers: HashMap<Uid, Arc<Controller>>,
+    pub controllers: Table<Uid, Arc<Controller>>,
     pub by_identity: BTreeMap<Identity, JobId>,
     pub by_key: BTreeMap<ObjectKey, JobId>,
     /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
@@ -66,8 +67,8 @@ impl Jobs {
     pub(super) fn new(default_walltime_secs: Option<u64>, (start_slack_secs, end_slack_secs): (u64, u64)) -> Self {
         Jobs {
             all: BTreeMap::new(),
-            members: HashMap::new(),
-            controllers: HashMap::new(),
+            members: Table::default(),
+            controllers: Table::default(),
             by_identity: BTreeMap::new(),
             by_key: BTreeMap::new(),
             groups_of: BTreeMap::new(),

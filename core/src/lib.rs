@@ -28,6 +28,7 @@
 //! - `recovery`: the same jobs again after a restart
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
 //! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not contradict themselves
+//! - `table`: maps by hash
 //! - `timers`, `in_flight`: what is due later, and what was asked for and has no answer yet
 //! - `review`: those who wait are looked at once more when nothing has happened for a while
 //! - `describe`, `report`: the state and the numbers, for people and metrics
@@ -84,6 +85,7 @@ mod slots;
 mod stand_ins;
 mod stored;
 mod suspects;
+mod table;
 mod timers;
 mod what_if;
 mod wishes;
@@ -93,7 +95,7 @@ pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use settings::{CoreSettings, NodePolicy, QueuePolicy};
 pub use what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
@@ -120,6 +122,7 @@ use promises::Promises;
 use queues::{Accounts, Queues};
 use records::Records;
 use suspects::Suspects;
+use table::Table;
 use timers::{Timer, Timers};
 use wishes::PriorityClasses;
 
@@ -147,7 +150,7 @@ pub struct Core {
     /// The first lists are complete.
     listed: bool,
     /// Pods of ours from these lists: which jobs they belong to is decided when all lists are complete.
-    unsorted: HashMap<Uid, Arc<Pod>>,
+    unsorted: Table<Uid, Arc<Pod>>,
     /// What they say has been taken up.
     synced: bool,
     /// What was there at the start is looked at for the first time.
@@ -249,7 +252,7 @@ impl Core {
             now: Time(0),
             clock_offset: 0,
             listed: false,
-            unsorted: HashMap::new(),
+            unsorted: Table::default(),
             synced: false,
             taking_over: false,
             counts_are_sure_from: Time(0),

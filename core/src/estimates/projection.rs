@@ -132,8 +132,9 @@ impl Projection {
 
     /// Its parts, to be thrown away one by one.
     pub(super) fn into_remains(self) -> Remains {
-        let Projection { ledger, cluster, queue, held_nodes, promises, accounts, ends, ending, walking, wanted, .. } =
-            self;
+        let Projection {
+            ledger, cluster, queue, held_nodes, promises, accounts, ends, ending, walking, wanted, ..
+        } = self;
         let small = (held_nodes, promises, accounts, ends, ending, walking, wanted);
         vec![Box::new(ledger), Box::new(cluster), Box::new(queue), Box::new(small)]
     }

@@ -5,12 +5,13 @@
 //!
 //! Pure: no clock, no I/O. Who may overtake whom is decided by `plan`, which walks this order and asks the resource graph.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use shared_map::SharedMap;
 
+use crate::table::Table;
 use fluxqueue_workload::{ObjectKey, Time, Uid};
 
 /// The number of a job within the process. They are given in the order in which jobs are seen.
@@ -153,7 +154,7 @@ pub struct Queue<K, M> {
     places: SharedMap<PendingRequest, (Place, ClassId)>,
     of_jobs: SharedMap<(JobId, Place), ()>,
     classes: SharedMap<ClassId, Arc<Class<K, M>>>,
-    by_key: HashMap<Arc<K>, ClassId>,
+    by_key: Table<Arc<K>, ClassId>,
     /// The first of each class.
     heads: SharedMap<Place, ClassId>,
     /// Classes that have had another first since these were last taken.
@@ -184,7 +185,7 @@ impl<K, M> Default for Queue<K, M> {
             places: SharedMap::default(),
             of_jobs: SharedMap::default(),
             classes: SharedMap::default(),
-            by_key: HashMap::new(),
+            by_key: Table::default(),
             heads: SharedMap::default(),
             new_heads: BTreeSet::new(),
             arrivals: BTreeMap::new(),

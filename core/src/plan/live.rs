@@ -313,6 +313,23 @@ impl Live<'_> {
         request.groups.iter().zip(nodes).map(|(group, nodes)| group.request(nodes, self.cluster)).collect()
     }
 
+    /// The same, and before that on these nodes.
+    pub(super) fn ordered_groups_from(
+        &mut self,
+        first: Option<&RankSet>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Vec<GroupRequest> {
+        let mut groups = self.ordered_groups(request, nodes);
+        let Some(first) = first else { return groups };
+        for group in &mut groups {
+            group.prefer.iter_mut().for_each(|tier| tier.subtract(first));
+            group.prefer.retain(|tier| !tier.is_empty());
+            group.prefer.insert(0, first.clone());
+        }
+        groups
+    }
+
     /// The same, each group first where it would rather be.
     pub(super) fn ordered_groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {
         request.groups.iter().zip(nodes).map(|(group, nodes)| group.ordered_request(nodes, self.cluster)).collect()
@@ -426,41 +443,12 @@ impl Promising for Live<'_> {
 
     fn reserve(
         &mut self,
-        (pending, class): (&PendingRequest, ClassId),
+        pending: (&PendingRequest, ClassId),
         request: &Request,
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots> {
-        if request.asks_about_pods() || request.rests_on_volumes() {
-            // Other pods may come to its nodes, or leave those that it wants to be near to, and volumes that are free may go to
-            // others: nothing is promised on that.
-            return match self.place(request, nodes) {
-                Fit::Placed(slots) => Booking::Now(slots),
-                Fit::NotNow | Fit::NotFound => Booking::Never,
-            };
-        }
-        if self.is_limited(request) {
-            return self.reserve_within_limits((pending, class), request, nodes, not_before);
-        }
-        let preferred = self.place_in_better_parts(request, nodes).or_else(|| self.place_as_preferred(request, nodes));
-        if let Some(slots) = preferred {
-            return Booking::Now(slots);
-        }
-        let groups = self.ordered_groups(request, nodes);
-        match self.ledger.reserve(self.cluster, groups, not_before) {
-            fluxion::Booking::Now(mut slots) => {
-                self.house(request, &mut slots);
-                Booking::Now(slots)
-            }
-            fluxion::Booking::Never => Booking::Never,
-            fluxion::Booking::At(place) => {
-                let start = place.start;
-                let (request, nodes) = (request.clone(), nodes.to_vec());
-                let promise = Promise::new(place, class, (request, nodes), self.queues.version());
-                self.promises.put(pending, promise);
-                Booking::At(start)
-            }
-        }
+        self.reserve_first_on(None, pending, request, nodes, not_before)
     }
 
     fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {
@@ -495,7 +483,9 @@ impl Promising for Live<'_> {
         }
         // Other nodes than when it was made: it is another question.
         self.ledger.give_up(&promise.place);
-        match self.reserve((pending, promise.class), &promise.request, &nodes, None) {
+        // What was put back after a restart stays where it is on record, unless it is better elsewhere.
+        let first = promise.inherited.is_some().then_some(&kept.nodes);
+        match self.reserve_first_on(first, (pending, promise.class), &promise.request, &nodes, None) {
             Booking::Now(slots) => Remade::Starts(slots),
             Booking::At(start) => {
                 self.promises.inherit(pending, promise.written());
@@ -558,6 +548,47 @@ impl Promising for Live<'_> {
 }
 
 impl Live<'_> {
+    /// Takes slots or makes a reservation, first on these nodes if they are as good as any.
+    fn reserve_first_on(
+        &mut self,
+        first: Option<&RankSet>,
+        (pending, class): (&PendingRequest, ClassId),
+        request: &Request,
+        nodes: &[RankSet],
+        not_before: Option<i64>,
+    ) -> Booking<Allocations> {
+        if request.asks_about_pods() || request.rests_on_volumes() {
+            // Other pods may come to its nodes, or leave those that it wants to be near to, and volumes that are free may go to
+            // others: nothing is promised on that.
+            return match self.place(request, nodes) {
+                Fit::Placed(slots) => Booking::Now(slots),
+                Fit::NotNow | Fit::NotFound => Booking::Never,
+            };
+        }
+        if self.is_limited(request) {
+            return self.reserve_within_limits((pending, class), request, (nodes, first), not_before);
+        }
+        let preferred = self.place_in_better_parts(request, nodes).or_else(|| self.place_as_preferred(request, nodes));
+        if let Some(slots) = preferred {
+            return Booking::Now(slots);
+        }
+        let groups = self.ordered_groups_from(first, request, nodes);
+        match self.ledger.reserve(self.cluster, groups, not_before) {
+            fluxion::Booking::Now(mut slots) => {
+                self.house(request, &mut slots);
+                Booking::Now(slots)
+            }
+            fluxion::Booking::Never => Booking::Never,
+            fluxion::Booking::At(place) => {
+                let start = place.start;
+                let (request, nodes) = (request.clone(), nodes.to_vec());
+                let promise = Promise::new(place, class, (request, nodes), self.queues.version());
+                self.promises.put(pending, promise);
+                Booking::At(start)
+            }
+        }
+    }
+
     /// The parts of levels that count for the pods of a reservation are those that did when it was made.
     pub(super) fn counts_as_before(&mut self, promise: &Promise) -> bool {
         let groups = promise.request.groups.iter().zip(&promise.place.groups);

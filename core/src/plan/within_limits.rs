@@ -138,7 +138,7 @@ impl Live<'_> {
         &mut self,
         (pending, class): (&PendingRequest, ClassId),
         request: &Request,
-        nodes: &[RankSet],
+        (nodes, first): (&[RankSet], Option<&RankSet>),
         not_before: Option<i64>,
     ) -> Booking<Allocations> {
         let now = self.now.seconds();
@@ -155,7 +155,7 @@ impl Live<'_> {
         for _ in 0..TRIES_MAX {
             let Some(at) = self.accounts.earliest(&demand, now, from) else { return Booking::Never };
             from = at;
-            let groups = self.ordered_groups(request, &nodes);
+            let groups = self.ordered_groups_from(first, request, &nodes);
             match self.ledger.reserve(self.cluster, groups, (from > now).then_some(from)) {
                 fluxion::Booking::Now(mut slots) => {
                     self.house(request, &mut slots);
@@ -222,7 +222,8 @@ impl Live<'_> {
         } else {
             self.ledger.give_up(&place);
         }
-        match self.reserve_within_limits((pending, class), &request, &nodes, None) {
+        let first = written.is_some().then_some(&was.nodes);
+        match self.reserve_within_limits((pending, class), &request, (&nodes, first), None) {
             Booking::Now(slots) => Remade::Starts(slots),
             Booking::At(_) => match self.promises.take(pending) {
                 Some(promise) => {

@@ -883,3 +883,27 @@ fn what_is_said_goes_by_what_is_so_once_nothing_has_happened_for_a_while() {
     }
     assert_eq!(world.core.gauges().passes, passes, "once is enough");
 }
+
+#[test]
+fn a_promise_stays_on_its_node_though_the_next_process_sees_another_one_first() {
+    let easy = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
+    let mut world = World::told(easy, FunctionTable::builtin(), &[("a", 4), ("b", 4)]);
+    for name in ["r1", "r2"] {
+        assert!(starts(&mut world, lasting(name, 4, 100)), "{name}");
+        let started = Some(world.now);
+        world.change(name, |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    }
+    world.submit(lasting("waits", 4, 50));
+    world.settle();
+    let promised = Some((Some(2100), "a".to_owned()));
+    assert_eq!(reserved(&world, "waits"), promised);
+    world.pass_seconds(20);
+    world.settle();
+    world.show_conditions(&["waits"]);
+    let writes = writes_after_restart(&mut world, &[("b", 4), ("a", 4)], &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    // It is for the earliest second all the same.
+    world.change("r2", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("waits"), Some("b"));
+}

@@ -117,7 +117,7 @@ impl Projection {
             queue: of.queue.clone(),
             held_nodes: of.held_nodes.clone(),
             promises: of.promises.clone(),
-            accounts: of.accounts.clone(),
+            accounts: of.accounts.copy(),
             ends: BTreeMap::new(),
             next_rank: Some(0),
             ending: Vec::new(),

@@ -43,7 +43,7 @@ pub(crate) struct Demand {
 pub(crate) struct AtLimit {
     pub account: AccountId,
     pub asked: u64,
-    /// What runs.
+    /// What runs, and what starts before it.
     pub used: u64,
     pub most: u64,
     /// When there is room within all limits, as far as is known.
@@ -106,9 +106,11 @@ impl Accounts {
         self.running.iter().filter(move |(_, running)| of_queue(running)).map(|(job, _)| *job)
     }
 
-    /// What runs of this account.
-    pub(crate) fn used(&self, account: &AccountId) -> u64 {
-        self.usages.get(account).map_or(0, Usage::running)
+    /// What runs of this account, and what starts in the walk under way.
+    fn used(&self, account: &AccountId, now: i64) -> u64 {
+        let started = self.started.iter().filter(|(demand, from)| demand.span(*from).to > now);
+        let charges = started.flat_map(|(demand, _)| &demand.charges).filter(|charge| charge.account == *account);
+        self.usages.get(account).map_or(0, Usage::running) + charges.map(|charge| charge.amount).sum::<u64>()
     }
 
     // --- what is planned ---
@@ -123,6 +125,15 @@ impl Accounts {
         for (demand, from) in forgotten {
             self.change(&demand, from, Usage::give_up);
         }
+    }
+
+    /// A copy, to look ahead from: what was started is among what runs by now.
+    pub(crate) fn copy(&self) -> Accounts {
+        let mut copy = self.clone();
+        for (demand, from) in std::mem::take(&mut copy.started) {
+            copy.change(&demand, from, Usage::give_up);
+        }
+        copy
     }
 
     /// In a copy, some time ahead: what is planned to end by then has ended, what is promised is told anew, and what was started runs.
@@ -212,7 +223,7 @@ impl Accounts {
         AtLimit {
             account: charge.account.clone(),
             asked: charge.amount,
-            used: self.used(&charge.account),
+            used: self.used(&charge.account, now),
             most: charge.most,
             at: self.earliest(demand, now, now),
             never: demand.charges.iter().any(|charge| charge.amount > charge.most),

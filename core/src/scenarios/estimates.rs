@@ -1,9 +1,11 @@
 //! Estimates: what is on record of when a job starts, and how often that is written.
 
+use super::queues::{queue, timed};
 use super::*;
 use crate::QueuePolicy;
 use crate::estimates::{Progress, Stint};
 use crate::record::time_of;
+use serde_json::json;
 
 fn world(queue_policy: QueuePolicy, nodes: &[(&str, u64)]) -> World {
     World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), nodes)
@@ -44,6 +46,22 @@ fn a_promise_is_told_as_such_and_as_the_reservation_has_it() {
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(world.estimate("first"), None, "it has started");
+}
+
+#[test]
+fn what_started_in_the_last_walk_counts_once_against_a_limit_when_others_are_estimated() {
+    for policy in ["fcfs", "easy"] {
+        let mut world = World::new(&[("a", 8)]);
+        queue(&mut world, "gpu", &json!({"policy": policy, "limits": {"resources": {"cpu": 3}}}));
+        for (name, seconds) in [("a", 100), ("b", 200), ("c", 300), ("first", 1000), ("second", 1000)] {
+            world.submit(timed(name, 1, "gpu", seconds));
+        }
+        world.settle();
+        let (_, message) = world.blocked("first");
+        assert!(message.contains("3 of 3"), "{policy}: {message}");
+        let start = |name: &str| world.estimate(name).map(|(_, start)| start);
+        assert_eq!((start("first"), start("second")), (Some(2100), Some(2200)), "{policy}");
+    }
 }
 
 #[test]

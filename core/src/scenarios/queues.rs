@@ -345,7 +345,7 @@ fn a_job_at_a_limit_says_so_with_numbers_and_is_not_called_unschedulable() {
     world.submit(timed("other", 2, "default", 50));
     settle_all(&mut world);
     let (reason, text) = world.blocked("waits");
-    let expected = "2 cpu asked for, 3 of 4 used: spec.limits.resources[cpu] of FluxQueue gpu.";
+    let expected = "2 cpu asked for, 4 of 4 used: spec.limits.resources[cpu] of FluxQueue gpu.";
     assert_eq!((&*reason, &*text), ("QueueLimit", expected));
     assert_eq!(world.conditions["waits"].reason, "QueueLimit");
     assert_eq!(start_of(&world, "waits"), Some(2100), "its promise heeds the limit");

@@ -156,26 +156,45 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
+// deleteAll repeats a request that deletes many objects until it has gone through: on a busy machine thousands of them take longer than
+// the API server gives one request, and what is left is for the next.
+func deleteAll(ctx context.Context, request func() error) error {
+	var last error
+	err := poll(ctx, func() (bool, error) {
+		last = request()
+		return last == nil || apierrors.IsNotFound(last), nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
+}
+
 // clear deletes what a row made and returns when it is gone.
 func (b *bench) clear(ctx context.Context, namespace string) error {
 	now, background := int64(0), metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}
 	all := metav1.ListOptions{}
-	if err := b.client.BatchV1().Jobs(namespace).DeleteCollection(ctx, options, all); err != nil {
-		return err
-	}
-	if err := b.client.CoreV1().Pods(namespace).DeleteCollection(ctx, options, all); err != nil {
-		return err
+	jobs := func() error { return b.client.BatchV1().Jobs(namespace).DeleteCollection(ctx, options, all) }
+	pods := func() error { return b.client.CoreV1().Pods(namespace).DeleteCollection(ctx, options, all) }
+	for _, request := range []func() error{jobs, pods} {
+		if err := deleteAll(ctx, request); err != nil {
+			return err
+		}
 	}
 	if err := b.awaitPods(ctx, namespace, 0); err != nil {
 		return fmt.Errorf("clearing pods: %w", err)
 	}
-	err := b.dynamic.Resource(fluxJobs).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
+	records := func() error {
+		return b.dynamic.Resource(fluxJobs).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
 	}
-	if err := b.client.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all); err != nil {
-		return err
+	events := func() error {
+		return b.client.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
+	}
+	for _, request := range []func() error{records, events} {
+		if err := deleteAll(ctx, request); err != nil {
+			return err
+		}
 	}
 	if err := b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 		return err

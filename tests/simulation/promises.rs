@@ -128,9 +128,17 @@ fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<()
                 from.plus_secs(seconds).0.saturating_sub(offset) <= now.0.saturating_add(offset)
             };
             let ran = view.pods.values().any(|pod| {
-                let Lifetime::Seconds(seconds) = pod.lifetime else { return is_edited(view) };
                 let is_bound = pod.node.is_some() || view.bindings.contains_key(&pod.id.uid);
-                is_bound && is_over(pod.started.unwrap_or(pod.created), seconds)
+                // For how long it is planned may also be said by what made it.
+                let made_by = pod.owner.as_ref().and_then(|owner| view.controllers.get(&owner.uid));
+                let annotated = made_by.and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+                let is_late = |lifetime: Lifetime| match lifetime {
+                    Lifetime::Seconds(seconds) => is_over(pod.started.unwrap_or(pod.created), seconds),
+                    Lifetime::Eventually | Lifetime::Endless => is_edited(view),
+                };
+                let is_past_deadline =
+                    made_by.and_then(|made_by| made_by.deadline).is_some_and(|deadline| is_over(deadline, 0));
+                is_past_deadline || is_bound && (is_late(pod.lifetime) || annotated.is_some_and(is_late))
             });
             // A place is planned to be free again at some time, also if its pods have not come to it by then.
             let was_held = || {

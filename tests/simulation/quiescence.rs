@@ -251,7 +251,9 @@ fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
     for pod in sim.server.pods.values().filter(|pod| is_ours(pod) && pod.owner.is_none()) {
         let unit = Unit::of(pod);
         let records = jobs::records(&unit, &sim.server.flux_jobs);
-        let owed = pod.node.is_none() || sim.instances.iter().all(|instance| instance.start.record_lone_pods);
+        // One that is being deleted is given none any more, if somebody has deleted his.
+        let owed = !pod.deleting
+            && (pod.node.is_none() || sim.instances.iter().all(|instance| instance.start.record_lone_pods));
         if let (Unit::Single(_), false, true, []) = (&unit, pod.phase.is_terminal(), owed, records.as_slice()) {
             return broken(
                 "everything submitted is recorded",

@@ -212,8 +212,6 @@ impl Sabotage {
     fn has_a_chance(self, seed: u64) -> bool {
         match self {
             Sabotage::IgnoreStops => machine::has_queues(seed),
-            // Beside the greetings the core does not start a gang of two shapes there that fits: a defect of its own, still to be found.
-            Sabotage::GreetOnRestart => seed != 2,
             Sabotage::ReleaseEarly | Sabotage::ResumeOthers | Sabotage::IgnoreMarks | Sabotage::HoldPlaces => {
                 machine::has_suspended(seed)
             }

@@ -116,6 +116,11 @@ impl HalfBound {
         let uids = |pods: Vec<&&Arc<Pod>>| pods.iter().map(|pod| pod.id.uid.clone()).collect::<BTreeSet<Uid>>();
         let (bound, waiting) = (uids(bound), uids(waiting));
         let open: usize = free.values().sum();
+        let total = usize::try_from(record.status.as_ref()?.total).unwrap_or(0);
+        if bound.len() >= total {
+            // All whom it had by then are bound: it is whole with them, and whoever has come since waits in the queue.
+            return None;
+        }
         (alike && !bound.is_empty() && !waiting.is_empty() && open == waiting.len()).then_some(HalfBound {
             record: flux_job_ref(record),
             placement: placement.clone(),

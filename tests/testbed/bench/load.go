@@ -156,16 +156,18 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// deleteAll repeats a request that deletes many objects until it has gone through: on a busy machine thousands of them take longer than
-// the API server gives one request, and what is left is for the next.
-func deleteAll(ctx context.Context, request func() error) error {
-	var last error
-	err := poll(ctx, func() (bool, error) {
-		last = request()
-		return last == nil || apierrors.IsNotFound(last), nil
-	})
-	if err != nil {
-		return errors.Join(err, last)
+// deleteAll repeats each request, which deletes many objects, until it has gone through: on a busy machine thousands of them take longer
+// than the API server gives one request, and what is left is for the next.
+func deleteAll(ctx context.Context, requests ...func() error) error {
+	for _, request := range requests {
+		var last error
+		err := poll(ctx, func() (bool, error) {
+			last = request()
+			return last == nil || apierrors.IsNotFound(last), nil
+		})
+		if err != nil {
+			return errors.Join(err, last)
+		}
 	}
 	return nil
 }
@@ -177,10 +179,8 @@ func (b *bench) clear(ctx context.Context, namespace string) error {
 	all := metav1.ListOptions{}
 	jobs := func() error { return b.client.BatchV1().Jobs(namespace).DeleteCollection(ctx, options, all) }
 	pods := func() error { return b.client.CoreV1().Pods(namespace).DeleteCollection(ctx, options, all) }
-	for _, request := range []func() error{jobs, pods} {
-		if err := deleteAll(ctx, request); err != nil {
-			return err
-		}
+	if err := deleteAll(ctx, jobs, pods); err != nil {
+		return err
 	}
 	if err := b.awaitPods(ctx, namespace, 0); err != nil {
 		return fmt.Errorf("clearing pods: %w", err)
@@ -191,10 +191,8 @@ func (b *bench) clear(ctx context.Context, namespace string) error {
 	events := func() error {
 		return b.client.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all)
 	}
-	for _, request := range []func() error{records, events} {
-		if err := deleteAll(ctx, request); err != nil {
-			return err
-		}
+	if err := deleteAll(ctx, records, events); err != nil {
+		return err
 	}
 	if err := b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 		return err

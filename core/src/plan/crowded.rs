@@ -396,9 +396,17 @@ impl Cells {
         cells
     }
 
-    /// How little a pod of the group is to come to a cell.
-    fn cost(&self, cell: usize, group: usize, cluster: &mut Cluster, pod: &Pod) -> i64 {
-        cluster.crowding(self.nodes[cell][0], pod) - self.liked[cell][group]
+    /// How little a pod of the group and want is to come to a cell: what levels ask comes first.
+    fn cost(
+        &self,
+        cell: usize,
+        (group, want): (usize, usize),
+        limits: &Limits,
+        cluster: &mut Cluster,
+        pod: &Pod,
+    ) -> i64 {
+        let by_levels = limits.crowding(group, want, &self.parts[cell]) << 32;
+        cluster.crowding(self.nodes[cell][0], pod) - self.liked[cell][group] + by_levels
     }
 
     /// What is to be asked for so many slots per group, want and cell.
@@ -478,8 +486,7 @@ impl<'a> Line<'a> {
     }
 
     fn cost(&self, cluster: &mut Cluster, cell: usize, pod: &Pod) -> i64 {
-        let by_levels = self.limits.crowding(self.group, self.want, &self.cells.parts[cell]) << 32;
-        self.cells.cost(cell, self.group, cluster, pod) + by_levels
+        self.cells.cost(cell, (self.group, self.want), self.limits, cluster, pod)
     }
 
     /// A node for the pod; it may go there, and counts there for what levels let others do.

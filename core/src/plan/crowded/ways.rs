@@ -67,8 +67,7 @@ impl Search<'_> {
             }
             let mut cells: Vec<(i64, usize)> = Vec::new();
             for cell in 0..self.cells.nodes.len() {
-                let by_levels = self.limits.crowding(group, want, &self.cells.parts[cell]) << 32;
-                cells.push((self.cells.cost(cell, group, self.cluster, pod) + by_levels, cell));
+                cells.push((self.cells.cost(cell, (group, want), self.limits, self.cluster, pod), cell));
             }
             cells.sort_unstable();
             for (_, cell) in cells {

@@ -138,7 +138,7 @@ fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<()
                 };
                 let is_past_deadline =
                     made_by.and_then(|made_by| made_by.deadline).is_some_and(|deadline| is_over(deadline, 0));
-                is_past_deadline || is_bound && (is_late(pod.lifetime) || annotated.is_some_and(is_late))
+                is_bound && (is_past_deadline || is_late(pod.lifetime) || annotated.is_some_and(is_late))
             });
             // A place is planned to be free again at some time, also if its pods have not come to it by then.
             let was_held = || {

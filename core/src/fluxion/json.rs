@@ -25,22 +25,38 @@ fn root() -> String {
 
 /// A node with its pools, below the root.
 pub(super) fn node(out: &mut String, rank: Rank, name: &str, pools: &Resources) {
-    let _ = write!(out, r#"{{"graph":{{"nodes":[{},{{"id":"1","metadata":{{"type":"node","name":"#, root());
+    out.push_str(r#"{"graph":{"nodes":["#);
+    out.push_str(&root());
+    out.push_str(r#",{"id":"1","metadata":{"type":"node","name":"#);
     string(out, name);
-    let _ = write!(out, r#","id":{rank},"rank":{rank},"paths":{{"containment":"#);
-    string(out, &format!("{ROOT}/{name}"));
+    let path = node_path(name);
+    out.push_str(r#","id":"#);
+    number(out, rank);
+    out.push_str(r#","rank":"#);
+    number(out, rank);
+    out.push_str(r#","paths":{"containment":"#);
+    string(out, &path);
     out.push_str("}}}");
-    let mut edges = String::from(r#"{"source":"0","target":"1"}"#);
-    for ((kind, size), id) in pools.iter().zip(2..) {
-        let _ = write!(out, r#",{{"id":"{id}","metadata":{{"type":"#);
+    for ((kind, size), id) in pools.iter().zip(2_u32..) {
+        out.push_str(r#",{"id":""#);
+        number(out, id);
+        out.push_str(r#"","metadata":{"type":"#);
         string(out, kind);
-        let size = size.min(SIZE_MAX);
-        let _ = write!(out, r#","id":0,"rank":{rank},"size":{size},"paths":{{"containment":"#);
-        string(out, &format!("{ROOT}/{name}/{kind}0"));
+        out.push_str(r#","id":0,"rank":"#);
+        number(out, rank);
+        out.push_str(r#","size":"#);
+        number(out, size.min(SIZE_MAX));
+        out.push_str(r#","paths":{"containment":"#);
+        string(out, &[&path, "/", kind, "0"].concat());
         out.push_str("}}}");
-        let _ = write!(edges, r#",{{"source":"1","target":"{id}"}}"#);
     }
-    let _ = write!(out, r#"],"edges":[{edges}]}}}}"#);
+    out.push_str(r#"],"edges":[{"source":"0","target":"1"}"#);
+    for (_, id) in pools.iter().zip(2_u32..) {
+        out.push_str(r#",{"source":"1","target":""#);
+        number(out, id);
+        out.push_str(r#""}"#);
+    }
+    out.push_str("]}}");
 }
 
 /// The path of a node.
@@ -98,7 +114,9 @@ pub(super) fn jobspec(out: &mut String, request: &Request<'_>) {
             separate(out, at);
             out.push_str(r#"{"type":"#);
             string(out, kind);
-            let _ = write!(out, r#","count":{amount}}}"#);
+            out.push_str(r#","count":"#);
+            number(out, amount);
+            out.push('}');
         }
         out.push_str("]}");
     }
@@ -269,18 +287,23 @@ pub(super) fn charge(
 ) {
     out.push_str(r#"{"label":"#);
     string(out, label);
-    let _ = write!(out, r#","rank":{rank},"count":{count},"with":{{"#);
+    out.push_str(r#","rank":"#);
+    number(out, rank);
+    out.push_str(r#","count":"#);
+    number(out, count);
+    out.push_str(r#","with":{"#);
     for (at, (kind, amount)) in requests.iter().enumerate() {
         separate(out, at);
         string(out, kind);
-        let _ = write!(out, ":{amount}");
+        out.push(':');
+        number(out, amount);
     }
     out.push_str(r#"},"end":"#);
-    let _ = match end {
-        End::At(second) => write!(out, "{second}"),
-        End::Eventually => write!(out, r#""eventually""#),
-        End::Never => write!(out, r#""never""#),
-    };
+    match end {
+        End::At(second) => number(out, second),
+        End::Eventually => out.push_str(r#""eventually""#),
+        End::Never => out.push_str(r#""never""#),
+    }
     self::tenancy(out, tenancy);
     out.push('}');
 }
@@ -299,7 +322,7 @@ fn idset(out: &mut String, ranks: &RankSet) {
     });
 }
 
-fn number(out: &mut String, value: Rank) {
+fn number(out: &mut String, value: impl itoa::Integer) {
     out.push_str(itoa::Buffer::new().format(value));
 }
 
@@ -311,6 +334,12 @@ fn separate(out: &mut String, at: usize) {
 
 fn string(out: &mut String, text: &str) {
     out.push('"');
+    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    if text.bytes().all(is_plain) {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),

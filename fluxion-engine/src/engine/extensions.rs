@@ -1,10 +1,11 @@
 //! What upstream cannot express: charges that always succeed, slots given back one by one, pools that change size.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::{self, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::{Engine, Job, JobInfo, JobMode, no_job};
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Tenancy};
@@ -20,25 +21,83 @@ struct Charge<'a> {
     label: Cow<'a, str>,
     rank: u32,
     count: u64,
-    with: BTreeMap<Box<str>, u64>,
+    #[serde(borrow)]
+    with: ChargeAmounts<'a>,
     end: ChargeEnd,
     tenant: Option<u64>,
     #[serde(default)]
     guest: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ChargeEnd {
-    At(i64),
-    Word(EndWord),
+/// Units by type, in no order; of a type that is named twice the last.
+struct ChargeAmounts<'a>(Vec<(Cow<'a, str>, u64)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for ChargeAmounts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Amounts;
+
+        impl<'de> Visitor<'de> for Amounts {
+            type Value = ChargeAmounts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("units by type")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut amounts: Vec<(Cow<'de, str>, u64)> = Vec::new();
+                while let Some(Text(kind)) = map.next_key()? {
+                    let amount = map.next_value()?;
+                    match amounts.iter_mut().find(|(known, _)| *known == kind) {
+                        Some((_, known)) => *known = amount,
+                        None => amounts.push((kind, amount)),
+                    }
+                }
+                Ok(ChargeAmounts(amounts))
+            }
+        }
+
+        deserializer.deserialize_map(Amounts)
+    }
 }
 
+/// A text that is borrowed if it stands in the JSON as it is.
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum EndWord {
-    Never,
-    Eventually,
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+struct ChargeEnd(End);
+
+impl<'de> Deserialize<'de> for ChargeEnd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Ends;
+
+        impl Visitor<'_> for Ends {
+            type Value = ChargeEnd;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(r#"a second, "eventually" or "never""#)
+            }
+
+            fn visit_i64<E: de::Error>(self, second: i64) -> Result<ChargeEnd, E> {
+                Ok(ChargeEnd(End::At(second)))
+            }
+
+            fn visit_u64<E: de::Error>(self, second: u64) -> Result<ChargeEnd, E> {
+                let second =
+                    i64::try_from(second).map_err(|_| E::invalid_value(Unexpected::Unsigned(second), &self))?;
+                Ok(ChargeEnd(End::At(second)))
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<ChargeEnd, E> {
+                match word {
+                    "eventually" => Ok(ChargeEnd(End::Eventually)),
+                    "never" => Ok(ChargeEnd(End::Never)),
+                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Ends)
+    }
 }
 
 impl Engine {
@@ -54,7 +113,10 @@ impl Engine {
             .ok_or_else(|| Error::invalid(format!("charge of job {id}: tenant and guest exclude each other")))?;
         let row = self.graph.row(charge.rank)?;
         let mut needs = Amounts::new();
-        for (kind, amount) in charge.with.iter().filter(|(_, amount)| **amount > 0) {
+        // Types that are new get their numbers in the order of their names.
+        let mut with = charge.with.0;
+        with.sort_unstable();
+        for (kind, amount) in with.iter().filter(|(_, amount)| *amount > 0) {
             if self.graph.types().get(kind).is_none() {
                 self.not_in_a_trial("charge of a type that is new")?;
             }
@@ -62,11 +124,7 @@ impl Engine {
         }
         needs.sort_unstable();
         let slot = self.shared(SlotShape { label: charge.label.into(), needs, tenancy });
-        let end = match charge.end {
-            ChargeEnd::At(end) => End::At(end),
-            ChargeEnd::Word(EndWord::Eventually) => End::Eventually,
-            ChargeEnd::Word(EndWord::Never) => End::Never,
-        };
+        let ChargeEnd(end) = charge.end;
         self.note_job(id);
         let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
         let term = Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };

@@ -1,16 +1,17 @@
 //! Pods by the name of the node that they have to do with: a node may come after its pods, and go before them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use crate::table::Table;
 use fluxqueue_workload::{NodeName, Pod, Uid};
 
 /// Whoever a change of a node concerns.
 #[derive(Debug, Default)]
 pub(super) struct ByNode {
     /// Pods that are on a node, or nominated to one.
-    listed: BTreeMap<NodeName, BTreeSet<Uid>>,
+    listed: Table<NodeName, BTreeSet<Uid>>,
     /// Pods of ours with a slot on a node where they have not been seen.
-    sent: BTreeMap<NodeName, BTreeSet<Uid>>,
+    sent: Table<NodeName, BTreeSet<Uid>>,
 }
 
 impl ByNode {
@@ -43,8 +44,13 @@ impl ByNode {
 
     /// These, and those that were given a slot on it; each once, in order.
     pub(super) fn all(&self, node: &NodeName) -> BTreeSet<Uid> {
-        let maps = [&self.listed, &self.sent];
-        maps.into_iter().filter_map(|map| map.get(node)).flatten().cloned().collect()
+        self.each(node).cloned().collect()
+    }
+
+    /// The same, one by one.
+    pub(super) fn each(&self, node: &NodeName) -> impl Iterator<Item = &Uid> {
+        const NONE: &BTreeSet<Uid> = &BTreeSet::new();
+        self.listed.get(node).unwrap_or(NONE).union(self.sent.get(node).unwrap_or(NONE))
     }
 }
 
@@ -53,11 +59,14 @@ fn places(pod: &Pod) -> impl Iterator<Item = &NodeName> {
     [&pod.node, &pod.nominated].into_iter().flatten()
 }
 
-fn insert(map: &mut BTreeMap<NodeName, BTreeSet<Uid>>, node: &NodeName, pod: &Uid) {
-    map.entry(node.clone()).or_default().insert(pod.clone());
+fn insert(map: &mut Table<NodeName, BTreeSet<Uid>>, node: &NodeName, pod: &Uid) {
+    match map.get_mut(node) {
+        Some(pods) => drop(pods.insert(pod.clone())),
+        None => drop(map.insert(node.clone(), BTreeSet::from([pod.clone()]))),
+    }
 }
 
-fn remove(map: &mut BTreeMap<NodeName, BTreeSet<Uid>>, node: &NodeName, pod: &Uid) {
+fn remove(map: &mut Table<NodeName, BTreeSet<Uid>>, node: &NodeName, pod: &Uid) {
     if let Some(pods) = map.get_mut(node) {
         pods.remove(pod);
         if pods.is_empty() {

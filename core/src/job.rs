@@ -21,7 +21,7 @@ use crate::queue::{JobId, PendingRequest, QueueId};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
 /// What makes pods belong to one job.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     /// The same group label, in one namespace.
     Group(ObjectKey),

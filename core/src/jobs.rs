@@ -23,8 +23,8 @@ pub(super) struct Jobs {
     pub members: Table<Uid, Member>,
     /// In no order.
     pub controllers: Table<Uid, Arc<Controller>>,
-    pub by_identity: BTreeMap<Identity, JobId>,
-    pub by_key: BTreeMap<ObjectKey, JobId>,
+    pub by_identity: Table<Identity, JobId>,
+    pub by_key: Table<ObjectKey, JobId>,
     /// Groups by the objects that made pods of them, or own their FluxJobs: what these say concerns the group.
     groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
     /// Gangs that have begun and are not whole.
@@ -69,8 +69,8 @@ impl Jobs {
             all: BTreeMap::new(),
             members: Table::default(),
             controllers: Table::default(),
-            by_identity: BTreeMap::new(),
-            by_key: BTreeMap::new(),
+            by_identity: Table::default(),
+            by_key: Table::default(),
             groups_of: BTreeMap::new(),
             starting: BTreeSet::new(),
             next_job: JobId::FIRST,

@@ -45,7 +45,7 @@ pub(super) enum Timer {
 /// What is to be looked at again: each thing once, the earliest first.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    due: PriorityQueue<Timer, Reverse<Time>>,
+    due: PriorityQueue<Timer, Reverse<Time>, foldhash::fast::RandomState>,
 }
 
 impl Timers {

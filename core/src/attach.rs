@@ -25,7 +25,7 @@ pub(super) const OWNER_WAIT_MILLIS: i64 = 30_000;
 impl Core {
     pub(super) fn new_member(&mut self, pod: Arc<Pod>) {
         if !self.synced {
-            self.unsorted.insert(pod.id.uid.clone(), pod);
+            self.unsorted.put(pod);
             return;
         }
         if let Some(old) = self.awaiting_owner.remove(&pod.id.uid) {

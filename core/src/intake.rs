@@ -351,7 +351,7 @@ impl Core {
         (self.synced, self.taking_over) = (true, true);
         self.has_promises_to_put_back = *self.queues.policies() != Policies::FirstComeFirstServed;
         let pods = std::mem::take(&mut self.unsorted);
-        self.find_jobs(pods.into_values().collect());
+        self.find_jobs(pods.into_pods());
         if self.awaiting_owner.len() > 0 {
             self.counts_are_unsure_for(super::attach::OWNER_WAIT_MILLIS);
         }

@@ -57,6 +57,7 @@ impl Core {
         made_by.find_map(|made_by| {
             let wrong = match &made_by.levels {
                 Err(wrong) => wrong.clone(),
+                Ok(None) => return None,
                 Ok(rules) => self.level_trouble(rules).or_else(|| {
                     let mut pods = self.jobs.live(job).map(|member| &member.pod);
                     pods.find_map(|pod| slice_trouble(rules, pod))
@@ -76,8 +77,7 @@ impl Core {
     }
 
     /// What a pod wants of levels. Who joins others that ask for the same is to be where they are.
-    pub(super) fn level_wants(&self, id: JobId, uid: &Uid, joins: bool, asked: &mut Asked) -> LevelWants {
-        let pod = &self.jobs.members.get(uid)?.pod;
+    pub(super) fn level_wants(&self, id: JobId, pod: &Arc<Pod>, joins: bool, asked: &mut Asked) -> LevelWants {
         if pod.levels.is_none() && !asked.by_makers {
             return None;
         }
@@ -150,7 +150,9 @@ impl Core {
         let mut first: Vec<(LevelWant, Uid)> = Vec::new();
         let (mut leaders, mut followers) = (Vec::new(), Vec::new());
         for uid in ready {
-            let open = open_wants(&self.level_wants(id, uid, true, &mut asked));
+            let wants =
+                self.jobs.members.get(uid).and_then(|member| self.level_wants(id, &member.pod, true, &mut asked));
+            let open = open_wants(&wants);
             let is_first = |want: &LevelWant| first.iter().all(|(known, _)| known != want);
             if open.is_empty() || open.iter().any(is_first) {
                 leaders.push(uid.clone());

@@ -25,7 +25,7 @@
 //! - `wishes`: what people wish of a job
 //! - `queues`, `queueing`: which queue is whose, what that says, and what is on record of it
 //! - `notices`: Events about a job
-//! - `recovery`: the same jobs again after a restart
+//! - `recovery`, `unsorted`: the same jobs again after a restart, and the pods of the first lists until then
 //! - `ledger`, `suspects`: what is taken of the nodes, and which are left alone
 //! - `audit`, `consistency`: whether what is counted as taken is what pods take, and jobs do not contradict themselves
 //! - `table`: maps by hash
@@ -87,6 +87,7 @@ mod stored;
 mod suspects;
 mod table;
 mod timers;
+mod unsorted;
 mod what_if;
 mod wishes;
 
@@ -122,8 +123,8 @@ use promises::Promises;
 use queues::{Accounts, Queues};
 use records::Records;
 use suspects::Suspects;
-use table::Table;
 use timers::{Timer, Timers};
+use unsorted::Unsorted;
 use wishes::PriorityClasses;
 
 /// Passes in one step at most, and the pause before the next step then.
@@ -150,7 +151,7 @@ pub struct Core {
     /// The first lists are complete.
     listed: bool,
     /// Pods of ours from these lists: which jobs they belong to is decided when all lists are complete.
-    unsorted: Table<Uid, Arc<Pod>>,
+    unsorted: Unsorted,
     /// What they say has been taken up.
     synced: bool,
     /// What was there at the start is looked at for the first time.
@@ -252,7 +253,7 @@ impl Core {
             now: Time(0),
             clock_offset: 0,
             listed: false,
-            unsorted: Table::default(),
+            unsorted: Unsorted::default(),
             synced: false,
             taking_over: false,
             counts_are_sure_from: Time(0),

@@ -107,6 +107,7 @@ impl Core {
     pub(super) fn find_jobs(&mut self, mut pods: Vec<Arc<Pod>>) {
         // Without a record, age is the order; names make it the same each time.
         pods.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        self.jobs.members.reserve(pods.len());
         let first_new = self.jobs.next_job;
         for pod in pods {
             self.attach(pod, false);

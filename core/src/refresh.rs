@@ -3,6 +3,7 @@
 //! Idempotent: it reads the job and its members, and makes the queue and the state agree with them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, JobState, names};
 
@@ -13,7 +14,7 @@ use super::plan::Delay;
 use super::stored::Stored;
 use super::{Core, Timer};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_workload::{Refusal, Time, Uid, Unsupported};
+use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
 
 impl Core {
     pub(super) fn refresh_touched(&mut self) {
@@ -76,8 +77,7 @@ impl Core {
         let for_all = self.bad_levels(job).or_else(|| self.bad_exclusive(job)).or(by_queue.map(|(_, text)| text));
         let refused: Vec<(Uid, String)> = self
             .jobs
-            .live_members(job)
-            .into_iter()
+            .live(job)
             .filter(|member| member.stage == Stage::Waiting)
             .filter_map(|member| {
                 Some((member.pod.id.uid.clone(), refusal(&[member]).map(|(_, text)| text).or_else(|| for_all.clone())?))
@@ -239,7 +239,7 @@ impl Core {
     /// A gate that is not ours, and keeps a pod of the job from being placed.
     fn gate_of_another(&self, id: JobId) -> Option<String> {
         let job = self.jobs.all.get(&id)?;
-        self.jobs.live_members(job).into_iter().find_map(|member| {
+        self.jobs.live(job).find_map(|member| {
             let gate = member.pod.gates.iter().find(|gate| ***gate != *names::GATE)?;
             Some(format!("pod {} carries scheduling gate {gate:?}", member.pod.id))
         })
@@ -257,15 +257,13 @@ impl Core {
         let mut asked = self.ask_for_levels(id);
         for (pending, at, index) in wanted {
             let joins = matches!(pending, PendingRequest::Member(..));
-            let pods: Vec<Uid> =
-                self.asking().pods(&pending).into_iter().map(|member| member.pod.id.uid.clone()).collect();
-            for uid in pods {
-                let levels = self.level_wants(id, &uid, joins, &mut asked);
-                let tenancy = self.jobs.members.get(&uid).map(|member| self.tenancy(&member.pod, id));
-                if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.levels = levels;
-                    member.tenancy = tenancy.unwrap_or_default();
-                    member.stance = self.cluster.stance(&member.pod);
+            let pods: Vec<Arc<Pod>> =
+                self.asking().pods(&pending).into_iter().map(|member| Arc::clone(&member.pod)).collect();
+            for pod in pods {
+                let levels = self.level_wants(id, &pod, joins, &mut asked);
+                let (tenancy, stance) = (self.tenancy(&pod, id), self.cluster.stance(&pod));
+                if let Some(member) = self.jobs.members.get_mut(&pod.id.uid) {
+                    (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
                 }
             }
             let key = self.asking().key(&pending);
@@ -334,7 +332,7 @@ impl Core {
     /// A job has ended when none of its pods is left and nobody will make more.
     fn notice_end(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        if !self.jobs.live_members(job).is_empty() || !self.nobody_makes_more(job) {
+        if self.jobs.live(job).next().is_some() || !self.nobody_makes_more(job) {
             return;
         }
         let failed = match &job.identity {

@@ -1,6 +1,7 @@
 //! The group labels: pods that carry the same name start together.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fluxqueue_api::names::GROUP_LABELS;
 
@@ -27,7 +28,11 @@ impl Pod {
     /// What is wrong with its group labels, if it has some and they form no pair: it starts by itself, which its author may not
     /// expect. Does not name the pod.
     pub fn half_group_label(&self) -> Option<String> {
-        if self.group.is_some() {
+        // Most pods have none of them, and there are more of these than pods have labels.
+        let is_one = |(label, _): &(Arc<str>, Arc<str>)| {
+            GROUP_LABELS.iter().any(|(name, size)| **label == **name || **label == **size)
+        };
+        if self.group.is_some() || !self.labels.iter().any(is_one) {
             return None;
         }
         let has = |label: &str| self.label(label).is_some();

@@ -19,13 +19,18 @@ impl Resources {
 
     /// How much of `name`; 0 if it is not named.
     pub fn get(&self, name: &str) -> u64 {
-        self.0.binary_search_by(|(n, _)| (**n).cmp(name)).map_or(0, |at| self.0[at].1)
+        self.place(name).map_or(0, |at| self.0[at].1)
+    }
+
+    /// Where `name` is, or would be.
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| (**known).cmp(name))
     }
 
     /// Sets the amount of `name`; 0 removes it.
     pub fn set(&mut self, name: impl Into<ResourceName>, amount: u64) {
         let name = name.into();
-        match (self.0.binary_search_by(|(n, _)| n.cmp(&name)), amount) {
+        match (self.place(&name), amount) {
             (Ok(at), 0) => drop(self.0.remove(at)),
             (Ok(at), _) => self.0[at].1 = amount,
             (Err(_), 0) => {}
@@ -41,16 +46,21 @@ impl Resources {
     /// Adds `other`; an amount that would pass 2^64 - 1 stays there.
     pub fn add(&mut self, other: &Resources) {
         for (name, amount) in other.iter() {
-            let sum = self.get(name).saturating_add(amount);
-            self.set(Arc::clone(name), sum);
+            match self.place(name) {
+                Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(amount),
+                Err(at) => self.0.insert(at, (Arc::clone(name), amount)),
+            }
         }
     }
 
     /// Takes `other` away; nothing falls below 0.
     pub fn subtract(&mut self, other: &Resources) {
         for (name, amount) in other.iter() {
-            let rest = self.get(name).saturating_sub(amount);
-            self.set(Arc::clone(name), rest);
+            let Ok(at) = self.place(name) else { continue };
+            self.0[at].1 = self.0[at].1.saturating_sub(amount);
+            if self.0[at].1 == 0 {
+                self.0.remove(at);
+            }
         }
     }
 

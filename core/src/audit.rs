@@ -6,17 +6,24 @@
 //! contradict themselves (`consistency`).
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::job::{Member, Stage};
 use super::{Core, Timer};
 use crate::queue::JobId;
-use fluxqueue_workload::{NodeName, Pod, Resources};
+use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// In how much time all nodes and jobs are looked at once, unless there are too many for that; how many at a time, and the least
-/// pause between two looks: it takes a thousandth of the time or so, and no event waits for it for long.
+/// pause between two looks: it takes a thousandth of the time or so.
 pub(super) const ROUND_MILLIS: i64 = 10_000;
 const AT_ONCE: usize = 16;
 const PAUSE_MILLIS: i64 = 500;
+
+/// Where looks follow each other as soon as they may, each is taken in so many parts: who comes meanwhile waits for one of them.
+const PARTS: u8 = 4;
+
+/// A slot that is retained, and where.
+type Retained = (NodeName, Arc<Shape>);
 
 /// How far the audit has come.
 #[derive(Debug, Default)]
@@ -30,10 +37,12 @@ impl Core {
     /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the graph when it is lost, or has seen too
     /// many nodes come and go.
     pub(super) fn audit(&mut self) {
-        let nodes: Vec<NodeName> = self.cluster.names_after(self.audit.last.as_ref()).take(AT_ONCE).cloned().collect();
+        let (at_once, pause_millis) = pace(self.cluster.len().max(self.jobs.all.len()));
+        let nodes: Vec<NodeName> = self.cluster.names_after(self.audit.last.as_ref()).take(at_once).cloned().collect();
+        let retained = self.retained_on(&nodes);
         let mut wrong = Vec::new();
         for node in &nodes {
-            let differences = self.differences(node);
+            let differences = self.differences(node, &retained);
             for difference in &differences {
                 tracing::error!(%node, %difference, "audit: an account of what is taken is wrong, and is made anew");
             }
@@ -43,30 +52,36 @@ impl Core {
             }
         }
         for node in &wrong {
-            self.count_anew(node);
+            self.count_anew(node, &retained);
         }
         if !wrong.is_empty() || self.ledger.needs_rebuild(&self.cluster) {
             self.rebuild_graph();
         }
-        self.audit_jobs();
-        self.audit.last = nodes.last().filter(|_| nodes.len() == AT_ONCE).cloned();
-        let parts = self.cluster.len().max(self.jobs.all.len()).div_ceil(AT_ONCE).max(1);
-        let parts = i64::try_from(parts).unwrap_or(i64::MAX);
-        self.timers.wake(Timer::Audit, self.now.plus_millis((ROUND_MILLIS / parts).max(PAUSE_MILLIS)));
+        self.audit_jobs(at_once);
+        self.audit.last = nodes.last().filter(|_| nodes.len() == at_once).cloned();
+        self.timers.wake(Timer::Audit, self.now.plus_millis(pause_millis));
     }
 
-    fn audit_jobs(&mut self) {
+    fn audit_jobs(&mut self, at_once: usize) {
         let from = self.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
         let jobs = self.jobs.all.range((from, Bound::Unbounded));
-        let jobs: Vec<JobId> = jobs.take(AT_ONCE).map(|(id, _)| *id).collect();
-        self.audit.last_job = jobs.last().filter(|_| jobs.len() == AT_ONCE).copied();
+        let jobs: Vec<JobId> = jobs.take(at_once).map(|(id, _)| *id).collect();
+        self.audit.last_job = jobs.last().filter(|_| jobs.len() == at_once).copied();
         self.mend_contradictions(&jobs);
     }
 
+    /// Slots on these nodes that wait for the next pods of their jobs.
+    fn retained_on(&self, nodes: &[NodeName]) -> Vec<Retained> {
+        let jobs = self.retaining.iter().filter_map(|id| self.jobs.all.get(id));
+        let slots = jobs.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
+        let there = slots.filter(|allocation| nodes.contains(&allocation.node));
+        there.map(|allocation| (allocation.node.clone(), Arc::clone(&allocation.shape))).collect()
+    }
+
     /// What the two accounts of a node say otherwise than the pods.
-    fn differences(&mut self, node: &NodeName) -> Vec<String> {
+    fn differences(&mut self, node: &NodeName, retained: &[Retained]) -> Vec<String> {
         let Some(rank) = self.cluster.rank(node) else { return Vec::new() };
-        let taken = self.taken(node);
+        let taken = self.taken(node, retained);
         let mut differences = Vec::new();
         let mut compare = |account: &str, says: &Resources| {
             let mut both = taken.clone();
@@ -76,20 +91,20 @@ impl Core {
                 differences.push(format!("{resource}: {expected} by pods, {found} in {account}"));
             }
         };
-        if let Some(used) = self.cluster.used(rank) {
+        if let Some(used) = self.cluster.used(rank).filter(|used| **used != taken) {
             compare("what Bindings are checked against", used);
         }
-        if let Some(used) = self.ledger.used(rank) {
+        if let Some(used) = self.ledger.used_otherwise(rank, &taken) {
             compare("the resource graph", &used);
         }
         differences
     }
 
     /// What is taken of a node by all that is on it or has a slot there.
-    fn taken(&self, node: &NodeName) -> Resources {
+    fn taken(&self, node: &NodeName, retained: &[Retained]) -> Resources {
         let mut taken = Resources::new();
-        for uid in self.by_node.all(node) {
-            let pod = match (self.foreign.get(&uid), self.jobs.members.get(&uid)) {
+        for uid in self.by_node.each(node) {
+            let pod = match (self.foreign.get(uid), self.jobs.members.get(uid)) {
                 (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
                 (None, Some(member)) => {
                     let on_the_way = || member.allocation.as_ref().is_some_and(|allocation| allocation.node == *node);
@@ -106,20 +121,17 @@ impl Core {
                 taken.add(&pod.shape.requests);
             }
         }
-        let retaining = self.retaining.iter().filter_map(|id| self.jobs.all.get(id));
-        for slot in retaining.flat_map(|job| &job.retained).filter(|slot| slot.allocation.node == *node) {
-            taken.add(&slot.allocation.shape.requests);
-        }
+        retained.iter().filter(|(at, _)| at == node).for_each(|(_, shape)| taken.add(&shape.requests));
         taken
     }
 
     /// Charges what is on a node without being charged, and counts what is used of it anew.
-    fn count_anew(&mut self, node: &NodeName) {
+    fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
         let Some(rank) = self.cluster.rank(node) else { return };
         for uid in self.by_node.listed(node) {
             self.settle(&uid);
         }
-        let taken = self.taken(node);
+        let taken = self.taken(node, retained);
         self.cluster.count_anew(rank, taken);
     }
 
@@ -141,6 +153,15 @@ impl Core {
             }
             Err(error) => tracing::error!(%error, "audit: the resource graph could not be made anew"),
         }
+    }
+}
+
+/// How many are looked at at a time, of so many nodes or jobs, and the pause until the next look.
+fn pace(of: usize) -> (usize, i64) {
+    let looks = i64::try_from(of.div_ceil(AT_ONCE).max(1)).unwrap_or(i64::MAX);
+    match ROUND_MILLIS / looks {
+        pause if pause >= PAUSE_MILLIS => (AT_ONCE, pause),
+        _ => (AT_ONCE / usize::from(PARTS), PAUSE_MILLIS / i64::from(PARTS)),
     }
 }
 

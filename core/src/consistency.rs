@@ -3,7 +3,6 @@
 //! That is a defect of ours. Tests panic. A scheduler that is in use logs and counts it, and makes the job anew from what is
 //! stored, as after a restart: from its pods, its FluxJob and the placement there.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Core;
@@ -35,8 +34,15 @@ impl Core {
         if let Some(uid) = job.live.values().find(|uid| !job.members.contains(*uid)) {
             return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
         }
-        let alive: BTreeSet<&Uid> = job.live.values().collect();
-        job.members.iter().find_map(|uid| self.contradiction_of_pod(job, uid, alive.contains(uid)))
+        let mut alive: Vec<&Uid> = job.live.values().collect();
+        alive.sort_unstable();
+        // Both in order, so that one walk finds who of the members is alive.
+        let mut alive = alive.into_iter().peekable();
+        job.members.iter().find_map(|uid| {
+            while alive.next_if(|next| *next < uid).is_some() {}
+            let is_alive = alive.peek().is_some_and(|next| *next == uid);
+            self.contradiction_of_pod(job, uid, is_alive)
+        })
     }
 
     fn contradiction_of_pod(&self, job: &Job, uid: &Uid, is_alive: bool) -> Option<String> {

@@ -536,11 +536,14 @@ impl Ledger {
         }
     }
 
-    /// What is taken of a node by the graph's account.
-    pub(super) fn used(&mut self, rank: Rank) -> Option<Resources> {
+    /// What is taken of a node by the graph's account, if that is something else.
+    pub(super) fn used_otherwise(&mut self, rank: Rank, taken: &Resources) -> Option<Resources> {
         let usage = self.graph.usage(rank);
         let usage = self.check("reading usage", usage)?;
-        Some(usage.pools.iter().map(|pool| (&*pool.resource, pool.used)).collect())
+        let used = || usage.pools.iter().filter(|pool| pool.used > 0);
+        let is_same =
+            used().count() == taken.iter().count() && used().all(|pool| taken.get(&pool.resource) == pool.used);
+        (!is_same).then(|| used().map(|pool| (&*pool.resource, pool.used)).collect())
     }
 }
 

@@ -63,8 +63,9 @@ fn many_nodes_are_looked_at_some_at_a_time() {
         world.core.gauges().audit_differences
     };
     assert_eq!(found_after(&[10]), 4, "of the first node, and not yet of the last");
-    assert_eq!(found_after(&[1; 38]), 6, "of the last: the graph was made anew with the first");
-    assert_eq!(found_after(&[1; 40]), 6, "each was mended");
+    assert_eq!(found_after(&[1; 148]), 4, "four nodes are looked at at a time");
+    assert_eq!(found_after(&[1]), 6, "of the last: the graph was made anew with the first");
+    assert_eq!(found_after(&[1; 150]), 6, "each was mended");
 }
 
 /// A gang of three that runs, and one that waits behind it.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Core;
-use super::job::{Job, Lifecycle, Style};
+use super::job::{Job, Lifecycle, Member, Style};
 use super::plan::Group;
 use crate::fluxion::{Explanation, Tenancy};
 use crate::queue::JobId;
@@ -52,7 +52,8 @@ impl Core {
     }
 
     /// What is wrong with what a job asks: its maker says what cannot be read, or honoured, or not all that start together ask for it.
-    pub(super) fn bad_exclusive(&self, job: &Job) -> Option<String> {
+    /// `live` are those of its pods that have not ended.
+    pub(super) fn bad_exclusive(&self, job: &Job, live: &[&Member]) -> Option<String> {
         let mut made_by = job.controllers.iter().filter_map(|uid| self.jobs.controllers.get(uid));
         let by_maker = made_by.find_map(|made_by| {
             let wrong = match &made_by.exclusive {
@@ -65,14 +66,21 @@ impl Core {
         if by_maker.is_some() || job.style != Style::Gang || job.life != Lifecycle::Waiting {
             return by_maker;
         }
-        let mut pods = self.jobs.live(job).map(|member| &*member.pod);
+        let mut pods = live.iter().map(|member| &*member.pod);
         let first = pods.next()?;
         let asks = self.jobs.is_exclusive(first);
-        let other = pods.find(|pod| self.jobs.is_exclusive(pod) != asks)?;
+        // Mostly they are all alike, and who made them need not be asked again.
+        let other = pods.find(|pod| !says_the_same(first, pod) && self.jobs.is_exclusive(pod) != asks)?;
         let (who, who_not) = if asks { (first, other) } else { (other, first) };
         let field = exclusive::FIELD;
         Some(format!("{field}: pod {} asks for nodes alone, and {} of the same gang does not", who.id, who_not.id))
     }
+}
+
+/// Two pods say the same themselves, and have the same maker.
+fn says_the_same(one: &Pod, other: &Pod) -> bool {
+    let (maker, other_maker) = (one.owner.as_ref(), other.owner.as_ref());
+    one.exclusive == other.exclusive && maker.map(|owner| &owner.uid) == other_maker.map(|owner| &owner.uid)
 }
 
 /// Why a node will not do for whoever asks for it alone, and why not for others.

@@ -145,7 +145,10 @@ impl Jobs {
 
     /// The same, as a list.
     pub(super) fn live_members<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
-        self.live(job).collect()
+        // How many there are is known, though not to who collects them.
+        let mut live = Vec::with_capacity(job.live.len());
+        live.extend(self.live(job));
+        live
     }
 
     /// What its pods have of nodes, and the slots that are retained for it.

@@ -73,12 +73,15 @@ impl Core {
     /// Pods that cannot be placed as they are are told so: more nodes would not help them.
     fn report_refused(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
+        let live = self.jobs.live_members(job);
+        let waiting = || live.iter().filter(|member| member.stage == Stage::Waiting);
+        if waiting().next().is_none() {
+            return;
+        }
         let by_queue = self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
-        let for_all = self.bad_levels(job).or_else(|| self.bad_exclusive(job)).or(by_queue.map(|(_, text)| text));
-        let refused: Vec<(Uid, String)> = self
-            .jobs
-            .live(job)
-            .filter(|member| member.stage == Stage::Waiting)
+        let for_all = self.bad_levels(job).or_else(|| self.bad_exclusive(job, &live));
+        let for_all = for_all.or(by_queue.map(|(_, text)| text));
+        let refused: Vec<(Uid, String)> = waiting()
             .filter_map(|member| {
                 Some((member.pod.id.uid.clone(), refusal(&[member]).map(|(_, text)| text).or_else(|| for_all.clone())?))
             })
@@ -112,7 +115,7 @@ impl Core {
             return Vec::new();
         }
         if !job.life.is_placed()
-            && let Some(message) = self.bad_levels(job).or_else(|| self.bad_exclusive(job))
+            && let Some(message) = self.bad_levels(job).or_else(|| self.bad_exclusive(job, &live))
         {
             self.block(id, BlockedReason::UnsupportedConstraint, message);
             return Vec::new();

@@ -216,7 +216,7 @@ impl Ledger {
                     let resized = self.graph.resize(*rank, resource, *size);
                     self.check("resizing a node", resized);
                 }
-                self.set_parts(*rank, node);
+                self.set_parts(*rank, node, false);
                 self.changes.push(Change::Node(*rank));
             }
             NodeChange::Same => {}
@@ -227,17 +227,17 @@ impl Ledger {
     fn add_node(&mut self, rank: Rank, node: &Node) {
         let added = self.graph.add_node(rank, &node.name, &node.allocatable);
         self.check("adding a node", added);
-        self.set_parts(rank, node);
+        self.set_parts(rank, node, true);
         self.changes.push(Change::Node(rank));
     }
 
-    /// Puts a node into the parts of levels that its labels name, and out of others.
-    fn set_parts(&mut self, rank: Rank, node: &Node) {
+    /// Puts a node into the parts of levels that its labels name, and out of others. One that is new is in none.
+    fn set_parts(&mut self, rank: Rank, node: &Node, is_new: bool) {
         if !self.graph.has_levels() {
             return;
         }
         let topology = Arc::clone(&self.topology);
-        for (level, part) in topology.parts(node) {
+        for (level, part) in topology.parts(node).filter(|(_, part)| !is_new || part.is_some()) {
             let set = self.graph.set_part(&level.name, rank, part.as_deref());
             self.check("putting a node into a part of a level", set);
         }

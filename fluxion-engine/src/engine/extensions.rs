@@ -117,10 +117,15 @@ impl Engine {
         let mut with = charge.with.0;
         with.sort_unstable();
         for (kind, amount) in with.iter().filter(|(_, amount)| *amount > 0) {
-            if self.graph.types().get(kind).is_none() {
-                self.not_in_a_trial("charge of a type that is new")?;
-            }
-            needs.push((self.graph.intern(kind)?, *amount));
+            let known = self.graph.types().get(kind);
+            let kind = known.map_or_else(
+                || {
+                    self.not_in_a_trial("charge of a type that is new")?;
+                    self.graph.intern(kind)
+                },
+                Ok,
+            )?;
+            needs.push((kind, *amount));
         }
         needs.sort_unstable();
         let slot = self.shared(SlotShape { label: charge.label.into(), needs, tenancy });

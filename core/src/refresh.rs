@@ -392,6 +392,8 @@ impl Core {
                 BlockedReason::QueueNotUsable | BlockedReason::WalltimeTooLong | BlockedReason::QueueFull
             );
             let queue = is_of_queue.then(|| job.queue.name.to_string());
+            // What an earlier process said for what was found first is not said any more.
+            job.found_first = None;
             job.blocker = Some(BlockedBy { queue, ..BlockedBy::new(reason, message) }.into());
         }
     }

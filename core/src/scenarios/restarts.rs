@@ -907,3 +907,36 @@ fn a_promise_stays_on_its_node_though_the_next_process_sees_another_one_first() 
     world.settle();
     assert_eq!(world.node_of("waits"), Some("b"));
 }
+
+#[test]
+fn a_gang_whose_placement_was_withdrawn_says_again_why_it_waits_though_a_restart_has_found_the_same() {
+    let nodes = [("a", 2), ("b", 2)];
+    let theirs = || Pod { scheduler: Arc::from("default-scheduler"), node: Some("b".into()), ..pod("theirs", 1) };
+    let mut world = World::new(&nodes);
+    world.submit(theirs());
+    world.submit_gang(2);
+    world.settle();
+    world.pass_seconds(60);
+    world.settle();
+    let why = world.blocked("j");
+    let writes = writes_after_restart(&mut world, &nodes, &[job("j", 2, 2)]);
+    assert!(!writes.iter().any(|write| write.starts_with("WriteStatus")), "{writes:#?}");
+    world.delete("theirs");
+    let places = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
+    let mut placed = world.step();
+    while !placed.iter().any(places) {
+        assert!(!placed.is_empty(), "it is placed");
+        world.carry_out_all(placed);
+        placed = world.step();
+    }
+    // Before it begins there is as little room as before.
+    world.submit(theirs());
+    world.carry_out_all(placed);
+    world.settle();
+    assert_eq!(world.blocked("j").0, "PlacementWithdrawn");
+    for _ in 0..60 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(world.blocked("j"), why);
+}

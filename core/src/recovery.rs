@@ -222,8 +222,12 @@ impl Core {
             let left = members.filter(|member| member.stage == Stage::Ended && member.pod.node.as_ref() == Some(node));
             left.filter_map(|member| member.pod.ended).max().map(|at| self.core_time(at))
         };
-        let is_over =
-            |node: &NodeName| left_at(node).is_some_and(|at| at.plus_secs(self.settings.slot_keep_secs) <= self.now);
+        // By a clock that was set back since that may be still to come: then nobody knows how long ago it was, and each process would
+        // count from its own start.
+        let keep_secs = self.settings.slot_keep_secs;
+        let is_over = |node: &NodeName| {
+            left_at(node).is_some_and(|at| at.plus_secs(keep_secs) <= self.now || self.now.plus_secs(keep_secs) < at)
+        };
         let seats: Vec<_> = seats.into_iter().filter(|(_, node)| !is_over(node)).collect();
         let Some(pod) = job.members.iter().find_map(|uid| self.jobs.members.get(uid)).map(|m| Arc::clone(&m.pod))
         else {

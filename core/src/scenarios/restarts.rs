@@ -940,3 +940,18 @@ fn a_gang_whose_placement_was_withdrawn_says_again_why_it_waits_though_a_restart
     }
     assert_eq!(world.blocked("j"), why);
 }
+
+#[test]
+fn a_slot_whose_pod_has_ended_by_a_clock_that_was_set_back_since_is_not_retained_by_the_next_process() {
+    let nodes = [("a", 2), ("b", 2)];
+    let mut world = with_job_of_two(&nodes);
+    let ended = Some(world.now.plus_secs(3600));
+    world.change("p0", |pod| (pod.phase, pod.ended) = (Phase::Succeeded, ended));
+    world.settle();
+    world.pass_seconds(600);
+    world.settle();
+    world.restart();
+    world.list(&nodes, &[Controller { succeeded: 1, ..job("j", 2, 4) }]);
+    world.settle();
+    assert!(starts(&mut world, pod("other", 2)), "nobody retains it any more");
+}

@@ -167,9 +167,10 @@ impl Promises {
 
     // --- passed by ---
 
-    /// It has been passed by for long enough.
+    /// It has been passed by for long enough, or may be the one of its job for which an earlier process held nodes.
     pub(super) fn is_patience_over(&self, pending: &PendingRequest) -> bool {
-        self.passed_by.get(pending).is_some_and(|patience| patience.is_over)
+        let may_be_held_for = || self.inherited.get(&pending.job()).is_some_and(|(_, nodes)| !nodes.is_empty());
+        self.passed_by.get(pending).map_or_else(may_be_held_for, |patience| patience.is_over)
     }
 
     /// Of a job's requests the first that was passed by, and since when.

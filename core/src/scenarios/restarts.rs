@@ -955,3 +955,37 @@ fn a_slot_whose_pod_has_ended_by_a_clock_that_was_set_back_since_is_not_retained
     world.settle();
     assert!(starts(&mut world, pod("other", 2)), "nobody retains it any more");
 }
+
+#[test]
+fn nodes_stay_held_for_a_pod_though_the_next_process_promises_a_start_to_another_one_of_its_job() {
+    let nodes = [("n1", 8), ("n2", 8)];
+    let easy = CoreSettings { queue_policy: QueuePolicy::Easy, ..settings() };
+    let mut world = World::told(easy, FunctionTable::builtin(), &nodes);
+    for runs in [lasting("lasts", 8, 5000), pod("stays", 4)] {
+        let name = runs.id.key.name.to_string();
+        assert!(starts(&mut world, runs));
+        let started = Some(world.now);
+        world.change(&name, |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    }
+    let set = replica_set();
+    world.tell(Event::Controller(Arc::new(set.clone())));
+    // The second comes first, and is promised a start; the first, of the same class, is passed by.
+    let shape = Arc::clone(&pod("s", 6).shape);
+    for (name, created) in [("s1", 1002), ("s0", 1001)] {
+        let shape = Arc::clone(&shape);
+        world.submit(Pod { lifetime: Lifetime::Endless, shape, ..of_set(name, 6, created) });
+        world.settle();
+    }
+    for _ in 0..40 {
+        world.pass_seconds(10);
+        world.settle();
+    }
+    let held = Some((None, "n2".to_owned()));
+    assert_eq!(reserved(&world, "rs"), held);
+    world.show_conditions(&["s0", "s1"]);
+    let writes = writes_after_restart(&mut world, &nodes, &[set]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(reserved(&world, "rs"), held);
+    let small = Pod { lifetime: Lifetime::Endless, ..pod("small", 2) };
+    assert!(!starts(&mut world, small), "there is room on n2, which is held");
+}

@@ -232,6 +232,14 @@ impl Jobs {
         ended_by(self.deadline(pod, clock), self.occupies_from_binding(pod, job), clock.now)
     }
 
+    /// How long its resources are to be kept for a pod of the job that starts later, if the object that made it ends it at a deadline: as
+    /// if it started at this time, by the API server's clock, since when it could have. It has no more time than that when it does
+    /// start, and what is promised behind it does not move with every second for which both wait.
+    pub(super) fn lifetime_later(&self, pod: &Pod, job: &Job, clock: Clock, since: Time) -> Option<Lifetime> {
+        let deadline = clock.wall(self.deadline(pod, clock)?);
+        Some(ended_by(Some(deadline), self.occupies_from_binding(pod, job), since))
+    }
+
     /// How long a pod of the job takes its resources from its start: its walltime, the time that it has to stop
     /// then, and what it takes until that is seen: a promise that comes due a moment before would have to be broken.
     pub(super) fn occupies(&self, pod: &Pod, job: &Job) -> Lifetime {

@@ -226,6 +226,7 @@ impl Ask {
             // Nobody asks for these pods by name.
             pods: vec![Vec::new()],
             lifetime: self.walltime,
+            lifetime_later: None,
             sample: Arc::clone(&self.sample),
             stance: Stance::default(),
             company: Company::Together,

@@ -227,6 +227,7 @@ impl Requests for Jobs {
             wants,
             pods,
             lifetime,
+            lifetime_later: None,
             sample,
             stance,
             company,

@@ -1,5 +1,6 @@
 //! The plan's view of the real jobs and of the real machine.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -94,12 +95,24 @@ impl Asking<'_> {
 }
 
 impl Request {
+    /// The same as it is planned if it starts later.
+    fn if_later(&self) -> Cow<'_, Request> {
+        if self.groups.iter().all(|group| group.lifetime_later.is_none()) {
+            return Cow::Borrowed(self);
+        }
+        let mut later = self.clone();
+        for group in &mut later.groups {
+            group.lifetime = group.lifetime_later.unwrap_or(group.lifetime);
+        }
+        Cow::Owned(later)
+    }
+
     /// Asks for a pod besides, that runs for so long.
-    fn add(&mut self, member: &Member, lifetime: Lifetime, queue: QueueId) {
+    fn add(&mut self, member: &Member, (lifetime, later): (Lifetime, Option<Lifetime>), queue: QueueId) {
         let pod = &member.pod;
         let same_nodes = |group: &&mut Group| {
             let sample = &group.sample.shape;
-            group.lifetime == lifetime
+            (group.lifetime, group.lifetime_later) == (lifetime, later)
                 && (Arc::ptr_eq(sample, &pod.shape) || sample.constraints == pod.shape.constraints)
                 && group.stance == member.stance
                 && group.volumes == member.volumes
@@ -113,6 +126,7 @@ impl Request {
                     wants: Vec::new(),
                     pods: Vec::new(),
                     lifetime,
+                    lifetime_later: later,
                     sample: Arc::clone(pod),
                     stance: member.stance.clone(),
                     company: Company::Together,
@@ -159,15 +173,27 @@ impl Requests for Asking<'_> {
         let job = self.jobs.all.get(&pending.job());
         let mut request = Request { groups: Vec::new(), starts_job: job.is_some_and(|job| self.jobs.has_nothing(job)) };
         let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
-        let mut before: Option<(&Pod, Lifetime)> = None;
-        for member in self.pods(pending) {
+        let mut before: Option<(&Pod, (Lifetime, Option<Lifetime>))> = None;
+        let pods = self.pods(pending);
+        let mut since = pods.iter().map(|member| member.pod.created).max().unwrap_or_default();
+        if since > self.clock.wall_now() {
+            // By a clock that was set back since, they are still to come.
+            since = job.and_then(|job| job.queued_at).map_or(since, |at| at.min(since));
+        }
+        let lifetimes = |pod: &Pod| match job {
+            Some(job) => {
+                let now = self.jobs.lifetime(pod, job, self.clock);
+                (now, self.jobs.lifetime_later(pod, job, self.clock, since).filter(|later| *later > now))
+            }
+            None => (pod.lifetime, None),
+        };
+        for member in pods {
             let pod = &*member.pod;
             // Mostly they are all alike, and who made them need not be asked again.
-            let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetime)| lifetime);
-            let lifetime =
-                known.unwrap_or_else(|| job.map_or(pod.lifetime, |job| self.jobs.lifetime(pod, job, self.clock)));
-            before = Some((pod, lifetime));
-            request.add(member, lifetime, queue);
+            let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetimes)| lifetimes);
+            let known = known.unwrap_or_else(|| lifetimes(pod));
+            before = Some((pod, known));
+            request.add(member, known, queue);
         }
         if request.groups.iter().any(|group| group.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
@@ -448,7 +474,7 @@ impl Promising for Live<'_> {
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots> {
-        self.reserve_first_on(None, pending, request, nodes, not_before)
+        self.reserve_first_on(None, pending, &request.if_later(), nodes, not_before)
     }
 
     fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {

@@ -54,6 +54,8 @@ pub(super) struct Group {
     /// Per want, the pods.
     pub pods: Vec<Vec<Arc<Pod>>>,
     pub lifetime: Lifetime,
+    /// For how long they are planned if they start later, where that is something else.
+    pub lifetime_later: Option<Lifetime>,
     /// One of them.
     pub sample: Arc<Pod>,
     /// How all of them stand to pods on nodes.

@@ -104,6 +104,7 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
         wants: vec![SlotRequest::new(shape, 1)],
         pods: vec![vec![Arc::clone(&pod)]],
         lifetime: group.lifetime,
+        lifetime_later: group.lifetime_later,
         sample: pod,
         stance: group.stance.clone(),
         company: group.company,

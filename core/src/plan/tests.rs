@@ -139,6 +139,7 @@ impl Requests for Waiting {
             wants: vec![want],
             pods: Vec::new(),
             lifetime: Lifetime::Eventually,
+            lifetime_later: None,
             sample: Arc::new(sample),
             stance: Stance::default(),
             company: Company::Together,

@@ -989,3 +989,42 @@ fn nodes_stay_held_for_a_pod_though_the_next_process_promises_a_start_to_another
     let small = Pod { lifetime: Lifetime::Endless, ..pod("small", 2) };
     assert!(!starts(&mut world, small), "there is room on n2, which is held");
 }
+
+#[test]
+fn a_promise_behind_pods_that_are_ended_at_a_deadline_does_not_move_with_every_second() {
+    let nodes = [("a", 4)];
+    let conservative = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
+    let mut world = World::told(conservative, FunctionTable::builtin(), &nodes);
+    assert!(starts(&mut world, lasting("runs", 4, 100)));
+    let started = Some(world.now);
+    world.change("runs", |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    // It ends a thousand seconds from now at the latest.
+    let ends = Controller { deadline: Some(Time::from_seconds(3000)), deadline_secs: Some(1000), ..job("j", 1, 1) };
+    world.tell(Event::Controller(Arc::new(ends.clone())));
+    world.submit(Pod { created: world.now, ..of_job(pod("p0", 4), "j") });
+    world.settle();
+    world.submit(Pod { created: world.now, ..lasting("waits", 4, 50) });
+    world.settle();
+    let promised = [("j", 2100), ("waits", 3100)].map(|(name, at)| (name, Some((Some(at), "a".to_owned()))));
+    for (name, start) in promised.clone() {
+        assert_eq!(reserved(&world, name), start, "{name}");
+    }
+    for _ in 0..4 {
+        world.pass_seconds(10);
+        world.settle();
+    }
+    world.show_conditions(&["p0", "waits"]);
+    let writes = writes_after_restart(&mut world, &nodes, &[ends]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    for (name, start) in promised {
+        assert_eq!(reserved(&world, name), start, "{name}");
+    }
+    // No more than it has is planned for once it runs.
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("p0"), Some("a"));
+    let started = Some(world.now);
+    world.change("p0", |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    world.look_ahead();
+    assert_eq!(reserved(&world, "waits"), Some((Some(3000), "a".to_owned())));
+}

@@ -71,6 +71,10 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
 /// New processes take over while all is quiet: there is nothing for them to write, and nobody to place whom the last ones have not.
 fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
+    if sim.instances.iter().any(|instance| instance.executor.waiting() > 0) {
+        // A planned end has passed while it was watched how quiet it is: what was decided for that is to be on record first.
+        settle(sim, Pods::Frozen, CALM_MILLIS)?;
+    }
     let is_at_rest =
         !sim.server.pods.values().any(waits) && !sim.server.controllers.values().any(|it| waits_without_pods(it));
     let writes_nothing = Feature::QuietRestartBesideQueue.is_on() || is_at_rest;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::cluster::{Cluster, Company};
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Tenancy, Within};
-use crate::job::Member;
+use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, LevelWant, SlotRequest};
 use crate::promises::{Promise, Promises};
@@ -51,13 +51,22 @@ impl Asking<'_> {
             PendingRequest::Member(_, uid) => self.jobs.members.get(uid).into_iter().collect(),
             PendingRequest::Start(id) => {
                 let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
-                self.jobs
-                    .live(job)
-                    .filter(|member| member.is_ready(names::GATE) && job.counts(member))
-                    .take(job.start_size)
-                    .collect()
+                // How many there are is known, though not to who collects them.
+                let mut pods = Vec::with_capacity(job.live.len().min(job.start_size));
+                let ready = self.jobs.live(job).filter(|member| member.is_ready(names::GATE) && job.counts(member));
+                pods.extend(ready.take(job.start_size));
+                pods
             }
         }
+    }
+
+    /// Nothing of the job has a slot of which these pods are asked for. Mostly they are all that it has.
+    fn has_nothing(&self, job: &Job, pending: &PendingRequest, pods: &[&Member]) -> bool {
+        let are_all = matches!(pending, PendingRequest::Start(_)) && pods.len() == job.live.len();
+        if are_all {
+            return job.retained.is_empty() && pods.iter().all(|member| member.allocation.is_none());
+        }
+        self.jobs.has_nothing(job)
     }
 
     /// What a request asks for, for telling equal ones.
@@ -107,8 +116,8 @@ impl Request {
         Cow::Owned(later)
     }
 
-    /// Asks for a pod besides, that runs for so long.
-    fn add(&mut self, member: &Member, (lifetime, later): (Lifetime, Option<Lifetime>), queue: QueueId) {
+    /// Asks for a pod besides, that runs for so long; it is one of so many.
+    fn add(&mut self, member: &Member, (lifetime, later): (Lifetime, Option<Lifetime>), queue: QueueId, of: usize) {
         let pod = &member.pod;
         let same_nodes = |group: &&mut Group| {
             let sample = &group.sample.shape;
@@ -122,9 +131,11 @@ impl Request {
         match self.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod),
             None => {
+                // Mostly they are all alike.
+                let expected = if self.groups.is_empty() { of } else { 0 };
                 let mut group = Group {
-                    wants: Vec::new(),
-                    pods: Vec::new(),
+                    wants: vec![SlotRequest::new(Arc::clone(&pod.shape), 0)],
+                    pods: vec![Vec::with_capacity(expected)],
                     lifetime,
                     lifetime_later: later,
                     sample: Arc::clone(pod),
@@ -171,10 +182,11 @@ impl Requests for Asking<'_> {
 
     fn request(&self, pending: &PendingRequest) -> Option<Request> {
         let job = self.jobs.all.get(&pending.job());
-        let mut request = Request { groups: Vec::new(), starts_job: job.is_some_and(|job| self.jobs.has_nothing(job)) };
+        let pods = self.pods(pending);
+        let starts_job = job.is_some_and(|job| self.has_nothing(job, pending, &pods));
+        let mut request = Request { groups: Vec::new(), starts_job };
         let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
         let mut before: Option<(&Pod, (Lifetime, Option<Lifetime>))> = None;
-        let pods = self.pods(pending);
         let mut since = pods.iter().map(|member| member.pod.created).max().unwrap_or_default();
         if since > self.clock.wall_now() {
             // By a clock that was set back since, they are still to come.
@@ -187,13 +199,13 @@ impl Requests for Asking<'_> {
             }
             None => (pod.lifetime, None),
         };
-        for member in pods {
+        for member in &pods {
             let pod = &*member.pod;
             // Mostly they are all alike, and who made them need not be asked again.
             let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetimes)| lifetimes);
             let known = known.unwrap_or_else(|| lifetimes(pod));
             before = Some((pod, known));
-            request.add(member, known, queue);
+            request.add(member, known, queue, pods.len());
         }
         if request.groups.iter().any(|group| group.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);

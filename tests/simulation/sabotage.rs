@@ -4,10 +4,10 @@ mod mislaying;
 mod saboteur;
 
 use crate::machine::{self, Machine, Start};
-use crate::run;
 use crate::suspended;
 use crate::switches::Feature;
 use crate::timely::TIMELY;
+use crate::{Failure, run};
 use saboteur::Saboteur;
 
 /// Seeds that are tried until one of them catches the saboteur, and steps of each.
@@ -196,7 +196,8 @@ const ALL: [(Sabotage, Option<Feature>, &[&str]); 45] = [
         &["a gang of several shapes starts if it fits", "Unsatisfiable is what does not fit the idle cluster"],
     ),
     (Sabotage::GreetOnRestart, None, &["a new process writes nothing where nothing has changed"]),
-    (Sabotage::ForgetTheClock, None, &["no instant is written that lies ahead"]),
+    // By a clock of its own it also tells what follows from planned ends when these are not near.
+    (Sabotage::ForgetTheClock, None, &["no instant is written that lies ahead", "the core becomes quiet"]),
     (Sabotage::RecordEverything, None, &["a lone pod that has its node is given no FluxJob"]),
     (Sabotage::LeakSlots, None, &["what is counted as taken is what pods take"]),
 ];
@@ -249,7 +250,8 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
             return Err(format!("{sabotage:?} is not caught within {} seeds", sabotage.seeds_max()));
         };
         if !rules.contains(&&*failure.rule) {
-            return Err(format!("{sabotage:?} is caught by another rule: {}: {}", failure.rule, failure.text));
+            let Failure { seed, step, rule, text, .. } = failure;
+            return Err(format!("{sabotage:?} is caught by another rule, by seed {seed}, step {step}: {rule}: {text}"));
         }
         println!("{sabotage:?} is caught by seed {}, step {}: {}", failure.seed, failure.step, failure.rule);
     }

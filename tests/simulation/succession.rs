@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{ConditionType, PlacementRange, conditions};
+use fluxqueue_api::{ConditionType, DegradedReason, PlacementRange, conditions};
 use fluxqueue_core::{Action, ActionKind};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
@@ -100,6 +101,11 @@ impl HalfBound {
         let conditions = &record.status.as_ref()?.conditions;
         if conditions::of_type(conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True") {
             // It was whole: whoever joins it waits in the queue.
+            return None;
+        }
+        let is_stalled = |it: &Condition| it.status == "True" && it.reason != DegradedReason::MemberLost.as_str();
+        if conditions::of_type(conditions, ConditionType::Degraded).is_some_and(is_stalled) {
+            // It has said that it does not become whole: who is missing waits for something, in the queue, and goes anywhere.
             return None;
         }
         let mut free: BTreeMap<NodeName, usize> = BTreeMap::new();

@@ -9,7 +9,7 @@
 //! - `refresh`: what of a job waits, and whether it has ended
 //! - `slots`: slots from the decision until they are given back or retained
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
-//! - `pass`: what follows from the plan
+//! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
 //! - `promises`, `promising`: what is promised to those who wait; on record, told, and put back after a restart
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
@@ -87,6 +87,7 @@ mod stored;
 mod suspects;
 mod table;
 mod timers;
+mod under_way;
 mod unsorted;
 mod what_if;
 mod wishes;
@@ -124,6 +125,7 @@ use queues::{Accounts, Queues};
 use records::Records;
 use suspects::Suspects;
 use timers::{Timer, Timers};
+use under_way::UnderWay;
 use unsorted::Unsorted;
 use wishes::PriorityClasses;
 
@@ -176,6 +178,8 @@ pub struct Core {
     /// What is used of their limits.
     accounts: Accounts,
     queue: Pending,
+    /// A walk over the queue that is not over yet.
+    under_way: Option<Box<UnderWay>>,
     promises: Promises,
     estimates: Estimates,
     ahead: LookingAhead,
@@ -269,6 +273,7 @@ impl Core {
             queues,
             accounts: Accounts::default(),
             queue: Pending::default(),
+            under_way: None,
             promises: Promises::default(),
             estimates: Estimates::default(),
             ahead: LookingAhead::default(),
@@ -297,6 +302,7 @@ impl Core {
     /// Takes up what happened. Decides nothing.
     pub fn handle(&mut self, event: Event, now: Time) {
         self.advance(now);
+        let Some(event) = self.keep_for_later(event) else { return };
         match event {
             Event::Node(node) => self.node(&node),
             Event::NodeGone(name, uid) => self.node_gone(&name, &uid),
@@ -329,42 +335,54 @@ impl Core {
     pub fn step(&mut self, now: Time) -> Vec<Action> {
         self.advance(now);
         if self.listed {
-            if !self.synced {
-                self.ledger.set_time(self.now);
+            if self.go_on_walking() {
+                self.turn();
             }
-            self.sync();
-            self.fire_timers();
-            self.refresh_touched();
-            // What ends at this second has been given back by now, and reservations begin that are due.
-            self.ledger.set_time(self.now);
-            self.keep_promises();
-            self.taking_over = false;
-            for round in 0.. {
-                self.run_pass();
-                self.dispatch();
-                self.refresh_touched();
-                // A slot that did not fit any more is looked for anew, at once but not for ever.
-                if !self.queue_changed && !self.queue.has_arrivals() {
-                    break;
-                }
-                if round + 1 == ROUNDS_MAX {
-                    self.timers.wake(Timer::Again, now.plus_millis(AGAIN_MILLIS));
-                    break;
-                }
-            }
-            // What the rounds have changed is written once.
-            self.write_records();
-            if self.look_ahead() {
-                // What was found out.
+            if self.under_way.is_none() {
+                // What the rounds have changed is written once.
                 self.write_records();
+                if self.look_ahead() {
+                    // What was found out.
+                    self.write_records();
+                }
             }
         }
         self.actions.take()
     }
 
+    /// Takes up what is due, plans, and sends what may leave.
+    fn turn(&mut self) {
+        if !self.synced {
+            self.ledger.set_time(self.now);
+        }
+        self.sync();
+        self.fire_timers();
+        self.refresh_touched();
+        // What ends at this second has been given back by now, and reservations begin that are due.
+        self.ledger.set_time(self.now);
+        self.keep_promises();
+        self.taking_over = false;
+        for round in 0.. {
+            self.run_pass();
+            if self.under_way.is_some() {
+                break;
+            }
+            self.dispatch();
+            self.refresh_touched();
+            // A slot that did not fit any more is looked for anew, at once but not for ever.
+            if !self.queue_changed && !self.queue.has_arrivals() {
+                break;
+            }
+            if round + 1 == ROUNDS_MAX {
+                self.timers.wake(Timer::Again, self.now.plus_millis(AGAIN_MILLIS));
+                break;
+            }
+        }
+    }
+
     /// When [`Core::step`] is due even if nothing happens.
     pub fn next_wake(&self) -> Option<Time> {
-        self.timers.next()
+        if self.is_passing() { Some(self.now) } else { self.timers.next() }
     }
 
     /// Numbers for metrics.

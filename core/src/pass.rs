@@ -6,14 +6,26 @@ use std::sync::Arc;
 use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Allocation, Allocations};
-use super::plan::{self, Asking, Decision, Live, News, Outcome, Plan, Request};
+use super::plan::{self, Asking, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking};
 use super::report::Attempts;
+use super::under_way::{Meanwhile, UnderWay};
 use super::{Core, Timer, record};
-use crate::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{Shape, Uid};
+use crate::fluxion::RankSet;
+use crate::jobs::Clock;
+use crate::queue::{ClassId, JobId, PendingRequest, Place};
+use fluxqueue_workload::{Shape, Time, Uid};
 
 /// How long after a walk that has moved reservations the next one comes, if nothing else leads to one.
 const UNSETTLED_MILLIS: i64 = 1_000;
+
+/// What takes part in a walk.
+pub(super) struct Parts<'a> {
+    pub asking: Asking<'a>,
+    pub queue: &'a Pending,
+    pub live: Live<'a>,
+    /// What the last walk came to hold.
+    pub held_nodes: &'a mut HeldNodes,
+}
 
 impl Core {
     /// Plans, if something has happened that the plan may rest on, and does what the plan says.
@@ -33,46 +45,89 @@ impl Core {
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.queue_changed = false;
         self.gauges.passes += 1;
-        let before = self.ledger.changes.count();
+        let changes = self.ledger.changes.count();
         let was_promised = !self.promises.is_empty();
         let suspects = self.suspects.ranks(&self.cluster);
         self.accounts.begin_walk(news == News::Arrivals);
-        if std::mem::take(&mut self.has_promises_to_put_back) {
+        let is_first = std::mem::take(&mut self.has_promises_to_put_back);
+        if is_first {
             self.put_promises_back(&suspects);
         }
         let heard = self.put_heard_promises_back(&suspects);
-        let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
-        let mut live = Live {
-            ledger: &mut self.ledger,
-            cluster: &mut self.cluster,
-            promises: &mut self.promises,
-            queues: &self.queues,
-            accounts: &mut self.accounts,
-            suspects: &suspects,
-            suspects_version: self.suspects.version(),
-            now: self.now,
-        };
+        let Parts { queue, mut live, held_nodes, .. } = self.parts(&suspects, self.now);
         live.count_promises();
-        let last = &mut self.held_nodes;
-        let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut live, news, last);
+        let walking = Walking::begin(live.queues.policies(), queue, &live, news, held_nodes);
+        let (now, ahead) = (self.now, self.promises.who_came());
+        let arrivals = self.queue.take_arrivals();
+        let meanwhile = Meanwhile::default();
+        self.walk(Box::new(UnderWay {
+            walking,
+            now,
+            changes,
+            was_promised,
+            is_first,
+            heard,
+            ahead,
+            arrivals,
+            meanwhile,
+        }));
+    }
+
+    /// Goes on with a walk. When it is over, what its plan says is done; else it is under way.
+    pub(super) fn walk(&mut self, mut walk: Box<UnderWay>) {
+        let slice = self.slice(&walk);
+        let suspects = self.suspects.ranks(&self.cluster);
+        let Parts { asking, queue, mut live, .. } = self.parts(&suspects, walk.now);
+        let (before, mut requests) = (live.ledger.questions, 0);
+        let enough = |live: &Live<'_>| {
+            requests += 1;
+            requests >= slice.requests || live.ledger.questions - before >= slice.questions
+        };
+        if !walk.walking.go_on(live.queues.policies(), queue, &asking, &mut live, enough) {
+            self.under_way = Some(walk);
+            return;
+        }
+        let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } = *walk;
+        let plan = walking.end(&mut self.held_nodes);
         // What was given for ever in this walk was given behind all that waits: nobody there has to be asked again.
         self.seen_changes = self.ledger.changes.count();
         self.seen_crowds = self.cluster.crowds_version();
         // What a reservation has left behind may be of use to those before it: the next walk looks at them.
-        self.is_unsettled = self.seen_changes != before && (was_promised || !self.promises.is_empty());
+        self.is_unsettled = self.seen_changes != changes && (was_promised || !self.promises.is_empty());
         if self.is_unsettled {
             self.timers.wake(Timer::Unsettled, self.now.plus_millis(UNSETTLED_MILLIS));
         }
-        self.carry_out(plan);
+        self.promises.forget_that_came(&ahead);
+        self.carry_out(plan, arrivals);
         self.tell_who_is_lost(&heard);
         self.has_lost_capacity = false;
         self.extended.clear();
         self.look_ahead_again();
+        self.take_up(meanwhile);
+    }
+
+    /// What a walk asks, what it goes over, and what it changes. Of these nodes it leaves its hands.
+    pub(super) fn parts<'a>(&'a mut self, suspects: &'a RankSet, now: Time) -> Parts<'a> {
+        let clock = Clock { now, ..self.clock() };
+        Parts {
+            asking: Asking { jobs: &self.jobs, queues: &self.queues, clock },
+            queue: &self.queue,
+            live: Live {
+                ledger: &mut self.ledger,
+                cluster: &mut self.cluster,
+                promises: &mut self.promises,
+                queues: &self.queues,
+                accounts: &mut self.accounts,
+                suspects,
+                suspects_version: self.suspects.version(),
+                now,
+            },
+            held_nodes: &mut self.held_nodes,
+        }
     }
 
     /// Does what a plan says, and tells those who wait.
-    fn carry_out(&mut self, plan: Plan<Allocations>) {
-        self.promises.forget_who_came();
+    fn carry_out(&mut self, plan: Plan<Allocations>, arrivals: BTreeMap<ClassId, BTreeSet<Place>>) {
         plan::confirm(&mut self.queue, plan.confirmed);
         let begun = plan.decisions.iter().filter_map(|decision| match decision {
             Decision::Start { pending, .. } => Some(pending.job()),
@@ -93,9 +148,11 @@ impl Core {
         }
         self.dirty.extend(self.promises.take_drained_anew());
         self.wake_for_promises();
-        for (class, places) in self.queue.take_arrivals() {
+        for (class, places) in arrivals {
             for place in places {
-                self.report_request(place.request(), class);
+                if self.queue.class_of(place.request()) == Some(class) {
+                    self.report_request(place.request(), class);
+                }
             }
         }
         self.report_new_heads();
@@ -131,7 +188,8 @@ impl Core {
         self.refresh_touched();
     }
 
-    fn follow(&mut self, decision: Decision<Allocations>) {
+    /// Does what follows from one decision.
+    pub(super) fn follow(&mut self, decision: Decision<Allocations>) {
         match decision {
             Decision::Start { pending, request, slots } => {
                 self.count_attempt(&request, true);

@@ -364,6 +364,18 @@ impl Promises {
         self.ahead.get(pending).copied()
     }
 
+    /// All who have come in ahead of others since the last walk.
+    pub(super) fn who_came(&self) -> Vec<PendingRequest> {
+        self.ahead.keys().cloned().collect()
+    }
+
+    /// A walk has seen that these came in ahead.
+    pub(super) fn forget_that_came(&mut self, seen: &[PendingRequest]) {
+        for pending in seen {
+            self.ahead.remove(pending);
+        }
+    }
+
     /// A walk has seen all who came in ahead.
     pub(super) fn forget_who_came(&mut self) {
         self.ahead.clear();

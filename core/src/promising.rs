@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::job::{Job, Said, Style};
 use super::ledger::{Allocation, Allocations};
-use super::plan::{Asking, Booking, Delay, Kept, Late, Live, Promising, Request, Requests};
+use super::pass::Parts;
+use super::plan::{Booking, Delay, Kept, Late, Promising, Request, Requests};
 use super::record::time_of;
 use super::stored::Stored;
 use super::{Core, EventKind, Subject, Timer};
@@ -474,20 +475,11 @@ impl Core {
     }
 
     fn put_back(&mut self, (pending, class): (&PendingRequest, ClassId), was: Kept, suspects: &RankSet) {
-        let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
+        let Parts { asking, mut live, .. } = self.parts(suspects, self.now);
         let Some(request) = asking.request(pending) else { return };
-        let mut live = Live {
-            ledger: &mut self.ledger,
-            cluster: &mut self.cluster,
-            promises: &mut self.promises,
-            queues: &self.queues,
-            accounts: &mut self.accounts,
-            suspects,
-            suspects_version: self.suspects.version(),
-            now: self.now,
-        };
+        let booking = live.reserve_again((pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
-        match live.reserve_again((pending, class), &request, &was) {
+        match booking {
             Booking::Now(slots) => self.start(pending, &request, slots),
             // Planned ends are counted by another clock now, which may show the next second.
             Booking::At(at) if at <= was.start.saturating_add(slack) => self.promises.inherit(pending, Some(was)),

@@ -24,6 +24,18 @@ impl Core {
         }
     }
 
+    /// The same for the jobs of these pods alone, whoever else was touched.
+    pub(super) fn refresh_those(&mut self, pods: &[Uid]) {
+        for uid in pods {
+            if let Some(id) = self.jobs.members.get(uid).map(|member| member.job)
+                && self.touched.remove(&id)
+            {
+                self.gauges.jobs_looked_at += 1;
+                self.refresh(id);
+            }
+        }
+    }
+
     fn refresh(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
         if job.is_finished() {

@@ -170,6 +170,8 @@ impl Core {
         if !self.synced {
             return None;
         }
+        // Who starts by it waits no more.
+        self.finish_walking();
         let projection = self.project_all()?;
         let mut stage = Core::new(self.settings.clone(), self.library, self.epoch).ok()?;
         (stage.now, stage.clock_offset) = (self.now, self.clock_offset);

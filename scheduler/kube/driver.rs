@@ -26,6 +26,10 @@ pub trait Machine: Send + 'static {
     fn step(&mut self, now: Time) -> Vec<Action>;
     /// When to call [`Machine::step`] although nothing happens.
     fn next_wake(&self) -> Option<Time>;
+    /// A pass is under way, and goes on in the next step.
+    fn is_passing(&self) -> bool {
+        false
+    }
     /// Numbers for metrics.
     fn gauges(&self) -> Gauges;
     /// The whole state, for people.
@@ -87,6 +91,8 @@ pub struct Driver<M> {
     /// The next step may come now. Passes that take long are put off, so that each finds more to do and the core spends at
     /// most half of its time on them.
     step_from: Instant,
+    /// How long the pass under way has taken so far.
+    passing: Duration,
 }
 
 impl Machine for Core {
@@ -100,6 +106,10 @@ impl Machine for Core {
 
     fn next_wake(&self) -> Option<Time> {
         Core::next_wake(self)
+    }
+
+    fn is_passing(&self) -> bool {
+        Core::is_passing(self)
     }
 
     fn gauges(&self) -> Gauges {
@@ -128,7 +138,18 @@ impl<M: Machine> Driver<M> {
         health: Arc<Health>,
     ) -> Self {
         let now = Instant::now();
-        Driver { machine, inbox, executors, metrics, health, clock, stirred: true, copy_from: now, step_from: now }
+        Driver {
+            machine,
+            inbox,
+            executors,
+            metrics,
+            health,
+            clock,
+            stirred: true,
+            copy_from: now,
+            step_from: now,
+            passing: Duration::ZERO,
+        }
     }
 
     /// Turns until it is told to stop, then takes in outcomes, without deciding anything any more, until the end.
@@ -216,7 +237,14 @@ impl<M: Machine> Driver<M> {
         self.stirred = false;
         let actions = self.machine.step(now);
         let took = begun.elapsed();
-        self.step_from = begun + took + took.clamp(PACE_AT_LEAST, PACE_AT_MOST);
+        self.passing += took;
+        // Between the slices of one pass there is time for what comes, and no more.
+        let pause = if self.machine.is_passing() {
+            PACE_AT_LEAST
+        } else {
+            std::mem::take(&mut self.passing).clamp(PACE_AT_LEAST, PACE_AT_MOST)
+        };
+        self.step_from = begun + took + pause;
         self.metrics.algorithm_duration.observe(took.as_secs_f64());
         for action in actions {
             self.dispatch(action);
@@ -307,6 +335,9 @@ impl Machine for Box<dyn Machine> {
     }
     fn next_wake(&self) -> Option<Time> {
         (**self).next_wake()
+    }
+    fn is_passing(&self) -> bool {
+        (**self).is_passing()
     }
     fn gauges(&self) -> Gauges {
         (**self).gauges()

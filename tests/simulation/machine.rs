@@ -44,6 +44,8 @@ pub(crate) struct Start {
     pub(crate) suspend_hold_secs: u64,
     /// How long one may be passed by of whom nobody knows when he can start.
     pub(crate) bypass_secs: u64,
+    /// A pass is left after so many questions to the resource graph.
+    pub(crate) questions_per_slice: u64,
 }
 
 /// Runs the simulation with this queue policy, instead of one for each seed.
@@ -92,6 +94,11 @@ pub(crate) fn of_seed(seed: u64) -> &'static Factory {
     }
 }
 
+/// After how many questions to the resource graph a pass is left in the runs of this seed: in half of them after each.
+pub(crate) fn questions_per_slice(seed: u64) -> u64 {
+    if (seed / 3).is_multiple_of(2) { u64::MAX } else { 1 }
+}
+
 /// The core, as the tests set it.
 pub(crate) fn core(start: &Start) -> Box<dyn Machine> {
     core_on(FunctionTable::builtin(), start)
@@ -109,6 +116,7 @@ pub(crate) fn core_on(library: FunctionTable, start: &Start) -> Box<dyn Machine>
         queue_policy: start.queue_policy,
         reservation_depth: 3,
         bypass_secs: start.bypass_secs,
+        questions_per_slice: start.questions_per_slice,
         start_slack_secs: 0,
         end_slack_secs: 0,
         topology: Arc::new(Topology::new(vec![vec![zone]]).expect("one level with a name and a label")),

@@ -87,6 +87,7 @@ impl<'a> Simulation<'a> {
             queue_policy,
             suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
             bypass_secs: machine::BYPASS_SECONDS,
+            questions_per_slice: machine::questions_per_slice(seed),
         };
         let mut rng = Rng::new(seed);
         let offset = clock_jump(&mut rng);
@@ -253,9 +254,13 @@ impl<'a> Simulation<'a> {
             self.trace.add(line);
         }
         self.instances[who].judge(&self.server, self.now, &actions)?;
+        let is_passing = self.instances[who].next_wake().is_some_and(|wake| wake <= self.now);
         for action in &actions {
             match &action.kind {
-                ActionKind::Bind { pod, node } => self.note_decision(who, &pod.uid, node),
+                ActionKind::Bind { pod, node } => {
+                    self.note_decision(who, &pod.uid, node);
+                    self.stats.add("lone pod bound beside a pass under way", u64::from(is_passing));
+                }
                 ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => {
                     self.stats.count("gang placement written");
                 }

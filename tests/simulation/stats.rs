@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-pub(crate) const MUST_HAPPEN: [&str; 51] = [
+pub(crate) const MUST_HAPPEN: [&str; 52] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -37,6 +37,7 @@ pub(crate) const MUST_HAPPEN: [&str; 51] = [
     "head of the queue would have to be checked",
     "lone pod without a FluxJob",
     "member of a gang that starts deleted",
+    "lone pod bound beside a pass under way",
     "node cordoned",
     "node joined",
     "node labelled anew",

@@ -75,8 +75,15 @@ pub(crate) enum BindingState {
 impl View {
     /// Of a process that starts.
     pub(crate) fn new(start: &Start) -> Self {
-        let Start { scheduler, record_lone_pods, epoch: _, queue_policy: _, suspend_hold_secs: _, bypass_secs: _ } =
-            start.clone();
+        let Start {
+            scheduler,
+            record_lone_pods,
+            epoch: _,
+            queue_policy: _,
+            suspend_hold_secs: _,
+            bypass_secs: _,
+            questions_per_slice: _,
+        } = start.clone();
         View { scheduler, record_lone_pods, ..View::default() }
     }
 

@@ -63,6 +63,12 @@ pub(super) struct Memory {
     holding: BTreeSet<JobId>,
 }
 
+impl Memory {
+    pub(super) fn has_started(&self, pending: &PendingRequest) -> bool {
+        self.started.contains(pending)
+    }
+}
+
 /// Who is looked at first: the first of each class, and whoever is promised something.
 pub(super) fn heads(queue: &Pending, capacity: &impl Promising, news: News) -> BTreeSet<(Place, ClassId)> {
     match news {
@@ -89,7 +95,9 @@ pub(super) fn go_on<C: Promising>(
     let (holds, plan) = (std::mem::take(&mut walking.holds), std::mem::take(&mut walking.plan));
     let mut walk = Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, holding, plan };
     while let Some((place, class)) = walking.heads.pop_first() {
-        if walk.visit(&place, class) {
+        // Who has come since the walk began may have started beside it.
+        let is_there = queue.class_of(place.request()) == Some(class);
+        if !is_there || walk.visit(&place, class) {
             walking.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
         }
         walk.holds.end = walk.holds.end.take().max(Some(place));

@@ -356,6 +356,35 @@ impl<S> Walking<S> {
         self.heads.is_empty()
     }
 
+    /// It has found a place for this request.
+    pub(super) fn has_started(&self, pending: &PendingRequest) -> bool {
+        self.backfill.has_started(pending)
+    }
+
+    /// Slots for a request that is not a part of the walk, between two that are: on none of the nodes that this walk or the last one
+    /// came to hold, nor on these others.
+    pub(super) fn place_beside<C: Capacity<Slots = S>>(
+        &self,
+        request: &Request,
+        capacity: &mut C,
+        last: &HeldNodes,
+        others: &RankSet,
+    ) -> Option<S> {
+        let mut nodes: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
+        for nodes in &mut nodes {
+            nodes.subtract(&self.holds.held);
+            nodes.subtract(&last.held);
+            nodes.subtract(others);
+        }
+        if nodes.iter().any(RankSet::is_empty) || capacity.limit(request).is_some() {
+            return None;
+        }
+        match capacity.place(request, &nodes) {
+            Fit::Placed(slots) => Some(slots),
+            Fit::NotNow | Fit::NotFound => None,
+        }
+    }
+
     /// What came of it.
     pub(super) fn end(self, last: &mut HeldNodes) -> Plan<S> {
         *last = self.holds;

@@ -25,6 +25,16 @@ pub(crate) struct Depths {
     pub in_order: bool,
 }
 
+impl Policies {
+    /// Nobody of this queue starts before one who waits ahead of him there.
+    pub(crate) fn is_in_order(&self, queue: QueueId) -> bool {
+        match self {
+            Policies::FirstComeFirstServed => true,
+            Policies::PerQueue(depths) => Depths::for_queue(depths, queue).in_order,
+        }
+    }
+}
+
 impl Depths {
     /// Those of a policy.
     pub(crate) fn of(policy: QueuePolicy, queue: usize, hybrid: usize, bypass_secs: u64) -> Self {

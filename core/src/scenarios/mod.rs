@@ -40,6 +40,7 @@ mod promises;
 mod queues;
 mod restarts;
 mod scaling;
+mod slices;
 mod stand_ins;
 mod starting;
 mod topology;

@@ -109,6 +109,7 @@ impl<'a> Timely<'a> {
             record_lone_pods: true,
             queue_policy,
             bypass_secs: BYPASS_SECONDS,
+            questions_per_slice: machine::questions_per_slice(seed),
         };
         let mut timely = Timely {
             core: factory(&start),
@@ -190,7 +191,8 @@ impl<'a> Timely<'a> {
                 self.tell(event);
             }
             let actions = self.core.step(self.time());
-            if actions.is_empty() && !has_news {
+            let is_passing = self.core.next_wake().is_some_and(|at| at <= self.time());
+            if actions.is_empty() && !has_news && !is_passing {
                 return self.judge_instant();
             }
             for action in actions {

@@ -1,0 +1,261 @@
+//! A pass that takes long is left now and then, for lone pods that have come meanwhile.
+//!
+//! Many reservations take a while to be made anew. Until all are, what else happens waits to be taken up, so that the walk sees one
+//! state of the cluster from its beginning to its end: its plan is that of a walk in one go. Only a pod that has just come, and is a job
+//! of its own, need not wait for that. Between two requests of a walk all promises stand: where it fits beside them it starts.
+//!
+//! It goes to no node of which there is news that waits, and starts only where nothing but nodes is to be asked: where its queue has
+//! limits, or nobody overtakes in it, it is for the next walk to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ledger::Allocations;
+use super::plan::{Decision, Policies, Requests, Walking};
+use super::{Core, Event};
+use crate::cluster::volumes;
+use crate::fluxion::RankSet;
+use crate::queue::{ClassId, PendingRequest, Place};
+use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
+
+/// Requests that a walk looks at before it is left, however little they ask the resource graph.
+const REQUESTS_PER_SLICE: usize = 1_024;
+
+/// When so much has happened that waits to be taken up, the walk is finished in one go.
+const EVENTS_MAX: usize = 10_000;
+
+/// So many times in a row a walk is put off by pods that came.
+const YIELDS_MAX: u32 = 20;
+
+/// A walk over the queue, and what belongs to it from its beginning to its end.
+pub(super) struct UnderWay {
+    pub walking: Walking<Allocations>,
+    /// When it began: for it, it is that time until it ends.
+    pub now: Time,
+    /// How many changes there had been of what is taken.
+    pub changes: u64,
+    /// There were promises.
+    pub was_promised: bool,
+    /// It is the first of this process.
+    pub is_first: bool,
+    /// Those whose promises by an earlier leader were heard of since the last walk.
+    pub heard: Vec<PendingRequest>,
+    /// Those who had come in ahead of others since the last walk.
+    pub ahead: Vec<PendingRequest>,
+    /// Requests that had come since the last walk, by class.
+    pub arrivals: BTreeMap<ClassId, BTreeSet<Place>>,
+    pub meanwhile: Meanwhile,
+}
+
+/// What is looked at before a walk is left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slice {
+    /// Questions to the resource graph.
+    pub questions: u64,
+    pub requests: usize,
+}
+
+/// What has happened while a walk is under way.
+#[derive(Default)]
+pub(super) struct Meanwhile {
+    /// What waits to be taken up.
+    events: Vec<Event>,
+    /// The pods, FluxJobs and nodes that it is about.
+    pods: BTreeSet<Uid>,
+    records: BTreeSet<ObjectKey>,
+    nodes: BTreeSet<NodeName>,
+    /// It may matter to anybody.
+    concerns_all: bool,
+    /// Lone pods that came and were taken up, and were not tried yet.
+    came: Vec<Uid>,
+    /// Classes of which one was tried, and did not fit.
+    tried: BTreeSet<ClassId>,
+    /// How often in a row the walk was put off.
+    yields: u32,
+}
+
+impl Core {
+    /// A pass is under way, and goes on in the next step.
+    pub fn is_passing(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// What is looked at before this walk is left.
+    pub(super) fn slice(&self, walk: &UnderWay) -> Slice {
+        // Where nobody overtakes, nobody could start meanwhile.
+        let in_one_go = *self.queues.policies() == Policies::FirstComeFirstServed;
+        if in_one_go || walk.meanwhile.events.len() >= EVENTS_MAX {
+            return Slice { questions: u64::MAX, requests: usize::MAX };
+        }
+        Slice { questions: self.settings.questions_per_slice, requests: REQUESTS_PER_SLICE }
+    }
+
+    /// Something has happened. If it cannot be taken up before the walk under way is over, it is kept until then.
+    pub(super) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
+        let alone = if let Event::Pod(pod) = &event { self.comes_alone(pod) } else { None };
+        let node = self.may_be_fuller(&event);
+        let Some(walk) = &mut self.under_way else { return Some(event) };
+        let Some(uid) = alone else {
+            walk.meanwhile.keep(event, node);
+            return None;
+        };
+        walk.meanwhile.came.push(uid);
+        Some(event)
+    }
+
+    /// What has happened during a walk that is over is taken up.
+    pub(super) fn take_up(&mut self, meanwhile: Meanwhile) {
+        for event in meanwhile.events {
+            self.handle(event, self.now);
+        }
+    }
+
+    /// Goes on with the walk under way, if there is one. Returns whether there is none any more.
+    pub(super) fn go_on_walking(&mut self) -> bool {
+        let Some(mut walk) = self.under_way.take() else { return true };
+        let begun = self.start_who_came(&mut walk);
+        // What was decided in a step leaves at its end.
+        if begun && walk.meanwhile.yields < YIELDS_MAX {
+            walk.meanwhile.yields += 1;
+            self.under_way = Some(walk);
+        } else {
+            walk.meanwhile.yields = 0;
+            self.walk(walk);
+        }
+        self.under_way.is_none()
+    }
+
+    /// Finishes the walk under way, if there is one.
+    pub(super) fn finish_walking(&mut self) {
+        while let Some(walk) = self.under_way.take() {
+            self.walk(walk);
+        }
+    }
+
+    /// A pod that has just come, is a job of its own of which nothing is known, and asks for nothing but a node.
+    fn comes_alone(&self, pod: &Pod) -> Option<Uid> {
+        let walk = self.under_way.as_ref()?;
+        let (uid, constraints) = (&pod.id.uid, &pod.shape.constraints);
+        let is_alone = self.settings.scheduler_names.contains(&pod.scheduler)
+            && pod.group.is_none()
+            && pod.owner.as_ref().is_none_or(|owner| matches!(owner.kind, OwnerKind::Other(_)));
+        let is_ready = pod.phase == Phase::Pending
+            && !pod.deleting
+            && pod.gates.is_empty()
+            && pod.node.is_none()
+            && pod.nominated.is_none();
+        let asks_for_nodes_alone = pod.levels.is_none()
+            && pod.exclusive.is_none()
+            && !volumes::concern(pod)
+            && !constraints.asks_about_pods()
+            && !constraints.prefers_by_pods();
+        let is_new = !self.jobs.members.contains_key(uid)
+            && !self.foreign.contains_key(uid)
+            && !walk.meanwhile.pods.contains(uid)
+            && self.records.get(&pod.id.key).is_none();
+        (is_alone && is_ready && asks_for_nodes_alone && is_new).then(|| uid.clone())
+    }
+
+    /// The node on which there may be less room than is known.
+    fn may_be_fuller(&self, event: &Event) -> Option<NodeName> {
+        let pod = match event {
+            Event::Node(node) => return Some(node.name.clone()),
+            Event::NodeGone(name, _) => return Some(name.clone()),
+            Event::Pod(pod) => pod,
+            _ => return None,
+        };
+        let node = pod.node.as_ref().or(pod.nominated.as_ref())?;
+        let uid = &pod.id.uid;
+        let member = self.jobs.members.get(uid).map(|member| (&member.pod, member.allocation.as_ref()));
+        let foreign = || self.foreign.get(uid).map(|foreign| (&foreign.pod, foreign.allocation.as_ref()));
+        let is_counted = member.or_else(foreign).is_some_and(|(known, allocation)| {
+            known.shape == pod.shape && allocation.is_some_and(|allocation| allocation.node == *node)
+        });
+        (!is_counted).then(|| node.clone())
+    }
+
+    /// Lone pods that have come since the walk began start if they fit. Returns whether one does.
+    fn start_who_came(&mut self, walk: &mut UnderWay) -> bool {
+        let came = std::mem::take(&mut walk.meanwhile.came);
+        if came.is_empty() {
+            return false;
+        }
+        self.refresh_those(&came);
+        // What else is to leave or to be written waits until the walk is over: there may be news of it, and what it is promised may be
+        // something else by then.
+        let (outbox, dirty) = (std::mem::take(&mut self.outbox), std::mem::take(&mut self.dirty));
+        let (from, slice) = (self.ledger.questions, self.slice(walk));
+        let mut begun = Vec::new();
+        for uid in came {
+            if self.ledger.questions - from >= slice.questions {
+                walk.meanwhile.came.push(uid);
+            } else if let Some(start) = self.start_beside(walk, &uid) {
+                self.follow(start);
+                begun.push(uid);
+            }
+        }
+        self.refresh_those(&begun);
+        self.dispatch();
+        self.write_records();
+        let left = std::mem::replace(&mut self.outbox, outbox);
+        self.outbox.extend(left);
+        self.dirty.extend(dirty);
+        !begun.is_empty()
+    }
+
+    /// Whether a lone pod starts beside the walk under way.
+    fn start_beside(&mut self, walk: &mut UnderWay, uid: &Uid) -> Option<Decision<Allocations>> {
+        let job = self.jobs.all.get(&self.jobs.members.get(uid)?.job)?;
+        let pending = PendingRequest::Member(job.id, uid.clone());
+        let (place, class) = self.queue.place_of(&pending)?;
+        let meanwhile = &walk.meanwhile;
+        let is_in_question =
+            meanwhile.concerns_all || meanwhile.pods.contains(uid) || meanwhile.records.contains(&job.key);
+        let is_known = meanwhile.tried.contains(&class) || self.queue.last_attempt(class).is_some();
+        let is_for_the_walk = walk.is_first
+            || walk.walking.has_started(&pending)
+            || self.queues.limits(place.queue()).is_some()
+            || self.queues.policies().is_in_order(place.queue());
+        if is_in_question || is_known || is_for_the_walk {
+            return None;
+        }
+        let ranks = meanwhile.nodes.iter().filter_map(|name| self.cluster.rank(name));
+        let (news, suspects): (RankSet, _) = (ranks.collect(), self.suspects.ranks(&self.cluster));
+        let mut parts = self.parts(&suspects, walk.now);
+        let request = parts.asking.request(&pending)?;
+        let Some(slots) = walk.walking.place_beside(&request, &mut parts.live, parts.held_nodes, &news) else {
+            walk.meanwhile.tried.insert(class);
+            return None;
+        };
+        Some(Decision::Start { pending, request, slots })
+    }
+}
+
+impl Meanwhile {
+    fn keep(&mut self, event: Event, fuller: Option<NodeName>) {
+        self.nodes.extend(fuller);
+        match &event {
+            Event::Pod(pod) => drop(self.pods.insert(pod.id.uid.clone())),
+            Event::PodGone(id) => drop(self.pods.insert(id.uid.clone())),
+            Event::FluxJob(object) => {
+                let (namespace, name) = (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
+                self.records.insert(ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
+            }
+            Event::Node(_)
+            | Event::NodeGone(..)
+            | Event::Controller(_)
+            | Event::ControllerGone(_)
+            | Event::FluxJobGone(_)
+            | Event::ClockOffset(_)
+            | Event::Synced
+            | Event::Done(..) => {}
+            Event::PriorityClass(_)
+            | Event::PriorityClassGone(_)
+            | Event::Queue(_)
+            | Event::QueueGone(_)
+            | Event::Namespace(_)
+            | Event::NamespaceGone(_)
+            | Event::Storage(_) => self.concerns_all = true,
+        }
+        self.events.push(event);
+    }
+}

@@ -30,6 +30,7 @@ pub(crate) enum Row {
     Join,
     Lone,
     Nothing,
+    Meanwhile,
     Head,
     Large,
     Copy,
@@ -68,9 +69,10 @@ pub(crate) struct Bench {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 13] = [
+    pub(crate) const ALL: [Row; 14] = [
         Row::Head,
         Row::Nothing,
+        Row::Meanwhile,
         Row::Lone,
         Row::Labels,
         Row::Join,
@@ -90,17 +92,28 @@ impl Row {
         match policy {
             // The first of each queue holds one, so that there are many, too.
             QueuePolicy::Easy if twist == Twist::Queues => {
-                &[Row::Restart, Row::Copy, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Large]
+                &[Row::Restart, Row::Copy, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Meanwhile, Row::Large]
             }
-            QueuePolicy::Fcfs | QueuePolicy::Easy => {
-                &[Row::Restart, Row::Copy, Row::Labels, Row::Leave, Row::Lone, Row::Nothing, Row::Head, Row::Large]
+            QueuePolicy::Fcfs | QueuePolicy::Easy => &[
+                Row::Restart,
+                Row::Copy,
+                Row::Labels,
+                Row::Leave,
+                Row::Lone,
+                Row::Nothing,
+                Row::Meanwhile,
+                Row::Head,
+                Row::Large,
+            ],
+            QueuePolicy::Hybrid | QueuePolicy::Conservative => {
+                &[Row::Restart, Row::Copy, Row::Labels, Row::Nothing, Row::Meanwhile]
             }
-            QueuePolicy::Hybrid | QueuePolicy::Conservative => &[Row::Restart, Row::Copy, Row::Labels, Row::Nothing],
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Row::Meanwhile => "a pod ends, and a lone pod comes during that pass: its wait at most",
             Row::Head => "a pod ends, the head of the queue starts",
             Row::Nothing => "a pod ends, nothing can start",
             Row::Lone => "a new lone pod arrives that fits",
@@ -133,7 +146,7 @@ impl Row {
             Row::Answer => Duration::from_millis(200),
             Row::Restart => Duration::from_millis(1_500),
             // A lone pod that arrives meanwhile waits for it.
-            Row::Slice => Duration::from_millis(20),
+            Row::Slice | Row::Meanwhile => Duration::from_millis(20),
             Row::Idle => return None,
         })
     }
@@ -249,6 +262,7 @@ impl Bench {
             }
             Row::Lone => Some(self.lone_pod_arrives()?),
             Row::Nothing => self.pod_ends()?,
+            Row::Meanwhile => self.lone_pod_comes_meanwhile()?,
             Row::Head => self.head_starts()?,
             Row::Large => self.large_gang_ends()?,
             Row::Copy => {
@@ -312,6 +326,21 @@ impl Bench {
         let Some(node) = self.fresh_node(|_| true) else { return Ok(None) };
         let key = self.pods_on(node, 1).remove(0);
         self.end(&[key]).map(Some)
+    }
+
+    fn lone_pod_comes_meanwhile(&mut self) -> Result<Option<Duration>, Restless> {
+        let Some(node) = self.fresh_node(|_| true) else { return Ok(None) };
+        let ends = self.pods_on(node, 1);
+        let ended = self.turning.server.succeed(&ends);
+        self.submitted += 1;
+        let pod = scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now);
+        let key = pod.id.key.clone();
+        let comes = self.turning.server.put_pod(pod);
+        let waits = self.turning.meanwhile(ended, comes)?;
+        assert!(self.is_bound(&key), "a lone pod that fits was not bound");
+        let counted = self.turning.server.count(&ends);
+        self.turning.settle(counted)?;
+        Ok(Some(waits))
     }
 
     /// All pods but one whose place the first gang in the queue needs have ended; now that one does.

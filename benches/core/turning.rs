@@ -111,6 +111,31 @@ impl Turning {
         actions
     }
 
+    /// A lone pod comes while the pass is made that these events lead to. What it waits for at most: the longest step of that pass,
+    /// and then its own.
+    pub(crate) fn meanwhile(&mut self, mut events: Vec<Event>, comes: Event) -> Result<Duration, Restless> {
+        let (mut longest, mut own, mut comes) = (Duration::ZERO, Duration::ZERO, Some(comes));
+        for _ in 0..TURNS_MAX {
+            let mut spent = Spent::default();
+            let actions = self.turn(std::mem::take(&mut events), &mut spent);
+            match comes {
+                None if own.is_zero() => own = spent.on_events,
+                _ => longest = longest.max(spent.on_events),
+            }
+            events = self.server.answer(actions, self.now);
+            self.now = self.now.plus_millis(1);
+            match comes.take() {
+                Some(comes) => events.push(comes),
+                None if self.core.is_passing() => {}
+                None => {
+                    self.settle(events)?;
+                    return Ok(longest + own);
+                }
+            }
+        }
+        Err(Restless)
+    }
+
     /// Time passes, and what was put off is done. How long that took, with looking ahead.
     pub(crate) fn pause(&mut self) -> Result<Duration, Restless> {
         let until = self.now.plus_millis(PAUSE_MILLIS);
@@ -163,7 +188,10 @@ impl Turning {
         for event in events {
             core.handle(event, self.now);
         }
-        let actions = core.step(self.now);
+        let mut actions = core.step(self.now);
+        while core.is_passing() {
+            actions.extend(core.step(self.now));
+        }
         let took = processor_time().saturating_sub(from);
         drop(actions);
         took

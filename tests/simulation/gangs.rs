@@ -59,7 +59,9 @@ fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[
     if let Some(text) = start.is_torn(&ready) {
         return broken("a gang that requires a level starts in one part of it", text);
     }
-    if let Some(text) = start.is_uneven(&ready) {
+    // Of those who are more than start together some wait, and where these may go does not count.
+    let bound: Vec<&Pod> = own.iter().map(|(_, pod)| *pod).collect();
+    if let Some(text) = start.is_uneven(if ready.len() > slots.len() { &bound } else { &ready }) {
         return broken("a gang that is to be spread over a level is", text);
     }
     let open: Vec<&Pod> =

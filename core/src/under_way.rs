@@ -91,6 +91,9 @@ impl Core {
 
     /// Something has happened. If it cannot be taken up before the walk under way is over, it is kept until then.
     pub(super) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
+        if self.under_way.is_none() {
+            return Some(event);
+        }
         let alone = if let Event::Pod(pod) = &event { self.comes_alone(pod) } else { None };
         let node = self.may_be_fuller(&event);
         let Some(walk) = &mut self.under_way else { return Some(event) };

@@ -172,7 +172,7 @@ impl Core {
         let expected = (!self.ledger.can_be_copied()).then(|| Expected::found(estimate, self.now));
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.position.is_none() && self.queue.len_of(job.queue.id) <= COUNTED_MAX {
-            job.position = Some(self.queue.position_of(id, job.queue.id));
+            job.position = self.positions.in_queue(&self.queue, job.queue.id).get(&id).copied();
         }
         job.expected = expected.unwrap_or(job.expected);
         if job.blocker.as_ref() != Some(&blockers) {
@@ -321,21 +321,13 @@ impl Core {
 
     /// The places of all jobs that wait, now and then.
     pub(super) fn note_positions(&mut self) {
-        let mut positions: BTreeMap<JobId, usize> = BTreeMap::new();
         for queue in self.queue.queues() {
-            let mut ahead = 0;
-            for place in self.queue.of_queue(queue) {
-                positions.entry(place.request().job()).or_insert_with(|| {
-                    ahead += 1;
-                    ahead
-                });
-            }
-        }
-        for (id, position) in positions {
-            let Some(job) = self.jobs.all.get_mut(&id) else { continue };
-            if job.position != Some(position) {
-                job.position = Some(position);
-                self.dirty.insert(id);
+            for (id, position) in self.positions.in_queue(&self.queue, queue) {
+                let Some(job) = self.jobs.all.get_mut(id) else { continue };
+                if job.position != Some(*position) {
+                    job.position = Some(*position);
+                    self.dirty.insert(*id);
+                }
             }
         }
     }

@@ -14,7 +14,7 @@
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
-//! - `explain`, `blockers`, `cramped`: why something waits, for people
+//! - `explain`, `blockers`, `cramped`, `positions`: why something waits, and at which place, for people
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
 //! - `exclusive`: jobs that ask for nodes alone
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
@@ -65,6 +65,7 @@ mod mounting;
 mod notices;
 mod pass;
 mod plan;
+mod positions;
 mod promises;
 mod promising;
 pub mod queue;
@@ -120,6 +121,7 @@ use job::Stage;
 use jobs::{Clock, Jobs};
 use ledger::{Allocation, Ledger};
 use plan::{HeldNodes, Pending};
+use positions::Positions;
 use promises::Promises;
 use queues::{Accounts, Queues};
 use records::Records;
@@ -187,6 +189,7 @@ pub struct Core {
     held_nodes: HeldNodes,
     /// Classes whose requests are to be told why they wait.
     reports: VecDeque<Report>,
+    positions: Positions,
     /// Jobs to be looked at before the next pass.
     touched: BTreeSet<JobId>,
     /// Jobs whose record may have to be written.
@@ -279,6 +282,7 @@ impl Core {
             ahead: LookingAhead::default(),
             held_nodes: HeldNodes::default(),
             reports: VecDeque::new(),
+            positions: Positions::default(),
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             outbox: VecDeque::new(),

@@ -162,6 +162,8 @@ pub struct Queue<K, M> {
     /// Requests that came since they were last taken, by class.
     arrivals: BTreeMap<ClassId, BTreeSet<Place>>,
     next_class: ClassId,
+    /// How often a request was put in or taken out.
+    changes: u64,
 }
 
 #[derive(Debug)]
@@ -190,6 +192,7 @@ impl<K, M> Default for Queue<K, M> {
             new_heads: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             next_class: 0,
+            changes: 0,
         }
     }
 }
@@ -207,6 +210,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
             number = is_same.then_some(*class);
             self.remove(&place.pending.clone());
         }
+        self.changes += 1;
         let id = self.by_key.get(&key).copied().unwrap_or_else(|| {
             let id = number.unwrap_or_else(|| {
                 self.next_class += 1;
@@ -235,6 +239,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
     /// Takes a request out. False if it was not in. With the last of a class what is remembered about it goes.
     pub fn remove(&mut self, pending: &PendingRequest) -> bool {
         let Some((place, id)) = self.places.remove(pending) else { return false };
+        self.changes += 1;
         let of_job = (place.job, place);
         self.of_jobs.remove(&of_job);
         let (_, place) = of_job;
@@ -277,6 +282,11 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
     pub fn position_of(&self, job: JobId, queue: QueueId) -> usize {
         let jobs = self.of_queue(queue).map(|place| place.request().job());
         jobs.take_while(|other| *other != job).collect::<BTreeSet<JobId>>().len() + 1
+    }
+
+    /// How often a request was put in or taken out so far.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The first of each class, in order.

@@ -78,11 +78,7 @@ impl Core {
         let slice = self.slice(&walk);
         let suspects = self.suspects.ranks(&self.cluster);
         let Parts { asking, queue, mut live, .. } = self.parts(&suspects, walk.now);
-        let (before, mut requests) = (live.ledger.questions, 0);
-        let enough = |live: &Live<'_>| {
-            requests += 1;
-            requests >= slice.requests || live.ledger.questions - before >= slice.questions
-        };
+        let enough = slice.counted_from(&live);
         if !walk.walking.go_on(live.queues.policies(), queue, &asking, &mut live, enough) {
             self.under_way = Some(walk);
             return;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ledger::Allocations;
-use super::plan::{Decision, Policies, Requests, Walking};
+use super::plan::{Decision, Policies, Requests, Slice, Walking};
 use super::{Core, Event};
 use crate::cluster::volumes;
 use crate::fluxion::RankSet;
@@ -46,14 +46,6 @@ pub(super) struct UnderWay {
     pub meanwhile: Meanwhile,
 }
 
-/// What is looked at before a walk is left.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slice {
-    /// Questions to the resource graph.
-    pub questions: u64,
-    pub requests: usize,
-}
-
 /// What has happened while a walk is under way.
 #[derive(Default)]
 pub(super) struct Meanwhile {
@@ -84,25 +76,27 @@ impl Core {
         // Where nobody overtakes, nobody could start meanwhile.
         let in_one_go = *self.queues.policies() == Policies::FirstComeFirstServed;
         if in_one_go || walk.meanwhile.events.len() >= EVENTS_MAX {
-            return Slice { questions: u64::MAX, requests: usize::MAX };
+            return Slice::ALL;
         }
         Slice { questions: self.settings.questions_per_slice, requests: REQUESTS_PER_SLICE }
     }
 
     /// Something has happened. If it cannot be taken up before the walk under way is over, it is kept until then.
     pub(super) fn keep_for_later(&mut self, event: Event) -> Option<Event> {
-        if self.under_way.is_none() {
-            return Some(event);
-        }
-        let alone = if let Event::Pod(pod) = &event { self.comes_alone(pod) } else { None };
-        let node = self.may_be_fuller(&event);
-        let Some(walk) = &mut self.under_way else { return Some(event) };
-        let Some(uid) = alone else {
-            walk.meanwhile.keep(event, node);
-            return None;
+        let Some(mut walk) = self.under_way.take() else { return Some(event) };
+        let to_take_up = match &event {
+            Event::Pod(pod) if self.comes_alone(pod, &walk.meanwhile) => {
+                walk.meanwhile.came.push(pod.id.uid.clone());
+                Some(event)
+            }
+            _ => {
+                let node = self.may_be_fuller(&event);
+                walk.meanwhile.keep(event, node);
+                None
+            }
         };
-        walk.meanwhile.came.push(uid);
-        Some(event)
+        self.under_way = Some(walk);
+        to_take_up
     }
 
     /// What has happened during a walk that is over is taken up.
@@ -135,8 +129,7 @@ impl Core {
     }
 
     /// A pod that has just come, is a job of its own of which nothing is known, and asks for nothing but a node.
-    fn comes_alone(&self, pod: &Pod) -> Option<Uid> {
-        let walk = self.under_way.as_ref()?;
+    fn comes_alone(&self, pod: &Pod, meanwhile: &Meanwhile) -> bool {
         let (uid, constraints) = (&pod.id.uid, &pod.shape.constraints);
         let is_alone = self.settings.scheduler_names.contains(&pod.scheduler)
             && pod.group.is_none()
@@ -153,9 +146,9 @@ impl Core {
             && !constraints.prefers_by_pods();
         let is_new = !self.jobs.members.contains_key(uid)
             && !self.foreign.contains_key(uid)
-            && !walk.meanwhile.pods.contains(uid)
+            && !meanwhile.pods.contains(uid)
             && self.records.get(&pod.id.key).is_none();
-        (is_alone && is_ready && asks_for_nodes_alone && is_new).then(|| uid.clone())
+        is_alone && is_ready && asks_for_nodes_alone && is_new
     }
 
     /// The node on which there may be less room than is known.

@@ -12,7 +12,7 @@ use crate::fluxion::{End, Rank, RankSet};
 use crate::forward;
 use crate::jobs::Clock;
 use crate::ledger::{Allocations, Booking, Ledger};
-use crate::plan::{Asking, Attempt, HeldNodes, Live, News, Pending, Request, Requests, Walking};
+use crate::plan::{Asking, Attempt, HeldNodes, Live, News, Pending, Request, Requests, Slice, Walking};
 use crate::promises::Promises;
 use crate::queue::{PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
@@ -309,11 +309,7 @@ impl Projection {
             let last = &mut self.held_nodes;
             Box::new(Walking::begin(queues.policies(), &self.queue, &live, News::Anything, last))
         });
-        let (before, mut requests) = (live.ledger.questions, 0);
-        let enough = |live: &Live<'_>| {
-            requests += 1;
-            requests >= stint.requests || live.ledger.questions - before >= stint.questions
-        };
+        let enough = Slice { questions: stint.questions, requests: stint.requests }.counted_from(&live);
         if !walking.go_on(queues.policies(), &self.queue, &Ahead(wants, self.now), &mut live, enough) {
             self.walking = Some(walking);
             return None;

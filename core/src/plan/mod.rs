@@ -22,7 +22,7 @@ mod promising;
 mod tests;
 mod within_limits;
 
-pub(super) use live::{Asking, Live};
+pub(super) use live::{Asking, Live, Slice};
 pub(super) use policies::{Depths, Policies};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{Event, QueuePolicy};
-use fluxqueue_workload::{Lifetime, NodeName, ObjectKey};
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod};
 
 use crate::scene::{self, GANG, LARGE_GANGS, Prospect, Size, Twist};
 use crate::turning::{Restless, Turning, policy};
@@ -306,9 +306,13 @@ impl Bench {
         self.next_node
     }
 
-    fn lone_pod_arrives(&mut self) -> Result<Duration, Restless> {
+    fn next_lone_pod(&mut self) -> Pod {
         self.submitted += 1;
-        let pod = scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now);
+        scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now)
+    }
+
+    fn lone_pod_arrives(&mut self) -> Result<Duration, Restless> {
+        let pod = self.next_lone_pod();
         let key = pod.id.key.clone();
         let event = self.turning.server.put_pod(pod);
         let took = self.turning.settle(vec![event])?;
@@ -317,8 +321,7 @@ impl Bench {
     }
 
     fn somebody_asks(&mut self) -> [Duration; 3] {
-        self.submitted += 1;
-        let pod = scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now);
+        let pod = self.next_lone_pod();
         self.turning.what_if(vec![Event::Pod(Arc::new(pod))])
     }
 
@@ -332,8 +335,7 @@ impl Bench {
         let Some(node) = self.fresh_node(|_| true) else { return Ok(None) };
         let ends = self.pods_on(node, 1);
         let ended = self.turning.server.succeed(&ends);
-        self.submitted += 1;
-        let pod = scene::lone_pod(&mut self.turning.server, self.submitted, self.turning.now);
+        let pod = self.next_lone_pod();
         let key = pod.id.key.clone();
         let comes = self.turning.server.put_pod(pod);
         let waits = self.turning.meanwhile(ended, comes)?;

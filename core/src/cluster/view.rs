@@ -349,9 +349,14 @@ impl Cluster {
         if constraints.asks_about_pods() { self.class(constraints).crowd } else { None }
     }
 
-    /// How crowded the domains of a node are, by the pod's spread constraints and preferences.
-    pub(crate) fn crowding(&mut self, rank: Rank, pod: &Pod) -> i64 {
-        self.class(&pod.shape.constraints).crowd.map_or(0, |crowd| self.neighbours.crowding(rank, crowd))
+    /// What counts pods for this one's spread constraints and preferences, until some other class is asked for.
+    pub(crate) fn crowd_for_scores(&mut self, pod: &Pod) -> Option<CrowdId> {
+        self.class(&pod.shape.constraints).crowd
+    }
+
+    /// How crowded a node's domains of these labels are, by those counts.
+    pub(crate) fn crowding(&self, rank: Rank, crowd: Option<CrowdId>, of: impl Fn(KeyId) -> bool) -> i64 {
+        crowd.map_or(0, |crowd| self.neighbours.crowding(rank, crowd, of))
     }
 
     /// No pod is there that this one wants to be near to, and it would be one itself.

@@ -10,14 +10,14 @@
 //! promised a start, since its nodes depend on pods that come and go.
 
 mod limits;
+mod line;
 mod ways;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Group, Live, Request};
-use crate::cluster::{Cluster, OccupantId};
+use crate::cluster::{Cluster, CrowdId, KeyId, OccupantId};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
 use crate::ledger::{Allocation, Allocations, GroupRequest, LevelWant, LevelWants, SlotRequest};
 use crate::plan::Capacity;
@@ -25,6 +25,7 @@ use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Shape};
 
 use limits::{Limits, Parts};
+use line::Line;
 
 /// Domains that are tried for pods that want to be near to each other, the tightest first.
 const DOMAINS_TRIED_MAX: usize = 8;
@@ -245,7 +246,7 @@ impl Live<'_> {
                     let Some((cell, rank)) = line.next(self.cluster, pod) else { break };
                     placed.push((self.cluster.put(rank, pod), rank, &pod.shape));
                     *slots.entry((*at, *want, cell)).or_default() += 1;
-                    line.placed(self.cluster, cell, pod);
+                    line.placed(self.cluster, cell);
                     *pods = others;
                 }
             }
@@ -342,6 +343,7 @@ fn wishes(levels: &LevelWants) -> LevelWants {
 /// The nodes that the pods may use, by what the rule makes of them: those of a cell are in the same domains of all labels that
 /// some term of the request names and in the same parts of all levels that it asks for, and as good for each group as they are
 /// themselves, if pods have preferences about others.
+#[derive(Default)]
 struct Cells {
     nodes: Vec<Vec<Rank>>,
     /// Per cell the parts of levels.
@@ -350,6 +352,10 @@ struct Cells {
     are_alone: bool,
     /// Per cell and group, the scores of its nodes for what they are themselves.
     liked: Vec<Vec<i64>>,
+    /// The label with most domains, if cells are in families of those that differ only by its domains.
+    narrowest: Option<KeyId>,
+    /// Per cell, the number of its family.
+    family: Vec<usize>,
 }
 
 /// What nodes of a cell have in common.
@@ -371,7 +377,7 @@ impl Cells {
             let groups = request.groups.iter().zip(nodes);
             liked = groups.map(|(group, nodes)| cluster.liked(&group.sample, nodes)).collect();
         }
-        let mut cells = Cells { nodes: Vec::new(), parts: Vec::new(), are_alone: keys.len() == 1, liked: Vec::new() };
+        let mut cells = Cells { are_alone: keys.len() == 1, ..Cells::default() };
         let mut numbers: HashMap<Kind, usize> = HashMap::new();
         let mut known: HashSet<Option<u32>> = HashSet::new();
         let mut union = RankSet::new();
@@ -393,20 +399,52 @@ impl Cells {
             });
             cells.nodes[number].push(rank);
         }
+        cells.find_families(request, &keys, numbers);
         cells
     }
 
-    /// How little a pod of the group and want is to come to a cell: what levels ask comes first.
-    fn cost(
+    /// Cells that differ only by their domains of one label become more crowded together, but for what each has of its own. Not where
+    /// pods may draw others to them: then a cell may become less crowded, too.
+    fn find_families(&mut self, request: &Request, keys: &[KeyId], kinds: HashMap<Kind, usize>) {
+        let draws = |group: &Group| group.sample.shape.constraints.preferred_pods.iter().any(|(weight, _)| *weight > 0);
+        let domains = |at: &usize| kinds.keys().map(|kind| kind.domains[*at]).collect::<HashSet<_>>().len();
+        let draws = request.groups.iter().any(draws);
+        let narrowest = (0..keys.len()).filter(|_| !draws).max_by_key(domains);
+        self.narrowest = narrowest.map(|at| keys[at]);
+        self.family = (0..self.nodes.len()).collect();
+        let Some(narrowest) = narrowest else { return };
+        let mut by_number: Vec<(usize, Kind)> = kinds.into_iter().map(|(kind, number)| (number, kind)).collect();
+        by_number.sort_unstable_by_key(|(number, _)| *number);
+        let mut families: HashMap<Kind, usize> = HashMap::new();
+        for (number, mut kind) in by_number {
+            kind.domains[narrowest] = None;
+            let next = families.len();
+            self.family[number] = *families.entry(kind).or_insert(next);
+        }
+    }
+
+    /// How little a pod of the group and want, which has these counts, is to come to a cell: what levels ask comes first.
+    fn cost(&self, cell: usize, of: (usize, usize), limits: &Limits, cluster: &Cluster, crowd: Option<CrowdId>) -> i64 {
+        self.common_cost(cell, of, limits, cluster, crowd) + self.own_cost(cell, cluster, crowd)
+    }
+
+    /// What of that all cells of its family have.
+    fn common_cost(
         &self,
         cell: usize,
         (group, want): (usize, usize),
         limits: &Limits,
-        cluster: &mut Cluster,
-        pod: &Pod,
+        cluster: &Cluster,
+        crowd: Option<CrowdId>,
     ) -> i64 {
         let by_levels = limits.crowding(group, want, &self.parts[cell]) << 32;
-        cluster.crowding(self.nodes[cell][0], pod) - self.liked[cell][group] + by_levels
+        let crowding = cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) != self.narrowest);
+        crowding - self.liked[cell][group] + by_levels
+    }
+
+    /// What of it comes from its own domain.
+    fn own_cost(&self, cell: usize, cluster: &Cluster, crowd: Option<CrowdId>) -> i64 {
+        cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) == self.narrowest)
     }
 
     /// What is to be asked for so many slots per group, want and cell.
@@ -437,94 +475,5 @@ impl Cells {
             Share { group, want, count: slots, nodes, max_per_node: Some(count as u64), keeps_levels: !any_will_do }
         };
         by_number.into_iter().map(share).collect()
-    }
-}
-
-/// The cells in the order in which pods of one group are put there: those with the fewest pods that count first.
-struct Line<'a> {
-    cells: &'a Cells,
-    limits: &'a mut Limits,
-    group: usize,
-    want: usize,
-    nodes: &'a RankSet,
-    waiting: BinaryHeap<Reverse<(i64, usize)>>,
-    /// Cells that did not take a pod: they may when others have got more.
-    put_off: Vec<usize>,
-    has_placed: bool,
-    /// Per cell, how many of its nodes are full.
-    full: Vec<usize>,
-}
-
-impl<'a> Line<'a> {
-    fn new(
-        cells: &'a Cells,
-        (group, want): (usize, usize),
-        nodes: &'a RankSet,
-        limits: &'a mut Limits,
-        cluster: &mut Cluster,
-        pod: &Pod,
-    ) -> Self {
-        let mut line = Line {
-            cells,
-            limits,
-            group,
-            want,
-            nodes,
-            waiting: BinaryHeap::new(),
-            put_off: Vec::new(),
-            has_placed: true,
-            full: vec![0; cells.nodes.len()],
-        };
-        for cell in 0..cells.nodes.len() {
-            line.queue(cluster, cell, pod);
-        }
-        line
-    }
-
-    fn queue(&mut self, cluster: &mut Cluster, cell: usize, pod: &Pod) {
-        self.waiting.push(Reverse((self.cost(cluster, cell, pod), cell)));
-    }
-
-    fn cost(&self, cluster: &mut Cluster, cell: usize, pod: &Pod) -> i64 {
-        self.cells.cost(cell, (self.group, self.want), self.limits, cluster, pod)
-    }
-
-    /// A node for the pod; it may go there, and counts there for what levels let others do.
-    fn next(&mut self, cluster: &mut Cluster, pod: &Pod) -> Option<(usize, Rank)> {
-        loop {
-            let Some(Reverse((cost, cell))) = self.waiting.pop() else {
-                if self.put_off.is_empty() || !std::mem::take(&mut self.has_placed) {
-                    return None;
-                }
-                for cell in std::mem::take(&mut self.put_off) {
-                    self.queue(cluster, cell, pod);
-                }
-                continue;
-            };
-            if cost != self.cost(cluster, cell, pod) {
-                self.queue(cluster, cell, pod);
-                continue;
-            }
-            let of_cell = &self.cells.nodes[cell][self.full[cell]..];
-            let has_room = |rank: &Rank| self.nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape);
-            let Some(at) = of_cell.iter().position(has_room) else { continue };
-            let rank = of_cell[at];
-            self.full[cell] += at;
-            if cluster.judge_neighbours(rank, pod).is_some() {
-                self.put_off.push(cell);
-                continue;
-            }
-            if !self.limits.put(self.group, self.want, &self.cells.parts[cell]) {
-                self.limits.take_away(self.group, self.want, &self.cells.parts[cell]);
-                self.put_off.push(cell);
-                continue;
-            }
-            return Some((cell, rank));
-        }
-    }
-
-    fn placed(&mut self, cluster: &mut Cluster, cell: usize, pod: &Pod) {
-        self.has_placed = true;
-        self.queue(cluster, cell, pod);
     }
 }

@@ -115,3 +115,51 @@ fn a_gang_starts_though_its_members_meet_where_they_would_rather_not() {
     gang(&mut world, 5, |pod| rather(rather_spread(pod, "x", "rack"), -100, "x", "host"));
     assert_eq!((count(&world, 5, "a"), count(&world, 5, "b")), (1, 4));
 }
+
+#[test]
+fn each_member_is_where_its_racks_and_rows_are_least_crowded_by_those_before_it() {
+    for seed in 0..120_u64 {
+        // Numbers that look random, the same each time.
+        let drawn = |what: u64, below: u64| (seed * 7_919 + what * 104_729).wrapping_mul(2_654_435_761) % 1_009 % below;
+        // Rows cross racks, or are nodes.
+        let row = |at: u64| if seed % 2 == 0 { drawn(300 + at, 5) } else { at };
+        let nodes: Vec<([u64; 2], u64)> =
+            (0..4 + drawn(0, 9)).map(|at| ([drawn(100 + at, 4), row(at)], 1 + drawn(200 + at, 4))).collect();
+        let mut world = World::new(&[]);
+        for (at, ([rack, row], cores)) in nodes.iter().enumerate() {
+            let labels = vec![("rack".into(), rack.to_string().into()), ("row".into(), row.to_string().into())];
+            let plain = Node::clone(&node(&format!("{rack}-{row}-{at}"), *cores));
+            world.tell(Event::Node(Arc::new(Node { labels, ..plain })));
+        }
+        let mut used = vec![0; nodes.len()];
+        if drawn(1, 2) == 0 {
+            let ([rack, row], _) = nodes[1];
+            world.submit(labelled(on(pod("there", 1), &format!("{rack}-{row}-1")), "x", |_, _| ()));
+            used[1] = 1;
+        }
+        let per_row = 1 + drawn(2, 100);
+        let rooms: u64 = nodes.iter().map(|(_, cores)| cores).sum();
+        let pods = (rooms - 1).min(12);
+        let mut expected: BTreeMap<[u64; 2], usize> = BTreeMap::new();
+        for _ in 0..pods {
+            let there = |of: usize, value: u64| -> u64 {
+                nodes.iter().zip(&used).filter(|((of_node, _), _)| of_node[of] == value).map(|(_, pods)| pods).sum()
+            };
+            let cost = |at: &usize| {
+                let cell = nodes[*at].0;
+                let first = nodes.iter().position(|(other, _)| *other == cell);
+                (100 * there(0, cell[0]) + per_row * there(1, cell[1]), first)
+            };
+            let open = (0..nodes.len()).filter(|at| used[*at] < nodes[*at].1);
+            let best = open.min_by_key(cost).unwrap();
+            used[best] += 1;
+            *expected.entry(nodes[best].0).or_default() += 1;
+        }
+        let (size, weight) = (u32::try_from(pods).unwrap(), -i32::try_from(per_row).unwrap());
+        gang(&mut world, size, |pod| rather(rather_spread(pod, "x", "rack"), weight, "x", "row"));
+        for ([rack, row], pods) in expected {
+            let found = count(&world, size as usize, &format!("{rack}-{row}-"));
+            assert_eq!(found, pods, "seed {seed}: rack {rack}, row {row} of {nodes:?}, {per_row} per row");
+        }
+    }
+}

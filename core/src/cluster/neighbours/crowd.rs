@@ -6,7 +6,7 @@
 use super::namespaces::Namespaces;
 use super::occupants::Occupant;
 use super::tally::{SpreadTally, Tally};
-use super::topology::{Domain, Topology};
+use super::topology::{Domain, KeyId, Topology};
 use crate::cluster::Node;
 use crate::cluster::filters::{self, Rejection};
 use crate::fluxion::{Rank, RankSet};
@@ -235,17 +235,19 @@ impl Crowd {
         !is_alone || self.is_first(own)
     }
 
-    /// How crowded the node's domains are: the pods that count there, over all spread constraints. Constraints that may be broken and
-    /// preferred terms only tell apart what is alike by the others; a pod more weighs as much as the heaviest term.
-    pub(super) fn crowding(&self, rank: Rank, topology: &Topology) -> i64 {
+    /// How crowded the node's domains of these labels are: the pods that count there, over all spread constraints. Constraints that may
+    /// be broken and preferred terms only tell apart what is alike by the others; a pod more weighs as much as the heaviest term.
+    pub(super) fn crowding(&self, rank: Rank, topology: &Topology, of: impl Fn(KeyId) -> bool) -> i64 {
         let count = |tallies: &[SpreadTally]| -> i64 {
-            let here = tallies.iter().filter_map(|tally| topology.domain(tally.key(), rank).map(|at| tally.of(at)));
+            let counting = tallies.iter().filter(|tally| of(tally.key()));
+            let here = counting.filter_map(|tally| topology.domain(tally.key(), rank).map(|at| tally.of(at)));
             here.map(i64::from).sum()
         };
         let liked = |(weight, tally): (i64, &Tally)| {
             topology.domain(tally.key, rank).map_or(0, |domain| weight * i64::from(tally.of(domain)))
         };
-        let preferred = HEAVIEST * count(&self.preferred_spreads) - self.preferred().map(liked).sum::<i64>();
+        let preferred = self.preferred().filter(|(_, tally)| of(tally.key)).map(liked).sum::<i64>();
+        let preferred = HEAVIEST * count(&self.preferred_spreads) - preferred;
         (count(&self.spreads) << 32) + preferred
     }
 

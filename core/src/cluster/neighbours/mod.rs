@@ -49,7 +49,7 @@ pub enum Company {
 }
 
 /// A class that asks about other pods, by number.
-pub(super) type CrowdId = usize;
+pub(crate) type CrowdId = usize;
 
 /// The pods on nodes, and what asks about them.
 #[derive(Debug, Clone, Default)]
@@ -260,9 +260,9 @@ impl Neighbours {
         all
     }
 
-    /// How crowded the domains of a node are, by the spread constraints of a class and its preferences.
-    pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId) -> i64 {
-        self.crowds[crowd].crowding(rank, &self.topology)
+    /// How crowded a node's domains of these labels are, by the spread constraints of a class and its preferences.
+    pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId, of: impl Fn(KeyId) -> bool) -> i64 {
+        self.crowds[crowd].crowding(rank, &self.topology, of)
     }
 
     /// No pod is there that this one wants to be near to, and it would be one itself.

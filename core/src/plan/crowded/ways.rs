@@ -65,10 +65,9 @@ impl Search<'_> {
             if self.looks > LOOKS_MAX {
                 return false;
             }
-            let mut cells: Vec<(i64, usize)> = Vec::new();
-            for cell in 0..self.cells.nodes.len() {
-                cells.push((self.cells.cost(cell, (group, want), self.limits, self.cluster, pod), cell));
-            }
+            let crowd = self.cluster.crowd_for_scores(pod);
+            let cost = |cell| self.cells.cost(cell, (group, want), self.limits, self.cluster, crowd);
+            let mut cells: Vec<(i64, usize)> = (0..self.cells.nodes.len()).map(|cell| (cost(cell), cell)).collect();
             cells.sort_unstable();
             for (_, cell) in cells {
                 if let Some(rank) = self.node(group, cell, pod) {

@@ -251,16 +251,20 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *     "within": "one"        all slots in one part: the tightest in which there is a place, that is the one whose free units on
  *                            nodes that are up, added up, hold what these slots take the fewest times, by the pool that is
  *                            scarcest there; among equals by rank
+ *     "slice": true          beside "one": it is one of several slices, each in a part of its own choice. For max_skew of other
+ *                            rules the parts outside of it count as well, and of the parts in which there is a place those
+ *                            come first that have the fewest slots under such rules
  *     "within": "fewest"     so if possible, else in as few parts as possible
  *     "part": "/c0/rack0"    in this part
  *     "max_per_part": 4      at most so many slots together in one part
  *     "max_skew": 1          the numbers of slots of any two parts differ by no more. All parts count that have a node that the
  *                            slots may use, also without room, or one that is counted for them, within the parts that rules
- *                            for one part have got. Not with within
+ *                            for one part have got, but for slices. Not with within
  *   and its slots lie on no nodes that are in no part. Rules are kept by all matches, now and later; what they leave is placed as
  *   without. One shape with bounds (fewest, max_per_part, max_skew) on one level is placed exactly; so are several whose ways to
- *   be shared out over the parts are few (numbers of slots times parts: 4,096), and whatever has rules for one part only, if
- *   there are no more than 4,096 combinations of parts. Elsewhere what was found keeps the rules, and EAGAIN says that nothing was
+ *   be shared out over the parts are few (numbers of slots times parts: 4,096), slices that are all of a request, alike and of as
+ *   many slots each, with a max_skew on the level in whose parts they are, and whatever has rules for one part only, if there are no more than 4,096
+ *   combinations of parts. Elsewhere what was found keeps the rules, and EAGAIN says that nothing was
  *   found and nothing is proved; fewest may be more than there need be.
  *   A job that has started keeps its nodes when they come to be in other parts. A reservation keeps them too until it is moved.
  *

@@ -215,7 +215,7 @@ const JOBSPECS: &[&str] = &[
     ),
     jobspec!(
         r#"{"type":"slot","count":2,"label":"s","with":[{"type":"cpu","count":200}]},{"type":"slot","count":1,"label":"t","with":[{"type":"cpu","count":700}]}"#,
-        r#""duration":8,"fluxion":{"tenant":18446744073709551615,"counted":"0-1","slots":[{"label":"t","ranks":"0","counted":"1"}],"levels":[{"level":"a","max_skew":1,"max_per_part":2},{"level":"a","labels":["t"],"within":"one"}]}"#
+        r#""duration":8,"fluxion":{"tenant":18446744073709551615,"counted":"0-1","slots":[{"label":"t","ranks":"0","counted":"1"}],"levels":[{"level":"a","max_skew":1,"max_per_part":2},{"level":"a","labels":["t"],"within":"one","slice":true}]}"#
     ),
     jobspec!(
         r#"{"type":"slot","count":{"min":1,"max":4,"operator":"+","operand":1},"label":"s","with":[{"type":"core","count":1},{"type":"gpu","count":1}]}"#,

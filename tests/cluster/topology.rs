@@ -1,6 +1,6 @@
 //! Jobs that ask for levels of the machine, on nodes with zones and racks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -95,6 +95,29 @@ fn what_names_no_level_is_refused_and_others_can_be_named() {
     ns.apply(&asking("cabinet", 4, "infinity", "fluxqueue/required-level: cabinet"));
     ns.state("cabinet", "Running");
     assert_eq!(racks(&ns, "cabinet"), BTreeSet::from(["a1".to_owned(), "b1".to_owned()]));
+}
+
+#[test]
+fn slices_of_the_examples_are_each_in_a_rack_and_spread_over_racks() {
+    let plane = ControlPlane::start(NODES, &[]);
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let ns = plane.namespace("slices");
+    for (name, manifest, counts) in [
+        ("slices-over-racks", include_str!("../../manifests/examples/36-slices-over-racks.yaml"), &[2, 2][..]),
+        ("slices-even-over-racks", include_str!("../../manifests/examples/37-slices-even-over-racks.yaml"), &[2, 2, 2]),
+    ] {
+        ns.apply(manifest);
+        ns.state(name, "Running");
+        let mut by_rack: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for pod in ns.list("pods").iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name) {
+            let index = pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"].as_str();
+            let slice = index.and_then(|index| index.parse::<u64>().ok()).expect("the Job is indexed") / 2;
+            let rack = node_of(pod).split_once('-').expect("it runs").0;
+            by_rack.entry(rack.to_owned()).or_default().push(slice);
+        }
+        assert!(by_rack.values().all(|slices| slices.iter().all(|slice| *slice == slices[0])), "{name}: {by_rack:?}");
+        assert_eq!(by_rack.values().map(Vec::len).collect::<Vec<_>>(), counts, "{name}: {by_rack:?}");
+    }
 }
 
 #[test]

@@ -107,14 +107,7 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
         return Err(of_kueue.refused(text));
     }
     found.extend(of_kueue);
-    if let Some(spread) = spread(metadata)? {
-        let is_even = matches!(spread.bound, LevelBound::Spread(Spread { max_skew: Some(_), .. }));
-        if let Some(slices) = found.iter().find(|rule| matches!(rule.of, RuleScope::Slice(_)) && is_even) {
-            let text = format!("{} is there too: beside slices only {MAX_PER_PART} can be honoured", slices.annotation);
-            return Err(refused(MAX_SKEW, text));
-        }
-        found.push(spread);
-    }
+    found.extend(spread(metadata)?);
     Ok((!found.is_empty()).then(|| Arc::from(found)))
 }
 
@@ -270,8 +263,8 @@ mod tests {
         );
         let slices = ("rack".to_owned(), LevelBound::Required, RuleScope::Slice(2));
         assert_eq!(
-            read(&[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "2"), (SPREAD_LEVEL, "rack"), four]),
-            Ok(vec![slices, spread(Some(4), None)])
+            read(&[(SLICE_LEVEL, "rack"), (SLICE_SIZE, "2"), (SPREAD_LEVEL, "rack"), four, skew]),
+            Ok(vec![slices, spread(Some(4), Some(1))])
         );
         for (annotations, expected) in [
             (
@@ -293,15 +286,6 @@ mod tests {
             (
                 &[(SPREAD_LEVEL, "rack"), (MAX_PER_PART, "0")][..],
                 "[fluxqueue/max-per-part]: \"0\" is no number of pods from 1 on",
-            ),
-            (
-                &[(SPREAD_LEVEL, "rack"), skew, (SLICE_LEVEL, "rack"), (SLICE_SIZE, "2")][..],
-                "[fluxqueue/max-skew]: fluxqueue/slice-level is there too: beside slices only fluxqueue/max-per-part can be honoured",
-            ),
-            (
-                &[(SPREAD_LEVEL, "rack"), four, skew, (KUEUE_SLICE, "rack"), (KUEUE_SLICE_SIZE, "2")][..],
-                "[fluxqueue/max-skew]: kueue.x-k8s.io/podset-slice-required-topology is there too: beside slices only \
-                 fluxqueue/max-per-part can be honoured",
             ),
         ] {
             assert_eq!(read(annotations), Err(format!("metadata.annotations{expected}")));

@@ -222,6 +222,7 @@ fn level_rule(out: &mut String, rule: &LevelRule) {
     out.push(',');
     slot_labels(out, &rule.labels);
     match &rule.within {
+        Within::One if rule.is_slice => out.push_str(r#","within":"one","slice":true}"#),
         Within::One => out.push_str(r#","within":"one"}"#),
         Within::Fewest => out.push_str(r#","within":"fewest"}"#),
         Within::Part(part) => {

@@ -150,6 +150,8 @@ pub struct LevelRule {
     pub labels: Vec<String>,
     /// What of it.
     pub within: Within,
+    /// They are one of several slices: in which part they are does not say which parts count for a skew.
+    pub is_slice: bool,
 }
 
 /// Over which parts of a level slots may be spread.

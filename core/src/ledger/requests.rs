@@ -143,7 +143,12 @@ fn level_rules(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Ve
                 Some((.., rule)) => rule.labels.push(label.clone()),
                 None => {
                     let (level, within) = (Arc::clone(&wanted.level), wanted.within.clone());
-                    rules.push((wanted, &want.shape, LevelRule { level, labels: vec![label.clone()], within }));
+                    let is_slice = matches!(wanted.of, RuleScope::Slice(_));
+                    rules.push((
+                        wanted,
+                        &want.shape,
+                        LevelRule { level, labels: vec![label.clone()], within, is_slice },
+                    ));
                 }
             }
         }

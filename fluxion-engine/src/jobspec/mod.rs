@@ -110,6 +110,8 @@ pub struct LevelRule {
     pub labels: Option<Vec<Box<str>>>,
     /// Over how many parts they may be spread.
     pub within: Within,
+    /// They are one of several slices, each in a part of its own choice: which that is does not say which parts count for a skew.
+    pub is_slice: bool,
     /// How many of them together may lie in one part.
     pub max_per_part: Option<u64>,
     /// By how many the numbers of slots of any two parts may differ that count.

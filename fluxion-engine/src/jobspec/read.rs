@@ -278,7 +278,7 @@ fn read_limit(value: &Node<'_>) -> Result<Limit, Error> {
 fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
     const AT: &str = "attributes.system.fluxion.levels";
     let fields = map(value, AT)?;
-    only(fields, AT, &["level", "labels", "within", "part", "max_per_part", "max_skew"])?;
+    only(fields, AT, &["level", "labels", "within", "part", "slice", "max_per_part", "max_skew"])?;
     let level = scalar(require(value, fields, AT, "level")?, AT)?.into();
     let labels = match get(fields, "labels") {
         Some(labels) => {
@@ -306,7 +306,14 @@ fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
     if max_skew.is_some() && matches!(within, Within::One | Within::Fewest) {
         return Err(wrong(value, AT, "within and max_skew exclude each other"));
     }
-    Ok(LevelRule { level, labels, within, max_per_part, max_skew })
+    let is_slice = match get(fields, "slice") {
+        None => false,
+        Some(slice) => bool_of(slice, format_args!("{AT}.slice"))?,
+    };
+    if is_slice && within != Within::One {
+        return Err(wrong(value, AT, "slice: only of slots within one part"));
+    }
+    Ok(LevelRule { level, labels, within, is_slice, max_per_part, max_skew })
 }
 
 fn bool_of(value: &Node<'_>, at: impl Display) -> Result<bool, Error> {

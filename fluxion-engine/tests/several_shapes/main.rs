@@ -80,6 +80,7 @@ fn rule_text(rule: &Rule, shapes: usize) -> String {
     }
     match rule.within {
         Within::Any => {}
+        Within::One if rule.is_slice => text.push_str(r#","within":"one","slice":true"#),
         Within::One => text.push_str(r#","within":"one""#),
         Within::Fewest => text.push_str(r#","within":"fewest""#),
         Within::Part(part) => write!(text, r#","part":"p{part}""#).unwrap(),
@@ -155,11 +156,22 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
     ];
     let labels = prop_oneof![2 => Just([true; 3]), 1 => [any::<bool>(), any::<bool>(), any::<bool>()]];
     let bound = || prop::option::weighted(0.3, 0_u64..4);
-    let rule = (0_usize..2, labels, within, bound(), bound()).prop_map(|(level, labels, within, most, skew)| {
+    let rule = (0_usize..2, labels, within, any::<bool>(), bound(), bound());
+    let rule = rule.prop_map(|(level, labels, within, is_slice, most, skew)| {
         let skew = skew.filter(|_| matches!(within, Within::Any | Within::Part(_)));
-        Rule { level, labels, within, most: most.map(|most| most.max(1)), skew }
+        let is_slice = is_slice && within == Within::One;
+        Rule { level, labels, within, is_slice, most: most.map(|most| most.max(1)), skew }
     });
-    prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(rule, 1..4)]
+    // Each shape is a slice, and all are to be even over a level.
+    let sliced = (0_usize..2, 0_usize..2, bound(), 0_u64..7).prop_map(|(level, over, most, skew)| {
+        let of = |shape: usize| std::array::from_fn(|at| at == shape);
+        let slice = |at| Rule { level, labels: of(at), within: Within::One, is_slice: true, most: None, skew: None };
+        let most = most.map(|most| most + 2);
+        let even =
+            Rule { level: over, labels: [true; 3], within: Within::Any, is_slice: false, most, skew: Some(skew) };
+        (0..3).map(slice).chain([even]).collect::<Vec<Rule>>()
+    });
+    prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(rule, 1..4), 2 => sliced]
 }
 
 fn steps() -> impl Strategy<Value = Step> {
@@ -222,7 +234,7 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
         let charge = format!(r#"{{"label":"c","rank":{rank},"count":1,"with":{{"cpu":2}},"end":{end}}}"#);
         engine.charge(1 + u64::from(rank == 3), &charge).unwrap();
     }
-    let rule = Rule { level: 0, labels: [true; 3], within: Within::One, most: None, skew: None };
+    let rule = Rule { level: 0, labels: [true; 3], within: Within::One, is_slice: false, most: None, skew: None };
     let shape = Shape {
         count: 2,
         need: [2, 0],
@@ -248,7 +260,7 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
 fn what_only_the_nodes_that_are_up_can_hold_evenly_waits() {
     let mut engine = machine(&[[4, 0]; 2]);
     (0..2).for_each(|rank| set_part(&mut engine, 0, rank, Some(rank)));
-    let rule = Rule { level: 0, labels: [true; 3], within: Within::Any, most: None, skew: Some(0) };
+    let rule = Rule { level: 0, labels: [true; 3], within: Within::Any, is_slice: false, most: None, skew: Some(0) };
     let ranks: BTreeSet<u32> = (0..2).collect();
     let shape =
         |counted| Shape { count: 3, need: [1, 0], hold: Hold::Seconds(5), ranks: ranks.clone(), counted, plain: false };

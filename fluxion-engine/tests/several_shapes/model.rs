@@ -40,6 +40,8 @@ pub(crate) struct Rule {
     pub(crate) level: usize,
     pub(crate) labels: [bool; 3],
     pub(crate) within: Within,
+    /// The part that it gets does not say which parts count for a skew.
+    pub(crate) is_slice: bool,
     pub(crate) most: Option<u64>,
     pub(crate) skew: Option<u64>,
 }
@@ -169,6 +171,7 @@ impl Model {
             (counted.contains(&rank) || is_up && ranks.contains(&rank))
                 && rules.all(|(rule, slots)| match (self.parts[rule.level][rank as usize], rule.within) {
                     (None, _) => false,
+                    _ if rule.is_slice => true,
                     (Some(part), Within::One) => slots[part] > 0,
                     (Some(part), Within::Part(wanted)) => part == wanted,
                     _ => true,

@@ -2,7 +2,8 @@
 //!
 //! The tightest comes first: the one whose free units, added up, hold what the rule's shapes take together the fewest times, by the
 //! pool that is scarcest there. Parts in which the units do not suffice at all are passed over, and so are those that would have more
-//! slots than another rule lets them have, beside what other rules have chosen.
+//! slots than another rule lets them have, beside what other rules have chosen, or have no room beside slots like these. Where slots are
+//! to be even, parts with the fewest of them come first.
 
 use crate::graph::TypeId;
 use crate::matcher::candidates::Usable;
@@ -10,7 +11,7 @@ use crate::matcher::flat::{NodeOrder, Request, Search, Start};
 use crate::pools::{Pools, Tenancy};
 use crate::time::When;
 
-use super::rooms::rooms_of;
+use super::rooms::{parts_within, rooms_of};
 use super::{Moment, Rule, Wanted, part_rows};
 
 /// More combinations of parts are not tried.
@@ -47,14 +48,29 @@ impl Request<'_> {
         let Some(at) = (from..self.rules.len()).find(wants_one) else {
             return self.share_out(moment, usable);
         };
+        if let Some(answer) = self.share_out_slices(moment, usable, at) {
+            return answer;
+        }
         let rule = &self.rules[at];
         let Some(level) = rule.level.filter(|_| rule.wanted(self) <= rule.most) else { return Search::Impossible };
+        let is_first_slice = rule.is_slice && !chosen.iter().any(|choice| self.rules[choice.rule].is_slice);
+        if is_first_slice && !self.may_be_even(moment, usable, at) {
+            return Search::Impossible;
+        }
         let mut parts = self.by_tightness(moment, usable, rule, level);
+        let bounds = self.bounds(moment.pools, usable, at);
+        for (bound, _) in bounds.iter().filter(|(bound, _)| rule.is_slice && bound.skew.is_some()) {
+            let slots = |part: &usize| self.slots_with(moment.pools, bound, chosen, Choice { rule: at, part: *part });
+            parts.sort_by_cached_key(|part| slots(part).map_or(0, |slots| slots - self.slots_under(bound, [at])));
+        }
         let mut answer = Search::Impossible;
         let mut nth = 0;
         while let Some(part) = parts.get(nth).copied() {
             let choice = Choice { rule: at, part };
-            if self.is_too_much(moment.pools, chosen, choice) {
+            let is_too_much = |(bound, most): &(&Rule<'_>, u64)| {
+                self.slots_with(moment.pools, bound, chosen, choice).is_some_and(|slots| slots > *most)
+            };
+            if bounds.iter().any(is_too_much) || !self.has_room_beside(moment, usable, chosen, choice) {
                 parts.remove(nth);
                 continue;
             }
@@ -64,9 +80,9 @@ impl Request<'_> {
             *tries -= 1;
             let rows = part_rows(moment.pools, level, part);
             let limited = usable.limited_for(&rule.shapes, self.shapes.len(), &rows);
-            // Who may be in other parts as well is to be spread over them.
-            let limited =
-                if rule.within == Wanted::One { limited } else { limited.with_width_of(usable, self.shapes.len()) };
+            // Who may be in other parts as well is to be spread over them, and so are slices over those of others.
+            let is_bound_to_it = rule.within == Wanted::One && !rule.is_slice;
+            let limited = if is_bound_to_it { limited } else { limited.with_width_of(usable, self.shapes.len()) };
             chosen.push(choice);
             let further = self.choose_from(moment, &limited, at + 1, chosen, tries);
             chosen.pop();
@@ -87,18 +103,67 @@ impl Request<'_> {
         answer
     }
 
-    /// A part would have more slots than some rule lets it have, by what has been chosen and this choice.
-    fn is_too_much(&self, pools: &Pools, chosen: &[Choice], choice: Choice) -> bool {
-        self.rules.iter().filter(|bound| bound.most < u64::MAX).any(|bound| {
-            let Some(part) = self.lies_in(pools, bound, choice) else { return false };
-            let with_it = chosen.iter().filter(|known| self.lies_in(pools, bound, **known) == Some(part));
-            let rules = with_it.chain([&choice]).map(|choice| &self.rules[choice.rule]);
-            let mut shapes: Vec<usize> = rules.flat_map(|rule| rule.shapes.iter().copied()).collect();
-            shapes.sort_unstable();
-            shapes.dedup();
-            let counted = shapes.iter().filter(|shape| bound.shapes.contains(shape));
-            counted.map(|shape| self.shapes[*shape].count).fold(0, u64::saturating_add) > bound.most
+    /// Which parts count for a skew is known if none but slices are to choose one from this rule on.
+    fn knows_what_counts(&self, from: usize) -> bool {
+        self.rules[from..].iter().all(|rule| rule.within != Wanted::One || rule.is_slice)
+    }
+
+    /// Whether slots can be even by the room of parts, were they not in slices: there is no need to try all parts for slices otherwise.
+    fn may_be_even(&self, moment: Moment<'_>, usable: &Usable, from: usize) -> bool {
+        let mut even = self.rules.iter().filter(|rule| rule.skew.is_some() && self.knows_what_counts(from));
+        even.all(|rule| {
+            let rooms = self.rooms_together(rule, moment, usable);
+            rooms.is_none_or(|rooms| rule.may_fit(self, &vec![rooms], &parts_within(rule, moment.pools, usable)))
         })
+    }
+
+    /// The rules that bound what a part may have, with how many slots that is at most, once the rules before this one have their parts.
+    fn bounds(&self, pools: &Pools, usable: &Usable, from: usize) -> Vec<(&Rule<'_>, u64)> {
+        let is_known = self.knows_what_counts(from);
+        let most = |bound: &Rule<'_>| {
+            let Some(skew) = bound.skew.filter(|_| is_known) else { return bound.most };
+            let parts = parts_within(bound, pools, usable).len() as u64;
+            // With so many in one part, all others have too few at least.
+            let others = parts.saturating_sub(1).saturating_mul(skew);
+            bound.wanted(self).saturating_add(others).checked_div(parts).map_or(bound.most, |even| even.min(bound.most))
+        };
+        self.rules.iter().map(|bound| (bound, most(bound))).filter(|(_, most)| *most < u64::MAX).collect()
+    }
+
+    /// How many slots under a rule a part would have, by what has been chosen and this choice; `None`: that does not say.
+    fn slots_with(&self, pools: &Pools, bound: &Rule<'_>, chosen: &[Choice], choice: Choice) -> Option<u64> {
+        let part = self.lies_in(pools, bound, choice)?;
+        let with_it = chosen.iter().filter(|known| self.lies_in(pools, bound, **known) == Some(part));
+        Some(self.slots_under(bound, with_it.chain([&choice]).map(|choice| choice.rule)))
+    }
+
+    /// How many slots of some rules are under another one, too.
+    fn slots_under(&self, bound: &Rule<'_>, rules: impl IntoIterator<Item = usize>) -> u64 {
+        let shapes = rules.into_iter().flat_map(|rule| self.rules[rule].shapes.iter().copied());
+        let mut shapes: Vec<usize> = shapes.filter(|shape| bound.shapes.contains(shape)).collect();
+        shapes.sort_unstable();
+        shapes.dedup();
+        shapes.iter().map(|shape| self.shapes[*shape].count).fold(0, u64::saturating_add)
+    }
+
+    /// The part has room beside those that have chosen it before, as far as slots are like these.
+    fn has_room_beside(&self, moment: Moment<'_>, usable: &Usable, chosen: &[Choice], choice: Choice) -> bool {
+        let rule = &self.rules[choice.rule];
+        let (&[shape], Some(level)) = (&rule.shapes[..], rule.level) else { return true };
+        let is_there = |known: &&Choice| self.rules[known.rule].level == rule.level && known.part == choice.part;
+        let mut there = chosen.iter().filter(is_there).flat_map(|known| &self.rules[known.rule].shapes).peekable();
+        if there.peek().is_none() {
+            return true;
+        }
+        let mut rows = usable.rows(shape);
+        rows.intersect(&part_rows(moment.pools, level, choice.part));
+        let alike: u64 = there
+            .filter(|other| **other != shape && self.shapes[**other].is_like(&self.shapes[shape]))
+            .filter(|other| usable.rows(**other) == rows)
+            .map(|other| self.shapes[*other].count)
+            .sum();
+        let wanted = self.shapes[shape].count.saturating_add(alike);
+        self.room_alone(&self.shapes[shape], moment.free, std::slice::from_ref(&rows), wanted) >= wanted
     }
 
     /// The part of a rule's level in which all of a chosen one lies.
@@ -113,7 +178,13 @@ impl Request<'_> {
     }
 
     /// The parts in which the units suffice, the tightest first.
-    fn by_tightness(&self, moment: Moment<'_>, usable: &Usable, rule: &Rule<'_>, level: usize) -> Vec<usize> {
+    pub(super) fn by_tightness(
+        &self,
+        moment: Moment<'_>,
+        usable: &Usable,
+        rule: &Rule<'_>,
+        level: usize,
+    ) -> Vec<usize> {
         let pools = moment.pools;
         let Some(demand) = self.demand(rule) else { return Vec::new() };
         let is_counted = moment.start == Start::At(pools.now()) && self.tenancy == Tenancy::Shared;

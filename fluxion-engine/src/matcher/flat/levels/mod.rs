@@ -4,7 +4,8 @@
 //! possible; so many at most in each; spread, so that no part has many more than another. What they leave is placed as without:
 //! preferences, limits per node and policies order nodes within it.
 //!
-//! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on what is left of the request's rows.
+//! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on what is left of the request's rows. Slices
+//!   that are alike and are to be even over their level are shared out by [`slices`] before.
 //! - [`shares`] says how many slots of one shape each part gets. This is exact.
 //! - [`several`] shares out several shapes: greedily within bounds, and where that fails by all ways ([`all_ways`]), if they are
 //!   few.
@@ -18,6 +19,7 @@ mod report;
 mod rooms;
 mod several;
 mod shares;
+mod slices;
 
 use smallvec::SmallVec;
 
@@ -41,6 +43,8 @@ pub(crate) struct Rule<'a> {
     /// Positions of the shapes that it is for.
     shapes: SmallVec<[usize; 4]>,
     pub(super) within: Wanted,
+    /// The part that it gets does not say which parts count for a skew.
+    is_slice: bool,
     /// At most so many slots in one part.
     most: u64,
     skew: Option<u64>,
@@ -91,7 +95,8 @@ impl<'a> Rule<'a> {
             Within::Part(name) => Wanted::Part(level.and_then(|level| pools.levels.get(level).part(name))),
         };
         let most = rule.max_per_part.unwrap_or(u64::MAX);
-        Ok(Rule { name: &rule.level, level, shapes, within, most, skew: rule.max_skew })
+        let (is_slice, skew) = (rule.is_slice, rule.max_skew);
+        Ok(Rule { name: &rule.level, level, shapes, within, is_slice, most, skew })
     }
 
     fn level<'p>(&self, pools: &'p Pools) -> Option<&'p Level> {

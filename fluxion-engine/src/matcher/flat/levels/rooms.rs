@@ -91,7 +91,7 @@ struct Watched<'a> {
 impl<'a> Spread<'a> {
     /// Nothing has room yet.
     pub(in crate::matcher::flat) fn new(request: &'a Request<'a>, pools: &'a Pools, usable: &Usable) -> Self {
-        let wants_one = request.rules.iter().any(|rule| rule.within == Wanted::One);
+        let wants_one = request.rules.iter().any(|rule| rule.within == Wanted::One && !rule.is_slice);
         let watched = |rule: &Rule<'a>| {
             // Which parts are to be even is known only when others are chosen.
             let rule = Rule { skew: rule.skew.filter(|_| !wants_one), ..rule.clone() };

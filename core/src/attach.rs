@@ -198,6 +198,58 @@ impl Core {
         Some(id)
     }
 
+    /// A leader that was paused has written late that a group has ended to which other pods have come since. What ended stays so, and they
+    /// are another group of its name, as they would be to a process that begins now. Returns whether the job is no more.
+    ///
+    /// As long as one is on its way to a node its outcome is waited for; and where the first of them is the one that the FluxJob is named
+    /// after, that it has ended too is news that is still to come.
+    pub(super) fn part_from_ended(&mut self, id: JobId) -> bool {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else { return false };
+        let live = self.jobs.live_members(job);
+        let Some(first) = live.iter().min_by_key(|member| (member.pod.created, &member.pod.id)) else { return false };
+        let is_another = job.kind == WorkloadKind::Group
+            && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
+            && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
+        let is_on_its_way = |member: &&Member| {
+            let in_doubt = member.maybe_bound && self.now < member.doubt_until;
+            in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
+        };
+        if !is_another {
+            return false;
+        }
+        if live.iter().any(is_on_its_way) {
+            let doubts = live.iter().filter(|member| member.maybe_bound).map(|member| member.doubt_until);
+            if let Some(at) = doubts.filter(|at| self.now < *at).min() {
+                self.timers.wake(Timer::Job(id), at);
+            }
+            return false;
+        }
+        let (key, members) = (job.key.clone(), job.members.clone());
+        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
+        let mut pods = Vec::new();
+        for uid in &members {
+            let allocation = self.take_allocation(uid);
+            self.free_allocation(allocation);
+            pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
+        }
+        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
+        job.members.clear();
+        job.live.clear();
+        let (retained, pending) = (std::mem::take(&mut job.retained), std::mem::take(&mut job.pending));
+        for slot in retained {
+            self.free_allocation(Some(slot.allocation));
+        }
+        for pending in pending {
+            self.forget_request(&pending);
+        }
+        self.forget(id);
+        self.find_jobs(pods);
+        if !self.jobs.by_key.contains_key(&key) {
+            self.consider_stray(&key);
+        }
+        true
+    }
+
     pub(super) fn new_job(
         &mut self,
         belonging: &Belonging,
@@ -265,7 +317,7 @@ impl Core {
         if belonging.kind == WorkloadKind::Group {
             let known = self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
                 object.metadata.deletion_timestamp.is_none()
-                    && object.status.as_ref().is_none_or(|status| status.completion_time.is_none())
+                    && completion_of(object).is_none()
                     && !self.jobs.by_key.contains_key(key)
                     && !self.records.is_being_removed(key)
             });
@@ -305,4 +357,9 @@ impl Core {
         self.forget_request(&crate::queue::PendingRequest::Member(member.job, uid.clone()));
         self.attach(member.pod, false);
     }
+}
+
+/// When the job of this FluxJob ended, by the API server's clock.
+fn completion_of(object: &FluxJob) -> Option<Time> {
+    object.status.as_ref()?.completion_time.as_ref().map(time_of)
 }

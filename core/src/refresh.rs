@@ -42,6 +42,9 @@ impl Core {
             self.finalize(id);
             return;
         }
+        if self.part_from_ended(id) {
+            return;
+        }
         self.look_at_queue(id);
         self.warn_of_bad_walltime(id);
         self.warn_of_unknown_class(id);

@@ -145,3 +145,46 @@ fn a_withdrawal_that_took_effect_and_is_answered_by_a_conflict_leaves_nothing_ac
     }
     panic!("its placement was never written again");
 }
+
+#[test]
+fn who_has_come_to_a_group_whose_end_is_written_late_is_another_group() {
+    let nodes = [("a", 2)];
+    let mut world = World::new(&nodes);
+    world.submit(of_group(pod("g0", 1), "g", Ok(1)));
+    world.settle();
+    let key = key_of(world.record("g"));
+    world.restart();
+    let ended = world.now;
+    let g0 = world.pods.get_mut("g0").expect("it was bound");
+    (g0.phase, g0.ended) = (Phase::Failed, Some(ended));
+    world.pods.insert("q0".to_owned(), of_group(pod("q0", 1), "g", Ok(2)));
+    world.list(&nodes, &[]);
+    let unanswered = world.step();
+    // The first leader had seen the end of the pod, and was paused before it wrote that.
+    written_late(&mut world, "g", |record| {
+        let status = record.status.as_mut().expect("a status");
+        let mut finished = status.conditions[0].clone();
+        (finished.type_, finished.reason) = ("Finished".to_owned(), "Failed".to_owned());
+        finished.status = "True".to_owned();
+        status.conditions.push(finished);
+        status.state = Some(JobState::from_conditions(&status.conditions));
+        status.completion_time = Some(crate::record::micro_time(ended));
+    });
+    for action in unanswered {
+        match &action.kind {
+            ActionKind::WriteStatus { job, .. } if job.key == key => {
+                world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
+            }
+            _ => world.carry_out(action),
+        }
+    }
+    world.settle();
+    let ended = world.records[&key].clone();
+    world.submit(of_group(pod("q1", 1), "g", Ok(2)));
+    world.settle();
+    assert_eq!((world.node_of("q0"), world.node_of("q1")), (Some("a"), Some("a")));
+    assert_eq!(world.records.len(), 2, "they have a FluxJob of their own");
+    assert_eq!(world.records.get(&key), Some(&ended), "what has ended stays so");
+    let writes = super::restarts::writes_after_restart(&mut world, &nodes, &[]);
+    assert!(writes.is_empty(), "{writes:#?}");
+}

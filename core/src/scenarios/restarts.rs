@@ -7,7 +7,7 @@ use crate::QueuePolicy;
 use serde_json::json;
 
 /// What a new process writes, told everything there is.
-fn writes_after_restart(world: &mut World, nodes: &[(&str, u64)], controllers: &[Controller]) -> Vec<String> {
+pub(super) fn writes_after_restart(world: &mut World, nodes: &[(&str, u64)], controllers: &[Controller]) -> Vec<String> {
     world.restart();
     world.list(nodes, controllers);
     let mut writes = Vec::new();

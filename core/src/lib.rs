@@ -206,6 +206,8 @@ pub struct Core {
     queue_changed: bool,
     /// The last walk has moved reservations: what they left behind is looked at soon.
     is_unsettled: bool,
+    /// They are looked at in this step.
+    settles: bool,
     /// Since the last walk a node has changed, or somebody has taken room that nobody had planned.
     has_lost_capacity: bool,
     /// Jobs that run, and for which a person has wished more time since the last walk.
@@ -293,6 +295,7 @@ impl Core {
             actions: Actions::default(),
             queue_changed: false,
             is_unsettled: false,
+            settles: false,
             has_lost_capacity: false,
             extended: BTreeSet::new(),
             has_promises_to_put_back: false,
@@ -511,7 +514,7 @@ impl Core {
                     None => self.queue_changed = true,
                 },
                 Timer::Backoff(_) => self.queue_changed = true,
-                Timer::Unsettled => self.queue_changed |= self.is_unsettled,
+                Timer::Unsettled => self.settles |= self.is_unsettled,
                 Timer::Positions => self.note_positions(),
                 Timer::Queues => self.note_queues(),
                 Timer::Overdue(uid) => self.note_overdue(&uid),

@@ -35,8 +35,9 @@ impl Core {
             || self.seen_changes != self.ledger.changes.count()
             || self.seen_crowds != self.cluster.crowds_version();
         let has_arrivals = self.queue.has_arrivals();
-        if changed || has_arrivals {
-            self.review_later();
+        let settles = std::mem::take(&mut self.settles);
+        if changed || has_arrivals || settles {
+            self.review_later(changed || has_arrivals);
         } else if !self.begin_review() {
             return;
         }
@@ -53,6 +54,7 @@ impl Core {
         if is_first {
             self.put_promises_back(&suspects);
         }
+        let is_anew = self.give_up_what_is_not_on_record();
         let heard = self.put_heard_promises_back(&suspects);
         let Parts { queue, mut live, held_nodes, .. } = self.parts(&suspects, self.now);
         live.count_promises();
@@ -65,7 +67,7 @@ impl Core {
             now,
             changes,
             was_promised,
-            is_first,
+            is_for_nobody_else: is_first || is_anew,
             heard,
             ahead,
             arrivals,

@@ -201,6 +201,15 @@ impl Promises {
         self.inherited.insert(job, (since, nodes));
     }
 
+    /// It is not to be known any more which of a job's requests it is: as to the next process.
+    pub(super) fn leave_patience(&mut self, job: JobId, since: Option<Time>, nodes: RankSet) {
+        self.passed_by.retain(|pending, _| pending.job() != job);
+        self.drained.retain(|pending, _| pending.job() != job);
+        if since.is_some() || !nodes.is_empty() {
+            self.was_passed_by(job, since, nodes);
+        }
+    }
+
     /// It is this one.
     pub(super) fn inherit_patience(&mut self, pending: &PendingRequest, now: Time) {
         let Some((since, nodes)) = self.inherited.remove(&pending.job()) else { return };

@@ -1,5 +1,6 @@
 //! What follows from what the plan promises: on record, told, and looked at again when it is due.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::job::{Job, Said, Style};
@@ -275,6 +276,20 @@ impl Core {
         self.promises.passed_by_since_of(job.id, place).filter(|_| !job.pending.is_empty())
     }
 
+    /// What those are promised whose jobs start by it, which their records say; and who else is promised something.
+    pub(super) fn promised_by_records(&self) -> (BTreeMap<PendingRequest, Kept>, Vec<PendingRequest>) {
+        let (mut on_record, mut others) = (BTreeMap::new(), Vec::new());
+        for (pending, promise) in self.promises.reservations() {
+            if self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending)) {
+                let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
+                on_record.insert(pending.clone(), kept);
+            } else {
+                others.push(pending.clone());
+            }
+        }
+        (on_record, others)
+    }
+
     /// What a job is promised now. Where pods start one by one, the first of them may have nodes held for it; when it starts is not
     /// when the job does.
     fn promise_of(&self, job: &Job) -> Option<Said> {
@@ -283,9 +298,14 @@ impl Core {
             let start = Some(Time::from_seconds(promise.place.start));
             return Some(Said { start, nodes: self.names_of(promise.nodes_to_say()) });
         }
-        let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
-        let nodes = self.names_of(self.promises.drained_of(job.id, place)?);
+        let nodes = self.names_of(self.held_for(job)?);
         (!nodes.is_empty()).then_some(Said { start: None, nodes })
+    }
+
+    /// The nodes that are held for the first of a job's requests that holds some.
+    pub(super) fn held_for(&self, job: &Job) -> Option<&RankSet> {
+        let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
+        self.promises.drained_of(job.id, place)
     }
 
     /// What is said of a promise, by the API server's clock. That this clock has moved a little against ours is nothing to say.

@@ -4,9 +4,15 @@
 //! request may go by what is different by now, though that lets nobody start: a number, or which of several reasons comes first. When the
 //! queue was left alone for a while after a walk, all attempts are made again, some classes at a time. Then what is on record is what a
 //! process would find that begins now.
+//!
+//! So it is with what is promised. A job says on its record when it starts, and that is a promise. What pods of one job are promised that
+//! wait one by one is not on record, and no process knows what the last one has kept for them: it is made anew, around all that is.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::plan::Kept;
 use super::{Core, Timer};
-use crate::queue::ClassId;
+use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
 
 /// For so long nothing has to happen.
@@ -24,12 +30,18 @@ pub(super) struct Review {
     last: Option<ClassId>,
     /// Some are to be looked at in this step.
     is_due: bool,
+    /// The walk that follows is the first of the review.
+    is_begin: bool,
+    /// What was promised by records when all else was last promised anew, if nothing has happened since but what follows from that.
+    on_record: Option<BTreeMap<PendingRequest, Kept>>,
 }
 
 impl Core {
-    /// The queue is walked since something has happened: it is looked at again when nothing has for a while.
-    pub(super) fn review_later(&mut self) {
-        self.review = Review { walked_at: self.now, last: None, is_due: false };
+    /// The queue is walked since something has happened, or the last walk has moved reservations: it is looked at again when nothing has
+    /// for a while.
+    pub(super) fn review_later(&mut self, has_happened: bool) {
+        let on_record = self.review.on_record.take().filter(|_| !has_happened);
+        self.review = Review { walked_at: self.now, last: None, is_due: false, is_begin: false, on_record };
         if !self.queue.is_empty() {
             self.timers.wake(Timer::Review, self.now.plus_millis(CALM_MILLIS));
         }
@@ -56,10 +68,37 @@ impl Core {
                 attempt.is_in_doubt = true;
             }
         }
+        let is_begin = self.review.last.is_none();
         self.review.last = classes.last().copied();
         if classes.len() == AT_ONCE {
             self.timers.wake(Timer::Review, self.now.plus_millis(PAUSE_MILLIS));
         }
+        self.review.is_begin = is_begin && !classes.is_empty();
         !classes.is_empty()
+    }
+
+    /// What is promised to pods that wait one by one is given up at the beginning of a review, for the walk that follows to promise it
+    /// anew. Where what is on record stands as it did when that was done last, it would come to the same. Returns whether anything was.
+    pub(super) fn give_up_what_is_not_on_record(&mut self) -> bool {
+        if !std::mem::take(&mut self.review.is_begin) {
+            return false;
+        }
+        let (on_record, others) = self.promised_by_records();
+        if others.is_empty() || self.review.on_record.as_ref() == Some(&on_record) {
+            return false;
+        }
+        let jobs: BTreeSet<JobId> = others.iter().map(PendingRequest::job).collect();
+        for pending in others {
+            if let Some(promise) = self.promises.take(&pending) {
+                self.ledger.give_up(&promise.place);
+            }
+        }
+        for id in jobs {
+            let Some(job) = self.jobs.all.get(&id) else { continue };
+            let (since, nodes) = (self.passed_by_since(job), self.held_for(job).cloned().unwrap_or_default());
+            self.promises.leave_patience(id, since, nodes);
+        }
+        self.review.on_record = Some(on_record);
+        true
     }
 }

@@ -35,8 +35,9 @@ pub(super) struct UnderWay {
     pub changes: u64,
     /// There were promises.
     pub was_promised: bool,
-    /// It is the first of this process.
-    pub is_first: bool,
+    /// Nobody starts beside it: it is the first of this process, or what is not on record is promised anew in it, and until it is over not
+    /// everything is kept for whom it will be.
+    pub is_for_nobody_else: bool,
     /// Those whose promises by an earlier leader were heard of since the last walk.
     pub heard: Vec<PendingRequest>,
     /// Those who had come in ahead of others since the last walk.
@@ -207,7 +208,7 @@ impl Core {
         let is_in_question =
             meanwhile.concerns_all || meanwhile.pods.contains(uid) || meanwhile.records.contains(&job.key);
         let is_known = meanwhile.tried.contains(&class) || self.queue.last_attempt(class).is_some();
-        let is_for_the_walk = walk.is_first
+        let is_for_the_walk = walk.is_for_nobody_else
             || walk.walking.has_started(&pending)
             || self.queues.limits(place.queue()).is_some()
             || self.queues.policies().is_in_order(place.queue());

@@ -7,7 +7,11 @@ use crate::QueuePolicy;
 use serde_json::json;
 
 /// What a new process writes, told everything there is.
-pub(super) fn writes_after_restart(world: &mut World, nodes: &[(&str, u64)], controllers: &[Controller]) -> Vec<String> {
+pub(super) fn writes_after_restart(
+    world: &mut World,
+    nodes: &[(&str, u64)],
+    controllers: &[Controller],
+) -> Vec<String> {
     world.restart();
     world.list(nodes, controllers);
     let mut writes = Vec::new();
@@ -973,10 +977,17 @@ fn nodes_stay_held_for_a_pod_though_the_next_process_promises_a_start_to_another
     }
     for _ in 0..40 {
         world.pass_seconds(10);
+        // As long as something happens what is not on record is not promised anew.
+        world.core.queue_changed = true;
         world.settle();
     }
     let held = Some((None, "n2".to_owned()));
     assert_eq!(reserved(&world, "rs"), held);
+    for _ in 0..40 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(reserved(&world, "rs"), held, "for whichever of its pods");
     world.show_conditions(&["s0", "s1"]);
     let writes = writes_after_restart(&mut world, &nodes, &[set]);
     assert!(writes.is_empty(), "{writes:#?}");
@@ -1022,4 +1033,67 @@ fn a_promise_behind_pods_that_are_ended_at_a_deadline_does_not_move_with_every_s
     world.change("p0", |pod| (pod.phase, pod.started) = (Phase::Running, started));
     world.look_ahead();
     assert_eq!(reserved(&world, "waits"), Some((Some(3000), "a".to_owned())));
+}
+
+/// Two run on the node until 3000 and 4000, and `first` waits for both. Before it, when one has ended, there is time for a pod of a
+/// Deployment, which is promised nothing on record. Then the other is to end at 3020.
+fn behind_who_is_not_on_record() -> (World, Controller) {
+    let settings = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
+    let mut world = World::told(settings, FunctionTable::builtin(), &[("a", 4)]);
+    for (name, seconds) in [("one", 1000), ("other", 2000)] {
+        assert!(starts(&mut world, lasting(name, 2, seconds)));
+        let started = Some(world.now);
+        world.change(name, |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    }
+    assert!(!starts(&mut world, lasting("first", 4, 60)));
+    let service = Controller { kind: OwnerKind::Deployment, ..job("service", 1, 1) };
+    world.tell(Event::Controller(Arc::new(service.clone())));
+    let mut of_service = Pod { created: world.now.plus_secs(1), ..of_job(lasting("s0", 2, 40), "service") };
+    of_service.owner.as_mut().expect("an owner").kind = OwnerKind::Deployment;
+    assert!(!starts(&mut world, of_service));
+    world.edit("other", |spec| spec.overrides.walltime_seconds = Some(1020));
+    world.settle();
+    world.pass_seconds(6);
+    world.settle();
+    (world, service)
+}
+
+#[test]
+fn what_is_not_on_record_keeps_nothing_from_who_is_promised_something_after_a_restart() {
+    let (mut world, service) = behind_who_is_not_on_record();
+    assert_eq!(
+        reserved(&world, "first"),
+        Some((Some(3040), "a".to_owned())),
+        "the pod of the Deployment was there first"
+    );
+    for _ in 0..40 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(reserved(&world, "first"), Some((Some(3020), "a".to_owned())), "as a new process finds it");
+    assert!(!world.notes.contains(&"ReservationDelayed".to_owned()), "nobody was promised what is later now");
+    world.show_conditions(&["first", "s0"]);
+    world.settle();
+    let before = world.records.clone();
+    let writes = writes_after_restart(&mut world, &[("a", 4)], &[service]);
+    assert!(writes.is_empty(), "{writes:#?}");
+    assert_eq!(world.records, before);
+}
+
+#[test]
+fn what_is_not_on_record_is_made_anew_until_that_changes_nothing_and_no_longer() {
+    let (mut world, _) = behind_who_is_not_on_record();
+    // The first review moves what is on record, the second finds it as the first has left it.
+    let mut at = Vec::new();
+    let mut passes = world.core.gauges().passes;
+    while world.now.seconds() < 2400 {
+        world.pass_seconds(1);
+        world.settle();
+        let walked = world.core.gauges().passes;
+        if walked > passes {
+            at.push(world.now.seconds());
+        }
+        passes = walked;
+    }
+    assert!(at.last().is_some_and(|last| *last < 2200), "it walks on and on: {at:?}");
 }

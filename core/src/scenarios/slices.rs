@@ -141,3 +141,30 @@ fn where_nobody_overtakes_a_pass_is_made_in_one_go() {
     world.step();
     assert!(!world.core.is_passing());
 }
+
+#[test]
+fn nobody_takes_what_is_not_on_record_while_it_is_promised_anew() {
+    let settings = CoreSettings { queue_policy: QueuePolicy::Conservative, questions_per_slice: 1, ..settings() };
+    let mut world = World::told(settings, FunctionTable::builtin(), &[("a", 4)]);
+    assert!(starts(&mut world, lasting("runs-100", 2, 100)) && starts(&mut world, lasting("runs-200", 1, 200)));
+    assert!(!starts(&mut world, lasting("first", 4, 60)));
+    world.tell(Event::Controller(Arc::new(Controller { kind: OwnerKind::Deployment, ..job("service", 1, 1) })));
+    let mut of_service = Pod { created: world.now.plus_secs(1), ..of_job(lasting("s0", 3, 40), "service") };
+    of_service.owner.as_mut().expect("an owner").kind = OwnerKind::Deployment;
+    assert!(!starts(&mut world, of_service), "it can when the first of those that run has ended");
+    // When nothing has happened for a while it is promised that anew.
+    let mut reviewed = false;
+    for _ in 0..400 {
+        world.now = world.now.plus_millis(100);
+        let actions = world.step();
+        world.carry_out_all(actions);
+        if world.core.is_passing() {
+            reviewed = true;
+            world.submit(lasting("small", 1, 90));
+            break;
+        }
+    }
+    assert!(reviewed);
+    world.settle();
+    assert_eq!(world.node_of("small"), None, "it would be in the way");
+}

@@ -194,7 +194,8 @@ impl Core {
         }
     }
 
-    /// A pod that is to be where another of its job is comes by the same plan as that one, which did not know of it.
+    /// A pod that is to be where another of its job is comes by the same plan as that one, or is promised a start by it, which did not
+    /// know of it.
     pub(super) fn knows_not_where(&self, pending: &PendingRequest, others: &mut Vec<(JobId, LevelWant)>) -> bool {
         let PendingRequest::Member(id, uid) = pending else { return false };
         let open = self.jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));

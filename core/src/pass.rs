@@ -138,6 +138,11 @@ impl Core {
                 Decision::Start { pending, slots, .. } if self.knows_not_where(&pending, &mut led) => {
                     self.come_later(&pending, slots);
                 }
+                Decision::Reserved { pending, later, .. } if self.knows_not_where(&pending, &mut led) => {
+                    self.forget_promise(&pending);
+                    self.broken(pending.job(), later);
+                    self.touched.insert(pending.job());
+                }
                 decision => self.follow(decision),
             }
         }

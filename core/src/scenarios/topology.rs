@@ -351,6 +351,36 @@ fn two_that_start_at_once_after_both_have_waited_are_still_in_one_rack() {
 }
 
 #[test]
+fn of_two_of_a_service_one_starts_and_the_other_is_promised_a_start_and_that_is_not_taken_back() {
+    // Cores of both, and where they are in the end: in rack b somebody has all of seven cores until second 100, rack a has three.
+    for (cores, in_the_end) in [([4, 3], [Some("b1"), Some("b1")]), ([3, 4], [Some("a1"), None])] {
+        let policy = QueuePolicy::Conservative;
+        let mut world = World::told(CoreSettings { queue_policy: policy, ..settings() }, FunctionTable::builtin(), &[]);
+        world.tell(node_in("c1", "c"));
+        serve(&mut world, &cores, |pod| in_one("rack", pod));
+        world.settle();
+        assert_eq!(racks_of(&world, "s"), "", "neither fits");
+        let busy = Pod { lifetime: Lifetime::Seconds(100), started: Some(world.now), ..pod("busy", 7) };
+        world.submit(neighbours::on(busy, "b1"));
+        for (name, rack, cores) in [("b1", "b", 7), ("a1", "a", 3)] {
+            let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(RACK), Arc::from(rack))];
+            world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, cores)) })));
+        }
+        // In one walk there is a place for one of them in rack a now, and for the other one in rack b later.
+        for second in 0..110 {
+            world.settle();
+            world.pass_seconds(1);
+            if second == 99 {
+                world.change("busy", |pod| pod.phase = Phase::Succeeded);
+            }
+        }
+        assert_eq!(["s0", "s1"].map(|name| world.node_of(name)), in_the_end, "{cores:?}");
+        assert!(world.core.gauges().reservations_delayed.is_empty(), "{cores:?}: {:?}", world.core.gauges());
+        assert!(!world.notes.contains(&"ReservationDelayed".to_owned()), "{cores:?}");
+    }
+}
+
+#[test]
 fn a_level_that_is_preferred_is_no_condition() {
     let preferred = |pod| Pod { levels: Some(within(LevelBound::Preferred, "rack", RuleScope::Job)), ..pod };
     let mut world = racks(settings());

@@ -288,8 +288,9 @@ impl Core {
             let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
             let place = place.in_queue(in_queue, queue_priority);
             let before = self.queue.place_of(&pending).map(|(place, class)| (place.clone(), class));
+            let is_edited = !self.queue.key_of(&pending).is_some_and(|known| known.differs_by_who_repels(&key));
             let is_new = self.queue.put(place.clone(), key);
-            self.note_who_comes(&pending, &place, before);
+            self.note_who_comes(&pending, &place, before, is_edited);
             if !is_new {
                 self.tell_who_joins(&pending);
             }
@@ -300,8 +301,15 @@ impl Core {
     }
 
     /// One who comes goes ahead of those with less priority; so does one whose request a person has changed, of all behind him. Who
-    /// could have come earlier, but for a gate, a hold or a pod that had to be replaced, delays nobody.
-    fn note_who_comes(&mut self, pending: &PendingRequest, place: &Place, before: Option<(Place, ClassId)>) {
+    /// could have come earlier, but for a gate, a hold or a pod that had to be replaced, delays nobody; nor does one whom others keep
+    /// away since.
+    fn note_who_comes(
+        &mut self,
+        pending: &PendingRequest,
+        place: &Place,
+        before: Option<(Place, ClassId)>,
+        is_edited: bool,
+    ) {
         let Some(job) = self.jobs.all.get(&pending.job()) else { return };
         let cause = match before {
             None if job.was_kept_out || job.life.is_placed() => return,
@@ -313,7 +321,7 @@ impl Core {
             Some((before, class)) => {
                 let has_same_priority =
                     !before.has_lower_priority_than(place) && !place.has_lower_priority_than(&before);
-                if has_same_priority && self.queue.class_of(pending) == Some(class) {
+                if has_same_priority && (!is_edited || self.queue.class_of(pending) == Some(class)) {
                     return;
                 }
                 Delay::Edit

@@ -135,8 +135,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let mut before = lost.map(|was| Late { cause: Delay::Capacity, was, by: None });
         if let Some(reserved) = self.capacity.reserved(pending) {
             if reserved.class != class || displaces == Some(Delay::Edit) {
-                // It asks for something else than when it was promised, or for another place in the queue.
-                before = self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
+                // It asks for something else than when it was promised, or for another place in the queue; or nobody has changed it, and
+                // others keep it away from nodes.
+                let cause = if displaces == Some(Delay::Edit) { Delay::Edit } else { Delay::Capacity };
+                before = self.withdraw(pending).map(|was| Late { cause, was, by: None });
             } else if let Some(starts) = self.remake(pending) {
                 if !starts {
                     let known = self.queue.last_attempt(class);
@@ -251,8 +253,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn displaced_by(&self, head: &Place, place: &Place, class: ClassId) -> Option<(Delay, Option<JobId>)> {
         let pending = place.request();
         let is_same = self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
-        if !is_same || self.capacity.displaces(pending) == Some(Delay::Edit) {
+        if self.capacity.displaces(pending) == Some(Delay::Edit) {
             return Some((Delay::Edit, None));
+        }
+        if !is_same {
+            return Some((Delay::Capacity, None));
         }
         let cause = self.capacity.displaces(head.request())?;
         let is_ahead_by_it = cause != Delay::Priority || place.has_lower_priority_than(head);

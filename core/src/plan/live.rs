@@ -176,6 +176,18 @@ impl Request {
     }
 }
 
+impl RequestKey {
+    /// They ask for the same, but other pods keep theirs away.
+    pub(crate) fn differs_by_who_repels(&self, other: &Self) -> bool {
+        let alone = |key: &Self| {
+            let mut key = key.clone();
+            key.slots.iter_mut().for_each(|slot| slot.stance.repelled_by.clear());
+            key
+        };
+        self != other && alone(self) == alone(other)
+    }
+}
+
 impl SlotKey {
     /// They differ in their number at most.
     fn is_like(&self, other: &Self) -> bool {

@@ -371,6 +371,11 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.places.get(pending).map(|(_, class)| *class)
     }
 
+    /// What a request asks for.
+    pub fn key_of(&self, pending: &PendingRequest) -> Option<&K> {
+        self.classes.get(&self.class_of(pending)?).map(|class| &*class.key)
+    }
+
     /// What is remembered about the class of a request.
     pub fn last_attempt_of(&self, pending: &PendingRequest) -> Option<&M> {
         self.last_attempt(self.class_of(pending)?)

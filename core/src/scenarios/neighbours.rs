@@ -6,6 +6,7 @@ use fluxqueue_workload::constraints::{
 use fluxqueue_workload::metadata::Labels;
 
 use super::*;
+use crate::QueuePolicy;
 
 pub(super) fn constrained(mut pod: Pod, how: impl FnOnce(&mut Constraints)) -> Pod {
     let mut constraints = pod.shape.constraints.clone();
@@ -264,4 +265,26 @@ fn a_gang_for_whose_terms_there_is_no_place_is_told_so() {
         text.contains("No placement of all of them together was found that keeps what they ask about other pods"),
         "{text}"
     );
+}
+
+#[test]
+fn who_is_kept_away_from_nodes_that_he_was_promised_has_not_been_changed() {
+    for policy in [QueuePolicy::Conservative, QueuePolicy::Easy] {
+        let mut world = World::told(CoreSettings { queue_policy: policy, ..settings() }, FunctionTable::builtin(), &[]);
+        let node = Node { labels: vec![("host".into(), "b".into())], ..Node::clone(&node("b", 8)) };
+        world.tell(Event::Node(Arc::new(node)));
+        let lasts = |pod: Pod, seconds: u64| Pod { lifetime: Lifetime::Seconds(seconds), ..pod };
+        world.submit(Pod { started: Some(world.now), ..lasts(on(pod("busy", 4), "b"), 100) });
+        world.submit(Pod { labels: labels("x"), ..lasts(pod("waits", 6), 50) });
+        world.settle();
+        // There is room for one that wants no x beside it.
+        world.submit(Pod { labels: labels("y"), ..lasts(apart(pod("shy", 1), "x", "host"), 1_000) });
+        for _ in 0..3 {
+            world.settle();
+            world.pass_seconds(1);
+        }
+        assert_eq!((world.node_of("waits"), world.node_of("shy")), (None, Some("b")));
+        let delayed: Vec<_> = world.core.gauges().reservations_delayed.iter().map(|(cause, n)| (*cause, *n)).collect();
+        assert_eq!(delayed, [("capacity", 1)], "{policy:?}");
+    }
 }

@@ -8,8 +8,6 @@
 //! In worlds where nothing goes wrong on the way, a naive planner says exactly what must be promised, to whom, and for which cause later
 //! ([`timely`]).
 //!
-//! Rules that the core does not stand up to yet are switched off ([`switches`]), until the core is mended.
-//!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
 //! happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur. `FLUXQUEUE_SIM_QUEUES=1` runs nothing but worlds with queues,
 //! as many as `FLUXQUEUE_SIM_SEEDS` says, from `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each: `make simulation`.
@@ -42,7 +40,6 @@ mod simulation;
 mod stats;
 mod succession;
 mod suspended;
-mod switches;
 mod timely;
 mod trace;
 mod view;
@@ -156,7 +153,6 @@ fn main() -> ExitCode {
 }
 
 fn judge(tests: &[(&str, Test)]) -> ExitCode {
-    println!("not judged yet (see switches.rs): {:?}", switches::off());
     let mut failed = 0;
     for (name, test) in tests {
         match test() {
@@ -190,8 +186,13 @@ fn describe(failure: &Failure) -> String {
     format!(
         "seed {seed}, step {step}: broken: {rule}\n  {text}\n  replay: {}FLUXQUEUE_SIM_SEED={seed} \
          FLUXQUEUE_SIM_STEPS={step} FLUXQUEUE_SIM_TRACE=1 cargo test --test simulation",
-        switches::environment()
+        environment()
     )
+}
+
+/// The variables that a replay needs to see the same run, in the form of a shell.
+fn environment() -> String {
+    std::env::var(machine::POLICY).map_or_else(|_| String::new(), |policy| format!("{}={policy} ", machine::POLICY))
 }
 
 /// The main test: many seeds, all rules, and nothing that should be met is missed.

@@ -17,7 +17,6 @@ use crate::machine::BYPASS_SECONDS;
 use crate::objects::{OURS, Run, Template, is_ours};
 use crate::simulation::Simulation;
 use crate::suspended;
-use crate::switches::Feature;
 use crate::trace;
 
 /// Rounds until the system must have come to rest.
@@ -31,8 +30,8 @@ const QUIET_MILLIS: i64 = 120_000;
 /// Longer than finished jobs are kept, in milliseconds.
 const KEPT_MILLIS: i64 = 4_000_000;
 
-const WRITES_NOTHING: &str = "a new process writes nothing where nothing has changed";
-const PLACES_NOBODY: &str = "a new process places nobody where nothing has changed";
+/// Also where jobs wait.
+pub(crate) const WRITES_NOTHING: &str = "a new process writes nothing where nothing has changed";
 
 /// Whether pods end meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +67,7 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     if sim.rng.chance(30) { restart(sim) } else { Ok(()) }
 }
 
-/// New processes take over while all is quiet: there is nothing for them to write, and nobody to place whom the last ones have not.
+/// New processes take over while all is quiet: there is nothing for them to write, so nobody to place whom the last ones have not.
 fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     let waits = |pod: &Arc<Pod>| is_ours(pod) && pod.node.is_none() && !pod.phase.is_terminal();
     if sim.instances.iter().any(|instance| instance.executor.waiting() > 0) {
@@ -77,18 +76,17 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
     }
     let is_at_rest =
         !sim.server.pods.values().any(waits) && !sim.server.controllers.values().any(|it| waits_without_pods(it));
-    let writes_nothing = Feature::QuietRestartBesideQueue.is_on() || is_at_rest;
     for who in sim.everyone() {
         sim.restart(who);
-        let rule = if writes_nothing { WRITES_NOTHING } else { PLACES_NOBODY };
-        sim.may_write = !writes_nothing;
         // Who waits because no place was found may get one by a search that begins anew, and that is written.
         let is_judged = !has_passed_a_planned_end(sim) && (is_at_rest || !may_find_a_place(sim));
-        sim.quiet_by = is_judged.then_some(rule);
+        sim.quiet_by = is_judged.then_some(WRITES_NOTHING);
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
-        (sim.quiet_by, sim.may_write) = (None, false);
+        // Something may have happened meanwhile.
+        if sim.quiet_by.take().is_some() {
+            sim.stats.count(if is_at_rest { "quiet restart" } else { "quiet restart beside jobs that wait" });
+        }
     }
-    sim.stats.count(if writes_nothing { "quiet restart judged" } else { "quiet restart" });
     Ok(())
 }
 

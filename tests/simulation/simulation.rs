@@ -45,8 +45,6 @@ pub(crate) struct Simulation<'a> {
     disturbed: BTreeMap<(NodeName, Who), u64>,
     /// While this is set nothing may be written, by this rule.
     pub(crate) quiet_by: Option<&'static str>,
-    /// Where it is quiet nobody is placed, but something may be written.
-    pub(crate) may_write: bool,
     pub(crate) steps: u64,
     pub(crate) stats: Stats,
     pub(crate) trace: Trace,
@@ -107,7 +105,6 @@ impl<'a> Simulation<'a> {
             decided: BTreeMap::new(),
             disturbed: BTreeMap::new(),
             quiet_by: None,
-            may_write: false,
             steps: 0,
             stats: Stats::default(),
             trace: Trace::new(traced),
@@ -274,21 +271,12 @@ impl<'a> Simulation<'a> {
         }
         actions.retain(|action| !matches!(action.kind, ActionKind::Note(_)));
         if let Some(rule) = self.quiet_by
-            && let Some(action) = actions.iter().find(|it| self.breaks_quiet(&it.kind))
+            && let Some(action) = actions.iter().find(|it| breaks_quiet(&it.kind))
         {
             let news = trace::news(&self.server, &action.kind);
             return broken(rule, format!("{} {news}", trace::action(action)));
         }
         Ok(actions)
-    }
-
-    fn breaks_quiet(&self, action: &ActionKind) -> bool {
-        match action {
-            ActionKind::Bind { .. } | ActionKind::Ungate { .. } => true,
-            // The time of a job that ended long ago may be over just now.
-            ActionKind::DeleteFluxJob { .. } => false,
-            _ => !self.may_write,
-        }
     }
 
     /// When a core wants to be called again.
@@ -510,4 +498,10 @@ fn clock_jump(rng: &mut Rng) -> i64 {
 /// How a line of the trace tells instances apart: the first has no name.
 fn name_of(who: Who) -> &'static str {
     if who == 0 { "" } else { "second " }
+}
+
+/// Nothing of this is asked for where nothing happens.
+fn breaks_quiet(action: &ActionKind) -> bool {
+    // The time of a job that ended long ago may be over just now.
+    !matches!(action, ActionKind::DeleteFluxJob { .. })
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Stats(BTreeMap<&'static str, u64>);
 
 /// What every full run must have met at least once.
-pub(crate) const MUST_HAPPEN: [&str; 52] = [
+pub(crate) const MUST_HAPPEN: [&str; 53] = [
     "Binding: bound",
     "Binding: bound elsewhere",
     "Binding: pod being deleted",
@@ -54,6 +54,7 @@ pub(crate) const MUST_HAPPEN: [&str; 52] = [
     "pod that asks for its node alone submitted",
     "quiescence reached",
     "quiet restart",
+    "quiet restart beside jobs that wait",
     "release of a Job asked for",
     "room of a gang that starts taken",
     "service pod replaced",

@@ -399,7 +399,7 @@ mod tests {
             queue_depth: 11,
             reservation_depth: 12,
             bypass_secs: 13,
-            questions_per_slice: 64,
+            questions_per_slice: 32,
             start_slack_secs: 2,
             end_slack_secs: 1,
             topology: Arc::new(Topology::new(vec![vec![row]]).unwrap()),

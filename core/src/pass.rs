@@ -80,7 +80,8 @@ impl Core {
         let slice = self.slice(&walk);
         let suspects = self.suspects.ranks(&self.cluster);
         let Parts { asking, queue, mut live, .. } = self.parts(&suspects, walk.now);
-        let enough = slice.counted_from(&live);
+        let mut looked_at = 0;
+        let enough = slice.counted_from(&live, &mut looked_at);
         if !walk.walking.go_on(live.queues.policies(), queue, &asking, &mut live, enough) {
             self.under_way = Some(walk);
             return;

@@ -38,7 +38,8 @@ pub struct CoreSettings {
     pub queue_depth: usize,
     /// How many hold a reservation under [`QueuePolicy::Hybrid`].
     pub reservation_depth: usize,
-    /// A pass is left for lone pods that have come, and gone on with, after so many questions to the resource graph.
+    /// A pass is left for lone pods that have come, and gone on with, after so many questions to the resource graph, or what takes
+    /// about as long.
     pub questions_per_slice: u64,
     /// How long others may go ahead of the first who waits, if nobody knows when he can start; 0: not at all.
     pub bypass_secs: u64,
@@ -122,7 +123,7 @@ impl Default for CoreSettings {
             // Fluxion's own depths are 32 and 64; a job that waits costs less here.
             queue_depth: 1_000,
             reservation_depth: 64,
-            questions_per_slice: 64,
+            questions_per_slice: 32,
             bypass_secs: 300,
             // From the decision to the kubelet's start of a pod: the record and the Bindings are written, which takes a second when
             // many jobs come at once, and the kubelet takes the pod up within a second.

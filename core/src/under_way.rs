@@ -10,15 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ledger::Allocations;
-use super::plan::{Decision, Policies, Requests, Slice, Walking};
+use super::plan::{Decision, Effort, Policies, Requests, Walking};
 use super::{Core, Event};
 use crate::cluster::volumes;
 use crate::fluxion::RankSet;
 use crate::queue::{ClassId, PendingRequest, Place};
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
-
-/// Requests that a walk looks at before it is left, however little they ask the resource graph.
-const REQUESTS_PER_SLICE: usize = 1_024;
 
 /// When so much has happened that waits to be taken up, the walk is finished in one go.
 const EVENTS_MAX: usize = 10_000;
@@ -73,13 +70,13 @@ impl Core {
     }
 
     /// What is looked at before this walk is left.
-    pub(super) fn slice(&self, walk: &UnderWay) -> Slice {
+    pub(super) fn slice(&self, walk: &UnderWay) -> Effort {
         // Where nobody overtakes, nobody could start meanwhile.
         let in_one_go = *self.queues.policies() == Policies::FirstComeFirstServed;
         if in_one_go || walk.meanwhile.events.len() >= EVENTS_MAX {
-            return Slice::ALL;
+            return Effort::ALL;
         }
-        Slice { questions: self.settings.questions_per_slice, requests: REQUESTS_PER_SLICE }
+        Effort::questions(self.settings.questions_per_slice)
     }
 
     /// Something has happened. If it cannot be taken up before the walk under way is over, it is kept until then.
@@ -183,7 +180,7 @@ impl Core {
         let (from, slice) = (self.ledger.questions, self.slice(walk));
         let mut begun = Vec::new();
         for uid in came {
-            if self.ledger.questions - from >= slice.questions {
+            if Effort::questions(self.ledger.questions - from) >= slice {
                 walk.meanwhile.came.push(uid);
             } else if let Some(start) = self.start_beside(walk, &uid) {
                 self.follow(start);

@@ -12,18 +12,18 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 
 use super::blockers::Blockers;
-use super::estimates::{Progress, Projection, Stint, Wants};
+use super::estimates::{Progress, Projection, Wants};
 use super::explain::queued_behind;
 use super::job::Job;
 use super::jobs::{Clock, ended_by};
-use super::plan::{Asking, Attempt, Outcome, Request, Requests};
+use super::plan::{Asking, Attempt, Effort, Outcome, Request, Requests};
 use super::queues::Queues;
 use super::{Core, Event};
 use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time};
 
 /// What is looked at before the time is looked at again.
-const STINT: Stint = Stint { questions: 64, requests: 1_024, ends: 128 };
+const STINT: Effort = Effort::questions(8);
 
 /// A copy of all that decides who starts when.
 pub struct Preview {

@@ -2,25 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use super::projection::{Original, Progress, Projection, Remains, Stint, undated, within_depths};
+use super::projection::{Original, Progress, Projection, Remains, undated, within_depths};
 use super::{Expected, has_moved};
-use crate::plan::Asking;
+use crate::plan::{Asking, Effort};
 use crate::queue::{JobId, PendingRequest};
 use crate::{Core, Timer};
 use fluxqueue_api::EstimateKind;
 use fluxqueue_workload::Time;
 
-/// Instants that are looked at in one go, fewer if so many questions to the graph were asked meanwhile, or so many requests looked at
-/// or allocations given back for one of them; and the pause until the next, longer by a millisecond for each so many questions.
-const INSTANTS_PER_SLICE: usize = 4;
-const QUESTIONS_PER_SLICE: u64 = 32;
-const REQUESTS_PER_SLICE: usize = 1_024;
-const ENDS_PER_SLICE: usize = 128;
-const SLICE_MILLIS: i64 = 10;
+/// What is looked at in one go, and the pause until the next.
+const SLICE: Effort = Effort::questions(6);
+const SLICE_MILLIS: i64 = 5;
 
 /// Nodes of which it is looked up in one go what ends when, before the first instant.
 const NODES_PER_SLICE: usize = 2_048;
-const QUESTIONS_PER_MILLI: u64 = 4;
 
 /// It gives way so many times in a row to a step in which there is something to send.
 const YIELDS_MAX: u32 = 20;
@@ -50,8 +45,6 @@ pub(crate) struct LookingAhead {
     is_due: bool,
     /// How often it has given way since the last slice.
     yields: u32,
-    /// The pause after the last slice.
-    pause_millis: i64,
     /// How often it has been its turn to compute.
     slices: u64,
 }
@@ -110,7 +103,7 @@ impl Core {
 
     fn wake_to_look_ahead(&mut self) {
         if self.ahead.projection.is_some() || !self.ahead.remains.is_empty() || !self.outbox.is_empty() {
-            self.timers.wake(Timer::LookAhead, self.now.plus_millis(SLICE_MILLIS.max(self.ahead.pause_millis)));
+            self.timers.wake(Timer::LookAhead, self.now.plus_millis(SLICE_MILLIS));
         } else if self.ahead.is_stale && !self.queue.is_empty() && self.ledger.can_be_copied() {
             let things = self.cluster.len() + self.jobs.members.len() + self.foreign.len() + self.queue.len();
             let pause = PAUSE_MILLIS.max(i64::try_from(things / THINGS_PER_MILLI).unwrap_or(i64::MAX));
@@ -162,15 +155,10 @@ impl Core {
             self.ahead.projection = Some(projection);
             return;
         }
-        let before = projection.questions();
-        for _ in 0..INSTANTS_PER_SLICE {
+        let before = projection.spent();
+        while !projection.is_done() && projection.spent() - before < SLICE {
             let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
-            let stint = Stint {
-                questions: QUESTIONS_PER_SLICE.saturating_sub(projection.questions() - before),
-                requests: REQUESTS_PER_SLICE,
-                ends: ENDS_PER_SLICE,
-            };
-            match projection.advance(&asking, stint) {
+            match projection.advance(&asking, SLICE - (projection.spent() - before)) {
                 Progress::UnderWay => break,
                 Progress::At(start, pending) => {
                     for pending in pending {
@@ -188,12 +176,7 @@ impl Core {
                     return;
                 }
             }
-            if projection.is_done() || projection.questions() - before >= QUESTIONS_PER_SLICE {
-                break;
-            }
         }
-        let asked = projection.questions() - before;
-        self.ahead.pause_millis = i64::try_from(asked / QUESTIONS_PER_MILLI).unwrap_or(0);
         self.ledger.errors += projection.take_errors();
         if projection.is_done() {
             self.ahead.remains = projection.into_remains();

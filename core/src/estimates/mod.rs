@@ -10,7 +10,7 @@ mod projection;
 
 pub(super) use ahead::LookingAhead;
 pub(super) use outcome::on_record;
-pub(super) use projection::{Progress, Projection, Stint, Wants};
+pub(super) use projection::{Progress, Projection, Wants};
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -12,11 +12,15 @@ use crate::fluxion::{End, Rank, RankSet};
 use crate::forward;
 use crate::jobs::Clock;
 use crate::ledger::{Allocations, Booking, Ledger};
-use crate::plan::{Asking, Attempt, HeldNodes, Live, News, Pending, Request, Requests, Slice, Walking};
+use crate::plan::{Asking, Attempt, Effort, HeldNodes, Live, News, Pending, Request, Requests, Walking};
 use crate::promises::Promises;
 use crate::queue::{PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::Time;
+
+/// To begin a walk takes about as long as to look at so many requests; and so does to give an allocation back.
+const OF_AN_INSTANT: u64 = 256;
+const OF_AN_END: u64 = 8;
 
 /// So many instants are looked at, however much is planned.
 const INSTANTS_MAX: usize = 20_000;
@@ -55,6 +59,8 @@ pub(crate) struct Projection {
     no_suspects: RankSet,
     suspects_version: u64,
     instants: usize,
+    /// What else was done so far, as it counts in an [`Effort`].
+    others: u64,
 }
 
 /// What a copy is made of.
@@ -67,22 +73,6 @@ pub(super) struct Original<'a> {
     pub promises: &'a Promises,
     pub accounts: &'a Accounts,
     pub suspects_version: u64,
-}
-
-/// What is done in one go at most: an instant at which many are asked anew takes several.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stint {
-    /// Questions to the resource graph.
-    pub questions: u64,
-    /// Requests that are looked at.
-    pub requests: usize,
-    /// Allocations that are given back.
-    pub ends: usize,
-}
-
-impl Stint {
-    /// However much it is.
-    pub(crate) const ALL: Stint = Stint { questions: u64::MAX, requests: usize::MAX, ends: usize::MAX };
 }
 
 /// How far a projection has come.
@@ -127,6 +117,7 @@ impl Projection {
             // Those who were kept from such nodes are asked again.
             suspects_version: of.suspects_version + 1,
             instants: 0,
+            others: 0,
         })
     }
 
@@ -228,11 +219,16 @@ impl Projection {
     pub(crate) fn look_now(&mut self, wants: &impl Wants) -> Vec<PendingRequest> {
         self.look_at_all_nodes();
         self.begin_instant();
-        self.go_on(wants, Stint::ALL).unwrap_or_default()
+        self.go_on(wants, Effort::ALL).unwrap_or_default()
+    }
+
+    /// What was done so far.
+    pub(crate) fn spent(&self) -> Effort {
+        Effort::questions(self.questions()).and(self.others)
     }
 
     /// Goes to the next instant at which something is planned, or goes on with one.
-    pub(crate) fn advance(&mut self, wants: &impl Wants, stint: Stint) -> Progress {
+    pub(crate) fn advance(&mut self, wants: &impl Wants, stint: Effort) -> Progress {
         if self.ending.is_empty() && self.walking.is_none() {
             self.look_at_all_nodes();
             let Some(next) = self.next_instant(wants.queues()) else {
@@ -271,9 +267,11 @@ impl Projection {
 
     /// Gives back so much of what has ended. Returns whether that is all.
     fn give_back(&mut self, most: usize) -> bool {
+        let before = self.ending.len();
         for booking in self.ending.drain(self.ending.len().saturating_sub(most)..).rev() {
             self.ledger.free_booked(&mut self.cluster, booking);
         }
+        self.others += OF_AN_END * (before - self.ending.len()) as u64;
         self.ending.is_empty()
     }
 
@@ -286,14 +284,17 @@ impl Projection {
     }
 
     /// Goes on with the instant for so much. When its walk is over, says who starts of those who are looked for.
-    fn go_on(&mut self, wants: &impl Wants, stint: Stint) -> Option<Vec<PendingRequest>> {
+    fn go_on(&mut self, wants: &impl Wants, stint: Effort) -> Option<Vec<PendingRequest>> {
         let queues = wants.queues();
+        let before = self.spent();
         if self.walking.is_none() {
-            if !self.give_back(stint.ends) {
+            if !self.give_back(stint.times(OF_AN_END).max(1)) {
                 return None;
             }
             self.be_there(queues);
+            self.others += OF_AN_INSTANT;
         }
+        let begun = self.spent() - before;
         let mut live = Live {
             ledger: &mut self.ledger,
             cluster: &mut self.cluster,
@@ -309,7 +310,7 @@ impl Projection {
             let last = &mut self.held_nodes;
             Box::new(Walking::begin(queues.policies(), &self.queue, &live, News::Anything, last))
         });
-        let enough = Slice { questions: stint.questions, requests: stint.requests }.counted_from(&live);
+        let enough = (stint - begun).counted_from(&live, &mut self.others);
         if !walking.go_on(queues.policies(), &self.queue, &Ahead(wants, self.now), &mut live, enough) {
             self.walking = Some(walking);
             return None;

@@ -44,28 +44,6 @@ pub(crate) struct Live<'a> {
     pub now: Time,
 }
 
-/// What a walk looks at in one go at most.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Slice {
-    /// Questions to the resource graph.
-    pub questions: u64,
-    pub requests: usize,
-}
-
-impl Slice {
-    /// However much it is.
-    pub(crate) const ALL: Slice = Slice { questions: u64::MAX, requests: usize::MAX };
-
-    /// Asked after each request from now on: whether it was enough.
-    pub(crate) fn counted_from(self, live: &Live<'_>) -> impl FnMut(&Live<'_>) -> bool + use<> {
-        let (before, mut requests) = (live.ledger.questions, 0);
-        move |live| {
-            requests += 1;
-            requests >= self.requests || live.ledger.questions - before >= self.questions
-        }
-    }
-}
-
 impl Asking<'_> {
     /// The pods to be placed together.
     pub(crate) fn pods(&self, pending: &PendingRequest) -> Vec<&Member> {

@@ -13,6 +13,7 @@ mod backfill;
 #[cfg(test)]
 mod backfill_tests;
 mod crowded;
+mod effort;
 mod live;
 mod mounting;
 mod policies;
@@ -22,7 +23,8 @@ mod promising;
 mod tests;
 mod within_limits;
 
-pub(super) use live::{Asking, Live, Slice};
+pub(super) use effort::Effort;
+pub(super) use live::{Asking, Live};
 pub(super) use policies::{Depths, Policies};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 

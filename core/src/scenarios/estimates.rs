@@ -3,7 +3,8 @@
 use super::queues::{queue, timed};
 use super::*;
 use crate::QueuePolicy;
-use crate::estimates::{Progress, Stint};
+use crate::estimates::Progress;
+use crate::plan::Effort;
 use crate::record::time_of;
 use serde_json::json;
 
@@ -79,7 +80,7 @@ fn what_waits_for_an_end_that_nobody_knows_has_no_estimate_and_says_whose_end_it
 #[test]
 fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
     // Who starts when, in how many goes, and the most that was asked in one of them.
-    let look = |stint: Stint| {
+    let look = |stint: Effort| {
         let mut world = world(QueuePolicy::Easy, &[("a", 4)]);
         world.submit(lasting("runs", 4, 3_600));
         for at in 0..20 {
@@ -100,12 +101,12 @@ fn an_instant_at_which_many_are_asked_anew_is_looked_at_in_several_goes() {
         }
         (found, goes, most)
     };
-    let (found, goes, most) = look(Stint::ALL);
+    let (found, goes, most) = look(Effort::ALL);
     assert_eq!((found.len(), goes), (20, 20));
-    let (found_in_stints, goes_in_stints, most_in_stints) = look(Stint { questions: 1, ..Stint::ALL });
+    let (found_in_stints, goes_in_stints, most_in_stints) = look(Effort::questions(1));
     assert_eq!(found_in_stints, found);
     assert!(most_in_stints < most && goes_in_stints > goes, "{most}, {most_in_stints} in {goes_in_stints}");
-    let (found_one_by_one, ..) = look(Stint { requests: 1, ..Stint::ALL });
+    let (found_one_by_one, ..) = look(Effort::requests(1));
     assert_eq!(found_one_by_one, found);
 }
 
@@ -130,7 +131,7 @@ fn what_was_decided_leaves_before_a_look_ahead() {
 
 #[test]
 fn a_large_job_that_ends_is_given_back_in_several_goes() {
-    let look = |stint: Stint| {
+    let look = |stint: Effort| {
         let mut world = world(QueuePolicy::Easy, &[("a", 20)]);
         for at in 0..20 {
             world.submit(lasting(&format!("runs-{at}"), 1, 3_600));
@@ -147,9 +148,9 @@ fn a_large_job_that_ends_is_given_back_in_several_goes() {
         }
         unreachable!("it has its turn")
     };
-    let (goes, at, started) = look(Stint::ALL);
+    let (goes, at, started) = look(Effort::ALL);
     assert_eq!((goes, started.len()), (1, 1));
-    assert_eq!(look(Stint { ends: 6, ..Stint::ALL }), (4, at, started));
+    assert_eq!(look(Effort::requests(6 * 8)), (4, at, started));
 }
 
 #[test]

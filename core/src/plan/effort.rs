@@ -1,0 +1,63 @@
+//! How much is done in one go, where others wait for their turn.
+
+use std::ops::Sub;
+
+use super::Live;
+
+/// A question to the resource graph may take as long as so many requests that need not be asked about again: half a millisecond, and
+/// hardly ever more than two.
+const OF_A_QUESTION: u64 = 512;
+
+/// What is done in one go at most, by about how long it takes: as much as to look at so many requests of which what was found out before
+/// still stands. What takes longer counts as several, so that it is one bound for all that adds up to one wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Effort(u64);
+
+impl Effort {
+    /// However much it is.
+    pub(crate) const ALL: Effort = Effort(u64::MAX);
+
+    /// Requests that are looked at.
+    #[cfg(test)]
+    pub(crate) const fn requests(number: u64) -> Self {
+        Effort(number)
+    }
+
+    /// Questions to the resource graph.
+    pub(crate) const fn questions(number: u64) -> Self {
+        Effort(number.saturating_mul(OF_A_QUESTION))
+    }
+
+    /// Asked after each request from now on: whether it was enough. The requests are counted.
+    pub(crate) fn counted_from<'a>(
+        self,
+        live: &Live<'_>,
+        requests: &'a mut u64,
+    ) -> impl FnMut(&Live<'_>) -> bool + use<'a> {
+        let (questions, looked_at) = (live.ledger.questions, *requests);
+        move |live| {
+            *requests += 1;
+            let spent = Effort::questions(live.ledger.questions - questions).and(*requests - looked_at);
+            spent >= self
+        }
+    }
+
+    /// So many requests besides.
+    pub(crate) const fn and(self, requests: u64) -> Self {
+        Effort(self.0.saturating_add(requests))
+    }
+
+    /// How often it is as much as so many requests.
+    pub(crate) fn times(self, requests: u64) -> usize {
+        usize::try_from(self.0 / requests).unwrap_or(usize::MAX)
+    }
+}
+
+impl Sub for Effort {
+    type Output = Effort;
+
+    /// What is left of it.
+    fn sub(self, spent: Effort) -> Effort {
+        Effort(self.0.saturating_sub(spent.0))
+    }
+}

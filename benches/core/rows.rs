@@ -29,6 +29,7 @@ pub(crate) enum Row {
     Leave,
     Join,
     Lone,
+    Recorded,
     Nothing,
     Meanwhile,
     Head,
@@ -69,11 +70,12 @@ pub(crate) struct Bench {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 14] = [
+    pub(crate) const ALL: [Row; 15] = [
         Row::Head,
         Row::Nothing,
         Row::Meanwhile,
         Row::Lone,
+        Row::Recorded,
         Row::Labels,
         Row::Join,
         Row::Leave,
@@ -104,6 +106,7 @@ impl Row {
                 Row::Meanwhile,
                 Row::Head,
                 Row::Large,
+                Row::Recorded,
             ],
             QueuePolicy::Hybrid | QueuePolicy::Conservative => {
                 &[Row::Restart, Row::Copy, Row::Labels, Row::Nothing, Row::Meanwhile]
@@ -117,6 +120,7 @@ impl Row {
             Row::Head => "a pod ends, the head of the queue starts",
             Row::Nothing => "a pod ends, nothing can start",
             Row::Lone => "a new lone pod arrives that fits",
+            Row::Recorded => "the same, and it has a FluxJob (recordLonePods)",
             Row::Labels => "a node's labels change",
             Row::Join => "a node joins, its ten pods are there",
             Row::Leave => "a node leaves, its ten pods are there",
@@ -125,7 +129,7 @@ impl Row {
             Row::Copy => "somebody asks what if: the core is copied",
             Row::WhatIf => "the same, apart from the core, until his job has its place",
             Row::Answer => "both, until he has his answer",
-            Row::Slice => "looking ahead, in the background: the longest slice",
+            Row::Slice => "in the background, ahead or as audit: the longest slice",
             Row::Idle => "eleven seconds in which nothing happens",
         }
     }
@@ -140,7 +144,7 @@ impl Row {
                 QueuePolicy::Hybrid => Duration::from_millis(40),
                 QueuePolicy::Conservative => Duration::from_millis(500),
             },
-            Row::Lone => Duration::from_micros(200),
+            Row::Lone | Row::Recorded => Duration::from_micros(200),
             Row::Labels | Row::Join | Row::Leave => Duration::from_millis(50),
             Row::Large | Row::Copy | Row::WhatIf => Duration::from_millis(100),
             Row::Answer => Duration::from_millis(200),
@@ -251,6 +255,9 @@ impl Bench {
 
     /// One round of a row. False if the scene has nothing left for another.
     fn round(&mut self, row: Row, samples: &mut Samples) -> Result<bool, Restless> {
+        if row == Row::Recorded {
+            self.turning.record_lone_pods()?;
+        }
         let idle = self.turning.pause()?;
         let took = match row {
             Row::Restart => Some(self.turning.restart()),
@@ -260,7 +267,7 @@ impl Bench {
                 samples.add(Row::Join, joined);
                 Some(left)
             }
-            Row::Lone => Some(self.lone_pod_arrives()?),
+            Row::Lone | Row::Recorded => Some(self.lone_pod_arrives()?),
             Row::Nothing => self.pod_ends()?,
             Row::Meanwhile => self.lone_pod_comes_meanwhile()?,
             Row::Head => self.head_starts()?,

@@ -35,8 +35,8 @@ pub(crate) const QUEUE_DEPTH: usize = 1_000;
 struct Spent {
     /// On what happened, and what follows from it.
     on_events: Duration,
-    /// On looking ahead, in the background.
-    ahead: Duration,
+    /// In the background: on looking ahead, and on the audit.
+    in_background: Duration,
 }
 
 /// It asks for more and more, or takes too long.
@@ -48,22 +48,36 @@ pub(crate) struct Turning {
     core: Core,
     pub(crate) server: Server,
     pub(crate) now: Time,
-    /// How long each slice of looking ahead took that nobody has asked for yet.
+    /// Lone pods have FluxJobs, too.
+    records_lone_pods: bool,
+    /// How long each slice in the background took that nobody has asked for yet.
     slices: Vec<Duration>,
 }
 
 impl Turning {
     /// A core that has listed everything, at rest.
     pub(crate) fn begin(server: Server) -> Result<Self, Restless> {
-        let mut turning = Turning { core: core(), server, now: START, slices: Vec::new() };
+        let core = core(false);
+        let mut turning = Turning { core, server, now: START, records_lone_pods: false, slices: Vec::new() };
         let events = turning.server.list();
         turning.settle(events)?;
         Ok(turning)
     }
 
+    /// From now on lone pods have FluxJobs, too: another core takes over, by other settings.
+    pub(crate) fn record_lone_pods(&mut self) -> Result<(), Restless> {
+        if !std::mem::replace(&mut self.records_lone_pods, true) {
+            self.core = core(true);
+            let events = self.server.list();
+            self.settle(events)?;
+            self.pause()?;
+        }
+        Ok(())
+    }
+
     /// Hands over the events, and carries out what the core wants done until it wants nothing more. How long the core
-    /// took, but for looking ahead: that is a slice now and then in which nothing else is to be done, and it goes on for long
-    /// after whatever happened.
+    /// took, but for looking ahead and the audit: these are slices now and then in which nothing else is to be done, and they go on
+    /// for long after whatever happened, or for ever.
     pub(crate) fn settle(&mut self, events: Vec<Event>) -> Result<Duration, Restless> {
         Ok(self.settled(events)?.on_events)
     }
@@ -73,7 +87,7 @@ impl Turning {
         let mut calm_at = self.now.plus_millis(CALM_MILLIS);
         for _ in 0..TURNS_MAX {
             let mut actions = Vec::new();
-            // What is due by now comes first, so that a slice of looking ahead does not count as what the events bring about.
+            // What is due by now comes first, so that a slice in the background does not count as what the events bring about.
             if !events.is_empty() && self.core.next_wake().is_some_and(|due| due <= self.now) {
                 actions = self.turn(Vec::new(), &mut spent);
             }
@@ -96,15 +110,15 @@ impl Turning {
 
     /// One step with these events. What it took is added to what it was for.
     fn turn(&mut self, events: Vec<Event>, spent: &mut Spent) -> Vec<Action> {
-        let (from, slices, is_quiet) = (processor_time(), self.core.slices_ahead(), events.is_empty());
+        let (from, slices, is_quiet) = (processor_time(), self.slices_in_background(), events.is_empty());
         for event in events {
             self.core.handle(event, self.now);
         }
         let actions = self.core.step(self.now);
         let took = processor_time().saturating_sub(from);
-        if is_quiet && self.core.slices_ahead() > slices {
+        if is_quiet && self.slices_in_background() > slices {
             self.slices.push(took);
-            spent.ahead += took;
+            spent.in_background += took;
         } else {
             spent.on_events += took;
         }
@@ -136,7 +150,7 @@ impl Turning {
         Err(Restless)
     }
 
-    /// Time passes, and what was put off is done. How long that took, with looking ahead.
+    /// Time passes, and what was put off is done. How long that took, with what goes on in the background.
     pub(crate) fn pause(&mut self) -> Result<Duration, Restless> {
         let until = self.now.plus_millis(PAUSE_MILLIS);
         let mut all = Duration::ZERO;
@@ -144,12 +158,16 @@ impl Turning {
             let due = self.core.next_wake().unwrap_or(until).min(until);
             self.now = due.max(self.now.plus_millis(1));
             let spent = self.settled(Vec::new())?;
-            all += spent.on_events + spent.ahead;
+            all += spent.on_events + spent.in_background;
         }
         Ok(all)
     }
 
-    /// How long each slice of looking ahead took since this was last asked.
+    fn slices_in_background(&self) -> u64 {
+        self.core.slices_ahead() + self.core.audit_looks()
+    }
+
+    /// How long each slice in the background took since this was last asked.
     pub(crate) fn take_slices(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.slices)
     }
@@ -183,7 +201,7 @@ impl Turning {
 
     /// Another process takes over: until its first decisions, with the lists in memory.
     pub(crate) fn restart(&self) -> Duration {
-        let (events, mut core) = (self.server.list(), core());
+        let (events, mut core) = (self.server.list(), core(self.records_lone_pods));
         let from = processor_time();
         for event in events {
             core.handle(event, self.now);
@@ -209,13 +227,13 @@ pub(crate) fn policy() -> QueuePolicy {
     QueuePolicy::from_name(&name).expect("FLUXQUEUE_BENCH_POLICY is fcfs, easy, hybrid or conservative")
 }
 
-fn core() -> Core {
+fn core(record_lone_pods: bool) -> Core {
     let settings = CoreSettings {
         scheduler_names: vec![Arc::from(OURS)],
         node_policy: NodePolicy::First,
         ttl_after_finished_secs: 86_400,
         slot_keep_secs: 5,
-        record_lone_pods: true,
+        record_lone_pods,
         queue_policy: policy(),
         queue_depth: QUEUE_DEPTH,
         reservation_depth: RESERVATION_DEPTH,

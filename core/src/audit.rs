@@ -31,12 +31,20 @@ pub(super) struct Audit {
     /// The last node that was looked at in this round, and the last job.
     last: Option<NodeName>,
     last_job: Option<JobId>,
+    /// How often it has looked at some.
+    looks: u64,
 }
 
 impl Core {
+    /// How many looks the audit has taken.
+    pub fn audit_looks(&self) -> u64 {
+        self.audit.looks
+    }
+
     /// Looks at some nodes and jobs. Where the accounts are wrong they are made anew; so is the graph when it is lost, or has seen too
     /// many nodes come and go.
     pub(super) fn audit(&mut self) {
+        self.audit.looks += 1;
         let (at_once, pause_millis) = pace(self.cluster.len().max(self.jobs.all.len()));
         let nodes: Vec<NodeName> = self.cluster.names_after(self.audit.last.as_ref()).take(at_once).cloned().collect();
         let retained = self.retained_on(&nodes);

@@ -4,7 +4,8 @@
 //! one filter run per class, and a pod costs nothing. Usage is kept here a second time beside the graph's own account:
 //! every Binding is checked against it, and an audit compares the two.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shared_map::SharedMap;
@@ -16,12 +17,16 @@ use super::neighbours::{Company, CrowdId, KeyId, Neighbours, OccupantId, Stance,
 use super::volumes::Volumes;
 use super::{FillScore, Node, volumes};
 use crate::fluxion::{Rank, RankSet};
+use crate::table::Table;
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
 const CLASSES_MAX: usize = 2048;
+
+/// Classes that are thrown away in one go, with a copy of all nodes that is not needed any more.
+const CLASSES_PER_PART: usize = 64;
 
 /// All nodes.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +39,7 @@ pub struct Cluster {
     next_generation: u64,
     nodes_version: u64,
     /// Shared with copies of the cluster, in which the plan is run forward: there may be hundreds, each of which knows of every node.
-    classes: HashMap<Arc<Constraints>, Arc<Class>>,
+    classes: Table<Arc<Constraints>, Arc<Class>>,
     ports: Taken<HostPort>,
     disks: Taken<Disk>,
     pub(super) fills: Fills,
@@ -463,6 +468,16 @@ impl Cluster {
             self.classes.insert(Arc::new(constraints.clone()), Arc::new(class));
         }
         &self.classes[constraints]
+    }
+
+    /// To be thrown away one by one.
+    pub(crate) fn into_parts(mut self) -> Vec<Box<dyn Any + Send>> {
+        let mut classes = std::mem::take(&mut self.classes).into_iter();
+        let mut parts: Vec<Box<dyn Any + Send>> = vec![Box::new(self)];
+        while classes.len() > 0 {
+            parts.push(Box::new(classes.by_ref().take(CLASSES_PER_PART).collect::<Vec<_>>()));
+        }
+        parts
     }
 
     fn forget_classes(&mut self) {

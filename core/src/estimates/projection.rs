@@ -127,7 +127,11 @@ impl Projection {
             ledger, cluster, queue, held_nodes, promises, accounts, ends, ending, walking, wanted, ..
         } = self;
         let small = (held_nodes, promises, accounts, ends, ending, walking, wanted);
-        vec![Box::new(ledger), Box::new(cluster), Box::new(queue), Box::new(small)]
+        let mut remains: Remains = ledger.into_parts();
+        remains.extend(cluster.into_parts());
+        remains.push(Box::new(queue));
+        remains.push(Box::new(small));
+        remains
     }
 
     /// Another one that goes on from here.

@@ -8,6 +8,7 @@ mod changes;
 mod requests;
 mod reservations;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use shared_map::SharedMap;
@@ -109,6 +110,12 @@ impl Ledger {
     /// There can be copies of it.
     pub(super) fn can_be_copied(&self) -> bool {
         self.graph.can_be_copied()
+    }
+
+    /// To be thrown away one by one.
+    pub(super) fn into_parts(self) -> Vec<Box<dyn Any + Send>> {
+        let Ledger { graph, booked, unknown_ends, changes, topology, .. } = self;
+        vec![Box::new(graph), Box::new((booked, unknown_ends, changes, topology))]
     }
 
     /// A copy with all that is booked, to try what would come: nothing of it comes back. `None` if there can be none.

@@ -11,8 +11,8 @@ use fluxqueue_api::EstimateKind;
 use fluxqueue_workload::Time;
 
 /// What is looked at in one go, and the pause until the next.
-const SLICE: Effort = Effort::questions(3);
-const SLICE_MILLIS: i64 = 3;
+const SLICE: Effort = Effort::questions(6);
+const SLICE_MILLIS: i64 = 2;
 
 /// Nodes of which it is looked up in one go what ends when, before the first instant.
 const NODES_PER_SLICE: usize = 2_048;

@@ -228,7 +228,12 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
         let first = if sabotage.is_about_time() { TIMELY } else { 1 };
         let mut seeds = (first..).filter(|seed| sabotage.has_a_chance(*seed)).take(sabotage.seeds_max());
         // What is wrong for whatever cause shows as soon as a new process begins, and says nothing of the rule that is to catch it.
-        let says_something = |failure: &Failure| rules.contains(&&*failure.rule) || failure.rule != WRITES_NOTHING;
+        // A place that is kept for longer than a run is looked ahead at again and again, so that there is no end of that.
+        let is_endless =
+            |failure: &Failure| sabotage == Sabotage::HoldPlaces && failure.rule == "the core becomes quiet";
+        let says_something = |failure: &Failure| {
+            rules.contains(&&*failure.rule) || (failure.rule != WRITES_NOTHING && !is_endless(failure))
+        };
         let found = seeds.find_map(|seed| run(seed, STEPS, &factory, false).failure.filter(says_something));
         let Some(failure) = found else {
             return Err(format!("{sabotage:?} is not caught within {} seeds", sabotage.seeds_max()));

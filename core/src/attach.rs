@@ -170,7 +170,7 @@ impl Core {
         let ended = |object: &FluxJob| {
             let status = object.status.as_ref()?;
             let end = ended_as(status)?;
-            Some((status.completion_time.as_ref().map(time_of)?, end))
+            Some((completion_of(object)?, end))
         };
         let records = || self.records.of_group(&pod.id.key.namespace, &belonging.name);
         let all = || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
@@ -211,15 +211,14 @@ impl Core {
             && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
             && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
         let is_on_its_way = |member: &&Member| {
-            let in_doubt = member.maybe_bound && self.now < member.doubt_until;
-            in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
+            member.is_in_doubt(self.now) || matches!(member.stage, Stage::Binding(_) | Stage::Ungating(_))
         };
         if !is_another {
             return false;
         }
         if live.iter().any(is_on_its_way) {
-            let doubts = live.iter().filter(|member| member.maybe_bound).map(|member| member.doubt_until);
-            if let Some(at) = doubts.filter(|at| self.now < *at).min() {
+            let in_doubt = live.iter().filter(|member| member.is_in_doubt(self.now));
+            if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
                 self.timers.wake(Timer::Job(id), at);
             }
             return false;
@@ -360,6 +359,6 @@ impl Core {
 }
 
 /// When the job of this FluxJob ended, by the API server's clock.
-fn completion_of(object: &FluxJob) -> Option<Time> {
+pub(super) fn completion_of(object: &FluxJob) -> Option<Time> {
     object.status.as_ref()?.completion_time.as_ref().map(time_of)
 }

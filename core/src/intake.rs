@@ -83,8 +83,7 @@ impl Core {
                 continue;
             }
             self.touched.insert(member.job);
-            let in_doubt = member.maybe_bound && member.doubt_until > now;
-            let sent = in_doubt || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
+            let sent = member.is_in_doubt(now) || matches!(member.stage, Stage::Binding(_) | Stage::Bound);
             if sent && member.pod.node.is_none() {
                 // The allocation says where to, in case that a node of the name comes.
                 continue;

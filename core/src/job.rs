@@ -334,6 +334,11 @@ impl Member {
             && !matches!(self.pod.group, Some(ref group) if group.size.is_err())
     }
 
+    /// A Binding may have left for it of which nobody knows yet what came.
+    pub(super) fn is_in_doubt(&self, now: Time) -> bool {
+        self.maybe_bound && now < self.doubt_until
+    }
+
     pub(super) fn is_bound(&self) -> bool {
         self.stage == Stage::Bound
     }

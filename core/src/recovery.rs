@@ -6,6 +6,7 @@ use fluxqueue_api::{
     ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobStatus, conditions, names, placement,
 };
 
+use super::attach::completion_of;
 use super::grouping::Belonging;
 use super::job::{Identity, Lifecycle, Seating, Stage, Stalled, Style};
 use super::record::{pod_set_at, time_of};
@@ -316,7 +317,7 @@ impl Core {
         if !ours {
             return;
         }
-        let ended = object.status.as_ref().and_then(|status| status.completion_time.as_ref()).map(time_of);
+        let ended = completion_of(object);
         let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
         let due = match ended {
             Some(at) if owned => self.record_due(at),

@@ -18,8 +18,9 @@ use crate::queue::{PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::Time;
 
-/// To begin a walk takes about as long as to look at so many requests; and so does to give an allocation back.
+/// To begin the walk of an instant takes about as long as to look at so many requests of which what was found out still stands.
 const OF_AN_INSTANT: u64 = 256;
+/// To give an allocation back that has ended takes about as long as so many.
 const OF_AN_END: u64 = 8;
 
 /// So many instants are looked at, however much is planned.

@@ -13,6 +13,29 @@ fn written_late(world: &mut World, workload: &str, how: impl FnOnce(&mut FluxJob
     });
 }
 
+/// Its job has ended so.
+fn end_as(reason: &str, record: &mut FluxJob, at: MicroTime) {
+    let status = record.status.as_mut().expect("a status");
+    let mut finished = status.conditions[0].clone();
+    (finished.type_, finished.reason) = ("Finished".to_owned(), reason.to_owned());
+    finished.status = "True".to_owned();
+    status.conditions.push(finished);
+    status.state = Some(JobState::from_conditions(&status.conditions));
+    status.completion_time = Some(at);
+}
+
+/// Carries all out but writes of the status of this FluxJob: of that there is another version by now.
+fn carry_out_but_for(world: &mut World, actions: Vec<Action>, key: &ObjectKey) {
+    for action in actions {
+        match &action.kind {
+            ActionKind::WriteStatus { job, .. } if job.key == *key => {
+                world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
+            }
+            _ => world.carry_out(action),
+        }
+    }
+}
+
 fn instant(world: &World, seconds_ago: i64) -> MicroTime {
     crate::record::micro_time(world.now.plus_millis(-1000 * seconds_ago))
 }
@@ -37,14 +60,7 @@ fn a_place_in_the_queue_that_was_written_late_is_kept() {
         record.status = status;
         record.status.as_mut().expect("a status").queued_at = Some(at.clone());
     });
-    for action in unanswered {
-        match &action.kind {
-            ActionKind::WriteStatus { job, .. } if job.key == key => {
-                world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
-            }
-            _ => world.carry_out(action),
-        }
-    }
+    carry_out_but_for(&mut world, unanswered, &key);
     world.settle();
     assert_eq!(world.record("waits").status.as_ref().and_then(|status| status.queued_at.clone()), Some(at));
     world.change("runs", |pod| pod.phase = Phase::Succeeded);
@@ -63,13 +79,7 @@ fn an_end_that_was_written_late_stays_as_it_is() {
     world.settle();
     let at = instant(&world, 5);
     written_late(&mut world, "p", |record| {
-        let status = record.status.as_mut().expect("a status");
-        let mut finished = status.conditions[0].clone();
-        (finished.type_, finished.reason) = ("Finished".to_owned(), "Succeeded".to_owned());
-        finished.status = "True".to_owned();
-        status.conditions.push(finished);
-        status.state = Some(JobState::from_conditions(&status.conditions));
-        status.completion_time = Some(at.clone());
+        end_as("Succeeded", record, at.clone());
     });
     // That its pod has ended comes after.
     world.pass_seconds(3);
@@ -162,22 +172,9 @@ fn who_has_come_to_a_group_whose_end_is_written_late_is_another_group() {
     let unanswered = world.step();
     // The first leader had seen the end of the pod, and was paused before it wrote that.
     written_late(&mut world, "g", |record| {
-        let status = record.status.as_mut().expect("a status");
-        let mut finished = status.conditions[0].clone();
-        (finished.type_, finished.reason) = ("Finished".to_owned(), "Failed".to_owned());
-        finished.status = "True".to_owned();
-        status.conditions.push(finished);
-        status.state = Some(JobState::from_conditions(&status.conditions));
-        status.completion_time = Some(crate::record::micro_time(ended));
+        end_as("Failed", record, crate::record::micro_time(ended));
     });
-    for action in unanswered {
-        match &action.kind {
-            ActionKind::WriteStatus { job, .. } if job.key == key => {
-                world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
-            }
-            _ => world.carry_out(action),
-        }
-    }
+    carry_out_but_for(&mut world, unanswered, &key);
     world.settle();
     let ended = world.records[&key].clone();
     world.submit(of_group(pod("q1", 1), "g", Ok(2)));

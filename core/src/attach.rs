@@ -336,7 +336,22 @@ impl Core {
     pub(super) fn stop_awaiting_owner(&mut self, uid: &Uid) {
         if let Some(awaiting_owner) = self.awaiting_owner.remove(uid) {
             let orphan = awaiting_owner.until <= self.now;
+            if orphan {
+                self.awaiting_owner.note_orphan(&awaiting_owner.pod);
+            }
             self.attach(awaiting_owner.pod, orphan);
+        }
+    }
+
+    /// The controller of a pod that counted as lone has come after all. If nothing has left for the pod, it is of its job again: that
+    /// starts whole or not at all.
+    pub(super) fn join_late_owner(&mut self, uid: &Uid) {
+        let is_on_its_way = |member: &Member| member.maybe_bound && self.now < member.doubt_until;
+        if self.jobs.members.get(uid).is_some_and(|member| !is_on_its_way(member)) {
+            self.replan(uid);
+        }
+        if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Waiting) {
+            self.regroup(uid);
         }
     }
 

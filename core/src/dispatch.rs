@@ -139,7 +139,7 @@ impl Core {
     }
 
     /// The slot will not do any more: the pod is placed anew.
-    fn replan(&mut self, uid: &Uid) {
+    pub(super) fn replan(&mut self, uid: &Uid) {
         if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
             self.unassign_one(uid);
         }

@@ -137,6 +137,7 @@ impl Core {
             self.end(&id.uid, Cause::Deleted);
             if let Some(member) = self.jobs.members.remove(&id.uid) {
                 self.by_node.unlist(&member.pod);
+                self.awaiting_owner.forget_orphan(&member.pod);
                 self.touched.insert(member.job);
                 if let Some(job) = self.jobs.all.get_mut(&member.job) {
                     job.members.remove(&id.uid);
@@ -318,6 +319,9 @@ impl Core {
                 if let Some(awaiting_owner) = self.awaiting_owner.remove(&pod) {
                     self.attach(awaiting_owner.pod, false);
                 }
+            }
+            for pod in self.awaiting_owner.take_orphans(&uid) {
+                self.join_late_owner(&pod);
             }
         }
     }

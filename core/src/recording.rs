@@ -448,11 +448,13 @@ impl Core {
                 }
             }
             Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
-            // The API server removes it with its owner.
+            // The API server removes it with its owner; unless that is a part of another job now.
             Stored::Present { .. } | Stored::Unseen
                 if job.members.is_empty() && job.kind == fluxqueue_api::WorkloadKind::Pod =>
             {
+                let key = job.key.clone();
                 self.forget(id);
+                self.consider_stray(&key);
             }
             _ if due > self.now => self.timers.wake(Timer::Job(id), due),
             // Over, but a write is on its way or a pod is still there: what ends that touches the job again.

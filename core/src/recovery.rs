@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fluxqueue_api::{
-    ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobStatus, conditions, names, placement,
+    ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobStatus, WorkloadKind, conditions, names, placement,
 };
 
 use super::attach::completion_of;
@@ -308,8 +308,8 @@ impl Core {
         }
     }
 
-    /// One without an owner is removed by us: at once if its job never ended, else when its time is over. The others go
-    /// with their owners. What people made themselves is not ours.
+    /// One without an owner is removed by us: at once if its job never ended, else when its time is over; also one of a pod that is a
+    /// part of another job by now. The others go with their owners. What people made themselves is not ours.
     pub(super) fn consider_stray(&mut self, key: &ObjectKey) {
         let Some(object) = self.records.get(key) else { return };
         let (label, value) = names::MANAGED_BY;
@@ -321,7 +321,7 @@ impl Core {
         let owned = object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
         let due = match ended {
             Some(at) if owned => self.record_due(at),
-            None if owned => return self.adopt_memberless(key),
+            None if owned && !self.is_of_a_part(object) => return self.adopt_memberless(key),
             // The watch may show a FluxJob a little earlier than its pods.
             _ => self.now.plus_millis(UNSEEN_MILLIS),
         };
@@ -350,11 +350,22 @@ impl Core {
         self.touched.insert(id);
     }
 
+    /// The pod counted as lone, and is there still: with the pods of its controller, or of its group. Or nobody knows yet what it is a
+    /// part of.
+    fn is_of_a_part(&self, object: &FluxJob) -> bool {
+        let pod = &*object.spec.workload_ref.uid;
+        let is_of_pod = object.spec.workload_ref.kind == WorkloadKind::Pod;
+        is_of_pod && (self.jobs.members.contains_key(pod) || self.awaiting_owner.contains(pod))
+    }
+
     pub(super) fn remove_stray(&mut self, key: &ObjectKey) {
         if self.jobs.by_key.contains_key(key) {
             return;
         }
         let Some(object) = self.records.get(key) else { return };
+        if self.awaiting_owner.contains(&object.spec.workload_ref.uid) {
+            return self.timers.wake(Timer::Stray(key.clone()), self.now.plus_millis(UNSEEN_MILLIS));
+        }
         let Some(reference) = reference(object) else { return };
         let kind = ActionKind::DeleteFluxJob { job: reference.clone(), resource_version: version_of(object) };
         let action = self.actions.ask(kind, InFlight::Stray(key.clone()));

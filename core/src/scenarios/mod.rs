@@ -29,6 +29,7 @@ mod estimates;
 mod exclusive;
 mod gangs;
 mod late;
+mod late_owners;
 mod library;
 mod limits;
 mod lone_pods;

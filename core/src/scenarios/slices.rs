@@ -105,6 +105,33 @@ fn nobody_goes_to_a_node_of_which_there_is_news() {
 }
 
 #[test]
+fn pods_whose_job_comes_during_a_pass_are_not_bound_one_by_one() {
+    let mut world = world(1);
+    assert!(starts(&mut world, lasting("d", 2, 400)));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(lasting(name, 1, 10), "j"));
+    }
+    world.settle();
+    world.pass_seconds(31);
+    world.settle();
+    world.change("d", |pod| pod.phase = Phase::Succeeded);
+    let actions = world.step();
+    assert!(world.core.is_passing());
+    assert_eq!(binds(&actions), 0);
+    let mut comes = Some(job("j", 2, 2));
+    let (_, bound) = finish(&mut world, |world| {
+        if let Some(job) = comes.take() {
+            world.tell(Event::Controller(Arc::new(job)));
+        }
+    });
+    assert!(bound.is_empty(), "{bound:?}");
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n4"), Some("n4")));
+    let placed = world.record("j").status.as_ref().is_some_and(|status| !status.placement.is_empty());
+    assert!(placed, "they have started together");
+}
+
+#[test]
 fn who_is_gone_before_its_turn_is_not_bound() {
     let mut world = passing();
     world.submit(lasting("small", 1, 10));

@@ -305,7 +305,7 @@ impl Core {
         };
         self.jobs.by_identity.insert(belonging.identity.clone(), id);
         self.jobs.by_key.insert(key.clone(), id);
-        self.jobs.all.insert(id, job);
+        self.jobs.all.insert(id, Box::new(job));
         self.adopt_record(id, &key);
         id
     }

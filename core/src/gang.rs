@@ -156,7 +156,7 @@ impl Core {
     /// A pod that was to start alone waits for the others that are wanted by now, unless it was sent.
     pub(super) fn outgrow_start(&mut self, id: JobId) {
         let alone = |job: &&Job| job.style == Style::Gang && job.life == Lifecycle::Placed && !job.writes_ahead();
-        let Some(job) = self.jobs.all.get(&id).filter(alone) else { return };
+        let Some(job) = self.jobs.all.get(&id).map(Box::as_ref).filter(alone) else { return };
         if let Some(size) = self.start_size_now(job).filter(|size| *size > 1) {
             self.withdraw_if_unsent(id, &format!("{size} pods start together by now"));
         }

@@ -18,7 +18,8 @@ use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, 
 
 /// The jobs, their pods and their controllers, with the indexes that find them.
 pub(super) struct Jobs {
-    pub all: BTreeMap<JobId, Job>,
+    /// Boxed: a job is a kilobyte, and the map moves what it holds.
+    pub all: BTreeMap<JobId, Box<Job>>,
     /// Pods that are ours, in no order.
     pub members: Table<Uid, Member>,
     /// In no order.
@@ -112,7 +113,7 @@ impl Jobs {
 
     /// Gangs that have begun and are not whole.
     pub(super) fn starting(&self) -> impl Iterator<Item = &Job> {
-        let jobs = self.starting.iter().filter_map(|id| self.all.get(id));
+        let jobs = self.starting.iter().filter_map(|id| self.all.get(id).map(Box::as_ref));
         jobs.filter(|job| matches!(job.life, Lifecycle::Starting { .. }))
     }
 

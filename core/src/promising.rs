@@ -124,7 +124,7 @@ impl Core {
     /// A job on these nodes that may stay longer than at the last walk, because a person wished so.
     fn extended_on(&self, nodes: &RankSet) -> Option<JobId> {
         let is_there = |job: &&Job| self.jobs.allocations(job).any(|taken| nodes.contains(taken.rank));
-        self.extended.iter().filter_map(|id| self.jobs.all.get(id)).find(is_there).map(|job| job.id)
+        self.extended.iter().filter_map(|id| self.jobs.all.get(id).map(Box::as_ref)).find(is_there).map(|job| job.id)
     }
 
     /// The same of a job that counts against the limits of a queue.

@@ -336,7 +336,7 @@ impl Core {
     /// finished.
     fn obey_hold(&mut self, id: JobId) {
         let is_held = |job: &&Job| job.record.overrides.hold || job.queue.is_held();
-        let Some(job) = self.jobs.all.get(&id).filter(is_held) else { return };
+        let Some(job) = self.jobs.all.get(&id).map(Box::as_ref).filter(is_held) else { return };
         let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
         if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
             return;

@@ -239,7 +239,7 @@ impl Preview {
         let requests: Vec<PendingRequest> = stage.jobs.all.values().flat_map(|job| &job.pending).cloned().collect();
         let position =
             |job: &Job| (!job.pending.is_empty()).then(|| (job.id, stage.queue.position_of(job.id, job.queue.id)));
-        let positions = stage.jobs.all.values().filter_map(position).collect();
+        let positions = stage.jobs.all.values().map(Box::as_ref).filter_map(position).collect();
         let mut with = projection.copy()?;
         let changed =
             (std::mem::take(&mut stage.cluster), std::mem::take(&mut stage.queue), std::mem::take(&mut stage.promises));

@@ -71,7 +71,7 @@ pub enum ActionKind {
         /// The version of the object that this was decided on, if that is known.
         resource_version: Option<Arc<str>>,
         /// The whole status, without the conditions of others.
-        status: Box<FluxJobStatus>,
+        status: Arc<FluxJobStatus>,
         /// How much it matters when.
         urgency: Urgency,
     },

@@ -215,7 +215,7 @@ impl Core {
     /// process finds something else than it found first.
     fn inherit(&mut self, id: JobId, found: Blockers) -> Blockers {
         let Some(job) = self.jobs.all.get_mut(&id) else { return found };
-        let status = job.record.status.as_ref().filter(|_| job.blocker.is_none());
+        let status = job.record.status.as_deref().filter(|_| job.blocker.is_none());
         let said = status.and_then(|status| Blockers::of(status.blocked_by.clone()));
         if let Some(said) = said.filter(|said| said.have_reasons_of(&found)) {
             job.found_first = Some(found);

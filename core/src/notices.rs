@@ -33,7 +33,7 @@ impl Core {
     /// The FluxJob of a job says this from now on.
     pub(super) fn notice_change(&mut self, id: JobId, of: &ObjectRef, after: &FluxJobStatus) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let before = job.record.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let before = job.record.status.as_deref().map_or(&[][..], |status| &status.conditions);
         let new = |type_| {
             let now = of_type(&after.conditions, type_)?;
             let is_new = of_type(before, type_).is_none_or(|said| said.reason != now.reason);

@@ -311,7 +311,7 @@ impl Core {
     /// What is said of a promise, by the API server's clock. That this clock has moved a little against ours is nothing to say.
     pub(super) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
         let start = said.start.map(|at| self.clock().wall(at));
-        let written = job.record.status.as_ref().and_then(|status| status.reservation.as_ref());
+        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let written = written.filter(|written| is_as_written(said, start, written));
         let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
         Said { start, nodes: said.nodes.clone() }
@@ -345,7 +345,7 @@ impl Core {
     /// What the API server has of a job's promise has changed, perhaps.
     pub(super) fn note_on_record(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
-        let written = job.record.status.as_ref().and_then(|status| status.reservation.as_ref());
+        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
         let kept = written.and_then(|written| self.kept_of(written));
         let is_said = written.map_or(job.said.is_none(), |written| self.is_said(job, written));
         self.promises.note_on_record(id, kept);

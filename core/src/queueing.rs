@@ -68,7 +68,7 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
-        let on_record = || job.record.status.as_ref().and_then(|status| status.queue_name.as_deref());
+        let on_record = || job.record.status.as_deref().and_then(|status| status.queue_name.as_deref());
         // Without pods nobody says any more where it belongs.
         let has_pods = self.jobs.live(job).next().is_some();
         let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
@@ -133,7 +133,7 @@ impl Core {
     /// The queue that the workload names: the label of its pods, else of what made them, or of what made that.
     fn said_queue(&self, job: &Job) -> Option<Arc<str>> {
         let Some(first) = self.jobs.live(job).next() else {
-            let on_record = || job.record.status.as_ref()?.workload.as_ref()?.queue_name.as_deref().map(Arc::from);
+            let on_record = || job.record.status.as_deref()?.workload.as_ref()?.queue_name.as_deref().map(Arc::from);
             return job.queue.said.clone().or_else(on_record);
         };
         if let Some(named) = first.pod.label(names::QUEUE_NAME).filter(|named| !named.is_empty()) {

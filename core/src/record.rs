@@ -88,7 +88,7 @@ impl Snapshot<'_> {
     pub(super) fn status(&self) -> FluxJobStatus {
         let job = self.job;
         let bound = self.live.iter().filter(|member| member.is_bound()).count();
-        let written = job.record.status.as_ref();
+        let written = job.record.status.as_deref();
         let position = self.position.and_then(coarse_position);
         let placement = self.placement();
         // Whoever wrote a placement first has placed it, also if it was found anew since.
@@ -136,7 +136,7 @@ impl Snapshot<'_> {
     // --- what the workload says ---
 
     fn workload(&self) -> ObservedWorkload {
-        let written = self.job.record.status.as_ref().and_then(|status| status.workload.as_ref());
+        let written = self.job.record.status.as_deref().and_then(|status| status.workload.as_ref());
         let kept = || written.cloned().unwrap_or_default();
         let queue_name = match self.live.first() {
             Some(_) => self.job.queue.said.as_deref().map(str::to_owned),
@@ -159,13 +159,13 @@ impl Snapshot<'_> {
     /// Of what has ended what is on record stays.
     fn queue_name(&self) -> Option<String> {
         let known = Some(self.job.queue.name.to_string()).filter(|name| !name.is_empty());
-        known.or_else(|| self.job.record.status.as_ref()?.queue_name.clone())
+        known.or_else(|| self.job.record.status.as_deref()?.queue_name.clone())
     }
 
     fn walltime_that_counts(&self) -> Option<i64> {
         match self.walltimes {
             Some((_, counts)) => seconds(counts),
-            None => self.job.record.status.as_ref().and_then(|status| status.walltime_seconds),
+            None => self.job.record.status.as_deref().and_then(|status| status.walltime_seconds),
         }
     }
 
@@ -207,7 +207,7 @@ impl Snapshot<'_> {
         let nodes: BTreeSet<&str> =
             self.live.iter().filter_map(|member| Some(&*member.allocation.as_ref()?.node)).collect();
         if nodes.is_empty() {
-            return self.job.record.status.as_ref().and_then(|status| status.nodes.clone());
+            return self.job.record.status.as_deref().and_then(|status| status.nodes.clone());
         }
         let count = nodes.len();
         let list = hostlist::encode(nodes);

@@ -65,8 +65,11 @@ impl Core {
                 self.write_status(id, uid);
                 self.note_overtaken(id, trailing);
             }
-            // The outcome marks the job again.
-            Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {}
+            Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {
+                if let Some(job) = self.jobs.all.get_mut(&id) {
+                    job.record.has_changed_since = true;
+                }
+            }
             Stored::Unseen => {
                 let at = self.now.plus_millis(UNSEEN_MILLIS);
                 self.timers.wake(Timer::Job(id), at);
@@ -170,10 +173,10 @@ impl Core {
             return;
         }
         let status = self.snapshot(job).status();
-        let status = self.ration(id, status);
+        let status = Arc::new(self.ration(id, status));
         let Some(job) = self.jobs.all.get(&id) else { return };
         let version = job.seats.version();
-        if job.record.status.as_ref().is_some_and(|written| record::same(written, &status)) {
+        if job.record.status.as_deref().is_some_and(|written| record::same(written, &status)) {
             self.note_on_record(id);
             // The API server has this placement already.
             if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged()) {
@@ -189,14 +192,14 @@ impl Core {
         let urgency = urgency(job);
         let resource_version = job.record.resource_version.clone();
         let based_on = resource_version.clone();
-        let kind =
-            ActionKind::WriteStatus { job: reference, resource_version, status: Box::new(status.clone()), urgency };
+        let kind = ActionKind::WriteStatus { job: reference, resource_version, status: Arc::clone(&status), urgency };
         let action = self.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
             job.seats.placed_by(status.epoch.or(job.seats.epoch()));
-            let write = StatusWrite { action, urgency, version, based_on, status: Box::new(status) };
+            let write = StatusWrite { action, urgency, version, based_on, status };
             job.record.stored = Stored::Writing { uid, write };
+            job.record.has_changed_since = false;
         }
     }
 
@@ -224,7 +227,11 @@ impl Core {
     pub(super) fn record_done(&mut self, id: JobId, action: ActionId, outcome: WriteOutcome) {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        self.dirty.insert(id);
+        let is_status = matches!(&job.record.stored, Stored::Writing { write, .. } if write.action == action);
+        let says_all = is_status && matches!(outcome, WriteOutcome::Written(_)) && !job.record.has_changed_since;
+        if !says_all {
+            self.dirty.insert(id);
+        }
         if job.record.overtaken == Some(action) {
             job.record.overtaken = None;
             if job.is_finished() {
@@ -279,7 +286,7 @@ impl Core {
                         job.record.observe(&object);
                         self.records.see(&object);
                     }
-                    None => job.record.status = Some(*write.status),
+                    None => job.record.status = Some(write.status),
                 }
                 job.record.stored = Stored::Present { uid };
                 self.release(id);
@@ -332,6 +339,10 @@ impl Core {
         };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if object.metadata.deletion_timestamp.is_some() || job.record.gone.as_ref() == Some(&reference.uid) {
+            return;
+        }
+        if job.record.knows(&object) {
+            // The watch shows what a write was answered with.
             return;
         }
         match &job.record.stored {

@@ -138,7 +138,7 @@ impl Core {
             .filter(|member| member.is_bound())
             .filter_map(|m| Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index)))
             .collect();
-        let written = job.record.status.as_ref().map(|status| status.placement.as_slice()).unwrap_or_default();
+        let written = job.record.status.as_deref().map(|status| status.placement.as_slice()).unwrap_or_default();
         let seats: Vec<(usize, NodeName)> = match placement::expand(written) {
             Ok(seats) => seats.into_iter().map(|(set, _, node)| (pod_set_at(set), NodeName::from(node))).collect(),
             Err(error) => {
@@ -147,9 +147,10 @@ impl Core {
             }
         };
         let (now, wanted) = (self.now, self.jobs.wanted(job));
-        let bound_on_record = job.record.status.as_ref().map_or(0, |status| usize::try_from(status.bound).unwrap_or(0));
-        let nodes_total = job.record.status.as_ref().map_or(0, |status| status.total);
-        let stalled = job.record.status.as_ref().and_then(stall_on_record);
+        let bound_on_record =
+            job.record.status.as_deref().map_or(0, |status| usize::try_from(status.bound).unwrap_or(0));
+        let nodes_total = job.record.status.as_deref().map_or(0, |status| status.total);
+        let stalled = job.record.status.as_deref().and_then(stall_on_record);
         // One that somebody else began, or that has given seats up, is not whole with those that it has.
         let is_group = matches!(job.identity, Identity::Group(_));
         let size = || wanted.max(self.start_size_now(job).filter(|_| is_group).unwrap_or(0));
@@ -164,7 +165,7 @@ impl Core {
         let is_scheduled = |status: &FluxJobStatus| {
             conditions::of_type(&status.conditions, ConditionType::Scheduled).is_some_and(|it| it.status == "True")
         };
-        let ran = stalled.is_none() && job.record.status.as_ref().is_some_and(is_scheduled);
+        let ran = stalled.is_none() && job.record.status.as_deref().is_some_and(is_scheduled);
         if seats.is_empty() {
             // Not written ahead: it has started if anything of it runs.
             if !bound.is_empty() {

@@ -314,7 +314,9 @@ impl Core {
         let cause = match before {
             None if job.was_kept_out || job.life.is_placed() => return,
             // It had come before this process did, and what was promised since was promised beside it.
-            None if self.taking_over && job.record.status.as_ref().is_some_and(|status| status.queued_at.is_some()) => {
+            None if self.taking_over
+                && job.record.status.as_deref().is_some_and(|status| status.queued_at.is_some()) =>
+            {
                 return;
             }
             None => Delay::Priority,

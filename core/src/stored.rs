@@ -19,7 +19,7 @@ pub(super) struct Record {
     /// The value of the PriorityClass that they wish for, if there is one.
     pub wished_priority: Option<i32>,
     /// The status as the API server has it, as far as we know, without the conditions that are others'.
-    pub status: Option<FluxJobStatus>,
+    pub status: Option<Arc<FluxJobStatus>>,
     /// The placement of the version that the next write is decided on, and who placed: known also after a write of which
     /// nobody knows whether it took effect.
     pub placed: Option<(Vec<PlacementRange>, Option<i64>)>,
@@ -32,6 +32,8 @@ pub(super) struct Record {
     pub gone: Option<Uid>,
     /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
     pub overtaken: Option<ActionId>,
+    /// Something may have changed since the write on its way was decided: its outcome marks the job again.
+    pub has_changed_since: bool,
     /// Not before this, after a failure.
     pub retry_at: Time,
     pub attempts: u32,
@@ -77,7 +79,7 @@ pub(super) struct StatusWrite {
     pub version: u64,
     /// Which version of the object it was decided on.
     pub based_on: Option<Arc<str>>,
-    pub status: Box<FluxJobStatus>,
+    pub status: Arc<FluxJobStatus>,
 }
 
 impl Record {
@@ -89,11 +91,31 @@ impl Record {
         }
         self.resource_version = version.map(Arc::from);
         self.generation = object.metadata.generation;
-        self.status.clone_from(&object.status);
-        if let Some(status) = &mut self.status {
-            status.conditions.retain(|condition| ConditionType::from_name(&condition.type_).is_some());
-        }
+        self.status = object.status.as_ref().map(|status| self.own_part(status));
         self.placed = object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
+    }
+
+    /// A status without the conditions that are others'. Mostly it is the one that was sent, which is not copied again.
+    fn own_part(&self, status: &FluxJobStatus) -> Arc<FluxJobStatus> {
+        let sent = match &self.stored {
+            Stored::Writing { write, .. } => Some(&write.status),
+            _ => None,
+        };
+        if let Some(known) = sent.into_iter().chain(&self.status).find(|known| ***known == *status) {
+            return Arc::clone(known);
+        }
+        let mut own = status.clone();
+        own.conditions.retain(|condition| ConditionType::from_name(&condition.type_).is_some());
+        Arc::new(own)
+    }
+
+    /// This very version of the object has been taken up.
+    pub(super) fn knows(&self, object: &FluxJob) -> bool {
+        let (of, version) = (object.metadata.uid.as_deref(), object.metadata.resource_version.as_deref());
+        version.is_some()
+            && version == self.resource_version.as_deref()
+            && of == self.uid().map(|uid| &**uid)
+            && self.overrides == object.spec.overrides
     }
 
     /// A newer version is known than the one that this write or deletion was decided on.

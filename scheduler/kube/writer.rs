@@ -37,7 +37,7 @@ pub enum Write {
     /// Create a FluxJob.
     Create(Box<FluxJob>),
     /// Apply the status of a FluxJob of this version.
-    Status(ObjectRef, Option<Arc<str>>, Box<fluxqueue_api::FluxJobStatus>),
+    Status(ObjectRef, Option<Arc<str>>, Arc<fluxqueue_api::FluxJobStatus>),
     /// Delete a FluxJob of this version.
     Delete(ObjectRef, Option<Arc<str>>),
     /// Apply the status of the FluxQueue of this name and uid.

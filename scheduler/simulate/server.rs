@@ -129,7 +129,7 @@ impl Server {
                 }
                 ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(*job, &mut events)),
                 ActionKind::WriteStatus { job, status, .. } => {
-                    Outcome::Write(self.write_status(&job, *status, &mut events))
+                    Outcome::Write(self.write_status(&job, Arc::unwrap_or_clone(status), &mut events))
                 }
                 ActionKind::DeleteFluxJob { job, .. } => Outcome::Write(match self.flux_jobs.remove(&job.key) {
                     Some(_) => {

@@ -204,7 +204,7 @@ impl Core {
             return;
         }
         job.expected = found;
-        let written = job.record.status.as_ref().and_then(|status| status.estimated_start.as_ref());
+        let written = job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
         let is_news = match (written, found.projected(clock)) {
             (Some(written), Some(_)) if written.kind == EstimateKind::Reserved => true,
             (Some(written), Some(found)) => has_moved(written, &found, clock.wall_now()),

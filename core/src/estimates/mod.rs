@@ -82,7 +82,7 @@ impl Expected {
 
 /// What the record of a job that waits is to say of its start. `said` is what it is promised, by the API server's clock.
 pub(super) fn to_say(job: &Job, said: Option<&Said>, clock: Clock) -> Option<EstimatedStart> {
-    let written = job.record.status.as_ref().and_then(|status| status.estimated_start.as_ref());
+    let written = job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
     let wanted = match (said.and_then(|said| said.start), job.expected) {
         (Some(start), _) => Some(estimate(EstimateKind::Reserved, start, clock.wall_now())),
         // A promise that is not there any more is not to be read on.
@@ -112,7 +112,7 @@ fn estimate(kind: EstimateKind, start: Time, as_of: Time) -> EstimatedStart {
 impl Core {
     /// A status that says nothing new but another estimate is written in its turn: until then the estimate stays as it is on record.
     pub(super) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
-        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_ref()) else { return status };
+        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref()) else { return status };
         if written.estimated_start == status.estimated_start {
             return status;
         }

@@ -46,7 +46,7 @@ impl Core {
         let queue = self.queues.name(job.queue.id);
         let waited = started.0 - job.queued_at.unwrap_or(started).0;
         self.gauges.waits.observe(queue, waited);
-        let said = job.record.status.as_ref().and_then(|status| status.start_estimates.as_ref());
+        let said = job.record.status.as_deref().and_then(|status| status.start_estimates.as_ref());
         let Some(StartEstimates { first, promised, .. }) = said else { return };
         let later = |than: &MicroTime| started.0 - time_of(than).0;
         if let Some(first) = first {

@@ -304,7 +304,7 @@ impl World {
             }
             ActionKind::WriteStatus { job, status, .. } => match self.records.get_mut(&job.key) {
                 Some(record) => {
-                    record.status = Some(*status);
+                    record.status = Some(Arc::unwrap_or_clone(status));
                     let record = Arc::new(record.clone());
                     self.tell(Event::FluxJob(record));
                     Outcome::Write(WriteOutcome::Written(None))

@@ -168,7 +168,7 @@ impl World {
             }
             ActionKind::WriteStatus { job, status, .. } => {
                 let record = self.records.get_mut(&*job.key.name).unwrap();
-                record.status = Some(*status);
+                record.status = Some(Arc::unwrap_or_clone(status));
                 let record = Arc::new(record.clone());
                 self.tell(Event::FluxJob(record));
                 Outcome::Write(WriteOutcome::Written(None))

@@ -19,7 +19,7 @@ const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/flu
 fn status(id: ActionId, uid: &str, bound: i32) -> WriteRequest {
     let job = ObjectRef { key: ObjectKey::new("ns", "j"), uid: uid.into() };
     let status = FluxJobStatus { bound, ..FluxJobStatus::default() };
-    WriteRequest::new(id, Write::Status(job, Some("1".into()), Box::new(status)))
+    WriteRequest::new(id, Write::Status(job, Some("1".into()), Arc::new(status)))
 }
 
 fn executors() -> Executors {

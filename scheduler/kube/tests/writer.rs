@@ -56,7 +56,7 @@ async fn a_created_job_comes_back_as_stored() {
 async fn a_status_is_applied_only_to_the_object_that_was_meant() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
-    let status = Box::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
+    let status = Arc::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
     let outcome = writer(&server).write(&Write::Status(id("u1"), None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Written(_)));
     let sent = server.seen("PATCH").pop().unwrap();
@@ -101,7 +101,7 @@ async fn conditions_of_others_stay_and_what_we_say_no_longer_goes() {
         "lastTransitionTime": "2026-01-01T00:00:00Z" });
     whole["status"] = json!({ "bound": 1, "total": 2, "position": 7, "conditions": [billed] });
     server.put(JOB, whole);
-    let status = Box::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
+    let status = Arc::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
     let outcome = writer(&server).write(&Write::Status(id("u1"), Some(version(&server, JOB)), status)).await;
     let WriteOutcome::Written(Some(stored)) = outcome else { panic!("{outcome:?}") };
     let status = stored.status.clone().unwrap();
@@ -187,7 +187,7 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
     server.put(JOB, whole);
     server.put(POD, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     let (old_job, old_pod) = (version(&server, JOB), version(&server, POD));
-    let status = |bound| Box::new(FluxJobStatus { bound, ..FluxJobStatus::default() });
+    let status = |bound| Arc::new(FluxJobStatus { bound, ..FluxJobStatus::default() });
     let condition = |version| Write::Unscheduled {
         pod: id("u1"),
         resource_version: Some(version),
@@ -227,7 +227,7 @@ async fn nothing_is_written_once_the_fence_has_fallen() {
     let fallen = writer_behind(&server, Fence::with_term(Duration::ZERO));
     let writes = [
         Write::Create(job()),
-        Write::Status(id("u1"), Some(version(&server, JOB)), Box::default()),
+        Write::Status(id("u1"), Some(version(&server, JOB)), Arc::default()),
         Write::Delete(id("u1"), Some(version(&server, JOB))),
         Write::Ungate(id("u1"), None, "fluxqueue".into()),
         Write::Unscheduled {

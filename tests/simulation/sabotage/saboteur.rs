@@ -256,6 +256,7 @@ impl Saboteur {
     /// What is written is not what the core says.
     fn falsify_status(&self, kind: &mut ActionKind) {
         let ActionKind::WriteStatus { status, resource_version, .. } = kind else { return };
+        let status = Arc::make_mut(status);
         match self.sabotage {
             Sabotage::LookAhead => {
                 if let Some(at) = &mut status.queued_at {

@@ -439,6 +439,16 @@ impl Cluster {
             && self.disks.are_its_own(rank, &shape.constraints.disks)
     }
 
+    /// The nodes on which a pod with these constraints would keep one of these pods off some of these nodes.
+    pub(crate) fn out_of_reach<'a>(
+        &mut self,
+        constraints: &Constraints,
+        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+        nodes: &RankSet,
+    ) -> RankSet {
+        self.neighbours.out_of_reach(&constraints.repels, pods, nodes)
+    }
+
     // --- classes ---
 
     /// Where pods of these constraints may go, now or some day, if their queue has these nodes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::ledger::{Allocations, Change};
 use crate::plan::{Booking, Capacity, Delay, Group, Kept, Live, Promising, Remade, Request, Reserved, Version};
-use crate::queue::{ClassId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::{Lifetime, Shape};
 
 /// The machine, for one sweep.
@@ -112,6 +112,14 @@ impl Capacity for Foreseen<'_> {
 
     fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool {
         self.live.fits_one_some_day(request, rank)
+    }
+
+    fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.live.out_of_reach(group, other, nodes)
+    }
+
+    fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)> {
+        self.live.out_of_reach_of_promises(group)
     }
 
     fn rules_out(&self, request: &Request) -> bool {

@@ -15,6 +15,7 @@
 //! as if none had been promised. EASY: Lifka, "The ANL/IBM SP Scheduling System" (1995). Conservative: Mu'alem and Feitelson (2001).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{
     Attempt, Booking, Decision, Delay, Depths, HeldNodes, Kept, Late, News, Outcome, Pending, Place, Plan, Promising,
@@ -281,8 +282,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// The nodes that the groups of a request may use, and what is held against it there.
     fn free(&mut self, request: &super::Request) -> Vec<RankSet> {
-        let open = request.groups.iter().map(|group| self.capacity.open(group));
-        open.collect::<Vec<_>>().iter().map(|open| self.holds.left_of(open)).collect()
+        let open: Vec<RankSet> = request.groups.iter().map(|group| self.capacity.open(group)).collect();
+        self.holds.left_to(request, &open, self.capacity).nodes
     }
 
     /// Tries to start a request. What it waits for, if it does; `None` if it starts.
@@ -430,7 +431,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if !held.is_empty() {
             self.holding.insert(pending.job());
         }
-        self.holds.add_nodes(&held, pending.job());
+        self.holds.add_nodes(&held, &Arc::new(request), pending.job());
     }
 
     // --- those who come in ahead ---

@@ -16,7 +16,7 @@ use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, LevelWant, SlotRequest};
 use crate::promises::{Promise, Promises};
-use crate::queue::{ClassId, PendingRequest, QueueId};
+use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::levels::{RuleScope, Spread};
 use fluxqueue_workload::{Lifetime, Pod, Time};
@@ -104,6 +104,11 @@ impl Asking<'_> {
 }
 
 impl Request {
+    /// All its pods.
+    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
+        self.groups.iter().flat_map(|group| &group.pods).flatten()
+    }
+
     /// The same as it is planned if it starts later.
     fn if_later(&self) -> Cow<'_, Request> {
         if self.groups.iter().all(|group| group.lifetime_later.is_none()) {
@@ -261,6 +266,11 @@ impl Group {
             RuleScope::Slice(size) => Some(size),
             _ => None,
         })
+    }
+
+    /// Its pods keep others away by required anti-affinity.
+    pub(super) fn repels_pods(&self) -> bool {
+        !self.sample.shape.constraints.repels.is_empty()
     }
 
     /// Other pods have something to do with where its pods may go.
@@ -438,6 +448,18 @@ impl Capacity for Live<'_> {
 
     fn limit(&mut self, request: &Request) -> Option<Limited> {
         self.limit_of(request)
+    }
+
+    fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.cluster.out_of_reach(&group.sample.shape.constraints, other.all_pods(), nodes)
+    }
+
+    fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)> {
+        let (constraints, cluster) = (&group.sample.shape.constraints, &mut *self.cluster);
+        let closed = self.promises.reservations().map(|(pending, promise)| {
+            (cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes), pending.job())
+        });
+        closed.filter(|(closed, _)| !closed.is_empty()).collect()
     }
 
     fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {

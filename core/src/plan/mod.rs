@@ -158,6 +158,14 @@ pub(super) trait Capacity {
     fn limit(&mut self, _request: &Request) -> Option<Limited> {
         None
     }
+    /// The nodes on which pods of a group would keep pods of another request, which has these nodes for later, away from some of them.
+    fn out_of_reach(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
+        RankSet::new()
+    }
+    /// The same of each request that is promised a start, with its job.
+    fn out_of_reach_of_promises(&mut self, _group: &Group) -> Vec<(RankSet, JobId)> {
+        Vec::new()
+    }
     /// It is known without asking that the request cannot start now, and waits for what it waited for.
     fn rules_out(&self, _request: &Request) -> bool {
         false
@@ -248,10 +256,26 @@ pub(super) enum Decision<S> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeldNodes {
     held: RankSet,
-    holders: Vec<(Arc<RankSet>, JobId)>,
+    holders: Vec<Holder>,
     of_queues: BTreeMap<QueueId, InQueue>,
     /// How far the walk has come.
     end: Option<Place>,
+}
+
+/// Who holds nodes.
+#[derive(Debug, Clone)]
+struct Holder {
+    nodes: Arc<RankSet>,
+    request: Arc<Request>,
+    job: JobId,
+}
+
+/// What is left to a request of the nodes that it may use.
+struct Left {
+    /// Per group.
+    nodes: Vec<RankSet>,
+    /// The first of those whose pods it would keep away from what they are promised, or hold, if it took others.
+    spares: Option<JobId>,
 }
 
 /// What a walk has come to in one queue.
@@ -427,7 +451,7 @@ fn plan<C: Capacity>(
         } else if let Some(known) = queue.last_attempt(class)
             && let Some(standing) = known.still_stands(capacity, holds)
         {
-            holds.add(&known.outcome, pending.job());
+            holds.add(known, pending.job());
             if standing.differs_from(known) {
                 plan.confirmed.push((class, standing));
             }
@@ -438,7 +462,7 @@ fn plan<C: Capacity>(
                     plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
                 }
                 Err(attempt) => {
-                    holds.add(&attempt.outcome, pending.job());
+                    holds.add(&attempt, pending.job());
                     plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
                 }
             }
@@ -468,7 +492,7 @@ fn attempt<C: Capacity>(
 ) -> Result<(Request, C::Slots), Box<Attempt>> {
     let version = capacity.version(&request);
     let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
-    let free: Vec<RankSet> = open.iter().map(|open| holds.left_of(open)).collect();
+    let Left { nodes: free, spares } = holds.left_to(&request, &open, capacity);
     let outcome = if open.iter().any(RankSet::is_empty) {
         if could_reopen(&request, &open, capacity) { Outcome::NodesAway } else { Outcome::NoNodes }
     } else {
@@ -479,7 +503,7 @@ fn attempt<C: Capacity>(
             (Fit::Placed(slots), _) => return Ok((request, slots)),
             (_, Some(limit)) => Outcome::AtLimit(Arc::new(limit.at)),
             (Fit::NotFound, None) if open == free => Outcome::NotFound,
-            (Fit::NotNow | Fit::NotFound, None) => judge(&request, &open, capacity, holds),
+            (Fit::NotNow | Fit::NotFound, None) => judge(&request, &open, capacity, holds, spares),
         }
     };
     Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
@@ -487,11 +511,17 @@ fn attempt<C: Capacity>(
 
 /// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the question is what the request
 /// itself could use.
-fn judge<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C, holds: &HeldNodes) -> Outcome {
+fn judge<C: Capacity>(
+    request: &Request,
+    open: &[RankSet],
+    capacity: &mut C,
+    holds: &HeldNodes,
+    spares: Option<JobId>,
+) -> Outcome {
     let forecast = capacity.forecast(request, open);
     let mut held = || Arc::new(capacity.eligible(request, open));
     match forecast {
-        Forecast::Now => match holds.first_in_the_way(open) {
+        Forecast::Now => match spares.or_else(|| holds.first_in_the_way(open)) {
             Some(job) => Outcome::Behind { held: held(), job },
             None => Outcome::Waits { held: held(), at: None },
         },
@@ -526,17 +556,42 @@ impl Outcome {
 }
 
 impl HeldNodes {
-    fn add(&mut self, outcome: &Outcome, job: JobId) {
-        if let Outcome::Waits { held, .. } | Outcome::Behind { held, .. } = outcome {
-            self.add_nodes(held, job);
+    fn add(&mut self, attempt: &Attempt, job: JobId) {
+        if let Outcome::Waits { held, .. } | Outcome::Behind { held, .. } = &attempt.outcome
+            && !held.is_subset(&self.held)
+        {
+            self.add_nodes(held, &attempt.request, job);
         }
     }
 
-    fn add_nodes(&mut self, held: &Arc<RankSet>, job: JobId) {
-        if !held.is_empty() && !held.is_subset(&self.held) {
-            self.held.union_with(held);
-            self.holders.push((Arc::clone(held), job));
+    fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
+        if !nodes.is_empty() {
+            self.held.union_with(nodes);
+            self.holders.push(Holder { nodes: Arc::clone(nodes), request: Arc::clone(request), job });
         }
+    }
+
+    /// What is left to a request of the nodes that its groups may use: those that nobody holds, and where it keeps nobody away from
+    /// what he holds, or is promised.
+    fn left_to<C: Capacity>(&self, request: &Request, open: &[RankSet], capacity: &mut C) -> Left {
+        let mut spares = None;
+        let nodes = request.groups.iter().zip(open).map(|(group, open)| {
+            let mut left = self.left_of(open);
+            if group.repels_pods() {
+                let mut closed = capacity.out_of_reach_of_promises(group);
+                for Holder { nodes, request, job } in &self.holders {
+                    closed.push((capacity.out_of_reach(group, request, nodes), *job));
+                }
+                for (closed, job) in closed {
+                    if left.intersects(&closed) {
+                        left.subtract(&closed);
+                        spares.get_or_insert(job);
+                    }
+                }
+            }
+            left
+        });
+        Left { nodes: nodes.collect(), spares }
     }
 
     fn left_of(&self, open: &RankSet) -> RankSet {
@@ -551,8 +606,8 @@ impl HeldNodes {
 
     /// The first job in the queue whose nodes are in the way.
     fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
-        let in_the_way = self.holders.iter().find(|(held, _)| open.iter().any(|open| held.intersects(open)));
-        in_the_way.or(self.holders.first()).map(|(_, job)| *job)
+        let in_the_way = self.holders.iter().find(|holder| open.iter().any(|open| holder.nodes.intersects(open)));
+        in_the_way.or(self.holders.first()).map(|holder| holder.job)
     }
 }
 
@@ -595,7 +650,7 @@ impl Attempt {
                 }
             }
         }
-        let left: Vec<RankSet> = self.open.iter().map(|open| holds.left_of(open)).collect();
+        let left = holds.left_to(&self.request, &self.open, capacity).nodes;
         let is_left_more = left.iter().zip(&*self.free).any(|(left, free)| !left.is_subset(free));
         if is_left_more && self.is_helped_by(&left, capacity, holds) {
             return None;

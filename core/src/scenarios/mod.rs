@@ -39,6 +39,7 @@ mod operators;
 mod preferences;
 mod promises;
 mod queues;
+mod repelling;
 mod restarts;
 mod scaling;
 mod slices;

@@ -23,7 +23,7 @@ use super::filters::Rejection;
 use crate::fluxion::{Rank, RankSet};
 use crowd::{Crowd, Part};
 use fluxqueue_workload::Pod;
-use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::metadata::Labels;
 
 use interest::Interest;
@@ -329,6 +329,24 @@ impl Neighbours {
     /// How a pod stands to those on nodes.
     pub(super) fn stance(&self, pod: &Pod) -> Stance {
         Stance { repelled_by: self.repellers.repelling(pod, &self.namespaces), own: self.own_terms(pod) }
+    }
+
+    /// The nodes on which a pod with these terms of required anti-affinity would keep one of these pods off some of these nodes.
+    pub(super) fn out_of_reach<'a>(
+        &mut self,
+        terms: &[PodTerm],
+        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+        nodes: &RankSet,
+    ) -> RankSet {
+        let mut closed = RankSet::new();
+        for term in terms {
+            let is_selected = |pod: &Arc<Pod>| self.namespaces.selects(&term.pods, &pod.id.key.namespace, &pod.labels);
+            if pods.clone().any(is_selected) {
+                let key = self.topology.key(&term.topology_key);
+                closed.union_with(&self.topology.around(key, nodes));
+            }
+        }
+        closed
     }
 
     fn repels(&self, rank: Rank, pod: &Pod) -> bool {

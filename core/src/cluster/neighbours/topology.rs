@@ -110,6 +110,20 @@ impl Topology {
         &self.keys[key].members[domain as usize]
     }
 
+    /// All nodes in the domains of these.
+    pub(super) fn around(&self, key: KeyId, nodes: &RankSet) -> RankSet {
+        let mut around = RankSet::new();
+        for rank in nodes.iter() {
+            // Where one of a domain was, all of it is there.
+            if !around.contains(rank)
+                && let Some(domain) = self.domain(key, rank)
+            {
+                around.union_with(self.members(key, domain));
+            }
+        }
+        around
+    }
+
     /// Nodes that have the label.
     pub(super) fn labelled(&self, key: KeyId) -> &RankSet {
         &self.keys[key].labelled

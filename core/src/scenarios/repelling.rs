@@ -1,0 +1,162 @@
+//! Pods that would keep away whom nodes are promised, or held for: they go elsewhere, or wait.
+
+use super::neighbours::{apart, labels, on, racks_under};
+use super::promises::{lasting, reserved, starts};
+use super::*;
+use crate::QueuePolicy;
+
+/// Pods that start at their own time wait behind these: two nodes in one rack and one in another, each half full until some time.
+fn busy(policy: QueuePolicy) -> World {
+    let mut world = racks_under(policy, &[("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8)]);
+    for (node, seconds) in [("a1", 100), ("a2", 200), ("b1", 300)] {
+        let there = on(lasting(&format!("busy-{node}"), 4, seconds), node);
+        world.submit(Pod { started: Some(world.now), phase: Phase::Running, ..there });
+    }
+    world.settle();
+    world
+}
+
+/// The first of these nodes is promised to a pod with label x.
+fn promised(policy: QueuePolicy) -> World {
+    let mut world = busy(policy);
+    world.submit(Pod { labels: labels("x"), ..lasting("waits", 6, 50) });
+    world.settle();
+    assert_eq!(reserved(&world, "waits"), Some((Some(2100), "a1".to_owned())));
+    world
+}
+
+/// A pod with label y that wants no pods with this label in its domain, for so long.
+fn shy(name: &str, of: &str, key: &str, seconds: u64) -> Pod {
+    Pod { labels: labels("y"), ..apart(lasting(name, 1, seconds), of, key) }
+}
+
+fn known(world: &World, node: &str) -> Node {
+    let cluster = &world.core.cluster;
+    let rank = cluster.rank(node).expect("it is there");
+    Node::clone(cluster.node(rank).expect("it is there"))
+}
+
+/// What was promised comes true on time, and nobody was told otherwise.
+fn comes_true(world: &mut World) {
+    for _ in 0..3 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!(reserved(world, "waits"), Some((Some(2100), "a1".to_owned())));
+    world.pass_seconds(97);
+    world.change("busy-a1", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(world.node_of("waits"), Some("a1"));
+    assert!(world.core.gauges().reservations_delayed.is_empty());
+}
+
+const BACKFILL: [QueuePolicy; 3] = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
+
+#[test]
+fn a_lone_pod_goes_to_no_domain_that_is_promised_to_whom_it_repels() {
+    for policy in BACKFILL {
+        let mut world = promised(policy);
+        world.submit(shy("by-rack", "x", "rack", 1_000));
+        world.submit(shy("by-host", "x", "host", 1_000));
+        world.settle();
+        assert_eq!((world.node_of("by-rack"), world.node_of("by-host")), (Some("b1"), Some("a2")), "{policy:?}");
+        comes_true(&mut world);
+    }
+}
+
+#[test]
+fn who_repels_others_than_those_who_are_promised_a_node_goes_there() {
+    let mut world = promised(QueuePolicy::Conservative);
+    world.submit(shy("shy", "z", "rack", 1_000));
+    world.settle();
+    assert_eq!(world.node_of("shy"), Some("a1"));
+    comes_true(&mut world);
+}
+
+/// The nodes of a promise are made anew without those to which its pods may not come now: they would not be theirs while it runs.
+#[test]
+fn who_would_end_before_the_promised_start_waits_all_the_same() {
+    let mut world = promised(QueuePolicy::Conservative);
+    assert!(starts(&mut world, lasting("fills", 4, 2_000)), "the other rack");
+    assert_eq!(world.node_of("fills"), Some("a2"));
+    world.submit(pod("fills-too", 4));
+    world.settle();
+    assert_eq!(world.node_of("fills-too"), Some("b1"));
+    assert!(!starts(&mut world, shy("short", "x", "rack", 10)));
+    assert!(world.blocked("short").1.starts_with("waits behind ns/waits-"), "{:?}", world.blocked("short"));
+    comes_true(&mut world);
+}
+
+#[test]
+fn a_gang_of_which_some_repel_goes_to_no_domain_that_is_promised_to_whom_they_repel() {
+    for policy in BACKFILL {
+        let mut world = promised(policy);
+        world.tell(Event::Controller(Arc::new(job("j", 3, 3))));
+        world.submit(of_job(lasting("p0", 1, 1_000), "j"));
+        for name in ["p1", "p2"] {
+            world.submit(of_job(shy(name, "x", "rack", 1_000), "j"));
+        }
+        world.settle();
+        assert_eq!((world.node_of("p1"), world.node_of("p2")), (Some("b1"), Some("b1")), "{policy:?}");
+        assert!(world.node_of("p0").is_some());
+        comes_true(&mut world);
+    }
+}
+
+#[test]
+fn all_pods_of_a_gang_count_that_is_promised_nodes() {
+    let mut world = busy(QueuePolicy::Conservative);
+    world.tell(Event::Controller(Arc::new(job("j", 3, 3))));
+    for (name, app) in [("p0", "w"), ("p1", "w"), ("p2", "x")] {
+        world.submit(Pod { labels: labels(app), ..of_job(lasting(name, 6, 50), "j") });
+    }
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2300), "a[1-2],b1".to_owned())));
+    assert!(!starts(&mut world, shy("shy", "x", "host", 1_000)));
+    assert!(world.blocked("shy").1.starts_with("waits behind ns/j-"), "{:?}", world.blocked("shy"));
+    // Who waits for that starts as soon as nobody is promised it any more.
+    for name in ["p0", "p1", "p2"] {
+        world.delete(name);
+    }
+    world.settle();
+    assert!(world.node_of("shy").is_some());
+}
+
+#[test]
+fn one_of_higher_priority_goes_there_and_breaks_the_promise_for_that() {
+    for policy in BACKFILL {
+        let mut world = promised(policy);
+        for name in ["a2", "b1"] {
+            world.tell(Event::Node(Arc::new(Node { unschedulable: true, ..known(&world, name) })));
+        }
+        world.settle();
+        world.submit(Pod { priority: 10, ..shy("shy", "x", "rack", 1_000) });
+        for _ in 0..3 {
+            world.settle();
+            world.pass_seconds(1);
+        }
+        assert_eq!((world.node_of("shy"), world.node_of("waits")), (Some("a1"), None), "{policy:?}");
+        let delayed: Vec<_> = world.core.gauges().reservations_delayed.iter().map(|(cause, n)| (*cause, *n)).collect();
+        assert_eq!(delayed, [("priority", 1)], "{policy:?}");
+    }
+}
+
+#[test]
+fn nodes_that_are_held_without_a_date_are_kept_from_whom_repels_their_holder() {
+    for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
+        let mut world = racks_under(policy, &[("a1", "a", 8), ("a2", "a", 4), ("b1", "b", 4)]);
+        world.submit(on(pod("busy", 4), "a1"));
+        world.submit(Pod { labels: labels("x"), ..pod("waits", 6) });
+        world.settle();
+        world.pass_seconds(301);
+        world.settle();
+        assert_eq!(reserved(&world, "waits").is_some(), policy != QueuePolicy::Fcfs, "{policy:?}");
+        world.submit(shy("shy", "x", "rack", 1_000));
+        world.submit(shy("bold", "z", "rack", 1_000));
+        world.settle();
+        assert_eq!((world.node_of("shy"), world.node_of("bold")), (Some("b1"), Some("a2")), "{policy:?}");
+        world.change("busy", |pod| pod.phase = Phase::Succeeded);
+        world.settle();
+        assert_eq!(world.node_of("waits"), Some("a1"), "{policy:?}");
+    }
+}

@@ -13,6 +13,7 @@ use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
+use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
@@ -384,10 +385,25 @@ impl Core {
         let ends = lifetimes.map(|end| if let End::At(end) = end { end } else { i64::MAX });
         let end = ends.max().unwrap_or(i64::MAX);
         let nodes: RankSet = slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect();
-        let owing = self
-            .promises
-            .owing()
-            .filter(|(other, kept)| *other != id && kept.start < end && kept.nodes.intersects(&nodes));
+        let repelling: Vec<&Constraints> = request
+            .groups
+            .iter()
+            .filter(|group| group.repels_pods())
+            .map(|group| &group.sample.shape.constraints)
+            .collect();
+        let (jobs, cluster) = (&self.jobs, &mut self.cluster);
+        // A successor cannot put back either what pods that have started keep its pods away from, whenever these end.
+        let mut is_closed = |other: JobId, kept: &Kept| {
+            let Some(other) = jobs.all.get(&other).filter(|_| !repelling.is_empty()) else { return false };
+            let pods = jobs.live(other).map(|member| &member.pod);
+            repelling
+                .iter()
+                .any(|constraints| cluster.out_of_reach(constraints, pods.clone(), &kept.nodes).intersects(&nodes))
+        };
+        let owing = self.promises.owing().filter(|(other, kept)| {
+            let is_taken = kept.start < end && kept.nodes.intersects(&nodes);
+            *other != id && (is_taken || is_closed(*other, kept))
+        });
         let owing: Vec<JobId> = owing.map(|(other, _)| other).collect();
         for other in owing {
             self.promises.rest(id, other);

@@ -269,7 +269,7 @@ impl Group {
     }
 
     /// Its pods keep others away by required anti-affinity.
-    pub(super) fn repels_pods(&self) -> bool {
+    pub(crate) fn repels_pods(&self) -> bool {
         !self.sample.shape.constraints.repels.is_empty()
     }
 

@@ -1,6 +1,6 @@
 //! Pods that would keep away whom nodes are promised, or held for: they go elsewhere, or wait.
 
-use super::neighbours::{apart, labels, on, racks_under};
+use super::neighbours::{apart, constrained, labels, on, racks_under};
 use super::promises::{lasting, reserved, starts};
 use super::*;
 use crate::QueuePolicy;
@@ -159,4 +159,26 @@ fn nodes_that_are_held_without_a_date_are_kept_from_whom_repels_their_holder() {
         world.settle();
         assert_eq!(world.node_of("waits"), Some("a1"), "{policy:?}");
     }
+}
+
+#[test]
+fn who_repels_where_a_promise_was_waits_for_the_record_of_the_one_who_has_left() {
+    let mut world = promised(QueuePolicy::Easy);
+    // What comes to be promised elsewhere is better, and not written at once.
+    world.pass_seconds(1);
+    world.change("busy-b1", |pod| pod.phase = Phase::Succeeded);
+    let other_node = |constraints: &mut Constraints| constraints.node_selector.push(("host".into(), "a2".into()));
+    world.submit(constrained(shy("shy", "x", "rack", 1_000), other_node));
+    let actions = world.step();
+    let bound = |actions: &[Action]| -> Vec<String> {
+        let binds = actions.iter().filter_map(|action| match &action.kind {
+            ActionKind::Bind { pod, node } => Some(format!("{} on {node}", pod.key.name)),
+            _ => None,
+        });
+        binds.collect()
+    };
+    assert_eq!(bound(&actions), ["waits on b1"], "a successor would still read that the first node is promised");
+    world.carry_out_all(actions);
+    world.settle();
+    assert_eq!(world.node_of("shy"), Some("a2"));
 }

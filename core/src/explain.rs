@@ -536,7 +536,15 @@ impl Core {
     pub(super) fn report_unscheduled(&mut self, uid: &Uid, reason: &'static str, message: &str) {
         let now = self.now;
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
-        if member.telling.is_some() || member.pod.deleting || member.pod.stands_in {
+        if member.pod.deleting || member.pod.stands_in {
+            return;
+        }
+        if member.telling.is_some() {
+            if let Some((_, at)) = member.reported.as_ref().filter(|(text, _)| text != message) {
+                // What is on its way says something else. By then there is an answer, or it is waited for once more.
+                let at = at.max(&now).plus_millis(REPORT_MILLIS);
+                self.timers.wake(Timer::Untold(uid.clone()), at);
+            }
             return;
         }
         let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);

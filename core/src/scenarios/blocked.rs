@@ -113,3 +113,33 @@ fn of_several_resources_that_are_short_the_shortest_is_first() {
     assert_eq!(resources, [Some("memory".to_owned()), Some("cpu".to_owned())]);
     says_the_same(&world, "waits");
 }
+
+/// What is to be said of a pod while its condition is being written.
+#[test]
+fn what_has_changed_while_a_condition_is_written_is_said_after_it() {
+    let mut world = world(&[("a", 4)]);
+    world.submit(Pod { exclusive: Some(true), ..of_group(pod("p0", 9), "g", Ok(2)) });
+    world.submit(Pod { exclusive: Some(true), ..of_group(pod("p1", 9), "g", Ok(2)) });
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let (conditions, others): (Vec<_>, Vec<_>) =
+            world.step().into_iter().partition(|action| matches!(action.kind, ActionKind::SetPodScheduled { .. }));
+        open.extend(conditions);
+        world.carry_out_all(others);
+    }
+    assert_eq!(open.len(), 2, "they are told that there is no room");
+    world.submit(of_group(pod("other", 1), "g", Ok(2)));
+    world.settle();
+    // There is no answer for long.
+    world.pass_seconds(40);
+    world.settle();
+    world.carry_out_all(open);
+    world.settle();
+    assert_ne!(world.conditions["p0"].message, world.conditions["other"].message);
+    world.pass_seconds(31);
+    world.settle();
+    for name in ["p0", "p1"] {
+        assert_eq!(world.conditions[name], world.conditions["other"], "{name}");
+    }
+    assert_eq!(world.conditions["p0"].reason, "SchedulerError");
+}

@@ -63,14 +63,16 @@ fn target(disk: &Disk) -> Option<(&str, bool)> {
     }
 }
 
-/// A pod among those on a node beside which this one must not be, since one of them asks for the node alone, and they are of different
-/// jobs. Pods that stay on their nodes are beside everybody, and what another scheduler's pods ask for is nothing to this one's.
+/// A pod among those on a node beside which this one must not be, since one of the two asks for the node alone and they are not of one
+/// job all of which does. Pods that stay on their nodes are beside everybody, and what another scheduler's pods ask for is nothing to
+/// this one's.
 pub(crate) fn stranger<'a>(there: impl Iterator<Item = &'a Pod>, pod: &Pod) -> Option<&'a Pod> {
     let asks = |asking: &Pod| asking.exclusive == Some(true) && asking.scheduler == pod.scheduler;
     let mut others = there.filter(|other| other.id.uid != pod.id.uid);
     others.find(|other| {
-        let keeps_apart = asks(pod) || asks(other);
-        keeps_apart && !pod.stays_on_its_node() && !other.stays_on_its_node() && !are_of_one_job(pod, other)
+        // A gang of which some ask is refused. Of one that somebody else began, each pod goes by what it says itself.
+        let may_share = if asks(pod) { asks(other) && are_of_one_job(pod, other) } else { !asks(other) };
+        !may_share && !pod.stays_on_its_node() && !other.stays_on_its_node()
     })
 }
 

@@ -272,6 +272,20 @@ fn a_gang_of_which_some_ask_for_it_is_refused() {
 }
 
 #[test]
+fn of_a_gang_of_which_some_ask_for_it_that_somebody_else_began_each_goes_by_what_it_says() {
+    let mut world = World::new(&[("a", 4), ("b", 4)]);
+    world.submit(alone(of_group(pod("p0", 3), "g", Ok(2))));
+    world.submit(of_group(pod("p1", 1), "g", Ok(2)));
+    world.settle();
+    world.change("p0", |pod| pod.node = Some("a".into()));
+    world.settle();
+    assert_eq!(world.node_of("p1"), Some("b"), "there is room on a, and p0 has that node alone");
+    world.submit(alone(of_group(pod("p2", 1), "g", Ok(2))));
+    world.settle();
+    assert_eq!(world.node_of("p2"), Some("a"), "who asks for it joins those who do");
+}
+
+#[test]
 fn what_cannot_be_had_is_refused_by_name() {
     let plain = FunctionTable { extensions: None, ..FunctionTable::builtin() };
     let mut world = World::on(plain, &[("a", 4)]);

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fluxqueue_api::{EstimateKind, FluxJobStatus, JobState, Reservation};
-use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject};
-use fluxqueue_workload::{Lifetime, ObjectRef, Time, Uid};
+use fluxqueue_api::{EstimateKind, FluxJob, FluxJobStatus, JobState, Reservation};
+use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject, Urgency};
+use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Time, Uid};
 
 use crate::checks::{Violation, broken};
+use crate::jobs::Unit;
+use crate::server::flux_job_key;
 use crate::suspended;
 use crate::view::View;
 
@@ -28,7 +30,12 @@ pub(crate) struct Promises {
     delayed: BTreeSet<Uid>,
     /// How many breaks there were.
     pub(crate) broken: u64,
+    /// FluxJobs that are to say where their pods go, and when the first of these places is planned to be free again: a place is taken
+    /// from the decision on, however long it takes to put that on record.
+    decided: Decided,
 }
+
+type Decided = BTreeMap<ObjectKey, Time>;
 
 /// What a record says of a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +68,16 @@ impl Promises {
                     if *kind != EventKind::Warning {
                         return broken(RULE, format!("{job}: {note}: is no warning"));
                     }
-                    judge_cause(view, now, job, note)?;
+                    judge_cause(view, &self.decided, now, job, note)?;
                     self.delayed.insert(job.uid.clone());
                     self.broken += 1;
                 }
+                ActionKind::CreateFluxJob { job, urgency: Urgency::Urgent } => {
+                    self.note_decision(flux_job_key(job), planned_end(view, now, job));
+                }
                 ActionKind::WriteStatus { job, status, .. } => {
+                    let known = view.flux_jobs.get(&job.key).filter(|_| !status.placement.is_empty());
+                    self.note_decision(job.key.clone(), known.and_then(|known| planned_end(view, now, known)));
                     judge_estimate(job, status)?;
                     self.judge_status(view, job, status)?;
                 }
@@ -102,6 +114,14 @@ impl Promises {
         }
         Ok(())
     }
+
+    /// It is asked that such a decision be put on record, or that it be taken back.
+    fn note_decision(&mut self, key: ObjectKey, end: Option<Time>) {
+        match end {
+            Some(end) => drop(self.decided.entry(key).or_insert(end)),
+            None => drop(self.decided.remove(&key)),
+        }
+    }
 }
 
 /// An estimate of kind Reserved is the promise beside it, and there is no promise without one; a Projected one does not lie before
@@ -120,7 +140,7 @@ fn judge_estimate(job: &ObjectRef, status: &FluxJobStatus) -> Result<(), Violati
 }
 
 /// There was such a cause, by what the process has received.
-fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<(), Violation> {
+fn judge_cause(view: &View, decided: &Decided, now: Time, job: &ObjectRef, note: &str) -> Result<(), Violation> {
     let is_true = match note.split(':').next() {
         Some("walltime") => {
             let offset = view.offset_max.unwrap_or(0).abs();
@@ -151,7 +171,11 @@ fn judge_cause(view: &View, now: Time, job: &ObjectRef, note: &str) -> Result<()
                         && queued.zip(seconds).is_some_and(|(queued, seconds)| is_over(queued, seconds))
                 })
             };
-            ran || was_held()
+            let was_decided = || {
+                let is_named = |key: &ObjectKey| note.split_whitespace().any(|word| word == key.to_string());
+                decided.iter().any(|(key, end)| *end <= now && is_named(key))
+            };
+            ran || was_held() || was_decided()
         }
         Some("priority") => {
             let known = view.flux_jobs.get(&job.key).and_then(|known| known.status.as_ref()?.priority);
@@ -176,4 +200,14 @@ fn is_edited(view: &View) -> bool {
         let wishes = &job.spec.overrides;
         wishes.walltime_seconds.is_some() || wishes.priority_class_name.is_some()
     })
+}
+
+/// When the first of the pods that this FluxJob stands for would end if they started now, if any has an end.
+fn planned_end(view: &View, now: Time, job: &FluxJob) -> Option<Time> {
+    let pods = view.pods.values().filter(|pod| Unit::of(pod).is_recorded_by(job));
+    let seconds = pods.filter_map(|pod| match pod.lifetime {
+        Lifetime::Seconds(seconds) => Some(seconds),
+        Lifetime::Eventually | Lifetime::Endless => None,
+    });
+    seconds.min().map(|seconds| now.plus_secs(seconds))
 }

@@ -346,8 +346,7 @@ impl Core {
     /// The controller of a pod that counted as lone has come after all. If nothing has left for the pod, it is of its job again: that
     /// starts whole or not at all.
     pub(super) fn join_late_owner(&mut self, uid: &Uid) {
-        let is_on_its_way = |member: &Member| member.maybe_bound && self.now < member.doubt_until;
-        if self.jobs.members.get(uid).is_some_and(|member| !is_on_its_way(member)) {
+        if self.jobs.members.get(uid).is_some_and(|member| !member.is_in_doubt(self.now)) {
             self.replan(uid);
         }
         if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Waiting) {

@@ -53,7 +53,7 @@ impl AwaitingOwner {
         }
     }
 
-    /// The pod is gone.
+    /// The pod is gone, or its controller is another one now.
     pub(super) fn forget_orphan(&mut self, pod: &Pod) {
         if let Some(owner) = &pod.owner {
             remove_from(&mut self.orphans, &owner.uid, &pod.id.uid);

@@ -236,6 +236,7 @@ impl Core {
         }
         if old.owner != pod.owner {
             self.jobs.note_controller(job, &pod);
+            self.awaiting_owner.forget_orphan(&old);
         }
         // That it runs now, or is ready, changes nothing here.
         let matters = old.deleting != pod.deleting

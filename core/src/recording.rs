@@ -67,7 +67,7 @@ impl Core {
             }
             Stored::Creating(..) | Stored::Writing { .. } | Stored::Deleting { .. } | Stored::Deleted => {
                 if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.record.has_changed_since = true;
+                    job.record.is_marked_again = true;
                 }
             }
             Stored::Unseen => {
@@ -199,7 +199,7 @@ impl Core {
             job.seats.placed_by(status.epoch.or(job.seats.epoch()));
             let write = StatusWrite { action, urgency, version, based_on, status };
             job.record.stored = Stored::Writing { uid, write };
-            job.record.has_changed_since = false;
+            job.record.is_marked_again = false;
         }
     }
 
@@ -228,7 +228,7 @@ impl Core {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         let is_status = matches!(&job.record.stored, Stored::Writing { write, .. } if write.action == action);
-        let says_all = is_status && matches!(outcome, WriteOutcome::Written(_)) && !job.record.has_changed_since;
+        let says_all = is_status && matches!(outcome, WriteOutcome::Written(_)) && !job.record.is_marked_again;
         if !says_all {
             self.dirty.insert(id);
         }

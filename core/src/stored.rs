@@ -32,8 +32,8 @@ pub(super) struct Record {
     pub gone: Option<Uid>,
     /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
     pub overtaken: Option<ActionId>,
-    /// Something may have changed since the write on its way was decided: its outcome marks the job again.
-    pub has_changed_since: bool,
+    /// The job was marked while a write is on its way: the outcome marks it again.
+    pub is_marked_again: bool,
     /// Not before this, after a failure.
     pub retry_at: Time,
     pub attempts: u32,

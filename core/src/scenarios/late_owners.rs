@@ -1,5 +1,6 @@
 //! Pods that counted as lone while nobody had seen what makes one thing of them.
 
+use super::lone_pods::names;
 use super::*;
 
 /// Two pods wait for room. Their Job was not seen for so long that they count as lone, and are on record so.
@@ -14,14 +15,8 @@ fn counted_as_lone() -> World {
     world.settle();
     world.pass_seconds(31);
     world.settle();
-    assert_eq!(on_record(&world), ["p0", "p1", "runs", "runs-too"]);
+    assert_eq!(names(&world), ["p0", "p1", "runs", "runs-too"]);
     world
-}
-
-fn on_record(world: &World) -> Vec<&str> {
-    let mut names: Vec<&str> = world.records.values().map(|record| &*record.spec.workload_ref.name).collect();
-    names.sort_unstable();
-    names
 }
 
 fn end(world: &mut World, pod: &str) {
@@ -47,12 +42,12 @@ fn who_is_of_a_job_after_all_has_no_flux_job_of_its_own() {
     world.settle();
     world.pass_seconds(6);
     world.settle();
-    assert_eq!(on_record(&world), ["j", "runs", "runs-too"]);
+    assert_eq!(names(&world), ["j", "runs", "runs-too"]);
     world.change("p0", |pod| pod.owner = None);
     world.settle();
     world.pass_seconds(6);
     world.settle();
-    assert_eq!(on_record(&world), ["j", "p0", "runs", "runs-too"], "it counts as lone again");
+    assert_eq!(names(&world), ["j", "p0", "runs", "runs-too"], "it counts as lone again");
 }
 
 #[test]
@@ -63,10 +58,10 @@ fn the_flux_job_of_a_pod_that_is_of_a_job_for_the_next_process_is_removed_by_tha
     world.settle();
     world.pass_seconds(10);
     world.settle();
-    assert_eq!(on_record(&world), ["p0", "p1", "runs", "runs-too"], "nobody knows yet what they are a part of");
+    assert_eq!(names(&world), ["p0", "p1", "runs", "runs-too"], "nobody knows yet what they are a part of");
     world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
     world.settle();
     world.pass_seconds(6);
     world.settle();
-    assert_eq!(on_record(&world), ["j", "runs", "runs-too"]);
+    assert_eq!(names(&world), ["j", "runs", "runs-too"]);
 }

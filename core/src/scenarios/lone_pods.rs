@@ -9,7 +9,7 @@ fn world(nodes: &[(&str, u64)]) -> World {
     world
 }
 
-fn names(world: &World) -> Vec<&str> {
+pub(super) fn names(world: &World) -> Vec<&str> {
     world.records.values().map(|record| record.spec.workload_ref.name.as_str()).collect()
 }
 

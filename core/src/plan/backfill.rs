@@ -101,7 +101,7 @@ pub(super) fn go_on<C: Promising>(
         if !is_there || walk.visit(&place, class) {
             walking.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
         }
-        walk.holds.end = walk.holds.end.take().max(Some(place));
+        walk.holds.come_to(place);
         if enough(walk.capacity) {
             break;
         }

@@ -14,6 +14,7 @@ mod backfill;
 mod backfill_tests;
 mod crowded;
 mod effort;
+mod held;
 mod live;
 mod mounting;
 mod policies;
@@ -24,13 +25,15 @@ mod tests;
 mod within_limits;
 
 pub(super) use effort::Effort;
+pub(super) use held::HeldNodes;
 pub(super) use live::{Asking, Live};
 pub(super) use policies::{Depths, Policies};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use self::held::Left;
 use super::explain::Reported;
 use super::ledger::{Change, LevelWants, SlotRequest};
 use super::queues::AtLimit;
@@ -252,42 +255,6 @@ pub(super) enum Decision<S> {
     },
 }
 
-/// What earlier requests hold against later ones.
-#[derive(Debug, Clone, Default)]
-pub(super) struct HeldNodes {
-    held: RankSet,
-    holders: Vec<Holder>,
-    of_queues: BTreeMap<QueueId, InQueue>,
-    /// How far the walk has come.
-    end: Option<Place>,
-}
-
-/// Who holds nodes.
-#[derive(Debug, Clone)]
-struct Holder {
-    nodes: Arc<RankSet>,
-    request: Arc<Request>,
-    job: JobId,
-}
-
-/// What is left to a request of the nodes that it may use.
-struct Left {
-    /// Per group.
-    nodes: Vec<RankSet>,
-    /// The first of those whose pods it would keep away from what they are promised, or hold, if it took others.
-    spares: Option<JobId>,
-}
-
-/// What a walk has come to in one queue.
-#[derive(Debug, Clone, Default)]
-struct InQueue {
-    /// How many reservations there are.
-    reservations: usize,
-    is_anybody_blocked: bool,
-    /// Of a queue in which nobody overtakes: who waits.
-    head: Option<Place>,
-}
-
 /// What has happened since the last walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
@@ -398,8 +365,8 @@ impl<S> Walking<S> {
     ) -> Option<S> {
         let mut nodes: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
         for nodes in &mut nodes {
-            nodes.subtract(&self.holds.held);
-            nodes.subtract(&last.held);
+            nodes.subtract(self.holds.all());
+            nodes.subtract(last.all());
             nodes.subtract(others);
         }
         if nodes.iter().any(RankSet::is_empty) || capacity.limit(request).is_some() {
@@ -467,7 +434,7 @@ fn plan<C: Capacity>(
                 }
             }
         }
-        holds.end = holds.end.take().max(Some(place));
+        holds.come_to(place);
         if enough(capacity) {
             break;
         }
@@ -482,7 +449,7 @@ fn untried(queue: &Pending) -> impl Iterator<Item = (&Place, ClassId)> {
 
 /// Whether what has come is all behind where the last walk ended, so that what was held then is what is held against it.
 pub(super) fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
-    untried(queue).all(|(place, _)| last.end.as_ref().is_none_or(|end| end < place))
+    untried(queue).all(|(place, _)| last.is_before(place))
 }
 
 fn attempt<C: Capacity>(
@@ -552,62 +519,6 @@ impl Outcome {
     /// Only other nodes, or more of what they have, can change it.
     fn needs_nodes(&self) -> bool {
         matches!(self, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway)
-    }
-}
-
-impl HeldNodes {
-    fn add(&mut self, attempt: &Attempt, job: JobId) {
-        if let Outcome::Waits { held, .. } | Outcome::Behind { held, .. } = &attempt.outcome
-            && !held.is_subset(&self.held)
-        {
-            self.add_nodes(held, &attempt.request, job);
-        }
-    }
-
-    fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
-        if !nodes.is_empty() {
-            self.held.union_with(nodes);
-            self.holders.push(Holder { nodes: Arc::clone(nodes), request: Arc::clone(request), job });
-        }
-    }
-
-    /// What is left to a request of the nodes that its groups may use: those that nobody holds, and where it keeps nobody away from
-    /// what he holds, or is promised.
-    fn left_to<C: Capacity>(&self, request: &Request, open: &[RankSet], capacity: &mut C) -> Left {
-        let mut spares = None;
-        let nodes = request.groups.iter().zip(open).map(|(group, open)| {
-            let mut left = self.left_of(open);
-            if group.repels_pods() {
-                let mut closed = capacity.out_of_reach_of_promises(group);
-                for Holder { nodes, request, job } in &self.holders {
-                    closed.push((capacity.out_of_reach(group, request, nodes), *job));
-                }
-                for (closed, job) in closed {
-                    if left.intersects(&closed) {
-                        left.subtract(&closed);
-                        spares.get_or_insert(job);
-                    }
-                }
-            }
-            left
-        });
-        Left { nodes: nodes.collect(), spares }
-    }
-
-    fn left_of(&self, open: &RankSet) -> RankSet {
-        let mut left = open.clone();
-        left.subtract(&self.held);
-        left
-    }
-
-    fn of(&mut self, queue: QueueId) -> &mut InQueue {
-        self.of_queues.entry(queue).or_default()
-    }
-
-    /// The first job in the queue whose nodes are in the way.
-    fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
-        let in_the_way = self.holders.iter().find(|holder| open.iter().any(|open| holder.nodes.intersects(open)));
-        in_the_way.or(self.holders.first()).map(|holder| holder.job)
     }
 }
 

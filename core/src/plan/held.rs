@@ -1,0 +1,119 @@
+//! What a walk holds for those whom it has met against those who come after them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Attempt, Capacity, Outcome, Request};
+use crate::fluxion::RankSet;
+use crate::queue::{JobId, Place, QueueId};
+
+/// What earlier requests hold against later ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HeldNodes {
+    held: RankSet,
+    holders: Vec<Holder>,
+    of_queues: BTreeMap<QueueId, InQueue>,
+    /// How far the walk has come.
+    end: Option<Place>,
+}
+
+/// Who holds nodes.
+#[derive(Debug, Clone)]
+struct Holder {
+    nodes: Arc<RankSet>,
+    request: Arc<Request>,
+    job: JobId,
+}
+
+/// What is left to a request of the nodes that it may use.
+pub(super) struct Left {
+    /// Per group.
+    pub(super) nodes: Vec<RankSet>,
+    /// The first of those whose pods it would keep away from what they are promised, or hold, if it took others.
+    pub(super) spares: Option<JobId>,
+}
+
+/// What a walk has come to in one queue.
+#[derive(Debug, Clone, Default)]
+pub(super) struct InQueue {
+    /// How many reservations there are.
+    pub(super) reservations: usize,
+    pub(super) is_anybody_blocked: bool,
+    /// Of a queue in which nobody overtakes: who waits.
+    pub(super) head: Option<Place>,
+}
+
+impl HeldNodes {
+    /// What an attempt has come to holds, if it holds anything.
+    pub(super) fn add(&mut self, attempt: &Attempt, job: JobId) {
+        if let Outcome::Waits { held, .. } | Outcome::Behind { held, .. } = &attempt.outcome
+            && !held.is_subset(&self.held)
+        {
+            self.add_nodes(held, &attempt.request, job);
+        }
+    }
+
+    /// A job holds these nodes, for what it asks for.
+    pub(super) fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
+        if !nodes.is_empty() {
+            self.held.union_with(nodes);
+            self.holders.push(Holder { nodes: Arc::clone(nodes), request: Arc::clone(request), job });
+        }
+    }
+
+    /// What is left to a request of the nodes that its groups may use: those that nobody holds, and where it keeps nobody away from
+    /// what he holds, or is promised.
+    pub(super) fn left_to<C: Capacity>(&self, request: &Request, open: &[RankSet], capacity: &mut C) -> Left {
+        let mut spares = None;
+        let nodes = request.groups.iter().zip(open).map(|(group, open)| {
+            let mut left = self.left_of(open);
+            if group.repels_pods() {
+                let mut closed = capacity.out_of_reach_of_promises(group);
+                for Holder { nodes, request, job } in &self.holders {
+                    closed.push((capacity.out_of_reach(group, request, nodes), *job));
+                }
+                for (closed, job) in closed {
+                    if left.intersects(&closed) {
+                        left.subtract(&closed);
+                        spares.get_or_insert(job);
+                    }
+                }
+            }
+            left
+        });
+        Left { nodes: nodes.collect(), spares }
+    }
+
+    /// Those of the nodes that nobody holds.
+    pub(super) fn left_of(&self, open: &RankSet) -> RankSet {
+        let mut left = open.clone();
+        left.subtract(&self.held);
+        left
+    }
+
+    /// What the walk has come to in this queue.
+    pub(super) fn of(&mut self, queue: QueueId) -> &mut InQueue {
+        self.of_queues.entry(queue).or_default()
+    }
+
+    /// The first job in the queue whose nodes are in the way.
+    pub(super) fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
+        let in_the_way = self.holders.iter().find(|holder| open.iter().any(|open| holder.nodes.intersects(open)));
+        in_the_way.or(self.holders.first()).map(|holder| holder.job)
+    }
+
+    /// All nodes that somebody holds.
+    pub(super) fn all(&self) -> &RankSet {
+        &self.held
+    }
+
+    /// The walk has come to this place.
+    pub(super) fn come_to(&mut self, place: Place) {
+        self.end = self.end.take().max(Some(place));
+    }
+
+    /// The walk did not come to this place.
+    pub(super) fn is_before(&self, place: &Place) -> bool {
+        self.end.as_ref().is_none_or(|end| end < place)
+    }
+}

@@ -174,7 +174,7 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 	flags.StringVar(&options.Fluxqueue, "fluxqueue", "", "Fluxqueue's binary; without it, its rows are left out")
 	flags.StringVar(&options.Namespace, "namespace", "default", "namespace of Fluxqueue's service account")
 	flags.StringVar(&options.Account, "serviceaccount", "", "Fluxqueue's service account; without it, it is the administrator")
-	flags.IntVar(&options.Rounds, "rounds", 3, "how often each row is measured")
+	flags.IntVar(&options.Rounds, "rounds", 4, "how often each row is measured")
 	flags.IntVar(&options.Pods, "pods", 5000, "pods in each row")
 	flags.IntVar(&options.RestartPods, "restart-pods", 20000, "pods that run while schedulers are restarted")
 	flags.IntVar(&options.GangSize, "gang-size", 200, "pods in each gang")

@@ -76,9 +76,8 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err := b.testbed.Apply(ctx, options.Install...); err != nil {
 		return err
 	}
-	// Rows alternate, so that what changes in the machine over time meets all of them.
 	for round := range options.Rounds {
-		for _, r := range rows {
+		for _, r := range inRound(rows, round) {
 			sample, err := b.measure(ctx, r, round)
 			if err != nil {
 				return fmt.Errorf("round %d, %s: %w", round+1, r.name, err)
@@ -100,6 +99,16 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		return err
 	}
 	return writeRestarts(out, options, len(b.nodes), restarts)
+}
+
+// inRound is the order in which rows are measured. They alternate, so that what changes in the machine over time meets all of them; and each
+// round begins with another row: the first one meets a control plane that nothing has burdened for a while.
+func inRound(rows []*row, round int) []*row {
+	if len(rows) == 0 {
+		return nil
+	}
+	first := round % len(rows)
+	return slices.Concat(rows[first:], rows[:first])
 }
 
 func (b *bench) wantsRestarts() bool {

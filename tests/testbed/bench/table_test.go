@@ -33,6 +33,19 @@ func TestTheMedianRunCounts(t *testing.T) {
 	}
 }
 
+func TestEachRowIsTheFirstOfSomeRound(t *testing.T) {
+	rows := allRows(Options{Pods: 5000, GangSize: 200})
+	for round := range 2 * len(rows) {
+		order := inRound(rows, round)
+		if len(order) != len(rows) || order[0] != rows[round%len(rows)] {
+			t.Errorf("round %d begins with %s, and has %d rows", round, order[0].key, len(order))
+		}
+	}
+	if len(inRound(nil, 0)) != 0 {
+		t.Error("there is no row, and one is measured")
+	}
+}
+
 func TestTheTableComparesWithLimitAndPeer(t *testing.T) {
 	rows := allRows(Options{Pods: 5000, GangSize: 200, InFlight: 48})
 	for i, seconds := range []float64{1, 4, 2, 1.25} {

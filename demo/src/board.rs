@@ -6,7 +6,7 @@ use std::time::Duration;
 use fluxqueue_api::JobState;
 use jiff::Timestamp;
 
-use crate::expect::Expectation;
+use crate::expect::{Expectation, Waits};
 use crate::look::{Look, Record, SeenPod, Workload};
 
 /// Pods that start together are scheduled within so much. Their times are whole seconds.
@@ -34,6 +34,8 @@ pub(crate) struct Job {
     pub ended_at: Option<Duration>,
     /// Why it waited, as last seen.
     pub waited_for: Option<String>,
+    /// Somebody is to wait, and nobody has yet.
+    has_to_wait: bool,
     /// When its pods, or all of its group, were scheduled: the first and the last.
     scheduled: Option<(Timestamp, Timestamp)>,
 }
@@ -78,6 +80,15 @@ impl Board {
             job.scheduled = stamps.iter().min().copied().zip(stamps.iter().max().copied());
             job.settle(end_of(look, &job.name), record_of(look, job), now);
         }
+        let waited: BTreeSet<String> =
+            self.jobs.iter().filter(|job| job.waited_for.is_some()).map(|job| job.name.clone()).collect();
+        for job in &mut self.jobs {
+            job.has_to_wait = match &job.expected.waits {
+                None => false,
+                Some(Waits::It) => !waited.contains(&job.name),
+                Some(Waits::ItOr(other)) => !waited.contains(&job.name) && !waited.contains(other),
+            };
+        }
     }
 
     fn remember(&mut self, name: &str, expected: Option<&str>, now: Duration) {
@@ -105,6 +116,7 @@ impl Job {
             started_at: None,
             ended_at: None,
             waited_for: None,
+            has_to_wait: false,
             scheduled: None,
         }
     }
@@ -141,7 +153,7 @@ impl Job {
         if self.end.as_deref() != Some(&self.expected.end) {
             differences.push(format!("not {}", self.expected.end));
         }
-        if self.expected.waits && self.waited_for.is_none() {
+        if self.has_to_wait {
             differences.push("never waited".to_owned());
         }
         if self.expected.together && !self.is_together() {
@@ -304,6 +316,30 @@ mod tests {
         let job = &board.jobs[0];
         assert_eq!((job.differences(), job.waited_for.as_deref()), (Vec::new(), Some("no room")));
         assert_eq!((job.seen_at, job.started_at, job.ended_at), (Duration::ZERO, Some(NOW), Some(NOW)));
+    }
+
+    #[test]
+    fn of_two_of_whom_one_waits_either_may() {
+        for first in ["a", "b"] {
+            let workloads =
+                [("a", "b"), ("b", "a")].map(|(name, other)| job(name, &format!("Complete, it or {other} waits"), &[]));
+            let mut look = Look { workloads: workloads.to_vec(), ..Look::default() };
+            let mut board = Board::default();
+            board.take(&look, Duration::ZERO);
+            let differences: Vec<Vec<String>> = board.jobs.iter().map(Job::differences).collect();
+            assert_eq!(differences, [["not Complete", "never waited"]; 2]);
+            look.records.insert(first.to_owned(), waits("no room"));
+            for workload in &mut look.workloads {
+                workload.conditions.insert("Complete".to_owned(), "Done".to_owned());
+            }
+            look.workloads.iter_mut().filter(|job| job.name == first).for_each(|job| job.conditions.clear());
+            board.take(&look, NOW);
+            look.workloads
+                .iter_mut()
+                .for_each(|job| drop(job.conditions.insert("Complete".to_owned(), "Done".to_owned())));
+            board.take(&look, NOW);
+            assert!(board.is_settled(), "{first} waits: {:?}", board.jobs);
+        }
     }
 
     #[test]

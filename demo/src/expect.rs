@@ -8,6 +8,7 @@
 //! | `Unsatisfiable`, `Refused` | its FluxJob says so, and no pod is bound |
 //! | `..., together` | all pods of it, or of its group, were scheduled within two seconds |
 //! | `..., waits` | it was seen waiting, with a reason |
+//! | `..., it or NAME waits` | it, or the job of this name, was seen waiting, with a reason: the cluster says who came first |
 //! | `..., by NAME` | the event Scheduled of its pods is reported by this scheduler, and no other |
 
 /// On each Job, Deployment, ReplicaSet, StatefulSet and lone pod.
@@ -22,12 +23,21 @@ pub(crate) struct Expectation {
     pub end: String,
     /// All its pods are scheduled at once.
     pub together: bool,
-    /// It has to wait first.
-    pub waits: bool,
+    /// Who has to wait first, if somebody has.
+    pub waits: Option<Waits>,
     /// Who must have scheduled its pods.
     pub by: Option<String>,
     /// What the demo does not know how to check.
     pub unknown: Vec<String>,
+}
+
+/// Who has to wait before he starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// The job itself.
+    It,
+    /// It, or this other one.
+    ItOr(String),
 }
 
 impl Expectation {
@@ -38,16 +48,18 @@ impl Expectation {
             text: text.to_owned(),
             end: parts.next().unwrap_or_default().to_owned(),
             together: false,
-            waits: false,
+            waits: None,
             by: None,
             unknown: Vec::new(),
         };
         for part in parts {
-            match (part, part.strip_prefix("by ")) {
-                (_, Some(name)) => expectation.by = Some(name.to_owned()),
-                ("together", _) => expectation.together = true,
-                ("waits", _) => expectation.waits = true,
-                (unknown, _) => expectation.unknown.push(unknown.to_owned()),
+            let other = part.strip_prefix("it or ").and_then(|rest| rest.strip_suffix(" waits"));
+            match (part, part.strip_prefix("by "), other) {
+                (_, Some(name), _) => expectation.by = Some(name.to_owned()),
+                (.., Some(name)) => expectation.waits = Some(Waits::ItOr(name.to_owned())),
+                ("together", ..) => expectation.together = true,
+                ("waits", ..) => expectation.waits = Some(Waits::It),
+                (unknown, ..) => expectation.unknown.push(unknown.to_owned()),
             }
         }
         expectation
@@ -62,14 +74,18 @@ mod tests {
     fn every_part_of_the_annotation_is_read() {
         let all = Expectation::parse("Failed: DeadlineExceeded, together, waits, by fluence");
         assert_eq!(all.end, "Failed: DeadlineExceeded");
-        assert!(all.together && all.waits);
+        assert!(all.together);
+        assert_eq!(all.waits, Some(Waits::It));
         assert_eq!(all.by.as_deref(), Some("fluence"));
         let plain = Expectation::parse("Running: 2");
-        assert_eq!((plain.end.as_str(), plain.together, plain.waits, plain.by), ("Running: 2", false, false, None));
+        assert_eq!((plain.end.as_str(), plain.together, plain.waits, plain.by), ("Running: 2", false, None, None));
+        let either = Expectation::parse("Complete, it or other-1 waits");
+        assert_eq!((either.waits, either.unknown), (Some(Waits::ItOr("other-1".to_owned())), Vec::new()));
     }
 
     #[test]
     fn what_nobody_can_check_is_not_taken_for_checked() {
         assert_eq!(Expectation::parse("Complete, tomorrow").unknown, ["tomorrow"]);
+        assert_eq!(Expectation::parse("Complete, it or waits").unknown, ["it or waits"]);
     }
 }

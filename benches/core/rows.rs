@@ -30,6 +30,7 @@ pub(crate) enum Row {
     Join,
     Lone,
     Recorded,
+    Repels,
     Nothing,
     Meanwhile,
     Head,
@@ -70,12 +71,13 @@ pub(crate) struct Bench {
 }
 
 impl Row {
-    pub(crate) const ALL: [Row; 15] = [
+    pub(crate) const ALL: [Row; 16] = [
         Row::Head,
         Row::Nothing,
         Row::Meanwhile,
         Row::Lone,
         Row::Recorded,
+        Row::Repels,
         Row::Labels,
         Row::Join,
         Row::Leave,
@@ -102,6 +104,7 @@ impl Row {
                 Row::Labels,
                 Row::Leave,
                 Row::Lone,
+                Row::Repels,
                 Row::Nothing,
                 Row::Meanwhile,
                 Row::Head,
@@ -109,7 +112,7 @@ impl Row {
                 Row::Recorded,
             ],
             QueuePolicy::Hybrid | QueuePolicy::Conservative => {
-                &[Row::Restart, Row::Copy, Row::Labels, Row::Nothing, Row::Meanwhile]
+                &[Row::Restart, Row::Copy, Row::Labels, Row::Repels, Row::Nothing, Row::Meanwhile]
             }
         }
     }
@@ -121,6 +124,7 @@ impl Row {
             Row::Nothing => "a pod ends, nothing can start",
             Row::Lone => "a new lone pod arrives that fits",
             Row::Recorded => "the same, and it has a FluxJob (recordLonePods)",
+            Row::Repels => "a new lone pod arrives that fits, and keeps others away",
             Row::Labels => "a node's labels change",
             Row::Join => "a node joins, its ten pods are there",
             Row::Leave => "a node leaves, its ten pods are there",
@@ -145,6 +149,7 @@ impl Row {
                 QueuePolicy::Conservative => Duration::from_millis(500),
             },
             Row::Lone | Row::Recorded => Duration::from_micros(200),
+            Row::Repels => Duration::from_millis(1),
             Row::Labels | Row::Join | Row::Leave => Duration::from_millis(50),
             Row::Large | Row::Copy | Row::WhatIf => Duration::from_millis(100),
             Row::Answer => Duration::from_millis(200),
@@ -268,6 +273,7 @@ impl Bench {
                 Some(left)
             }
             Row::Lone | Row::Recorded => Some(self.lone_pod_arrives()?),
+            Row::Repels => Some(self.repelling_pod_arrives()?),
             Row::Nothing => self.pod_ends()?,
             Row::Meanwhile => self.lone_pod_comes_meanwhile()?,
             Row::Head => self.head_starts()?,
@@ -320,6 +326,20 @@ impl Bench {
 
     fn lone_pod_arrives(&mut self) -> Result<Duration, Restless> {
         let pod = self.next_lone_pod();
+        self.arrives(pod)
+    }
+
+    fn repelling_pod_arrives(&mut self) -> Result<Duration, Restless> {
+        self.submitted += 1;
+        let pod = scene::repelling_pod(&mut self.turning.server, self.submitted, self.turning.now);
+        let key = pod.id.key.clone();
+        let took = self.arrives(pod)?;
+        // The other rows are about a cluster without such pods.
+        self.end(&[key])?;
+        Ok(took)
+    }
+
+    fn arrives(&mut self, pod: Pod) -> Result<Duration, Restless> {
         let key = pod.id.key.clone();
         let event = self.turning.server.put_pod(pod);
         let took = self.turning.settle(vec![event])?;

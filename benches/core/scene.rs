@@ -33,6 +33,8 @@ pub(crate) const START: Time = Time(1_700_000_000_000_000);
 const NAMESPACE: &str = "bench";
 /// The label of nodes that are in no set.
 const GENERAL: &str = "example.com/general";
+/// What pods are called that want no other of their kind on their node.
+const LONELY: &str = "lonely";
 const GIB: u64 = 1 << 30;
 const NODE_CORES: u64 = 32;
 const RUNNING_CORES: u64 = 3;
@@ -302,21 +304,24 @@ pub(crate) fn large_gang(number: usize) -> String {
 
 /// A pod of another scheduler that wants no other of its kind on its node.
 fn run_repeller(server: &mut Server, size: Size) {
-    let of_its_own = Requirement { key: "app".into(), operator: Operator::In, values: vec!["lonely".into()] };
+    let requests = [("cpu", 100), ("pods", 1)].into_iter().collect();
+    let shape = Arc::new(Shape { requests, constraints: keeps_lonely_away() });
+    let mut lonely = pod(server, "lonely", &shape, Lifetime::Endless);
+    lonely.scheduler = "default-scheduler".into();
+    lonely.labels = labels(LONELY);
+    start(&mut lonely, size.normal());
+    server.put_pod(lonely);
+}
+
+/// Nodes are wanted on which nobody is who is called lonely.
+fn keeps_lonely_away() -> Constraints {
+    let of_its_own = Requirement { key: "app".into(), operator: Operator::In, values: vec![LONELY.into()] };
     let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
     let repels = PodTerm {
         pods: PodSelector { namespaces, labels: Some(vec![of_its_own]) },
         topology_key: "kubernetes.io/hostname".into(),
     };
-    let shape = Arc::new(Shape {
-        requests: [("cpu", 100), ("pods", 1)].into_iter().collect(),
-        constraints: Constraints { repels: vec![repels], ..Constraints::default() },
-    });
-    let mut lonely = pod(server, "lonely", &shape, Lifetime::Endless);
-    lonely.scheduler = "default-scheduler".into();
-    lonely.labels = labels("lonely");
-    start(&mut lonely, size.normal());
-    server.put_pod(lonely);
+    Constraints { repels: vec![repels], ..Constraints::default() }
 }
 
 /// A gang that comes. Nine of ten are Jobs, the others bare pods with labels.
@@ -358,6 +363,15 @@ pub(crate) fn lone_pod(server: &mut Server, number: usize, at: Time) -> Pod {
     let shape = shape(server, 1, GIB, &[]);
     let mut pod = pod(server, &format!("lone-{number:05}"), &shape, Lifetime::Seconds(3_600));
     pod.created = at;
+    pod
+}
+
+/// The same of a pod that keeps others away. Nobody who waits is among them; but each has to be asked.
+pub(crate) fn repelling_pod(server: &mut Server, number: usize, at: Time) -> Pod {
+    let mut pod = lone_pod(server, number, at);
+    let requests = pod.shape.requests.clone();
+    pod.shape = Arc::new(Shape { requests, constraints: keeps_lonely_away() });
+    pod.labels = labels(LONELY);
     pod
 }
 

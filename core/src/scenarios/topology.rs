@@ -455,6 +455,20 @@ fn each_slice_is_in_a_rack() {
     }
 }
 
+#[test]
+fn slices_of_a_job_that_is_to_be_in_one_rack_as_a_whole_fill_it() {
+    for size in [1, 2, 3] {
+        let mut world = racks(settings());
+        submit(&mut world, "j", 3, 2, |pod| {
+            let slices = within(LevelBound::Required, "rack", RuleScope::Slice(size));
+            let all = within(LevelBound::Required, "rack", RuleScope::Job);
+            Pod { levels: Some(all.iter().chain(&*slices).cloned().collect()), ..in_slices(pod) }
+        });
+        world.settle();
+        assert_eq!(racks_of(&world, "j"), "bbb", "slices of {size}");
+    }
+}
+
 /// The same, with so many pods in one part of this level at most, or so many more than in another.
 fn in_spread_slices(level: &str, bounds: (Option<u32>, Option<u32>), pod: Pod) -> Pod {
     let pod = in_slices(pod);

@@ -151,16 +151,21 @@ impl Request<'_> {
         let rule = &self.rules[choice.rule];
         let (&[shape], Some(level)) = (&rule.shapes[..], rule.level) else { return true };
         let is_there = |known: &&Choice| self.rules[known.rule].level == rule.level && known.part == choice.part;
-        let mut there = chosen.iter().filter(is_there).flat_map(|known| &self.rules[known.rule].shapes).peekable();
-        if there.peek().is_none() {
+        let there = chosen.iter().filter(is_there).flat_map(|known| self.rules[known.rule].shapes.iter().copied());
+        let mut there: Vec<usize> = there.collect();
+        if there.is_empty() {
             return true;
         }
+        // A shape under two of these rules is there once.
+        there.sort_unstable();
+        there.dedup();
         let mut rows = usable.rows(shape);
         rows.intersect(&part_rows(moment.pools, level, choice.part));
         let alike: u64 = there
-            .filter(|other| **other != shape && self.shapes[**other].is_like(&self.shapes[shape]))
-            .filter(|other| usable.rows(**other) == rows)
-            .map(|other| self.shapes[*other].count)
+            .into_iter()
+            .filter(|other| *other != shape && self.shapes[*other].is_like(&self.shapes[shape]))
+            .filter(|other| usable.rows(*other) == rows)
+            .map(|other| self.shapes[other].count)
             .sum();
         let wanted = self.shapes[shape].count.saturating_add(alike);
         self.room_alone(&self.shapes[shape], moment.free, std::slice::from_ref(&rows), wanted) >= wanted

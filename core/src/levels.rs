@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Core;
 use super::cluster::{Node, readable};
 use super::fluxion::Within;
-use super::job::{Job, Style};
+use super::job::{Job, Member, Style};
 use super::ledger::{LevelWant, LevelWants};
 use super::plan::Attempt;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
@@ -147,13 +147,16 @@ impl Core {
     /// first says where that is, and the others wait for it, unless it holds nobody up. They are told so once it is known to wait.
     pub(super) fn without_followers(&mut self, id: JobId, ready: &[Uid]) -> Vec<Uid> {
         let mut asked = self.ask_for_levels(id);
-        let mut first: Vec<(LevelWant, Uid)> = Vec::new();
+        let mut first: Vec<(LevelWant, &Member, LevelWants)> = Vec::new();
         let (mut leaders, mut followers) = (Vec::new(), Vec::new());
         for uid in ready {
-            let wants =
-                self.jobs.members.get(uid).and_then(|member| self.level_wants(id, &member.pod, true, &mut asked));
+            let Some(member) = self.jobs.members.get(uid) else { continue };
+            let wants = self.level_wants(id, &member.pod, true, &mut asked);
             let open = open_wants(&wants);
-            let is_first = |want: &LevelWant| first.iter().all(|(known, _)| known != want);
+            let leads = |(known, leader, asked): &&(LevelWant, &Member, LevelWants), want: &LevelWant| {
+                known == want && may_lead(want, (leader, asked), (member, &wants))
+            };
+            let is_first = |want: &LevelWant| first.iter().all(|known| !leads(&known, want));
             if open.is_empty() || open.iter().any(is_first) {
                 leaders.push(uid.clone());
                 if self.is_waited_for(id, uid) {
@@ -335,6 +338,21 @@ pub(super) fn slice_trouble(rules: &LevelRules, pod: &Pod) -> Option<Unsupported
 fn open_wants(wants: &LevelWants) -> Vec<LevelWant> {
     let open = wants.iter().flat_map(|wants| wants.iter());
     open.filter(|want| matches!(want.within, Within::One | Within::Beside(..))).cloned().collect()
+}
+
+/// Where one pod will be says where another one of its job may be: of slices in the same one. Who is to be spread counts the other, but
+/// waits for it only if what keeps that one keeps it as well.
+fn may_lead(want: &LevelWant, (leader, asks): (&Member, &LevelWants), (member, wants): (&Member, &LevelWants)) -> bool {
+    match (&want.within, &want.of) {
+        (Within::Beside(..), _) => {
+            asks == wants && leader.pod.shape == member.pod.shape && leader.volumes == member.volumes
+        }
+        (_, RuleScope::Slice(size)) => {
+            let slice = |pod: &Pod| pod.completion_index.map(|index| index / size);
+            slice(&leader.pod) == slice(&member.pod)
+        }
+        _ => true,
+    }
 }
 
 /// How many pods a slice has, by these rules.

@@ -302,9 +302,10 @@ impl Group {
         let admitted = self.admitted(cluster);
         let standing_in =
             |part: &String| standing.iter().find(|(known, _)| known == part).map_or(0, |(_, count)| *count);
-        // Of those who are in one part of another level, the parts count that are in it.
+        // Of those who are in one part of another level, the parts count that are in it: not of slices, of which others are elsewhere.
         let is_within = |rank: &Rank| {
             self.levels.iter().flat_map(|wants| wants.iter()).all(|other| match &other.within {
+                _ if matches!(other.of, RuleScope::Slice(_)) => true,
                 Within::Part(part) => ledger.part_of(cluster, &other.level, *rank).as_deref() == Some(&**part),
                 _ => true,
             })

@@ -677,6 +677,48 @@ fn who_replaces_a_lost_pod_of_a_spread_slice_stays_with_it() {
     }
 }
 
+/// Hosts a and b, each in a rack, on which pods in slices of two are even, and of which some are lost: of the pods before them. Another
+/// pod has room there instead.
+fn lose_of_even_slices(pods: u32, skew: u32, lost: &[&str], (full, cores): (&str, u64)) -> World {
+    let mut world = World::told(settings(), FunctionTable::builtin(), &[]);
+    for rack in ["a", "b"] {
+        let labels = vec![(Arc::from(HOST), Arc::from(rack)), (Arc::from(RACK), Arc::from(rack))];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(rack, 2)) })));
+    }
+    submit_even_slices(&mut world, pods, 1, ("rack", 2), ("host", skew));
+    world.settle();
+    assert_eq!((world.bound(), world.node_of("j0"), world.node_of("j2")), (pods as usize, Some("a"), Some("b")));
+    for name in lost {
+        world.delete(name);
+    }
+    world.submit(Pod { node: Some(full.into()), scheduler: "other".into(), ..pod("theirs", cores) });
+    // Slots are kept no longer.
+    world.pass_seconds(60);
+    world.settle();
+    for name in lost {
+        let at = name[1..].parse().expect("a number");
+        world.submit(in_even_slices(("rack", 2), ("host", skew), at, of_job(pod(&format!("successor{at}"), 1), "j")));
+    }
+    for _ in 0..3 {
+        world.settle();
+        world.pass_seconds(2);
+    }
+    world
+}
+
+#[test]
+fn who_joins_a_slice_counts_parts_in_which_other_slices_are() {
+    let world = lose_of_even_slices(3, 1, &["j0", "j2"], ("b", 2));
+    // Host a would have two pods, and host b, where the other slice was, none.
+    assert_eq!((world.node_of("successor0"), world.node_of("successor2")), (None, None));
+}
+
+#[test]
+fn who_is_kept_away_by_its_slice_keeps_nobody_of_other_slices() {
+    let world = lose_of_even_slices(4, 2, &["j0", "j2"], ("a", 1));
+    assert_eq!((world.node_of("successor0"), world.node_of("successor2")), (None, Some("b")));
+}
+
 #[test]
 fn a_slice_for_which_no_rack_has_room_is_told_so() {
     let mut world = racks(settings());

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::job::{Cause, Identity, PodOrder, Stage};
 use super::ledger::valid;
-use super::levels::slice_trouble;
 use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
@@ -157,7 +156,7 @@ impl Core {
             field: format!("spec.containers[*].resources.requests[{resource}]"),
             message: NOT_A_VERTEX.to_owned(),
         });
-        let no_level = self.level_trouble(&pod.levels).or_else(|| slice_trouble(&pod.levels, &pod));
+        let no_level = self.level_trouble(&pod.levels);
         let ignored: Vec<&str> = self.ignored_levels(&pod.levels).collect();
         let no_tenants = self.exclusive_trouble(&pod);
         if no_vertex.is_none() && no_level.is_none() && no_tenants.is_none() && ignored.is_empty() {

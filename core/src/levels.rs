@@ -58,10 +58,7 @@ impl Core {
             let wrong = match &made_by.levels {
                 Err(wrong) => wrong.clone(),
                 Ok(None) => return None,
-                Ok(rules) => self.level_trouble(rules).or_else(|| {
-                    let mut pods = self.jobs.live(job).map(|member| &member.pod);
-                    pods.find_map(|pod| slice_trouble(rules, pod))
-                })?,
+                Ok(rules) => self.level_trouble(rules)?,
             };
             Some(format!("{} {}: {}: {}", made_by.kind.as_str(), made_by.id, wrong.field, wrong.message))
         })
@@ -160,10 +157,10 @@ impl Core {
             if open.is_empty() || open.iter().any(is_first) {
                 leaders.push(uid.clone());
                 if self.is_waited_for(id, uid) {
-                    first.extend(open.into_iter().map(|want| (want, uid.clone())));
+                    first.extend(open.into_iter().map(|want| (want, member, wants.clone())));
                 }
-            } else if let Some((_, leader)) = first.iter().find(|(known, _)| open.contains(known)) {
-                followers.push((uid.clone(), leader.clone()));
+            } else if let Some((_, leader, _)) = first.iter().find(|known| open.iter().any(|want| leads(known, want))) {
+                followers.push((uid.clone(), leader.pod.id.uid.clone()));
             }
         }
         for (uid, leader) in followers {
@@ -323,15 +320,6 @@ impl Spreading {
             self.asked.push((Arc::clone(&pod.shape), inside.to_vec()));
         }
     }
-}
-
-/// Why these rules about slices cannot be kept for a pod: what puts pods on nodes one by one knows nothing of slices.
-pub(super) fn slice_trouble(rules: &LevelRules, pod: &Pod) -> Option<Unsupported> {
-    let mut rules = rules.iter().flat_map(|rules| rules.iter());
-    let slices = rules.find(|rule| matches!(rule.of, RuleScope::Slice(_)))?;
-    let why = "slices of pods that mount claims, or ask about other pods, are not supported yet";
-    let is_alone = pod.claims.is_empty() && !pod.shape.constraints.asks_about_pods();
-    (!is_alone).then(|| slices.refused(why.to_owned()))
 }
 
 /// What depends on where others of the job will be.

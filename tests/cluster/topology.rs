@@ -102,18 +102,26 @@ fn slices_of_the_examples_are_each_in_a_rack_and_spread_over_racks() {
     let plane = ControlPlane::start(NODES, &[]);
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("slices");
-    for (name, manifest, counts) in [
-        ("slices-over-racks", include_str!("../../manifests/examples/36-slices-over-racks.yaml"), &[2, 2][..]),
-        ("slices-even-over-racks", include_str!("../../manifests/examples/37-slices-even-over-racks.yaml"), &[2, 2, 2]),
+    for (name, manifest, counts, are_apart) in [
+        ("slices-over-racks", include_str!("../../manifests/examples/36-slices-over-racks.yaml"), &[2, 2][..], true),
+        (
+            "slices-even-over-racks",
+            include_str!("../../manifests/examples/37-slices-even-over-racks.yaml"),
+            &[2, 2, 2],
+            false,
+        ),
     ] {
         ns.apply(manifest);
         ns.state(name, "Running");
         let mut by_rack: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let mut nodes: BTreeSet<String> = BTreeSet::new();
         for pod in ns.list("pods").iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == name) {
             let index = pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"].as_str();
             let slice = index.and_then(|index| index.parse::<u64>().ok()).expect("the Job is indexed") / 2;
             let rack = node_of(pod).split_once('-').expect("it runs").0;
             by_rack.entry(rack.to_owned()).or_default().push(slice);
+            let is_new = nodes.insert(node_of(pod).to_owned());
+            assert!(is_new || !are_apart, "{name}: {} has two", node_of(pod));
         }
         assert!(by_rack.values().all(|slices| slices.iter().all(|slice| *slice == slices[0])), "{name}: {by_rack:?}");
         assert_eq!(by_rack.values().map(Vec::len).collect::<Vec<_>>(), counts, "{name}: {by_rack:?}");

@@ -214,6 +214,7 @@ impl Ask {
             volumes: None,
             levels: None,
             tenancy: Tenancy::Shared,
+            slices: Vec::new(),
             count: self.pods,
         }];
         RequestKey { queue: QueueId::DEFAULT, counts: None, slots }

@@ -23,7 +23,7 @@ use requests::{label_of, with_request};
 
 pub(super) use booked::Booking;
 pub(super) use changes::{Change, Changes};
-pub(super) use requests::{GroupRequest, LevelWant, LevelWants, SlotRequest};
+pub(super) use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
 pub(super) use reservations::{Remade, Reservation};
 
 /// So many removed nodes are nothing to speak of, however small the cluster is.

@@ -12,8 +12,16 @@ use fluxqueue_workload::{Lifetime, Shape};
 pub(crate) struct SlotRequest {
     pub shape: Arc<Shape>,
     pub count: usize,
-    /// How many pods each slice of it has, if rules are about slices; else empty.
-    pub slices: Vec<usize>,
+    /// The slices that its pods are of, in their order, if rules are about slices; else empty.
+    pub slices: Vec<Slice>,
+}
+
+/// Pods of one want that are of one slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slice {
+    /// The same for pods of other wants that are of it, and of no other slice of the request.
+    pub number: u32,
+    pub count: usize,
 }
 
 impl SlotRequest {
@@ -22,9 +30,10 @@ impl SlotRequest {
         SlotRequest { shape, count, slices: Vec::new() }
     }
 
-    /// For how many pods the graph is asked at a time.
-    pub(super) fn pieces(&self) -> &[usize] {
-        if self.slices.is_empty() { std::slice::from_ref(&self.count) } else { &self.slices }
+    /// For how many pods the graph is asked at a time, and of which slice they are.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (usize, Option<u32>)> + '_ {
+        let whole = self.slices.is_empty().then_some((self.count, None));
+        whole.into_iter().chain(self.slices.iter().map(|slice| (slice.count, Some(slice.number))))
     }
 }
 
@@ -59,9 +68,9 @@ impl GroupRequest {
     /// For one slice of each want.
     pub(crate) fn one_slice(&self, size: u32) -> Self {
         let mut slice = self.clone();
-        for want in &mut slice.wants {
+        for (want, number) in slice.wants.iter_mut().zip(0..) {
             want.count = want.count.min(size as usize);
-            want.slices = vec![want.count];
+            want.slices = vec![Slice { number, count: want.count }];
         }
         slice
     }
@@ -87,15 +96,16 @@ pub(super) fn with_request<T>(
     not_before: Option<i64>,
     ask: impl FnOnce(&Request<'_>) -> T,
 ) -> T {
-    let wants = groups.iter().flat_map(|group| group.wants.iter().map(move |want| (group, want)));
-    let pieces = wants.flat_map(|(group, want)| want.pieces().iter().map(move |count| ((group, want), *count)));
-    let (wants, counts): (Vec<(&GroupRequest, &SlotRequest)>, Vec<usize>) = pieces.unzip();
+    let all = || groups.iter().flat_map(|group| group.wants.iter().map(move |want| (group, want)));
+    let pieces: Vec<(usize, Option<u32>)> = all().flat_map(|(_, want)| want.pieces()).collect();
+    let of_pieces = all().flat_map(|of| std::iter::repeat_n(of, of.1.pieces().count()));
+    let wants: Vec<(&GroupRequest, &SlotRequest)> = of_pieces.collect();
     let labels: Vec<String> = (0..wants.len()).map(label_of).collect();
     let mut shapes = Vec::with_capacity(wants.len());
-    for (((group, want), count), label) in wants.iter().zip(counts).zip(&labels) {
+    for (((group, want), (count, _)), label) in wants.iter().zip(&pieces).zip(&labels) {
         shapes.push(SlotShape {
             label,
-            count: count as u64,
+            count: *count as u64,
             requests: &want.shape.requests,
             end: group.lifetime,
             ranks: group.ranks.as_ref(),
@@ -114,7 +124,7 @@ pub(super) fn with_request<T>(
         }
         limited = Some(want);
     }
-    let levels = level_rules(&wants, &labels);
+    let levels = level_rules(&wants, &pieces, &labels);
     let (shapes, max_per_node, levels) = (&shapes, &max_per_node, &levels);
     let tenancy = groups.first().map_or(Tenancy::Shared, |group| group.tenancy);
     ask(&Request { shapes, max_per_node, policy: None, not_before, levels, tenancy })
@@ -126,20 +136,20 @@ pub(super) fn label_of(at: usize) -> String {
 }
 
 /// The rules of all wants: those that want the same of a level together are under one.
-fn level_rules(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Vec<LevelRule> {
-    let mut rules: Vec<(&LevelWant, &Arc<Shape>, LevelRule)> = Vec::new();
-    for ((group, want), label) in wants.iter().zip(labels) {
+fn level_rules(
+    wants: &[(&GroupRequest, &SlotRequest)],
+    pieces: &[(usize, Option<u32>)],
+    labels: &[String],
+) -> Vec<LevelRule> {
+    let mut rules: Vec<(&LevelWant, &Arc<Shape>, Option<u32>, LevelRule)> = Vec::new();
+    for (((group, want), (_, slice)), label) in wants.iter().zip(pieces).zip(labels) {
         for wanted in group.levels.iter().flat_map(|levels| levels.iter()) {
-            let is_same = |known: &LevelWant, shape: &Arc<Shape>| {
-                known == wanted
-                    && match wanted.of {
-                        RuleScope::Job | RuleScope::Group(_) => true,
-                        RuleScope::PodSet => *shape == want.shape,
-                        // Each piece is a slice.
-                        RuleScope::Slice(_) => false,
-                    }
+            let is_same = |known: &LevelWant, shape: &Arc<Shape>, of: Option<u32>| match wanted.of {
+                RuleScope::Job | RuleScope::Group(_) => known == wanted,
+                RuleScope::PodSet => known == wanted && *shape == want.shape,
+                RuleScope::Slice(_) => of == *slice && of.is_some() && known == wanted,
             };
-            match rules.iter_mut().find(|(known, shape, _)| is_same(known, shape)) {
+            match rules.iter_mut().find(|(known, shape, of, _)| is_same(known, shape, *of)) {
                 Some((.., rule)) => rule.labels.push(label.clone()),
                 None => {
                     let (level, within) = (Arc::clone(&wanted.level), wanted.within.clone());
@@ -147,6 +157,7 @@ fn level_rules(wants: &[(&GroupRequest, &SlotRequest)], labels: &[String]) -> Ve
                     rules.push((
                         wanted,
                         &want.shape,
+                        *slice,
                         LevelRule { level, labels: vec![label.clone()], within, is_slice },
                     ));
                 }

@@ -11,21 +11,22 @@
 
 mod limits;
 mod line;
+mod trial;
 mod ways;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Group, Live, Request};
-use crate::cluster::{Cluster, CrowdId, KeyId, OccupantId};
+use crate::cluster::{Cluster, CrowdId, KeyId};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
-use crate::ledger::{Allocation, Allocations, GroupRequest, LevelWant, LevelWants, SlotRequest};
+use crate::ledger::{Allocation, Allocations, GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
 use crate::plan::Capacity;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Shape};
 
 use limits::{Limits, Parts};
-use line::Line;
+use trial::Trial;
 
 /// Domains that are tried for pods that want to be near to each other, the tightest first.
 const DOMAINS_TRIED_MAX: usize = 8;
@@ -52,10 +53,41 @@ impl Request {
         is_plain && !group.stance.own.apart.iter().any(|apart| *apart)
     }
 
+    /// Who may come to a node, and may not come now, may be let in by others that come before.
+    fn depends_on_order(&self) -> bool {
+        let constraints = self.groups.iter().map(|group| &group.sample.shape.constraints);
+        constraints.into_iter().any(|of| !of.near.is_empty() || !of.spreads.is_empty())
+    }
+
+    /// Its pods by want, or by slice.
+    fn pieces(&self) -> Vec<Piece<'_>> {
+        let mut pieces = Vec::new();
+        for (group, of) in self.groups.iter().enumerate() {
+            for (want, (slots, pods)) in of.wants.iter().zip(&of.pods).enumerate() {
+                let mut left = pods.as_slice();
+                for (count, slice) in slots.pieces() {
+                    let (pods, others) = left.split_at(count.min(left.len()));
+                    pieces.push(Piece { group, want, slice, pods });
+                    left = others;
+                }
+            }
+        }
+        pieces
+    }
+
     /// A pod of it asks about other pods.
     pub(crate) fn asks_about_pods(&self) -> bool {
         self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
     }
+}
+
+/// Pods of a want, or of one slice of it.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    group: usize,
+    want: usize,
+    slice: Option<u32>,
+    pods: &'a [Arc<Pod>],
 }
 
 /// Slots of one want on the nodes of a cell, or of cells that are alike.
@@ -63,14 +95,16 @@ struct Share {
     group: usize,
     want: usize,
     count: usize,
+    /// The slices that they are for, if they are for slices.
+    slices: Vec<Slice>,
     nodes: RankSet,
     max_per_node: Option<u64>,
     /// These numbers on these nodes keep what is asked of levels, but for wishes.
     keeps_levels: bool,
 }
 
-/// How many pods of a group and a want are in a cell.
-type Slots = BTreeMap<(usize, usize, usize), usize>;
+/// How many pods of a piece are in a cell.
+type Slots = BTreeMap<(usize, usize), usize>;
 
 impl Live<'_> {
     /// Takes slots for all pods on these nodes, and lets the pods in.
@@ -97,10 +131,9 @@ impl Live<'_> {
         fit
     }
 
-    /// Slots for all pods where they would rather be for each other, if such a place is found. Slices lie where they have to.
+    /// Slots for all pods where they would rather be for each other, if such a place is found.
     pub(super) fn place_as_preferred(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Allocations> {
-        let is_sliced = request.groups.iter().any(|group| group.slice_size().is_some());
-        if !request.prefers_by_pods() || request.pods() == 1 || is_sliced {
+        if !request.prefers_by_pods() || request.pods() == 1 {
             return None;
         }
         if self.forecast(request, nodes) != Forecast::Now {
@@ -128,10 +161,11 @@ impl Live<'_> {
     /// The same where some way is found on which the pods can come one after the other.
     fn place_by_all_ways(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Allocations> {
         let nodes = self.open_to(request, nodes);
-        let mut limits = Limits::of(request, self.cluster, self.ledger);
+        let pieces = request.pieces();
+        let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
         let cells = Cells::of(request, &nodes, &mut limits, self);
-        let slots = ways::find(request, &nodes, &cells, &mut limits, self.cluster)?;
-        self.place_shares(request, &cells.shares(request, &nodes, &slots)).placed()
+        let slots = ways::find(request, &pieces, &nodes, &cells, &mut limits, self.cluster)?;
+        self.place_shares(request, &cells.shares(request, &pieces, &nodes, &slots)).placed()
     }
 
     /// A trial counts room, and does not know who has a node alone.
@@ -173,7 +207,9 @@ impl Live<'_> {
         let Some(want) = request.groups.iter().find_map(wants) else { return vec![nodes.to_vec()] };
         let together: Vec<usize> =
             (0..request.groups.len()).filter(|at| wants(&request.groups[*at]).as_ref() == Some(&want)).collect();
-        if want.of == RuleScope::PodSet && together.len() > 1 {
+        let mut shapes = together.iter().flat_map(|at| &request.groups[*at].wants).map(|want| &want.shape);
+        let is_one = shapes.next().is_none_or(|first| shapes.all(|shape| shape == first));
+        if want.of == RuleScope::PodSet && !is_one {
             // Each is to be in a part of its own choice.
             return vec![nodes.to_vec()];
         }
@@ -195,20 +231,26 @@ impl Live<'_> {
         domains: Vec<RankSet>,
     ) -> Vec<Vec<RankSet>> {
         let mut by_room: Vec<(u64, RankSet)> = Vec::new();
+        let mut shapes: Vec<(&Arc<Shape>, u64, RankSet)> = Vec::new();
+        for (at, want) in near.iter().flat_map(|at| request.groups[*at].wants.iter().map(move |want| (at, want))) {
+            match shapes.iter_mut().find(|(shape, ..)| **shape == want.shape) {
+                Some((_, count, usable)) => {
+                    *count += want.count as u64;
+                    usable.union_with(&nodes[*at]);
+                }
+                None => shapes.push((&want.shape, want.count as u64, nodes[*at].clone())),
+            }
+        }
         for domain in domains {
-            let room = |at: &usize| {
-                let (group, within) = (&request.groups[*at], nodes[*at].intersection(&domain));
-                // A want that has room for itself alone is enough to try: the graph knows the rest.
-                group.wants.iter().all(|want| {
-                    let mut rooms = within.iter().map(|rank| self.cluster.room(rank, &want.shape));
-                    let mut left = want.count as u64;
-                    rooms.any(|room| {
-                        left = left.saturating_sub(room);
-                        left == 0
-                    })
+            // That each shape has room for itself alone is enough to try: the graph knows the rest.
+            let has_room = |(shape, count, usable): &(&Arc<Shape>, u64, RankSet)| {
+                let mut left = *count;
+                usable.intersection(&domain).iter().any(|rank| {
+                    left = left.saturating_sub(self.cluster.room(rank, shape));
+                    left == 0
                 })
             };
-            if near.iter().all(room) {
+            if shapes.iter().all(has_room) {
                 let sample = &request.groups[near[0]].wants[0].shape;
                 let free = domain.iter().map(|rank| self.cluster.room(rank, sample)).sum();
                 by_room.push((free, domain));
@@ -227,41 +269,18 @@ impl Live<'_> {
 
     /// Puts all pods on nodes one after the other, and takes that back. `None` if one finds no node.
     fn shares(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Vec<Share>> {
-        let mut limits = Limits::of(request, self.cluster, self.ledger);
+        let pieces = request.pieces();
+        let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
         let cells = Cells::of(request, nodes, &mut limits, self);
-        let trial = self.cluster.begin_trial();
-        let mut placed: Vec<(OccupantId, Rank, &Arc<Shape>)> = Vec::new();
-        let mut slots = Slots::new();
-        let mut left: Vec<(usize, usize, &[Arc<Pod>])> = Vec::new();
-        for (at, group) in request.groups.iter().enumerate() {
-            left.extend(group.pods.iter().enumerate().map(|(want, pods)| (at, want, pods.as_slice())));
+        let before = self.cluster.begin_trial();
+        let mut trial = Trial::new(request, &pieces, nodes, &cells, &mut limits, self.cluster);
+        let mut slots = trial.run(trial::Parts::Tightest);
+        if slots.is_none() && trial.has_slices() {
+            slots = trial.run(trial::Parts::Roomiest);
         }
-        // Those of one kind may have to wait for those of another.
-        while !left.is_empty() {
-            let before = placed.len();
-            for (at, want, pods) in &mut left {
-                let sample = &request.groups[*at].sample;
-                let mut line = Line::new(&cells, (*at, *want), &nodes[*at], &mut limits, self.cluster, sample);
-                while let Some((pod, others)) = pods.split_first() {
-                    let Some((cell, rank)) = line.next(self.cluster, pod) else { break };
-                    placed.push((self.cluster.put(rank, pod), rank, &pod.shape));
-                    *slots.entry((*at, *want, cell)).or_default() += 1;
-                    line.placed(self.cluster, cell);
-                    *pods = others;
-                }
-            }
-            left.retain(|(.., pods)| !pods.is_empty());
-            if placed.len() == before {
-                break;
-            }
-        }
-        let all = left.is_empty();
-        for (occupant, rank, shape) in placed.into_iter().rev() {
-            self.cluster.take_away(occupant, rank, shape);
-        }
-        self.cluster.end_trial(trial);
-        let shares = cells.shares(request, nodes, &slots);
-        (all && shares.len() <= SHARES_MAX).then_some(shares)
+        self.cluster.end_trial(before);
+        let shares = cells.shares(request, &pieces, nodes, &slots?);
+        (shares.len() <= SHARES_MAX).then_some(shares)
     }
 
     fn place_shares(&mut self, request: &Request, shares: &[Share]) -> Fit<Allocations> {
@@ -270,7 +289,7 @@ impl Live<'_> {
             let group = &request.groups[share.group];
             let shape = Arc::clone(&group.wants[share.want].shape);
             let all = group.ordered_request(&share.nodes, self.cluster);
-            let wants = vec![SlotRequest::new(shape, share.count)];
+            let wants = vec![SlotRequest { slices: share.slices.clone(), ..SlotRequest::new(shape, share.count) }];
             let max_per_node = [share.max_per_node, all.max_per_node].into_iter().flatten().min();
             let levels = if share.keeps_levels { wishes(&all.levels) } else { all.levels.clone() };
             groups.push(GroupRequest { wants, max_per_node, levels, ..all });
@@ -326,8 +345,8 @@ fn whole(request: &Request, nodes: &[RankSet]) -> Vec<Share> {
     let mut shares = Vec::new();
     for (group, (of, nodes)) in request.groups.iter().zip(nodes).enumerate() {
         for (want, slots) in of.wants.iter().enumerate() {
-            let (count, nodes) = (slots.count, nodes.clone());
-            shares.push(Share { group, want, count, nodes, max_per_node: None, keeps_levels: false });
+            let (count, slices, nodes) = (slots.count, slots.slices.clone(), nodes.clone());
+            shares.push(Share { group, want, count, slices, nodes, max_per_node: None, keeps_levels: false });
         }
     }
     shares
@@ -423,7 +442,7 @@ impl Cells {
         }
     }
 
-    /// How little a pod of the group and want, which has these counts, is to come to a cell: what levels ask comes first.
+    /// How little a pod of the group and piece, which has these counts, is to come to a cell: what levels ask comes first.
     fn cost(&self, cell: usize, of: (usize, usize), limits: &Limits, cluster: &Cluster, crowd: Option<CrowdId>) -> i64 {
         self.common_cost(cell, of, limits, cluster, crowd) + self.own_cost(cell, cluster, crowd)
     }
@@ -432,12 +451,12 @@ impl Cells {
     fn common_cost(
         &self,
         cell: usize,
-        (group, want): (usize, usize),
+        (group, piece): (usize, usize),
         limits: &Limits,
         cluster: &Cluster,
         crowd: Option<CrowdId>,
     ) -> i64 {
-        let by_levels = limits.crowding(group, want, &self.parts[cell]) << 32;
+        let by_levels = limits.crowding(piece, &self.parts[cell]) << 32;
         let crowding = cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) != self.narrowest);
         crowding - self.liked[cell][group] + by_levels
     }
@@ -447,32 +466,39 @@ impl Cells {
         cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) == self.narrowest)
     }
 
-    /// What is to be asked for so many slots per group, want and cell.
-    fn shares(&self, request: &Request, nodes: &[RankSet], slots: &Slots) -> Vec<Share> {
-        if slots.keys().any(|(.., cell)| self.nodes[*cell].len() > 1) {
-            let share = |((group, want, cell), count): (&(usize, usize, usize), &usize)| {
+    /// What is to be asked for so many slots per piece and cell.
+    fn shares(&self, request: &Request, pieces: &[Piece<'_>], nodes: &[RankSet], slots: &Slots) -> Vec<Share> {
+        let of_slice = |piece: &Piece<'_>, count| -> Vec<Slice> {
+            piece.slice.map(|number| Slice { number, count }).into_iter().collect()
+        };
+        if slots.keys().any(|(_, cell)| self.nodes[*cell].len() > 1) {
+            let share = |((piece, cell), count): (&(usize, usize), &usize)| {
+                let piece = &pieces[*piece];
                 let of_cell: RankSet = self.nodes[*cell].iter().copied().collect();
-                let nodes = of_cell.intersection(&nodes[*group]);
-                Share { group: *group, want: *want, count: *count, nodes, max_per_node: None, keeps_levels: true }
+                let nodes = of_cell.intersection(&nodes[piece.group]);
+                let (group, want, count, slices) = (piece.group, piece.want, *count, of_slice(piece, *count));
+                Share { group, want, count, slices, nodes, max_per_node: None, keeps_levels: true }
             };
             return slots.iter().map(share).collect();
         }
         // Each cell is a node: those with as many slots are one share.
-        let mut by_number: BTreeMap<(usize, usize, usize), RankSet> = BTreeMap::new();
-        for ((group, want, cell), count) in slots {
-            by_number.entry((*group, *want, *count)).or_default().insert(self.nodes[*cell][0]);
+        let mut by_number: BTreeMap<(usize, usize), RankSet> = BTreeMap::new();
+        for ((piece, cell), count) in slots {
+            by_number.entry((*piece, *count)).or_default().insert(self.nodes[*cell][0]);
         }
         let is_alone = by_number.len() == 1;
-        let share = |((group, want, count), chosen): ((usize, usize, usize), RankSet)| {
+        let share = |((piece, count), chosen): ((usize, usize), RankSet)| {
+            let Piece { group, want, .. } = pieces[piece];
             let of = &request.groups[group];
             let constraints = &of.sample.shape.constraints;
             // One pod at most on a node, whichever: the graph may choose other nodes.
             let is_apart_only = constraints.spreads.is_empty() && constraints.near.is_empty() && self.are_alone;
             let are_apart = is_apart_only && of.stance.own.apart.iter().all(|apart| *apart);
             let any_will_do = is_alone && count == 1 && are_apart && !constraints.prefers_by_pods();
-            let slots = count * chosen.len();
+            let (slots, slices) = (count * chosen.len(), of_slice(&pieces[piece], count * chosen.len()));
             let nodes = if any_will_do { nodes[group].clone() } else { chosen };
-            Share { group, want, count: slots, nodes, max_per_node: Some(count as u64), keeps_levels: !any_will_do }
+            let max_per_node = Some(count as u64);
+            Share { group, want, count: slots, slices, nodes, max_per_node, keeps_levels: !any_will_do }
         };
         by_number.into_iter().map(share).collect()
     }

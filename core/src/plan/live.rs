@@ -1,7 +1,7 @@
 //! The plan's view of the real jobs and of the real machine.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::names;
@@ -14,12 +14,12 @@ use crate::cluster::{Cluster, Company};
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Tenancy, Within};
 use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
-use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, LevelWant, SlotRequest};
+use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, LevelWant, LevelWants, Slice, SlotRequest};
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::levels::{RuleScope, Spread};
-use fluxqueue_workload::{Lifetime, Pod, Time};
+use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
 /// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same nodes are open.
 const ANYBODY: Tenancy = Tenancy::Alone(0);
@@ -75,8 +75,11 @@ impl Asking<'_> {
         let Some(job) = self.jobs.all.get(&pending.job()) else {
             return RequestKey { queue: QueueId::DEFAULT, counts: None, slots };
         };
+        let is_start = matches!(pending, PendingRequest::Start(_));
         for member in self.pods(pending) {
             let pod = &member.pod;
+            let slice = pod.completion_index.zip(slice_size(&member.levels)).filter(|_| is_start);
+            let slices: Vec<u32> = slice.map(|(index, size)| index / size).into_iter().collect();
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.occupies(pod, job),
@@ -88,10 +91,14 @@ impl Asking<'_> {
                     Tenancy::Alone(_) if self.jobs.has_nothing(job) => ANYBODY,
                     tenancy => tenancy,
                 },
+                slices,
                 count: 1,
             };
             match slots.iter_mut().find(|known| known.is_like(&want)) {
-                Some(known) => known.count += 1,
+                Some(known) => {
+                    known.count += 1;
+                    known.slices.extend(want.slices);
+                }
                 None => slots.push(want),
             }
         }
@@ -119,6 +126,37 @@ impl Request {
             group.lifetime = group.lifetime_later.unwrap_or(group.lifetime);
         }
         Cow::Owned(later)
+    }
+
+    /// Says of which slices its pods are, where rules are about these: by their indexes if they have some, else in their order. Pods of a
+    /// slice may be of several groups, since their volumes are in different places, say.
+    fn cut_into_slices(&mut self) {
+        // By shape and size of slices: how many pods there are.
+        let mut kinds: Vec<(Arc<Shape>, u32, u32)> = Vec::new();
+        let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
+        for group in &mut self.groups {
+            let Some(size) = group.slice_size() else { continue };
+            for (want, pods) in group.wants.iter_mut().zip(&group.pods) {
+                let is_known = |(shape, of, _): &(Arc<Shape>, u32, u32)| *of == size && *shape == want.shape;
+                let kind = kinds.iter().position(is_known).unwrap_or_else(|| {
+                    kinds.push((Arc::clone(&want.shape), size, 0));
+                    kinds.len() - 1
+                });
+                let nth = |pod: &Arc<Pod>| {
+                    let position = kinds[kind].2;
+                    kinds[kind].2 += 1;
+                    (kind, pod.completion_index.unwrap_or(position) / size)
+                };
+                let of_pods = pods.iter().map(nth).collect();
+                cut.push((want, of_pods));
+            }
+        }
+        let known: BTreeSet<(usize, u32)> = cut.iter().flat_map(|(_, of_pods)| of_pods).copied().collect();
+        let numbers: BTreeMap<(usize, u32), u32> = known.into_iter().zip(0..).collect();
+        for (want, of_pods) in cut {
+            let of_slices = of_pods.chunk_by(|one, other| one == other);
+            want.slices = of_slices.map(|pods| Slice { number: numbers[&pods[0]], count: pods.len() }).collect();
+        }
     }
 
     /// Asks for a pod besides, that runs for so long; it is one of so many.
@@ -172,7 +210,7 @@ impl RequestKey {
 }
 
 impl SlotKey {
-    /// They differ in their number at most.
+    /// They differ in their number at most, and in the slices that they are of.
     fn is_like(&self, other: &Self) -> bool {
         (&self.shape, self.walltime, self.deadline, &self.stance, &self.volumes, &self.levels, self.tenancy)
             == (
@@ -227,6 +265,7 @@ impl Requests for Asking<'_> {
         if request.groups.iter().any(|group| group.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
             request.groups.iter_mut().for_each(|group| group.queue_nodes.clone_from(&nodes));
+            request.cut_into_slices();
         }
         if let [group] = request.groups.as_mut_slice()
             && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()
@@ -249,23 +288,9 @@ impl Group {
         self.pods[at].push(Arc::clone(pod));
     }
 
-    /// What is wanted, in slices if rules are about these.
-    fn sliced(&self) -> Vec<SlotRequest> {
-        let mut wants = self.wants.clone();
-        if let Some(size) = self.slice_size() {
-            for (want, pods) in wants.iter_mut().zip(&self.pods) {
-                want.slices = slices(pods, size);
-            }
-        }
-        wants
-    }
-
     /// How many pods a slice has.
     pub(crate) fn slice_size(&self) -> Option<u32> {
-        self.levels.iter().flat_map(|levels| levels.iter()).find_map(|want| match want.of {
-            RuleScope::Slice(size) => Some(size),
-            _ => None,
-        })
+        slice_size(&self.levels)
     }
 
     /// Its pods keep others away by required anti-affinity.
@@ -329,7 +354,7 @@ impl Group {
     /// The group as the ledger takes it, on these nodes, wherever it would rather be.
     pub(crate) fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         GroupRequest {
-            wants: self.sliced(),
+            wants: self.wants.clone(),
             ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
             prefer: Vec::new(),
             counted: self.counted(cluster),
@@ -702,11 +727,12 @@ fn lasts_as_long(one: &Pod, other: &Pod) -> bool {
         && maker.map(|owner| &owner.uid) == other_maker.map(|owner| &owner.uid)
 }
 
-/// How many pods each slice has: by their indexes if they have some, else in their order.
-fn slices(pods: &[Arc<Pod>], size: u32) -> Vec<usize> {
-    let numbers = pods.iter().zip(0..).map(|(pod, at)| pod.completion_index.unwrap_or(at) / size);
-    let numbers: Vec<u32> = numbers.collect();
-    numbers.chunk_by(|a, b| a == b).map(<[u32]>::len).collect()
+/// How many pods a slice has, by what they want of levels.
+fn slice_size(wants: &LevelWants) -> Option<u32> {
+    wants.iter().flat_map(|wants| wants.iter()).find_map(|want| match want.of {
+        RuleScope::Slice(size) => Some(size),
+        _ => None,
+    })
 }
 
 /// A reservation that is put off by so much or less may begin in a moment.

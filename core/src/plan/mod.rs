@@ -102,6 +102,8 @@ pub(super) struct SlotKey {
     pub levels: LevelWants,
     /// With whom they may be on nodes; which tenant does not matter as long as his job has none.
     pub tenancy: Tenancy,
+    /// Of pods with an index that are in slices, which slices these are: it matters who is with whom.
+    pub slices: Vec<u32>,
     pub count: usize,
 }
 

@@ -11,7 +11,7 @@ use super::live::Live;
 use super::{Group, Request};
 use crate::cluster::Node;
 use crate::fluxion::{Fit, Rank, RankSet};
-use crate::ledger::{Allocation, Allocations, SlotRequest};
+use crate::ledger::{Allocation, Allocations, Slice, SlotRequest};
 use fluxqueue_workload::{Pod, Uid};
 
 /// How often the graph is asked for one request.
@@ -98,10 +98,11 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
         return;
     }
     let shape = Arc::clone(&group.wants[want].shape);
+    let slices = take_from(&mut group.wants[want].slices, pod);
     let pod = group.pods[want].remove(pod);
     group.wants[want].count -= 1;
     let alone = Group {
-        wants: vec![SlotRequest::new(shape, 1)],
+        wants: vec![SlotRequest { slices, ..SlotRequest::new(shape, 1) }],
         pods: vec![vec![Arc::clone(&pod)]],
         lifetime: group.lifetime,
         lifetime_later: group.lifetime_later,
@@ -122,4 +123,19 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
     left.remove(rank);
     request.groups.push(alone);
     nodes.push(left);
+}
+
+/// Takes the pod at this place out of the slices of its want: it stays of the one that it was of.
+fn take_from(slices: &mut Vec<Slice>, pod: usize) -> Vec<Slice> {
+    let mut last = 0;
+    let of_it = slices.iter_mut().find(|slice| {
+        last += slice.count;
+        pod < last
+    });
+    let taken = of_it.map(|slice| {
+        slice.count -= 1;
+        Slice { number: slice.number, count: 1 }
+    });
+    slices.retain(|slice| slice.count > 0);
+    taken.into_iter().collect()
 }

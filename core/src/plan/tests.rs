@@ -168,6 +168,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             volumes: None,
             levels: None,
             tenancy: Tenancy::Shared,
+            slices: Vec::new(),
             count: usize::try_from(*slots).expect("a few"),
         };
         queue.put(
@@ -190,6 +191,7 @@ pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
         volumes: None,
         levels: None,
         tenancy: Tenancy::Shared,
+        slices: Vec::new(),
         count,
     }];
     RequestKey { queue: QueueId::DEFAULT, counts: None, slots }
@@ -417,6 +419,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
             volumes: None,
             levels: None,
             tenancy: Tenancy::Shared,
+            slices: Vec::new(),
             count: 1,
         };
         let job = JobId::from(number);

@@ -44,6 +44,7 @@ mod queues;
 mod repelling;
 mod restarts;
 mod scaling;
+mod sliced;
 mod slices;
 mod spread_over_levels;
 mod stand_ins;

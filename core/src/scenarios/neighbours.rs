@@ -36,7 +36,7 @@ pub(super) fn apart(pod: Pod, app: &str, key: &str) -> Pod {
     labelled(pod, app, |constraints, pods| constraints.repels.push(PodTerm { pods, topology_key: key.into() }))
 }
 
-fn near(pod: Pod, app: &str, key: &str) -> Pod {
+pub(super) fn near(pod: Pod, app: &str, key: &str) -> Pod {
     labelled(pod, app, |constraints, pods| constraints.near.push(PodTerm { pods, topology_key: key.into() }))
 }
 

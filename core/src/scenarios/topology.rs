@@ -754,15 +754,6 @@ fn who_replaces_a_lost_pod_stays_with_its_slice() {
 }
 
 #[test]
-fn slices_of_pods_that_ask_about_others_are_refused() {
-    let mut world = racks(settings());
-    submit(&mut world, "j", 2, 1, |pod| neighbours::spread(in_slices(pod), "j", HOST));
-    world.settle();
-    let (reason, message) = world.blocked("j");
-    assert!(reason == "UnsupportedConstraint" && message.contains("slices of pods that mount claims"), "{message}");
-}
-
-#[test]
 fn what_names_no_level_is_refused_by_name() {
     let mut world = racks(settings());
     submit(&mut world, "j", 2, 2, |pod| in_one("row", pod));

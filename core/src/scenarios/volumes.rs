@@ -24,7 +24,7 @@ impl World {
     }
 
     /// A claim for a class, not bound.
-    fn claim(&mut self, name: &str, class: &str) {
+    pub(super) fn claim(&mut self, name: &str, class: &str) {
         let claim = Claim {
             id: ObjectRef { key: ObjectKey::new("ns", name), uid: Uid::from(format!("uid-claim-{name}")) },
             resource_version: Some(self.version()),
@@ -44,7 +44,7 @@ impl World {
         self.tell(Event::Storage(StorageNews::Claim(Arc::new(claim))));
     }
 
-    fn change_claim(&mut self, name: &str, how: impl FnOnce(&mut Claim)) {
+    pub(super) fn change_claim(&mut self, name: &str, how: impl FnOnce(&mut Claim)) {
         let mut claim = self.storage.claims[name].clone();
         how(&mut claim);
         claim.resource_version = Some(self.version()).filter(|_| !claim.is_bound);
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// A volume on this node's own disk, or one that can be had everywhere.
-    fn volume(&mut self, name: &str, class: &str, on: Option<&str>) {
+    pub(super) fn volume(&mut self, name: &str, class: &str, on: Option<&str>) {
         let hostname = |node: &str| Requirement {
             key: Arc::from("kubernetes.io/hostname"),
             operator: Operator::In,
@@ -79,14 +79,14 @@ impl World {
         self.tell(Event::Storage(StorageNews::Volume(Arc::new(volume))));
     }
 
-    fn change_volume(&mut self, name: &str, how: impl FnOnce(&mut PersistentVolume)) {
+    pub(super) fn change_volume(&mut self, name: &str, how: impl FnOnce(&mut PersistentVolume)) {
         let mut volume = self.storage.volumes[name].clone();
         how(&mut volume);
         volume.resource_version = Some(self.version());
         self.tell_volume(volume);
     }
 
-    fn class(&mut self, name: &str, provisioner: &str) {
+    pub(super) fn class(&mut self, name: &str, provisioner: &str) {
         let class = StorageClass {
             name: name.into(),
             uid: Uid::from(format!("uid-class-{name}")),
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// The controller binds a claim to a volume, from both sides.
-    fn bind_claim(&mut self, claim: &str, volume: &str) {
+    pub(super) fn bind_claim(&mut self, claim: &str, volume: &str) {
         let id = self.storage.claims[claim].id.clone();
         self.change_volume(volume, |volume| {
             volume.claim = Some(ClaimRef { key: id.key, uid: Some(id.uid) });
@@ -156,7 +156,7 @@ impl World {
     }
 
     /// Claims and where they are to be, as written so far; then it is forgotten.
-    fn written(&mut self) -> Vec<(String, String)> {
+    pub(super) fn written(&mut self) -> Vec<(String, String)> {
         let mut written = std::mem::take(&mut self.storage.written);
         written.sort();
         written
@@ -198,7 +198,7 @@ fn wants(class: &str) -> VolumeWants {
     }
 }
 
-fn mounting(mut pod: Pod, claims: &[&str]) -> Pod {
+pub(super) fn mounting(mut pod: Pod, claims: &[&str]) -> Pod {
     pod.claims = claims.iter().map(|name| PodClaim { name: (*name).into(), is_ephemeral: false }).collect();
     pod
 }

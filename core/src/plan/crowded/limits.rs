@@ -3,122 +3,149 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Request;
+use super::{Piece, Request};
 use crate::cluster::Cluster;
 use crate::fluxion::{Rank, Within};
 use crate::ledger::{Ledger, LevelWant};
 use fluxqueue_workload::Shape;
 use fluxqueue_workload::levels::RuleScope;
 
-/// The parts of all rules' levels that a node is in; `None` where it is in none.
+/// The parts that a node is in, by the levels that rules name; `None` where it is in none.
 pub(super) type Parts = Vec<Option<u32>>;
 
 /// The rules of a request, and how many pods of the trial are where under them.
 #[derive(Default)]
 pub(super) struct Limits {
+    /// The levels that rules name.
+    levels: Vec<Arc<str>>,
     rules: Vec<Limit>,
-    /// Per group and want the rules that it is under.
-    of: Vec<Vec<Vec<usize>>>,
+    /// Per piece the rules that it is under.
+    of: Vec<Vec<usize>>,
     /// Numbers of parts, by level and name.
     numbers: BTreeMap<(Arc<str>, String), u32>,
 }
 
 struct Limit {
     want: LevelWant,
+    /// The number of its level.
+    level: usize,
     /// Only for pods of this shape, if each pod set is for itself.
     shape: Option<Arc<Shape>>,
+    /// Only for those of this slice, if each is for itself.
+    slice: Option<u32>,
     /// Per part how many pods are in it.
     counts: BTreeMap<u32, u32>,
     /// How many are still to come.
     left: u32,
-    /// The parts that count for a skew, each with the parts of the other rules.
-    counted: Vec<Parts>,
+    /// The parts that count for a skew, where those who count them are to be in one part of other levels as well.
+    counted: Vec<Counted>,
+}
+
+/// Parts in which there are nodes that count, and the rules that say which of them do.
+struct Counted {
+    under: Vec<usize>,
+    parts: Vec<Parts>,
 }
 
 impl Limits {
-    pub(super) fn of(request: &Request, cluster: &mut Cluster, ledger: &Ledger) -> Self {
+    pub(super) fn of(request: &Request, pieces: &[Piece<'_>], cluster: &mut Cluster, ledger: &Ledger) -> Self {
         let mut limits = Limits::default();
         if request.groups.iter().all(|group| group.levels.is_none()) {
             return limits;
         }
-        for group in &request.groups {
-            let of_group = group.wants.iter().map(|slots| {
-                let wants = group.levels.iter().flat_map(|wants| wants.iter());
-                wants.map(|want| limits.add_rule(want, &slots.shape, slots.count)).collect()
-            });
-            let of_group = of_group.collect();
-            limits.of.push(of_group);
+        // Of many slices each has a rule of its own, and rules are looked for among those of the same slice.
+        let mut known: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
+        for piece in pieces {
+            let group = &request.groups[piece.group];
+            let wants = group.levels.iter().flat_map(|wants| wants.iter());
+            let shape = &group.wants[piece.want].shape;
+            let of_piece = wants.map(|want| limits.add_rule(want, shape, piece, &mut known)).collect();
+            limits.of.push(of_piece);
         }
         for (at, group) in request.groups.iter().enumerate() {
             let Some(counted) = group.counted(cluster) else { continue };
             let mut parts: Vec<Parts> = counted.iter().map(|rank| limits.parts(rank, cluster, ledger)).collect();
+            let of_group = pieces.iter().zip(&limits.of).filter(|(piece, _)| piece.group == at);
+            let own: BTreeSet<usize> = of_group.flat_map(|(_, rules)| rules.iter().copied()).collect();
+            let levels: BTreeSet<usize> = own.iter().map(|rule| limits.rules[*rule].level).collect();
+            // Of levels that no rule of the group's names the parts do not matter.
+            for parts in &mut parts {
+                (0..parts.len()).filter(|level| !levels.contains(level)).for_each(|level| parts[level] = None);
+            }
             parts.sort_unstable();
             parts.dedup();
-            let own = limits.rules_of(at);
-            parts.retain(|parts| own.iter().all(|rule| parts[*rule].is_some()));
-            // Of rules that are not the group's the parts do not matter.
-            for parts in &mut parts {
-                (0..parts.len()).filter(|rule| !own.contains(rule)).for_each(|rule| parts[rule] = None);
-            }
-            for rule in own {
-                limits.rules[rule].counted.extend(parts.iter().cloned());
+            parts.retain(|parts| levels.iter().all(|level| parts[*level].is_some()));
+            // In which parts slices are does not say which parts count.
+            let under: Vec<usize> = own.iter().copied().filter(|rule| limits.rules[*rule].slice.is_none()).collect();
+            for rule in own.into_iter().filter(|rule| limits.skew(*rule).is_some()).collect::<Vec<_>>() {
+                limits.rules[rule].counted.push(Counted { under: under.clone(), parts: parts.clone() });
             }
         }
         limits
     }
 
     /// The number of the rule that this is.
-    fn add_rule(&mut self, want: &LevelWant, shape: &Arc<Shape>, pods: usize) -> usize {
+    fn add_rule(
+        &mut self,
+        want: &LevelWant,
+        shape: &Arc<Shape>,
+        piece: &Piece<'_>,
+        known: &mut BTreeMap<Option<u32>, Vec<usize>>,
+    ) -> usize {
         let shape = (want.of == RuleScope::PodSet).then(|| Arc::clone(shape));
-        let known = self.rules.iter().position(|rule| rule.want == *want && rule.shape == shape);
-        let at = known.unwrap_or_else(|| {
+        let slice = piece.slice.filter(|_| matches!(want.of, RuleScope::Slice(_)));
+        let known = known.entry(slice).or_default();
+        let is_same = |at: &&usize| self.rules[**at].want == *want && self.rules[**at].shape == shape;
+        let at = known.iter().find(is_same).copied().unwrap_or_else(|| {
+            let level = self.level(&want.level).unwrap_or_else(|| {
+                self.levels.push(Arc::clone(&want.level));
+                self.levels.len() - 1
+            });
             let (want, counts) = (want.clone(), BTreeMap::new());
-            self.rules.push(Limit { want, shape, counts, left: 0, counted: Vec::new() });
+            self.rules.push(Limit { want, level, shape, slice, counts, left: 0, counted: Vec::new() });
+            known.push(self.rules.len() - 1);
             self.rules.len() - 1
         });
-        self.rules[at].left += u32::try_from(pods).unwrap_or(u32::MAX);
+        self.rules[at].left += u32::try_from(piece.pods.len()).unwrap_or(u32::MAX);
         at
     }
 
-    fn rules_of(&self, group: usize) -> Vec<usize> {
-        let mut rules: Vec<usize> = self.of[group].iter().flatten().copied().collect();
-        rules.sort_unstable();
-        rules.dedup();
-        rules
+    /// The number of a level that rules name.
+    pub(super) fn level(&self, name: &Arc<str>) -> Option<usize> {
+        self.levels.iter().position(|level| level == name)
     }
 
     /// Where a node is.
     pub(super) fn parts(&mut self, rank: Rank, cluster: &Cluster, ledger: &Ledger) -> Parts {
         let numbers = &mut self.numbers;
-        let mut part = |rule: &Limit| {
-            let level = &rule.want.level;
+        let mut part = |level: &Arc<str>| {
             let part = ledger.part_of(cluster, level, rank)?;
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
             Some(*numbers.entry((Arc::clone(level), part)).or_insert(next))
         };
-        self.rules.iter().map(&mut part).collect()
+        self.levels.iter().map(&mut part).collect()
     }
 
-    /// A pod comes to a node of these parts. Whether the rules can be kept then; it counts in any case.
-    pub(super) fn put(&mut self, group: usize, want: usize, parts: &Parts) -> bool {
-        let Some(of) = self.of.get(group) else { return true };
-        for rule in &of[want] {
+    /// A pod of the piece comes to a node of these parts. Whether the rules can be kept then; it counts in any case.
+    pub(super) fn put(&mut self, piece: usize, parts: &Parts) -> bool {
+        let Some(of) = self.of.get(piece) else { return true };
+        for rule in of {
             let limit = &mut self.rules[*rule];
             limit.left -= 1;
-            if let Some(part) = parts[*rule] {
+            if let Some(part) = parts[limit.level] {
                 *limit.counts.entry(part).or_default() += 1;
             }
         }
-        of[want].iter().all(|rule| parts[*rule].is_some_and(|part| self.is_kept(*rule, part)))
+        of.iter().all(|rule| parts[self.rules[*rule].level].is_some_and(|part| self.is_kept(*rule, part)))
     }
 
     /// Takes back what [`Limits::put`] has counted.
-    pub(super) fn take_away(&mut self, group: usize, want: usize, parts: &Parts) {
-        let Some(of) = self.of.get(group) else { return };
-        for rule in &of[want] {
+    pub(super) fn take_away(&mut self, piece: usize, parts: &Parts) {
+        let Some(of) = self.of.get(piece) else { return };
+        for rule in of {
             let limit = &mut self.rules[*rule];
             limit.left += 1;
-            if let Some(part) = parts[*rule]
+            if let Some(part) = parts[limit.level]
                 && let Some(count) = limit.counts.get_mut(&part)
             {
                 *count -= 1;
@@ -130,10 +157,15 @@ impl Limits {
     }
 
     /// How many pods are with one that comes there, over all rules that want them even.
-    pub(super) fn crowding(&self, group: usize, want: usize, parts: &Parts) -> i64 {
-        let Some(of) = self.of.get(group) else { return 0 };
-        let even = of[want].iter().filter(|rule| self.skew(**rule).is_some());
-        even.filter_map(|rule| self.rules[*rule].counts.get(&parts[*rule]?)).map(|count| i64::from(*count)).sum()
+    pub(super) fn crowding(&self, piece: usize, parts: &Parts) -> i64 {
+        let Some(of) = self.of.get(piece) else { return 0 };
+        let even = of.iter().filter(|rule| self.skew(**rule).is_some()).map(|rule| &self.rules[*rule]);
+        even.filter_map(|rule| rule.counts.get(&parts[rule.level]?)).map(|count| i64::from(*count)).sum()
+    }
+
+    /// Some rule wants pods to be even.
+    pub(super) fn has_skew(&self) -> bool {
+        (0..self.rules.len()).any(|rule| self.skew(rule).is_some())
     }
 
     fn skew(&self, rule: usize) -> Option<u32> {
@@ -166,20 +198,22 @@ impl Limits {
             return true;
         }
         let (mut seen, mut missing) = (BTreeSet::new(), 0);
-        for parts in &limit.counted {
-            let Some(part) = parts[rule].filter(|_| self.is_open(parts)) else { continue };
-            if seen.insert(part) {
-                missing += floor.saturating_sub(limit.counts.get(&part).copied().unwrap_or(0));
+        for Counted { under, parts } in &limit.counted {
+            for parts in parts {
+                let Some(part) = parts[limit.level].filter(|_| self.is_open(under, parts)) else { continue };
+                if seen.insert(part) {
+                    missing += floor.saturating_sub(limit.counts.get(&part).copied().unwrap_or(0));
+                }
             }
         }
         missing <= limit.left
     }
 
     /// Of those who are to be in one part of a level, the parts count that are within it. Before it is chosen, none does.
-    fn is_open(&self, parts: &Parts) -> bool {
-        self.rules.iter().zip(parts).all(|(rule, part)| match (&rule.want.within, part) {
-            (Within::One, Some(part)) => rule.counts.contains_key(part),
-            (Within::Part(name), Some(part)) => self.is_named(&rule.want, name, *part),
+    fn is_open(&self, under: &[usize], parts: &Parts) -> bool {
+        under.iter().map(|rule| &self.rules[*rule]).all(|rule| match (&rule.want.within, parts[rule.level]) {
+            (Within::One, Some(part)) => rule.counts.contains_key(&part),
+            (Within::Part(name), Some(part)) => self.is_named(&rule.want, name, part),
             _ => true,
         })
     }

@@ -17,7 +17,7 @@ pub(super) struct Line<'a> {
     cells: &'a Cells,
     limits: &'a mut Limits,
     group: usize,
-    want: usize,
+    piece: usize,
     nodes: &'a RankSet,
     /// What counts pods for all of these. No other class is asked for meanwhile, so that none is forgotten.
     crowd: Option<CrowdId>,
@@ -43,11 +43,11 @@ struct Family {
 impl<'a> Line<'a> {
     pub(super) fn new(
         cells: &'a Cells,
-        (group, want): (usize, usize),
+        (group, piece): (usize, usize),
         nodes: &'a RankSet,
         limits: &'a mut Limits,
         cluster: &mut Cluster,
-        pod: &Pod,
+        (pod, among): (&Pod, Option<&[usize]>),
     ) -> Self {
         let mut families = Vec::new();
         families.resize_with(cells.family.iter().max().map_or(0, |last| last + 1), Family::default);
@@ -55,7 +55,7 @@ impl<'a> Line<'a> {
             cells,
             limits,
             group,
-            want,
+            piece,
             nodes,
             crowd: cluster.crowd_for_scores(pod),
             families,
@@ -64,8 +64,9 @@ impl<'a> Line<'a> {
             has_placed: true,
             full: vec![0; cells.nodes.len()],
         };
-        for cell in 0..cells.nodes.len() {
-            line.queue(cluster, cell);
+        match among {
+            Some(cells) => cells.iter().for_each(|cell| line.queue(cluster, *cell)),
+            None => (0..cells.nodes.len()).for_each(|cell| line.queue(cluster, cell)),
         }
         line
     }
@@ -88,7 +89,7 @@ impl<'a> Line<'a> {
     }
 
     fn common_cost(&self, cluster: &Cluster, cell: usize) -> i64 {
-        self.cells.common_cost(cell, (self.group, self.want), self.limits, cluster, self.crowd)
+        self.cells.common_cost(cell, (self.group, self.piece), self.limits, cluster, self.crowd)
     }
 
     fn own_cost(&self, cluster: &Cluster, cell: usize) -> i64 {
@@ -143,8 +144,8 @@ impl<'a> Line<'a> {
                 self.put_off.push(cell);
                 continue;
             }
-            if !self.limits.put(self.group, self.want, &self.cells.parts[cell]) {
-                self.limits.take_away(self.group, self.want, &self.cells.parts[cell]);
+            if !self.limits.put(self.piece, &self.cells.parts[cell]) {
+                self.limits.take_away(self.piece, &self.cells.parts[cell]);
                 self.put_off.push(cell);
                 continue;
             }

@@ -1,14 +1,16 @@
 //! All ways in which the pods of a request can come to cells one after the other, until one is found that keeps every rule.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use super::limits::Limits;
-use super::{Cells, Slots};
+use super::{Cells, Piece, Slots};
 use crate::cluster::Cluster;
 use crate::fluxion::{Rank, RankSet};
 use crate::plan::Request;
 use fluxqueue_workload::Pod;
+
+/// What is where, whichever of those that are alike it is: per piece the first of its kind, and how many of its pods are in which cells.
+type State = Vec<(usize, Vec<(usize, usize)>)>;
 
 /// How often it is looked what it would be for a pod to come to a cell.
 const LOOKS_MAX: usize = 4_096;
@@ -19,17 +21,23 @@ struct Search<'a> {
     cells: &'a Cells,
     limits: &'a mut Limits,
     cluster: &'a mut Cluster,
-    /// Per want its group, its place there, its pods, and how many of them have been put.
-    wants: Vec<(usize, usize, &'a [Arc<Pod>], usize)>,
+    pieces: &'a [Piece<'a>],
+    /// Per piece the first one that is like it.
+    kinds: Vec<usize>,
+    /// Per piece how many of its pods have been put.
+    put: Vec<usize>,
     slots: Slots,
     /// From where no way was found.
-    dead_ends: HashSet<Slots>,
+    dead_ends: HashSet<State>,
     looks: usize,
+    /// Whether who may not come now may come after others.
+    depends_on_order: bool,
 }
 
 /// Slots for all pods; `None` if there is no way, or none was found within the bound.
 pub(super) fn find(
     request: &Request,
+    pieces: &[Piece<'_>],
     nodes: &[RankSet],
     cells: &Cells,
     limits: &mut Limits,
@@ -38,35 +46,68 @@ pub(super) fn find(
     if request.pods() * cells.nodes.len() > LOOKS_MAX {
         return None;
     }
-    let groups = request.groups.iter().enumerate();
-    let wants = groups
-        .flat_map(|(at, group)| group.pods.iter().enumerate().map(move |(want, pods)| (at, want, pods.as_slice(), 0)));
-    let (wants, slots, dead_ends) = (wants.collect(), Slots::new(), HashSet::new());
     let trial = cluster.begin_trial();
-    let mut search = Search { nodes, cells, limits, cluster, wants, slots, dead_ends, looks: 0 };
+    let mut search = Search {
+        nodes,
+        cells,
+        limits,
+        cluster,
+        pieces,
+        kinds: kinds(pieces),
+        put: vec![0; pieces.len()],
+        slots: Slots::new(),
+        dead_ends: HashSet::new(),
+        looks: 0,
+        depends_on_order: request.depends_on_order(),
+    };
     let found = search.goes_on().then_some(search.slots);
     cluster.end_trial(trial);
     found
 }
 
+/// Slices of one want are alike if they have as many pods, and none elsewhere. A piece that is no slice is like no other.
+fn kinds(pieces: &[Piece<'_>]) -> Vec<usize> {
+    let is_whole = |piece: &Piece<'_>| {
+        piece.slice.is_some() && pieces.iter().filter(|other| other.slice == piece.slice).count() == 1
+    };
+    let is_like = |one: &Piece<'_>, other: &Piece<'_>| {
+        (one.group, one.want, one.pods.len()) == (other.group, other.want, other.pods.len())
+            && is_whole(one)
+            && is_whole(other)
+    };
+    let first = |(at, piece): (usize, &Piece<'_>)| pieces[..at].iter().position(|other| is_like(other, piece));
+    pieces.iter().enumerate().map(|piece| first(piece).unwrap_or(piece.0)).collect()
+}
+
 impl Search<'_> {
     /// Whether there is a way from here. Pods are taken away again; the slots of a way stay counted.
     fn goes_on(&mut self) -> bool {
-        if self.wants.iter().all(|(.., pods, put)| *put == pods.len()) {
+        let is_missing = |at: &usize| self.put[*at] < self.pieces[*at].pods.len();
+        let mut missing: Vec<usize> = (0..self.pieces.len()).filter(is_missing).collect();
+        if missing.is_empty() {
             return true;
         }
-        if self.dead_ends.contains(&self.slots) {
+        let (state, by_piece) = self.state();
+        if self.dead_ends.contains(&state) {
             return false;
         }
-        for at in 0..self.wants.len() {
-            let (group, want, pods, put) = self.wants[at];
-            let Some(pod) = pods.get(put) else { continue };
+        if self.depends_on_order {
+            // Of those that are alike and are where the same are, it does not matter which gets the next pod.
+            let mut known = HashSet::new();
+            missing.retain(|at| known.insert((self.kinds[*at], &by_piece[*at])));
+        } else {
+            // Whoever comes in the end may come now.
+            missing.truncate(1);
+        }
+        for at in missing {
+            let Piece { group, pods, .. } = self.pieces[at];
+            let pod = &pods[self.put[at]];
             self.looks += self.cells.nodes.len();
             if self.looks > LOOKS_MAX {
                 return false;
             }
             let crowd = self.cluster.crowd_for_scores(pod);
-            let cost = |cell| self.cells.cost(cell, (group, want), self.limits, self.cluster, crowd);
+            let cost = |cell| self.cells.cost(cell, (group, at), self.limits, self.cluster, crowd);
             let mut cells: Vec<(i64, usize)> = (0..self.cells.nodes.len()).map(|cell| (cost(cell), cell)).collect();
             cells.sort_unstable();
             for (_, cell) in cells {
@@ -80,26 +121,36 @@ impl Search<'_> {
                 }
             }
         }
-        self.dead_ends.insert(self.slots.clone());
+        self.dead_ends.insert(state);
         false
     }
 
-    /// Whether there is a way with the next pod of this want in the cell, where it is.
+    /// What is where, and the same by piece.
+    fn state(&self) -> (State, Vec<Vec<(usize, usize)>>) {
+        let mut by_piece = vec![Vec::new(); self.pieces.len()];
+        for ((piece, cell), count) in &self.slots {
+            by_piece[*piece].push((*cell, *count));
+        }
+        let mut state: State = self.kinds.iter().copied().zip(by_piece.iter().cloned()).collect();
+        state.sort_unstable();
+        (state, by_piece)
+    }
+
+    /// Whether there is a way with the next pod of this piece in the cell, where it is.
     fn is_way(&mut self, at: usize, cell: usize) -> bool {
-        let (group, want, ..) = self.wants[at];
         let parts = &self.cells.parts[cell];
-        self.wants[at].3 += 1;
-        *self.slots.entry((group, want, cell)).or_default() += 1;
-        let found = self.limits.put(group, want, parts) && self.goes_on();
-        self.limits.take_away(group, want, parts);
+        self.put[at] += 1;
+        *self.slots.entry((at, cell)).or_default() += 1;
+        let found = self.limits.put(at, parts) && self.goes_on();
+        self.limits.take_away(at, parts);
         if found {
             return true;
         }
-        self.wants[at].3 -= 1;
-        if let Some(count) = self.slots.get_mut(&(group, want, cell)) {
+        self.put[at] -= 1;
+        if let Some(count) = self.slots.get_mut(&(at, cell)) {
             *count -= 1;
             if *count == 0 {
-                self.slots.remove(&(group, want, cell));
+                self.slots.remove(&(at, cell));
             }
         }
         false

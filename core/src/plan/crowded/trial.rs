@@ -1,0 +1,309 @@
+//! A trial: the pods of a request are put on nodes one after the other, each where the rule lets it with those before it, and are taken
+//! away again.
+//!
+//! A slice comes as a whole to the first part of its level that takes it: the least crowded, and of these the tightest. Where pods
+//! that are still to come have to be there before the rest of it may, since they are to be even, a part that takes some of it is its
+//! part as well.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::limits::Limits;
+use super::line::Line;
+use super::{Cells, Piece, Slots};
+use crate::cluster::{Cluster, OccupantId};
+use crate::fluxion::{Rank, RankSet, Within};
+use crate::ledger::LevelWant;
+use crate::plan::Request;
+use fluxqueue_workload::levels::RuleScope;
+
+/// The order in which a slice looks at parts that are as crowded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// Those with the least room first.
+    Tightest,
+    /// Those with most room first.
+    Roomiest,
+}
+
+/// Pods that come together: those of a slice, or of a want.
+struct Unit {
+    pieces: Vec<usize>,
+    /// Where a slice is to be in one part: its level, by its number among those of the rules.
+    level: Option<usize>,
+    /// The part that it has come to.
+    part: Option<u32>,
+}
+
+/// A pod that has been put.
+struct Put {
+    occupant: OccupantId,
+    rank: Rank,
+    piece: usize,
+    cell: usize,
+}
+
+pub(super) struct Trial<'a> {
+    request: &'a Request,
+    pieces: &'a [Piece<'a>],
+    nodes: &'a [RankSet],
+    cells: &'a Cells,
+    limits: &'a mut Limits,
+    cluster: &'a mut Cluster,
+    /// Per piece how many of its pods have been put, and these in order.
+    counts: Vec<usize>,
+    put: Vec<Put>,
+    slots: Slots,
+    /// Per level the cells of each part, and of each kind of cells there one: those that differ by the narrowest label alone are alike.
+    parts: HashMap<usize, BTreeMap<u32, OfPart>>,
+    /// Per piece that asks for the same as others, and part of its level: how many pods it would take by room, were it as empty as it was.
+    rooms: HashMap<(usize, usize, u32), u64>,
+    /// Parts that have not taken all of such a piece, where more pods only make that worse.
+    too_full: BTreeSet<(usize, usize, usize, u32)>,
+}
+
+/// The cells of a part.
+#[derive(Default)]
+struct OfPart {
+    cells: Vec<usize>,
+    families: Vec<usize>,
+    /// How many pods of the trial are there.
+    taken: u64,
+}
+
+impl<'a> Trial<'a> {
+    pub(super) fn new(
+        request: &'a Request,
+        pieces: &'a [Piece<'a>],
+        nodes: &'a [RankSet],
+        cells: &'a Cells,
+        limits: &'a mut Limits,
+        cluster: &'a mut Cluster,
+    ) -> Self {
+        let mut trial = Trial {
+            request,
+            pieces,
+            nodes,
+            cells,
+            limits,
+            cluster,
+            counts: vec![0; pieces.len()],
+            put: Vec::new(),
+            slots: Slots::new(),
+            parts: HashMap::new(),
+            rooms: HashMap::new(),
+            too_full: BTreeSet::new(),
+        };
+        trial.find_parts();
+        trial
+    }
+
+    /// Puts all pods on nodes, and takes them away. How many of each piece were in which cell; `None` if one has found no node.
+    pub(super) fn run(&mut self, order: Parts) -> Option<Slots> {
+        let mut units = self.units();
+        while !self.is_complete(0..self.pieces.len()) {
+            let before = self.put.len();
+            for unit in &mut units {
+                if self.is_complete(unit.pieces.iter().copied()) {
+                    continue;
+                }
+                match (unit.level, unit.part) {
+                    (None, _) => self.fill_all(&unit.pieces, None),
+                    (Some(level), Some(part)) => self.fill_all(&unit.pieces, Some((level, part))),
+                    (Some(level), None) => unit.part = self.choose_part(&unit.pieces, level, order),
+                }
+            }
+            if self.put.len() == before {
+                break;
+            }
+        }
+        let slots = self.is_complete(0..self.pieces.len()).then(|| self.slots.clone());
+        self.take_away_from(0);
+        slots
+    }
+
+    /// The request has pods that are to be in one part of a level by slices.
+    pub(super) fn has_slices(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// All pieces, those of one slice together.
+    fn units(&self) -> Vec<Unit> {
+        let mut of_slice: HashMap<u32, usize> = HashMap::new();
+        let mut units: Vec<Unit> = Vec::new();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            let level = self.level_of(piece);
+            let known = piece.slice.filter(|_| level.is_some()).and_then(|slice| of_slice.get(&slice).copied());
+            if let Some(known) = known {
+                units[known].pieces.push(at);
+                continue;
+            }
+            of_slice.extend(piece.slice.map(|slice| (slice, units.len())));
+            units.push(Unit { pieces: vec![at], level, part: None });
+        }
+        units
+    }
+
+    /// The level in one part of which a piece's slice is to be.
+    fn level_of(&self, piece: &Piece<'_>) -> Option<usize> {
+        let mut wants = self.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
+        let is_slice = |want: &&LevelWant| matches!(want.of, RuleScope::Slice(_)) && want.within == Within::One;
+        wants.find(is_slice).filter(|_| piece.slice.is_some()).and_then(|want| self.limits.level(&want.level))
+    }
+
+    fn find_parts(&mut self) {
+        let levels: BTreeSet<usize> = self.pieces.iter().filter_map(|piece| self.level_of(piece)).collect();
+        for level in levels {
+            let mut parts: BTreeMap<u32, OfPart> = BTreeMap::new();
+            let mut known: BTreeSet<(u32, usize)> = BTreeSet::new();
+            for (cell, of_cell) in self.cells.parts.iter().enumerate() {
+                let Some(part) = of_cell[level] else { continue };
+                let of_part = parts.entry(part).or_default();
+                of_part.cells.push(cell);
+                if known.insert((part, self.cells.family[cell])) {
+                    of_part.families.push(cell);
+                }
+            }
+            self.parts.insert(level, parts);
+        }
+    }
+
+    fn is_complete(&self, mut pieces: impl Iterator<Item = usize>) -> bool {
+        pieces.all(|piece| self.counts[piece] == self.pieces[piece].pods.len())
+    }
+
+    /// Puts as many pods of these pieces as come to a part, or to any.
+    fn fill_all(&mut self, pieces: &[usize], part: Option<(usize, u32)>) {
+        for piece in pieces {
+            self.fill(*piece, part);
+        }
+    }
+
+    fn fill(&mut self, piece: usize, part: Option<(usize, u32)>) {
+        let Piece { group, pods, .. } = self.pieces[piece];
+        let among = part.map(|(level, part)| &*self.parts[&level][&part].cells);
+        let sample = &self.request.groups[group].sample;
+        let nodes = &self.nodes[group];
+        let mut line = Line::new(self.cells, (group, piece), nodes, self.limits, self.cluster, (sample, among));
+        let mut come: Vec<usize> = Vec::new();
+        while let Some(pod) = pods.get(self.counts[piece]) {
+            let Some((cell, rank)) = line.next(self.cluster, pod) else { break };
+            let occupant = self.cluster.put(rank, pod);
+            self.put.push(Put { occupant, rank, piece, cell });
+            *self.slots.entry((piece, cell)).or_default() += 1;
+            self.counts[piece] += 1;
+            line.placed(self.cluster, cell);
+            come.push(cell);
+        }
+        for cell in come {
+            self.count_in_parts(cell, true);
+        }
+    }
+
+    fn count_in_parts(&mut self, cell: usize, comes: bool) {
+        for (level, parts) in &mut self.parts {
+            let of_part = self.cells.parts[cell][*level].and_then(|part| parts.get_mut(&part));
+            if let Some(of_part) = of_part {
+                of_part.taken = if comes { of_part.taken + 1 } else { of_part.taken - 1 };
+            }
+        }
+    }
+
+    /// Takes all pods away but the first ones.
+    fn take_away_from(&mut self, first: usize) {
+        for Put { occupant, rank, piece, cell } in self.put.split_off(first).into_iter().rev() {
+            self.counts[piece] -= 1;
+            let pod = &self.pieces[piece].pods[self.counts[piece]];
+            self.cluster.take_away(occupant, rank, &pod.shape);
+            self.limits.take_away(piece, &self.cells.parts[cell]);
+            if let Some(count) = self.slots.get_mut(&(piece, cell)) {
+                *count -= 1;
+                if *count == 0 {
+                    self.slots.remove(&(piece, cell));
+                }
+            }
+            self.count_in_parts(cell, false);
+        }
+    }
+
+    /// Puts the pods of a slice into the first part that takes all of them, else into the one that takes most. `None` if none takes any.
+    fn choose_part(&mut self, pieces: &[usize], level: usize, order: Parts) -> Option<u32> {
+        let mut best: Option<(usize, u32)> = None;
+        let before = self.put.len();
+        for part in self.parts_for(pieces, level, order) {
+            self.fill_all(pieces, Some((level, part)));
+            if self.is_complete(pieces.iter().copied()) {
+                return Some(part);
+            }
+            let come = self.put.len() - before;
+            self.take_away_from(before);
+            if self.only_fills_up() {
+                self.too_full.extend(self.kind_of(pieces).map(|(group, want, pods)| (group, want, pods, part)));
+            } else if come > 0 && best.is_none_or(|(most, _)| come > most) {
+                best = Some((come, part));
+            }
+        }
+        let (_, part) = best?;
+        self.fill_all(pieces, Some((level, part)));
+        Some(part)
+    }
+
+    /// What has not taken a pod takes none when others have come.
+    fn only_fills_up(&self) -> bool {
+        !self.request.depends_on_order() && !self.limits.has_skew()
+    }
+
+    /// What pieces have in common of which it does not matter which comes first.
+    fn kind_of(&self, pieces: &[usize]) -> Option<(usize, usize, usize)> {
+        let &[piece] = pieces else { return None };
+        let Piece { group, want, pods, .. } = self.pieces[piece];
+        Some((group, want, pods.len()))
+    }
+
+    /// The parts that have room for these pieces, as far as each of them goes alone, in the order in which they are tried.
+    fn parts_for(&mut self, pieces: &[usize], level: usize, order: Parts) -> Vec<u32> {
+        let kind = self.kind_of(pieces);
+        let parts: Vec<u32> = self.parts[&level].keys().copied().collect();
+        let mut in_order: Vec<(i64, i64, u32)> = Vec::new();
+        for part in parts {
+            if kind.is_some_and(|(group, want, pods)| self.too_full.contains(&(group, want, pods, part))) {
+                continue;
+            }
+            let rooms: Vec<u64> = pieces.iter().map(|piece| self.room(*piece, level, part)).collect();
+            if pieces.iter().zip(&rooms).any(|(piece, room)| *room < self.pieces[*piece].pods.len() as u64) {
+                continue;
+            }
+            let taken = self.parts[&level][&part].taken;
+            let left = i64::try_from(rooms[0].saturating_sub(taken)).unwrap_or(i64::MAX);
+            let by_room = if order == Parts::Tightest { left } else { -left };
+            in_order.push((self.crowding(pieces[0], level, part), by_room, part));
+        }
+        in_order.sort_unstable();
+        in_order.into_iter().map(|(.., part)| part).collect()
+    }
+
+    /// How crowded a part is for a piece, by its least crowded cells.
+    fn crowding(&mut self, piece: usize, level: usize, part: u32) -> i64 {
+        let group = self.pieces[piece].group;
+        let crowd = self.cluster.crowd_for_scores(&self.request.groups[group].sample);
+        let cells = self.parts[&level][&part].families.iter();
+        let costs = cells.map(|cell| self.cells.cost(*cell, (group, piece), self.limits, self.cluster, crowd));
+        costs.min().unwrap_or(i64::MAX)
+    }
+
+    /// How many pods like those of the piece the part would take by room, were none of this trial there that came before it was asked.
+    fn room(&mut self, piece: usize, level: usize, part: u32) -> u64 {
+        let Piece { group, want, .. } = self.pieces[piece];
+        if let Some(known) = self.rooms.get(&(group, want, part)) {
+            return *known;
+        }
+        let shape = Arc::clone(&self.request.groups[group].wants[want].shape);
+        let OfPart { cells, taken, .. } = &self.parts[&level][&part];
+        let ranks = cells.iter().flat_map(|cell| self.cells.nodes[*cell].iter().copied());
+        let ranks = ranks.filter(|rank| self.nodes[group].contains(*rank));
+        let free: u64 = ranks.map(|rank| self.cluster.room(rank, &shape)).fold(0, u64::saturating_add);
+        let room = free.saturating_add(*taken);
+        self.rooms.insert((group, want, part), room);
+        room
+    }
+}

@@ -40,7 +40,11 @@ fn is_expectation(text: &str) -> bool {
         Some(("Failed", reason)) => !reason.is_empty() && reason.chars().all(|c| c.is_ascii_alphabetic()),
         Some(_) => false,
     };
-    outcome && parts.all(|fact| ["together", "waits"].contains(&fact) || fact.starts_with("by "))
+    let may_wait = |fact: &str| {
+        let other = fact.strip_prefix("it or ").and_then(|rest| rest.strip_suffix(" waits"));
+        other.is_some_and(|other| !other.is_empty())
+    };
+    outcome && parts.all(|fact| ["together", "waits"].contains(&fact) || fact.starts_with("by ") || may_wait(fact))
 }
 
 #[test]

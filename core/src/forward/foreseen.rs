@@ -154,8 +154,13 @@ impl Promising for Foreseen<'_> {
         self.live.reserve(pending, request, nodes, not_before)
     }
 
-    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {
-        let remade = self.live.remake(pending, left_of);
+    fn remake(
+        &mut self,
+        pending: &PendingRequest,
+        asked_now: Option<(ClassId, Request)>,
+        left_of: &dyn Fn(&RankSet) -> RankSet,
+    ) -> Remade<Self::Slots> {
+        let remade = self.live.remake(pending, asked_now, left_of);
         if !matches!(remade, Remade::Kept { moved: false, .. }) {
             self.failures.forget();
         }

@@ -134,13 +134,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let displaces = self.capacity.displaces(pending);
         let lost = self.capacity.take_lost(pending);
         let mut before = lost.map(|was| Late { cause: Delay::Capacity, was, by: None });
-        if let Some(reserved) = self.capacity.reserved(pending) {
-            if reserved.class != class || displaces == Some(Delay::Edit) {
-                // It asks for something else than when it was promised, or for another place in the queue; or nobody has changed it, and
-                // others keep it away from nodes.
-                let cause = if displaces == Some(Delay::Edit) { Delay::Edit } else { Delay::Capacity };
-                before = self.withdraw(pending).map(|was| Late { cause, was, by: None });
-            } else if let Some(starts) = self.remake(pending) {
+        if self.capacity.reserved(pending).is_some() {
+            if displaces == Some(Delay::Edit) {
+                // It asks for something else than when it was promised, or for another place in the queue.
+                before = self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
+            } else if let Some(starts) = self.remake(pending, class) {
                 if !starts {
                     let known = self.queue.last_attempt(class);
                     if known.is_none_or(|known| known.is_in_doubt) && !self.waiting.contains_key(&class) {
@@ -224,8 +222,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn visit_behind(&mut self, place: &Place, class: ClassId, head: &Place) -> bool {
         let pending = place.request();
         if self.capacity.reserved(pending).is_some() {
-            let kept = match self.displaced_by(head, place, class) {
-                None => self.remake(pending),
+            let kept = match self.displaced_by(head, place) {
+                None => self.remake(pending, class),
                 Some((cause, by)) => {
                     let was = self.capacity.withdraw(pending);
                     let later = was.map(|was| Late { cause, was, by });
@@ -251,14 +249,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// Why one who is promised a start has to wait for the head of his queue all the same, and who has done that. Who has come to be
     /// ahead of others in no other way than these two, as one who was kept out for a time, goes around what they were promised.
-    fn displaced_by(&self, head: &Place, place: &Place, class: ClassId) -> Option<(Delay, Option<JobId>)> {
-        let pending = place.request();
-        let is_same = self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
-        if self.capacity.displaces(pending) == Some(Delay::Edit) {
+    fn displaced_by(&self, head: &Place, place: &Place) -> Option<(Delay, Option<JobId>)> {
+        if self.capacity.displaces(place.request()) == Some(Delay::Edit) {
             return Some((Delay::Edit, None));
-        }
-        if !is_same {
-            return Some((Delay::Capacity, None));
         }
         let cause = self.capacity.displaces(head.request())?;
         let is_ahead_by_it = cause != Delay::Priority || place.has_lower_priority_than(head);
@@ -316,10 +309,13 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     // --- reservations ---
 
-    /// Makes a reservation anew. True if the request starts now, `None` if nothing is left of it.
-    fn remake(&mut self, pending: &PendingRequest) -> Option<bool> {
+    /// Makes a reservation anew. True if the request starts now, `None` if nothing is left of it. Of another class is also one that
+    /// nobody has changed, when others have come that keep its pods away: it has a reservation still, whoever may be given one.
+    fn remake(&mut self, pending: &PendingRequest, class: ClassId) -> Option<bool> {
+        let is_same = self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
+        let asked_now = if is_same { None } else { self.requests.request(pending).map(|request| (class, request)) };
         let holds = &self.holds;
-        match self.capacity.remake(pending, &|open| holds.left_of(open)) {
+        match self.capacity.remake(pending, asked_now, &|open| holds.left_of(open)) {
             Remade::Starts(slots) => {
                 // Slots that nobody asks for any more are given back by whoever follows the decision.
                 let request =

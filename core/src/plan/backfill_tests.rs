@@ -172,7 +172,12 @@ impl Promising for Timetable {
         Booking::At(at)
     }
 
-    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {
+    fn remake(
+        &mut self,
+        pending: &PendingRequest,
+        _: Option<(ClassId, Request)>,
+        left_of: &dyn Fn(&RankSet) -> RankSet,
+    ) -> Remade<Self::Slots> {
         let (before, was) = self.promises.remove(pending).expect("it has one");
         let is_own = |taken: &Taken| taken.by.as_ref() == Some(pending);
         let own = self.taken.iter().flatten().find(|taken| is_own(taken)).expect("it has its place").clone();

@@ -549,15 +549,24 @@ impl Promising for Live<'_> {
         self.reserve_first_on(None, pending, &request.if_later(), nodes, not_before)
     }
 
-    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots> {
-        let promise = self.promises.take(pending).expect("the walk has seen its reservation");
+    fn remake(
+        &mut self,
+        pending: &PendingRequest,
+        asked_now: Option<(ClassId, Request)>,
+        left_of: &dyn Fn(&RankSet) -> RankSet,
+    ) -> Remade<Self::Slots> {
+        let mut promise = self.promises.take(pending).expect("the walk has seen its reservation");
+        let is_same = asked_now.is_none();
+        if let Some((class, request)) = asked_now {
+            (promise.class, promise.request) = (class, request.if_later().into_owned());
+        }
         let kept = Kept { start: promise.place.start, nodes: promise.place.nodes.clone() };
         let open: Vec<RankSet> = promise.request.groups.iter().map(|group| self.open(group)).collect();
         let nodes: Vec<RankSet> = open.iter().map(|open| allowed(open, &kept.nodes, left_of)).collect();
         if self.is_limited(&promise.request) {
-            return self.remake_within_limits(pending, promise, nodes);
+            return self.remake_within_limits((pending, is_same), promise, nodes);
         }
-        if nodes == promise.nodes && self.counts_as_before(&promise) {
+        if is_same && nodes == promise.nodes && self.counts_as_before(&promise) {
             return match self.ledger.remake(self.cluster, promise.place) {
                 ledger::Remade::Starts(mut slots) => {
                     self.house(&promise.request, &mut slots);
@@ -579,7 +588,7 @@ impl Promising for Live<'_> {
                 }
             };
         }
-        // Other nodes than when it was made: it is another question.
+        // Other nodes than when it was made, or another class: it is another question.
         self.ledger.give_up(&promise.place);
         // What was put back after a restart stays where it is on record, unless it is better elsewhere.
         let first = promise.inherited.is_some().then_some(&kept.nodes);

@@ -41,9 +41,14 @@ pub(crate) trait Promising: Capacity {
         }
         self.reserve(pending, request, &nodes, Some(was.start))
     }
-    /// Withdraws a reservation and makes it anew at the earliest second around all others. `left_of` says what is left to it of
-    /// the nodes that a group may use.
-    fn remake(&mut self, pending: &PendingRequest, left_of: &dyn Fn(&RankSet) -> RankSet) -> Remade<Self::Slots>;
+    /// Withdraws a reservation and makes it anew at the earliest second around all others, for what is asked now where that is of
+    /// another class. `left_of` says what is left to it of the nodes that a group may use.
+    fn remake(
+        &mut self,
+        pending: &PendingRequest,
+        asked_now: Option<(ClassId, Request)>,
+        left_of: &dyn Fn(&RankSet) -> RankSet,
+    ) -> Remade<Self::Slots>;
     /// What was promised to a request before, and could not be kept: asked once.
     fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept>;
     /// Gives a reservation up, and says what it was.

@@ -184,14 +184,14 @@ impl Live<'_> {
     /// Makes a reservation anew. The graph alone would move it to where the limits do not let it start.
     pub(super) fn remake_within_limits(
         &mut self,
-        pending: &PendingRequest,
+        (pending, is_same): (&PendingRequest, bool),
         promise: Promise,
         nodes: Vec<RankSet>,
     ) -> Remade<Allocations> {
         let now = self.now.seconds();
         self.accounts.take_back(pending);
         let written = promise.written();
-        let counts_as_before = self.counts_as_before(&promise);
+        let is_same = is_same && self.counts_as_before(&promise);
         let Promise { place, class, request, nodes: before, told, rules, inherited } = promise;
         let was = Kept { start: place.start, nodes: place.nodes.clone() };
         let cause = match () {
@@ -200,7 +200,7 @@ impl Live<'_> {
             () => Delay::Walltime,
         };
         let demand = self.demand(&request);
-        if before == nodes && counts_as_before && self.accounts.earliest(&demand, now, now) == Some(now) {
+        if before == nodes && is_same && self.accounts.earliest(&demand, now, now) == Some(now) {
             match self.ledger.remake(self.cluster, place) {
                 ledger::Remade::Starts(mut slots) => {
                     self.house(&request, &mut slots);

@@ -182,3 +182,20 @@ fn who_repels_where_a_promise_was_waits_for_the_record_of_the_one_who_has_left()
     world.settle();
     assert_eq!(world.node_of("shy"), Some("a2"));
 }
+
+/// Also where it has a reservation that could not be made now: one of higher priority has come since, and holds the only one.
+#[test]
+fn what_is_promised_stands_when_pods_come_that_would_keep_it_away_elsewhere() {
+    for policy in BACKFILL {
+        let mut world = promised(policy);
+        let there = |constraints: &mut Constraints| constraints.node_selector.push(("host".into(), "b1".into()));
+        world.submit(Pod { priority: 10, ..constrained(lasting("ahead", 6, 50), there) });
+        world.settle();
+        assert_eq!(reserved(&world, "ahead"), Some((Some(2300), "b1".to_owned())), "{policy:?}");
+        // The first of its kind: whom it keeps away asks for something else from now on.
+        world.submit(shy("by-host", "x", "host", 1_000));
+        world.settle();
+        assert_eq!(world.node_of("by-host"), Some("a2"), "{policy:?}");
+        comes_true(&mut world);
+    }
+}

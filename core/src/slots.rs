@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::grouping;
 use super::job::{Cause, Lifecycle, Member, PodOrder, RetainedSlot, Seating, Stage, Style};
 use super::ledger::{Allocation, valid};
+use super::promises::Promise;
 use super::seats::PodIndex;
 use super::{Core, Timer, jobs};
 use crate::fluxion::{End, Tenancy};
@@ -180,7 +181,7 @@ impl Core {
                 self.free_allocation(other);
                 let terms = (planned.end, tenancy);
                 let mut charged = self.ledger.charge(&mut self.cluster, place, &pod.shape, terms);
-                self.note_unplanned(charged.as_ref());
+                self.note_unplanned(charged.as_ref(), pod);
                 if let Some(allocation) = &mut charged {
                     allocation.is_overdue = planned.is_over;
                 }
@@ -193,12 +194,18 @@ impl Core {
         allocation
     }
 
-    /// Room was taken that nobody had planned: what was promised there has to be looked at.
-    fn note_unplanned(&mut self, charged: Option<&Allocation>) {
-        if let Some(allocation) = charged {
-            self.has_lost_capacity = true;
-            self.queue_changed = self.queue_changed || self.promises.is_any_on(allocation.rank);
-        }
+    /// Room was taken that nobody had planned: what was promised there has to be looked at, and what was promised to those whom the pod
+    /// keeps away around it.
+    fn note_unplanned(&mut self, charged: Option<&Allocation>, pod: &Pod) {
+        let Some(allocation) = charged else { return };
+        self.has_lost_capacity = true;
+        let (rank, constraints, cluster) = (allocation.rank, &pod.shape.constraints, &mut self.cluster);
+        let mut is_kept_off = |promise: &Promise| {
+            cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes).contains(rank)
+        };
+        self.queue_changed = self.queue_changed
+            || self.promises.is_any_on(rank)
+            || self.promises.reservations().any(|(_, promise)| is_kept_off(promise));
     }
 
     /// Takes from one of our pods what it has of a node.

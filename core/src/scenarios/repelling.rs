@@ -199,3 +199,20 @@ fn what_is_promised_stands_when_pods_come_that_would_keep_it_away_elsewhere() {
         comes_true(&mut world);
     }
 }
+
+#[test]
+fn what_is_promised_beside_another_schedulers_pod_that_repels_is_looked_at_at_once() {
+    for policy in BACKFILL {
+        let mut world = busy(policy);
+        world.submit(on(shy("theirs-b", "x", "rack", 10_000), "b1"));
+        world.submit(Pod { labels: labels("x"), ..lasting("waits", 6, 50) });
+        world.settle();
+        assert_eq!(reserved(&world, "waits"), Some((Some(2100), "a1".to_owned())), "{policy:?}");
+        // Nobody is promised this node, but its rack.
+        world.submit(on(shy("theirs-a", "x", "rack", 10_000), "a2"));
+        world.settle();
+        assert_eq!(reserved(&world, "waits").and_then(|(start, _)| start), None, "{policy:?}");
+        let delayed: Vec<_> = world.core.gauges().reservations_delayed.iter().map(|(cause, n)| (*cause, *n)).collect();
+        assert_eq!(delayed, [("capacity", 1)], "{policy:?}");
+    }
+}

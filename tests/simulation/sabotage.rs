@@ -6,7 +6,7 @@ mod saboteur;
 use crate::machine::{self, Machine, Start};
 use crate::quiescence::WRITES_NOTHING;
 use crate::suspended;
-use crate::timely::TIMELY;
+use crate::timely::{self, TIMELY};
 use crate::{Failure, run};
 use saboteur::Saboteur;
 
@@ -67,10 +67,11 @@ enum Sabotage {
     PromiseFewer,
     ExcuseDelays,
     PassByForEver,
+    RepelUnannounced,
 }
 
 /// Each with the rules that must catch it.
-const ALL: [(Sabotage, &[&str]); 45] = [
+const ALL: [(Sabotage, &[&str]); 46] = [
     (Sabotage::ReleaseEarly, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -79,6 +80,7 @@ const ALL: [(Sabotage, &[&str]); 45] = [
     (Sabotage::PromiseFewer, &["whoever may be promised a start is"]),
     (Sabotage::ExcuseDelays, &["the cause for which a promise is broken is one that there was"]),
     (Sabotage::PassByForEver, &["nobody is passed by for longer than the rule allows"]),
+    (Sabotage::RepelUnannounced, &["the cause for which a promise is broken is one that there was"]),
     (Sabotage::IgnoreLevels, &["a gang that requires a level starts in one part of it", SPREAD_GANGS]),
     (Sabotage::IgnoreSpreads, &[SPREAD_GANGS]),
     (Sabotage::IgnoreExclusive, &["no two jobs share a node of an exclusive one", WHOLE_GANGS]),
@@ -199,6 +201,7 @@ impl Sabotage {
     fn has_a_chance(self, seed: u64) -> bool {
         match self {
             Sabotage::IgnoreStops => machine::has_queues(seed),
+            Sabotage::RepelUnannounced => timely::has_repellers(seed),
             Sabotage::ReleaseEarly | Sabotage::ResumeOthers | Sabotage::IgnoreMarks | Sabotage::HoldPlaces => {
                 machine::has_suspended(seed)
             }
@@ -213,7 +216,14 @@ impl Sabotage {
 
     /// What it breaks is judged in worlds where a naive planner is exact.
     fn is_about_time(self) -> bool {
-        matches!(self, Sabotage::PlanLonger | Sabotage::PromiseFewer | Sabotage::ExcuseDelays | Sabotage::PassByForEver)
+        matches!(
+            self,
+            Sabotage::PlanLonger
+                | Sabotage::PromiseFewer
+                | Sabotage::ExcuseDelays
+                | Sabotage::PassByForEver
+                | Sabotage::RepelUnannounced
+        )
     }
 }
 

@@ -133,6 +133,7 @@ impl Saboteur {
                 Arc::make_mut(&mut pod.shape).constraints.repels.clear();
                 Event::Pod(Arc::new(pod))
             }
+            (Sabotage::RepelUnannounced, Event::Pod(pod)) if *pod.scheduler == *OURS => repelling_once_there(&pod),
             (Sabotage::WriteToOthers, Event::Pod(pod)) => {
                 if *pod.scheduler != *OURS && pod.node.is_none() {
                     self.victim = Some(pod.id.clone());
@@ -382,4 +383,15 @@ impl Machine for Saboteur {
 /// The pod as if it asked for no levels.
 fn anywhere(pod: &Pod) -> Event {
     Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(pod) }))
+}
+
+/// The pod as if it kept nobody away as long as it has no node.
+fn repelling_once_there(pod: &Pod) -> Event {
+    let mut pod = Pod::clone(pod);
+    if pod.node.is_none() {
+        let terms = &mut Arc::make_mut(&mut pod.shape).constraints.repels;
+        let meant = terms.iter_mut().flat_map(|term| term.pods.labels.iter_mut().flatten());
+        meant.for_each(|requirement| requirement.values = vec![Arc::from("nobody")]);
+    }
+    Event::Pod(Arc::new(pod))
 }

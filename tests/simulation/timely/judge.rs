@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_core::{Note, QueuePolicy, Subject};
+use fluxqueue_workload::constraints::PodTerm;
 use fluxqueue_workload::{Lifetime, NodeName, Pod};
 
 use super::planner::{Ask, Interval, NEVER, Plan};
 use super::{BYPASS_SECONDS, Job, Timely};
 use crate::checks::{Violation, broken};
+use crate::room;
 use crate::server::flux_job_ref;
 
 const KEPT: &str = "a promise is broken only for a cause that is said";
@@ -17,6 +19,7 @@ const CAUSE: &str = "the cause for which a promise is broken is one that there w
 const EARLIEST: &str = "a promise is for the earliest second around all others";
 const MADE: &str = "whoever may be promised a start is";
 const STARTS: &str = "who fits beside all that is promised starts";
+const ESTIMATED: &str = "whoever keeps others away is promised no start";
 const PASSED_BY: &str = "nobody is passed by for longer than the rule allows";
 
 /// How many hold a reservation under hybrid, as the tests set it.
@@ -128,34 +131,76 @@ impl Timely<'_> {
         if !job.nodes.is_empty() || self.cpu_max.is_some() {
             return Ok(());
         }
-        let there = job.pods.iter().filter_map(|key| self.server.pods.get(key)?.node.clone());
-        let there: BTreeSet<NodeName> = there.collect();
+        let pods = job.pods.iter().filter_map(|key| self.server.pods.get(key));
+        let there: Vec<(&NodeName, &Pod)> = pods.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let mut held = BTreeSet::new();
         for (other, ahead) in self.waiting() {
             let place = |job: &Job| (-i64::from(job.priority), job.submitted);
             if place(ahead) > place(job) {
                 break;
             }
+            let taken = self.taken_from(ahead, &there);
             let said = self.said(ahead);
             let holds = said.as_ref().filter(|(start, _)| start.is_none()).map(|(_, nodes)| nodes.clone());
             let holds = holds.unwrap_or_default();
-            let could: BTreeSet<NodeName> = self.usable(ahead).difference(&held).cloned().collect();
-            let is_taken = if said.is_some() {
-                !holds.is_disjoint(&there)
+            let could = self.usable_beside(ahead, &[job]);
+            let could: BTreeSet<NodeName> = could.difference(&held).cloned().collect();
+            let is_taken = if ahead.repels {
+                // What is held for it goes with each place that others are promised around it, and comes again with the next pass: what it
+                // held before, and does still, is its own.
+                holds.intersection(&ahead.nodes).any(|node| there.iter().any(|(taken, _)| *taken == node))
+            } else if said.is_some() {
+                !holds.is_disjoint(&taken)
             } else {
                 // Whoever has a date is not protected beyond the depth of the policy.
                 let is_dated = || self.plan_without(&[ahead, job]).earliest(&ask(ahead, could.clone())).is_some();
                 let is_owed = self.is_patience_over(ahead) && self.could_start_one_day(ahead, &could) && !is_dated();
-                is_owed && !could.is_disjoint(&there)
+                is_owed && !could.is_disjoint(&taken)
             };
             if is_taken {
                 let since = ahead.first_undated;
+                let there: Vec<&NodeName> = there.iter().map(|(node, _)| *node).collect();
                 let text = format!("{name} starts at {} on {there:?} ahead of {other}: {since:?}, {said:?}", self.now);
                 return broken(PASSED_BY, text);
             }
             held.extend(holds);
         }
         Ok(())
+    }
+
+    /// The nodes that a job has less when these pods are on theirs.
+    fn taken_from(&self, job: &Job, there: &[(&NodeName, &Pod)]) -> BTreeSet<NodeName> {
+        let mut taken: BTreeSet<NodeName> = there.iter().map(|(node, _)| NodeName::clone(node)).collect();
+        if let Some(sample) = self.sample(job) {
+            let closed = self.server.nodes.values().filter(|node| self.is_closed_by(there, node, sample));
+            taken.extend(closed.map(|node| node.name.clone()));
+        }
+        taken
+    }
+
+    /// What a job is promised, or what is held for it, with one of its pods.
+    fn places(&self, job: &Job, nodes: &BTreeSet<NodeName>) -> Vec<(NodeName, Arc<Pod>)> {
+        let sample = self.sample(job).into_iter();
+        sample.flat_map(|sample| nodes.iter().map(|node| (node.clone(), Arc::clone(sample)))).collect()
+    }
+
+    /// Those of some nodes on which the pods of a job keep nobody off a place that is promised to him, or held for him ahead of it.
+    fn out_of_the_way(
+        &self,
+        job: &Job,
+        mut nodes: BTreeSet<NodeName>,
+        held_for: &[(NodeName, Arc<Pod>)],
+    ) -> BTreeSet<NodeName> {
+        let Some(sample) = self.sample(job).filter(|_| job.repels) else { return nodes };
+        let others = self.waiting().into_iter().filter(|(_, other)| other.unit != job.unit);
+        let promised = others.filter_map(|(_, other)| {
+            let (_, nodes) = self.said(other).filter(|(start, _)| start.is_some())?;
+            Some(self.places(other, &nodes))
+        });
+        let places: Vec<(NodeName, Arc<Pod>)> = promised.flatten().chain(held_for.iter().cloned()).collect();
+        let places = || places.iter().map(|(node, pod)| (node, &**pod));
+        nodes.retain(|node| room::avoided(&self.server.nodes, places(), &self.server.nodes[node], sample).is_none());
+        nodes
     }
 
     fn is_patience_over(&self, job: &Job) -> bool {
@@ -173,18 +218,24 @@ impl Timely<'_> {
         }
         let waiting: Vec<(Arc<str>, Job)> =
             self.waiting().into_iter().map(|(name, job)| (Arc::clone(name), job.clone())).collect();
-        let (mut held, mut dated) = (BTreeSet::new(), 0);
+        let (mut held, mut held_for, mut dated) = (BTreeSet::new(), Vec::new(), 0);
         let mut is_anybody_blocked = false;
         for (name, job) in &waiting {
             let said = self.said(job);
             let start = said.as_ref().and_then(|(start, _)| *start);
             let own = said.as_ref().map(|(_, nodes)| nodes.clone()).unwrap_or_default();
             let usable = self.usable(job);
-            let nodes = usable.iter().filter(|node| !held.contains(*node) || own.contains(*node)).cloned().collect();
-            let earliest = self.plan_without(&[job]).earliest(&ask(job, nodes));
+            let left: BTreeSet<NodeName> =
+                usable.iter().filter(|node| !held.contains(*node) || own.contains(*node)).cloned().collect();
+            let nodes = self.out_of_the_way(job, left.clone(), &held_for);
+            let plan = self.plan_without(&[job]);
+            let is_kept_from_some = nodes != left && plan.has_room(self.now, &ask(job, left));
+            let earliest = plan.earliest(&ask(job, nodes));
             let say = || format!("{name}: {said:?}, by the naive planner {earliest:?}, now {}: {job:?}", self.now);
             match (start, earliest) {
                 (_, Some(earliest)) if earliest <= self.now => return broken(STARTS, say()),
+                // Where its pods may be by then depends on pods that come and go: it has no date, also where the naive planner has one.
+                (Some(_), _) if job.repels => return broken(ESTIMATED, say()),
                 (Some(start), earliest) if earliest != Some(start) => return broken(EARLIEST, say()),
                 (Some(_), _) => {
                     dated += 1;
@@ -192,18 +243,43 @@ impl Timely<'_> {
                     if self.cpu_max.is_some() {
                         self.stats.count("promise within limits");
                     }
+                    self.count_repellers(job);
                 }
-                (None, Some(_)) if dated < self.depth() => return broken(MADE, say()),
+                (None, Some(_)) if !job.repels && dated < self.depth() => return broken(MADE, say()),
                 // Beyond the depth of the policy.
-                (None, Some(_)) => {}
-                (None, None) => {
-                    self.judge_undated(name, job, is_anybody_blocked, &own, &held)?;
+                (None, Some(_)) if !job.repels => {}
+                (None, _) => {
+                    if is_kept_from_some {
+                        self.stats.count("kept from what is promised to whom he repels");
+                    }
+                    // What is promised to those behind it is a thing to wait for as well: for that nobody is passed by.
+                    let waits_for_others = is_anybody_blocked || is_kept_from_some;
+                    self.judge_undated(name, job, waits_for_others, &own, (&held, &held_for))?;
+                    held_for.extend(self.places(job, &own));
                     held.extend(own);
                 }
             }
             is_anybody_blocked |= start.is_some() || self.could_start_one_day(job, &usable);
         }
         Ok(())
+    }
+
+    /// The promise of this one was judged beside pods that would keep it away.
+    fn count_repellers(&mut self, job: &Job) {
+        let Some(sample) = self.sample(job).cloned() else { return };
+        let keeps_it_off = |pod: &&Arc<Pod>| {
+            let is_meant = |term: &PodTerm| room::is_selected(term, &sample);
+            pod.uses_node() && pod.shape.constraints.repels.iter().any(is_meant)
+        };
+        let there: Vec<bool> =
+            self.server.pods.values().filter(keeps_it_off).map(|pod| *pod.scheduler == *self.start.scheduler).collect();
+        for is_ours in there {
+            self.stats.count(if is_ours {
+                "promise held beside one who repels"
+            } else {
+                "kept off by another scheduler's pod"
+            });
+        }
     }
 
     /// Nobody knows when this one can start: it is passed by for so long, and then holds as much as it needs.
@@ -213,9 +289,10 @@ impl Timely<'_> {
         job: &Job,
         is_anybody_blocked: bool,
         own: &BTreeSet<NodeName>,
-        held: &BTreeSet<NodeName>,
+        (held, held_for): (&BTreeSet<NodeName>, &[(NodeName, Arc<Pod>)]),
     ) -> Result<(), Violation> {
-        let usable: BTreeSet<NodeName> = self.usable(job).difference(held).cloned().collect();
+        let usable: BTreeSet<NodeName> =
+            self.out_of_the_way(job, self.usable(job), held_for).difference(held).cloned().collect();
         if self.cpu_max.is_some() || !self.could_start_one_day(job, &usable) {
             return Ok(());
         }
@@ -283,10 +360,11 @@ impl Timely<'_> {
     pub(crate) fn describe(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.trace.lines().map(str::to_string).collect();
         lines.push(format!("now {}, policy {:?}, limit {:?}", self.now, self.start.queue_policy, self.cpu_max));
-        lines.extend(self.capacities().iter().map(|(name, has)| format!("node {name}: {has:?}")));
+        lines.extend(self.server.nodes.values().map(|node| format!("{node:?}")));
         for pod in self.server.pods.values().filter(|pod| pod.uses_node()) {
             let shown = (self.planned_end(pod), pod.shape.requests.get("cpu"), pod.shape.requests.get("memory"));
-            lines.push(format!("pod {} on {:?}, until, CPU, memory: {shown:?}", pod.id, pod.node));
+            let stands = (&pod.labels, &pod.shape.constraints.repels);
+            lines.push(format!("pod {} on {:?}, until, CPU, memory: {shown:?}, {stands:?}", pod.id, pod.node));
         }
         let waiting = self.waiting();
         lines.extend(waiting.into_iter().map(|(name, job)| format!("waits {name}: {:?} {job:?}", self.said(job))));

@@ -1,10 +1,11 @@
 //! Worlds in which a naive planner says exactly what must be promised: when, to whom, and for which cause later.
 //!
 //! Nothing is late or lost here, all happens at whole seconds, and after each thing that happens so much time passes that nothing
-//! moves any more. Pods ask for CPU and memory and perhaps for a zone; of a gang no two fit on one node; nothing else says where
-//! a pod may go. Our pods have walltimes; of pods of another scheduler nobody may know when they end. Queues are one, with or without a limit on CPU, under EASY, hybrid or conservative backfill. Pods end early, on time,
-//! late, or when nobody knows; nodes come, go, shrink and are cordoned; another scheduler takes room; people change their minds; the
-//! process is replaced.
+//! moves any more. Pods ask for CPU and memory and perhaps for a zone; of a gang no two fit on one node. In every other world there are
+//! also pods, ours and another scheduler's, that keep those with some label off their node or zone; nothing else says where a pod may
+//! go. Our pods have walltimes; of pods of another scheduler nobody may know when they end. Queues are one, with or without a limit on
+//! CPU, under EASY, hybrid or conservative backfill. Pods end early, on time, late, or when nobody knows; nodes come, go, shrink and are
+//! cordoned; another scheduler takes room; people change their minds; the process is replaced.
 //!
 //! - [`planner`]: the naive planner
 //! - [`world`]: what happens
@@ -26,6 +27,7 @@ use crate::jobs::{self, Unit};
 use crate::machine::{self, Factory, Machine, Start};
 use crate::objects::OURS;
 use crate::rng::Rng;
+use crate::room;
 use crate::server::{PRIORITY_CLASSES, Server};
 use crate::stats::Stats;
 use crate::trace::{self, Trace};
@@ -36,7 +38,7 @@ use planner::Amounts;
 pub(crate) const TIMELY: u64 = 2_000_000_000;
 
 /// What a run of many seeds must have met.
-pub(crate) const MUST_HAPPEN: [&str; 9] = [
+pub(crate) const MUST_HAPPEN: [&str; 12] = [
     "promise held against the naive planner's",
     "promised job started",
     "nodes held for one who was passed by",
@@ -46,6 +48,9 @@ pub(crate) const MUST_HAPPEN: [&str; 9] = [
     "delay: edit",
     "restart with promises",
     "promise within limits",
+    "promise held beside one who repels",
+    "kept from what is promised to whom he repels",
+    "kept off by another scheduler's pod",
 ];
 
 /// How long one may be passed by here.
@@ -57,6 +62,11 @@ const QUIET_SECONDS: usize = 7;
 /// So many seconds are waited for that.
 const WAIT_SECONDS: usize = 60;
 
+/// Some pods of this world keep others away.
+pub(crate) fn has_repellers(seed: u64) -> bool {
+    !seed.is_multiple_of(2)
+}
+
 /// What was submitted.
 #[derive(Debug, Clone)]
 struct Job {
@@ -66,6 +76,8 @@ struct Job {
     zone: Option<Arc<str>>,
     lifetime: Lifetime,
     priority: i32,
+    /// Its pods keep others away.
+    repels: bool,
     submitted: i64,
     /// When it was promised to start, as it was said last.
     told: Option<i64>,
@@ -90,6 +102,8 @@ pub(crate) struct Timely<'a> {
     runs: BTreeMap<Uid, i64>,
     jobs: BTreeMap<Arc<str>, Job>,
     cpu_max: Option<u64>,
+    /// Some pods keep others away.
+    has_repellers: bool,
     happened: Happened,
     made: u64,
     pub(crate) steps: u64,
@@ -121,6 +135,7 @@ impl<'a> Timely<'a> {
             runs: BTreeMap::new(),
             jobs: BTreeMap::new(),
             cpu_max: None,
+            has_repellers: has_repellers(seed),
             happened: Happened::default(),
             made: 0,
             steps: 0,
@@ -295,13 +310,35 @@ impl<'a> Timely<'a> {
         waiting
     }
 
-    /// The nodes on which pods of a job may be.
+    /// The nodes on which pods of a job may be: nobody there keeps them away, and they keep nobody away.
     fn usable(&self, job: &Job) -> BTreeSet<NodeName> {
+        self.usable_beside(job, &[])
+    }
+
+    /// The same if the pods of some jobs were not there.
+    fn usable_beside(&self, job: &Job, but: &[&Job]) -> BTreeSet<NodeName> {
+        let sample = self.sample(job);
+        let is_left_out = |pod: &Pod| but.iter().any(|other| other.pods.contains(&pod.id.key));
+        let there = self.server.pods.values().filter(|pod| pod.uses_node() && !is_left_out(pod));
+        let there: Vec<(&NodeName, &Pod)> = there.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let is_usable = |node: &&Arc<Node>| {
             let in_zone = |zone| node.labels.iter().any(|(key, value)| **key == *world::ZONE && value == zone);
-            !node.unschedulable && job.zone.as_ref().is_none_or(in_zone)
+            !node.unschedulable
+                && job.zone.as_ref().is_none_or(in_zone)
+                && sample.is_none_or(|sample| !self.is_closed_by(&there, node, sample))
         };
         self.server.nodes.values().filter(is_usable).map(|node| node.name.clone()).collect()
+    }
+
+    /// One of these pods, each with its node, keeps this one off the other node, or is one from which it is to be apart.
+    fn is_closed_by(&self, there: &[(&NodeName, &Pod)], node: &Node, pod: &Pod) -> bool {
+        let (nodes, there) = (&self.server.nodes, || there.iter().copied());
+        room::repeller(nodes, there(), node, pod).is_some() || room::avoided(nodes, there(), node, pod).is_some()
+    }
+
+    /// One of a job's pods, which are alike.
+    fn sample(&self, job: &Job) -> Option<&Arc<Pod>> {
+        job.pods.iter().find_map(|key| self.server.pods.get(key))
     }
 
     /// What is on record of a promise: a start, or none, and nodes.

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use fluxqueue_api::FluxJob;
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
-use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
+use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape, Time, Uid};
 
 use super::planner::Amounts;
 use super::{Job, Timely};
 use crate::checks::Violation;
 use crate::jobs::{self, Unit};
-use crate::objects::{FOREIGN, OURS};
+use crate::objects::{FOREIGN, HOST, NAMESPACE, OURS};
 use crate::rng::Rng;
 use crate::server::PRIORITY_CLASSES;
 
@@ -24,6 +25,20 @@ const GIB: u64 = 1 << 30;
 /// Pods of ours that wait, at most.
 const WAITING_MAX: usize = 12;
 const NODES_MAX: usize = 7;
+
+/// The pod label of those that are kept away by some.
+const SHY: (&str, &str) = ("manner", "shy");
+
+/// How the pods of a job stand to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// They do not care.
+    Plain,
+    /// Those who repel keep them away.
+    Shy,
+    /// They keep the shy ones out of their node, or out of their zone.
+    Repelling(&'static str),
+}
 
 /// Half of the largest node: of what asks for more, one fits.
 const HALF_A_NODE: u64 = 4_000;
@@ -51,13 +66,21 @@ impl Timely<'_> {
     fn submit(&mut self) {
         self.made += 1;
         let name: Arc<str> = Arc::from(format!("job-{:04}", self.made));
-        let count = if self.rng.chance(55) { 1 } else { self.rng.between(2, 4) };
-        let cpu = if count > 1 { HALF_A_NODE + 100 * self.rng.between(1, 15) } else { 500 * self.rng.between(1, 14) };
+        let manner = self.manner();
+        let repels = matches!(manner, Manner::Repelling(_));
+        let is_alone = self.rng.chance(if repels { 80 } else { 55 });
+        let count = if is_alone { 1 } else { self.rng.between(2, 4) };
+        let cpu = match (is_alone, repels) {
+            (false, _) => HALF_A_NODE + 100 * self.rng.between(1, 15),
+            (true, false) => 500 * self.rng.between(1, 14),
+            // It fits beside others.
+            (true, true) => 500 * self.rng.between(1, 5),
+        };
         let amounts = Amounts { cpu, memory: self.rng.between(0, 5) * GIB };
         let zone = self.rng.chance(25).then(|| Arc::from(zone(&mut self.rng)));
         let (lifetime, run) = self.walltime();
         let priority = if self.rng.chance(12) { 10 } else { 0 };
-        let shape = Arc::new(shape(amounts, zone.clone()));
+        let shape = Arc::new(shape(amounts, zone.clone(), manner));
         let mut pods = Vec::new();
         for at in 0..count {
             let id = self.server.new_ref_for(OURS, &format!("{name}-{at}"));
@@ -66,7 +89,8 @@ impl Timely<'_> {
             self.runs.extend(run.map(|run| (id.uid.clone(), run)));
             pods.push(id.key.clone());
             let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(&shape));
-            self.server.put_pod(Pod { group, lifetime, priority, created: self.time(), ..pod });
+            let labels = manner.labels();
+            self.server.put_pod(Pod { group, lifetime, priority, labels, created: self.time(), ..pod });
         }
         let unit = Unit::of(&self.server.pods[&pods[0]]);
         let job = Job {
@@ -76,6 +100,7 @@ impl Timely<'_> {
             zone,
             lifetime,
             priority,
+            repels,
             submitted: self.now,
             told: None,
             is_delayed: false,
@@ -96,7 +121,8 @@ impl Timely<'_> {
         allocatable.set("cpu", 1_000 * self.rng.between(5, 8));
         allocatable.set("memory", GIB * self.rng.between(4, 12));
         let uid = self.server.new_uid();
-        let labels = vec![(Arc::from(ZONE), Arc::from(zone(&mut self.rng)))];
+        let zone = Arc::from(zone(&mut self.rng));
+        let labels = vec![(Arc::from(HOST), Arc::from(&*name)), (Arc::from(ZONE), zone)];
         self.server.put_node(Node {
             name,
             uid,
@@ -164,11 +190,29 @@ impl Timely<'_> {
         let id = self.server.new_ref(&format!("foreign-{}", self.made));
         let (lifetime, run) = self.foreign_lifetime();
         self.runs.extend(run.map(|run| (id.uid.clone(), run)));
-        let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(amounts, None)));
+        let repels = self.has_repellers && self.rng.chance(40);
+        let manner = if repels { self.repelling() } else { Manner::Plain };
+        let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(amounts, None, manner)));
         let now = self.time();
         let (node, started, phase) = (Some(node), Some(now), Phase::Running);
         self.server.put_pod(Pod { node, started, phase, lifetime, created: now, ..pod });
         self.happened.capacity = true;
+    }
+
+    /// How the pods of another job stand to others.
+    fn manner(&mut self) -> Manner {
+        if !self.has_repellers {
+            return Manner::Plain;
+        }
+        match self.rng.weighted(&[3, 4, 3]) {
+            0 => Manner::Plain,
+            1 => Manner::Shy,
+            _ => self.repelling(),
+        }
+    }
+
+    fn repelling(&mut self) -> Manner {
+        Manner::Repelling(if self.rng.chance(50) { HOST } else { ZONE })
     }
 
     /// For how long a pod says that it runs, and for how long it does: most end early or on time, a few later.
@@ -272,12 +316,29 @@ fn zone(rng: &mut Rng) -> &'static str {
     if rng.chance(60) { "a" } else { "b" }
 }
 
-fn shape(amounts: Amounts, zone: Option<Arc<str>>) -> Shape {
+fn shape(amounts: Amounts, zone: Option<Arc<str>>, manner: Manner) -> Shape {
     let mut requests = Resources::new();
     requests.set("pods", 1);
     requests.set("cpu", amounts.cpu);
     requests.set("memory", amounts.memory);
     let mut constraints = Constraints::default();
     constraints.node_selector.extend(zone.map(|zone| (Arc::from(ZONE), zone)));
+    if let Manner::Repelling(key) = manner {
+        constraints.repels.push(apart_from_the_shy(key));
+    }
     Shape { requests, constraints }
+}
+
+fn apart_from_the_shy(topology_key: &str) -> PodTerm {
+    let (key, value) = SHY;
+    let is_shy = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
+    let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
+    PodTerm { pods: PodSelector { namespaces, labels: Some(vec![is_shy]) }, topology_key: topology_key.into() }
+}
+
+impl Manner {
+    fn labels(self) -> Labels {
+        let (key, value) = SHY;
+        if self == Manner::Shy { Arc::from([(Arc::from(key), Arc::from(value))]) } else { Labels::default() }
+    }
 }

@@ -314,8 +314,15 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn remake(&mut self, pending: &PendingRequest, class: ClassId) -> Option<bool> {
         let is_same = self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
         let asked_now = if is_same { None } else { self.requests.request(pending).map(|request| (class, request)) };
-        let holds = &self.holds;
-        match self.capacity.remake(pending, asked_now, &|open| holds.left_of(open)) {
+        // Mostly nobody who holds nodes is to be apart from anybody.
+        let request = if self.holds.has_repellers() { self.requests.request(pending) } else { None };
+        let closed = self.holds.closed_to(request.as_ref(), self.capacity);
+        let left_of = |open: &RankSet| {
+            let mut left = open.clone();
+            left.subtract(&closed);
+            left
+        };
+        match self.capacity.remake(pending, asked_now, &left_of) {
             Remade::Starts(slots) => {
                 // Slots that nobody asks for any more are given back by whoever follows the decision.
                 let request =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Attempt, Capacity, Outcome, Request};
+use super::{Attempt, Capacity, Group, Outcome, Request};
 use crate::fluxion::RankSet;
 use crate::queue::{JobId, Place, QueueId};
 
@@ -12,6 +12,8 @@ use crate::queue::{JobId, Place, QueueId};
 pub(crate) struct HeldNodes {
     held: RankSet,
     holders: Vec<Holder>,
+    /// Some of these are to be apart from others.
+    has_repellers: bool,
     of_queues: BTreeMap<QueueId, InQueue>,
     /// How far the walk has come.
     end: Option<Place>,
@@ -57,31 +59,59 @@ impl HeldNodes {
     pub(super) fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
         if !nodes.is_empty() {
             self.held.union_with(nodes);
+            self.has_repellers |= request.groups.iter().any(Group::repels_pods);
             self.holders.push(Holder { nodes: Arc::clone(nodes), request: Arc::clone(request), job });
         }
     }
 
     /// What is left to a request of the nodes that its groups may use: those that nobody holds, and where it keeps nobody away from
-    /// what he holds, or is promised.
+    /// what he holds, or is promised; nor is where somebody would then be kept from what he holds by his own terms.
     pub(super) fn left_to<C: Capacity>(&self, request: &Request, open: &[RankSet], capacity: &mut C) -> Left {
         let mut spares = None;
+        let around = self.around_those_who_repel(request, capacity);
         let nodes = request.groups.iter().zip(open).map(|(group, open)| {
             let mut left = self.left_of(open);
+            let mut closed = Vec::new();
             if group.repels_pods() {
-                let mut closed = capacity.out_of_reach_of_promises(group);
+                closed = capacity.out_of_reach_of_promises(group);
                 for Holder { nodes, request, job } in &self.holders {
                     closed.push((capacity.out_of_reach(group, request, nodes), *job));
                 }
-                for (closed, job) in closed {
-                    if left.intersects(&closed) {
-                        left.subtract(&closed);
-                        spares.get_or_insert(job);
-                    }
+            }
+            for (closed, job) in closed.iter().chain(&around) {
+                if left.intersects(closed) {
+                    left.subtract(closed);
+                    spares.get_or_insert(*job);
                 }
             }
             left
         });
         Left { nodes: nodes.collect(), spares }
+    }
+
+    /// Where pods of a request would keep those who hold nodes away from them, since these are to be apart from it.
+    fn around_those_who_repel<C: Capacity>(&self, request: &Request, capacity: &mut C) -> Vec<(RankSet, JobId)> {
+        let mut around = Vec::new();
+        for holder in self.holders.iter().filter(|_| self.has_repellers) {
+            for group in holder.request.groups.iter().filter(|group| group.repels_pods()) {
+                around.push((capacity.out_of_reach(group, request, &holder.nodes), holder.job));
+            }
+        }
+        around
+    }
+
+    /// The nodes that are closed to a request by those who hold nodes: these, and where it would keep one of them away.
+    pub(super) fn closed_to<C: Capacity>(&self, request: Option<&Request>, capacity: &mut C) -> RankSet {
+        let mut closed = self.held.clone();
+        for (nodes, _) in request.iter().flat_map(|request| self.around_those_who_repel(request, capacity)) {
+            closed.union_with(&nodes);
+        }
+        closed
+    }
+
+    /// Some of those who hold nodes are to be apart from others.
+    pub(super) fn has_repellers(&self) -> bool {
+        self.has_repellers
     }
 
     /// Those of the nodes that nobody holds.
@@ -100,11 +130,6 @@ impl HeldNodes {
     pub(super) fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
         let in_the_way = self.holders.iter().find(|holder| open.iter().any(|open| holder.nodes.intersects(open)));
         in_the_way.or(self.holders.first()).map(|holder| holder.job)
-    }
-
-    /// All nodes that somebody holds.
-    pub(super) fn all(&self) -> &RankSet {
-        &self.held
     }
 
     /// The walk has come to this place.

@@ -357,7 +357,7 @@ impl<S> Walking<S> {
     }
 
     /// Slots for a request that is not a part of the walk, between two that are: on none of the nodes that this walk or the last one
-    /// came to hold, nor on these others.
+    /// came to hold, nor where it would keep away for whom they are, nor on these others.
     pub(super) fn place_beside<C: Capacity<Slots = S>>(
         &self,
         request: &Request,
@@ -365,10 +365,12 @@ impl<S> Walking<S> {
         last: &HeldNodes,
         others: &RankSet,
     ) -> Option<S> {
+        let held = self.holds.closed_to(Some(request), capacity);
+        let held_before = last.closed_to(Some(request), capacity);
         let mut nodes: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
         for nodes in &mut nodes {
-            nodes.subtract(self.holds.all());
-            nodes.subtract(last.all());
+            nodes.subtract(&held);
+            nodes.subtract(&held_before);
             nodes.subtract(others);
         }
         if nodes.iter().any(RankSet::is_empty) || capacity.limit(request).is_some() {

@@ -216,3 +216,28 @@ fn what_is_promised_beside_another_schedulers_pod_that_repels_is_looked_at_at_on
         assert_eq!(delayed, [("capacity", 1)], "{policy:?}");
     }
 }
+
+/// Not even around the nodes: else he whom they are held for could not come to them while it runs.
+#[test]
+fn who_is_kept_away_by_one_for_whom_nodes_are_held_stays_out_of_their_domain() {
+    for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
+        let mut world = racks_under(policy, &[("a1", "a", 8), ("a2", "a", 4), ("b1", "b", 4)]);
+        world.submit(on(pod("busy", 4), "a1"));
+        world.submit(Pod { labels: labels("y"), ..apart(pod("waits", 6), "x", "rack") });
+        world.settle();
+        world.pass_seconds(301);
+        world.settle();
+        let is_held = reserved(&world, "waits") == Some((None, "a1".to_owned()));
+        assert_eq!(is_held, policy != QueuePolicy::Fcfs, "{policy:?}");
+        world.submit(Pod { labels: labels("x"), ..pod("kept-out", 1) });
+        world.settle();
+        // For this one the other rack is too small by now.
+        world.submit(Pod { labels: labels("x"), ..pod("behind", 4) });
+        world.settle();
+        assert_eq!((world.node_of("kept-out"), world.node_of("behind")), (Some("b1"), None), "{policy:?}");
+        assert!(world.blocked("behind").1.starts_with("waits behind ns/waits-"), "{:?}", world.blocked("behind"));
+        world.change("busy", |pod| pod.phase = Phase::Succeeded);
+        world.settle();
+        assert_eq!(world.node_of("waits"), Some("a1"), "{policy:?}");
+    }
+}

@@ -146,9 +146,9 @@ impl Timely<'_> {
             let could = self.usable_beside(ahead, &[job]);
             let could: BTreeSet<NodeName> = could.difference(&held).cloned().collect();
             let is_taken = if ahead.repels {
-                // What is held for it goes with each place that others are promised around it, and comes again with the next pass: what it
-                // held before, and does still, is its own.
-                holds.intersection(&ahead.nodes).any(|node| there.iter().any(|(taken, _)| *taken == node))
+                // What comes to be held for it in this very pass may have been closed when others were looked at. What was held before is
+                // not any more when it is taken.
+                !self.could_lose_what_is_held(ahead, job) && !ahead.nodes.is_disjoint(&taken)
             } else if said.is_some() {
                 !holds.is_disjoint(&taken)
             } else {
@@ -168,6 +168,15 @@ impl Timely<'_> {
         Ok(())
     }
 
+    /// Nodes that were held for one who repels may be held no more, for something else than this other one who starts: they are smaller,
+    /// closed or taken by others, somebody has come in ahead or was changed, or those ahead start around them or are promised that.
+    fn could_lose_what_is_held(&self, job: &Job, other: &Job) -> bool {
+        let has_come_ahead = self.happened.came.is_some_and(|came| came > job.priority);
+        let is_promised_around = || self.out_of_the_way(job, job.nodes.clone(), &[]) != job.nodes;
+        let is_closed = || !job.nodes.is_subset(&self.usable_beside(job, &[other]));
+        self.happened.capacity || self.happened.edit || has_come_ahead || is_closed() || is_promised_around()
+    }
+
     /// The nodes that a job has less when these pods are on theirs.
     fn taken_from(&self, job: &Job, there: &[(&NodeName, &Pod)]) -> BTreeSet<NodeName> {
         let mut taken: BTreeSet<NodeName> = there.iter().map(|(node, _)| NodeName::clone(node)).collect();
@@ -184,14 +193,20 @@ impl Timely<'_> {
         sample.flat_map(|sample| nodes.iter().map(|node| (node.clone(), Arc::clone(sample)))).collect()
     }
 
-    /// Those of some nodes on which the pods of a job keep nobody off a place that is promised to him, or held for him ahead of it.
+    /// Those of some nodes on which the pods of a job keep nobody off a place that is promised to him, or held for him ahead of it; nor is
+    /// he to be apart from them for whom it is held.
     fn out_of_the_way(
         &self,
         job: &Job,
         mut nodes: BTreeSet<NodeName>,
         held_for: &[(NodeName, Arc<Pod>)],
     ) -> BTreeSet<NodeName> {
-        let Some(sample) = self.sample(job).filter(|_| job.repels) else { return nodes };
+        let Some(sample) = self.sample(job) else { return nodes };
+        let held = || held_for.iter().map(|(node, pod)| (node, &**pod));
+        nodes.retain(|node| room::repeller(&self.server.nodes, held(), &self.server.nodes[node], sample).is_none());
+        if !job.repels {
+            return nodes;
+        }
         let others = self.waiting().into_iter().filter(|(_, other)| other.unit != job.unit);
         let promised = others.filter_map(|(_, other)| {
             let (_, nodes) = self.said(other).filter(|(start, _)| start.is_some())?;
@@ -227,9 +242,20 @@ impl Timely<'_> {
             let usable = self.usable(job);
             let left: BTreeSet<NodeName> =
                 usable.iter().filter(|node| !held.contains(*node) || own.contains(*node)).cloned().collect();
-            let nodes = self.out_of_the_way(job, left.clone(), &held_for);
+            let mut nodes = self.out_of_the_way(job, left.clone(), &held_for);
+            if start.is_some() {
+                // What was promised before stands.
+                nodes.extend(left.intersection(&own).cloned());
+            }
             let plan = self.plan_without(&[job]);
             let is_kept_from_some = nodes != left && plan.has_room(self.now, &ask(job, left));
+            if is_kept_from_some {
+                self.stats.count(if job.repels {
+                    "kept from what is promised to whom he repels"
+                } else {
+                    "kept from around what is held for one who repels"
+                });
+            }
             let earliest = plan.earliest(&ask(job, nodes));
             let say = || format!("{name}: {said:?}, by the naive planner {earliest:?}, now {}: {job:?}", self.now);
             match (start, earliest) {
@@ -249,9 +275,6 @@ impl Timely<'_> {
                 // Beyond the depth of the policy.
                 (None, Some(_)) if !job.repels => {}
                 (None, _) => {
-                    if is_kept_from_some {
-                        self.stats.count("kept from what is promised to whom he repels");
-                    }
                     // What is promised to those behind it is a thing to wait for as well: for that nobody is passed by.
                     let waits_for_others = is_anybody_blocked || is_kept_from_some;
                     self.judge_undated(name, job, waits_for_others, &own, (&held, &held_for))?;

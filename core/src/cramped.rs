@@ -1,15 +1,20 @@
 //! Which level of the machine has no part with room for the pods that are to be in one: in words, and with numbers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
 use super::cluster::{Cluster, readable};
 use super::ledger::{Ledger, LevelWants};
-use super::plan::Group;
-use crate::fluxion::{EvenSupply, LevelSupply, ShapeReport, Supply, Within};
-use fluxqueue_workload::levels::Spread;
+use super::plan::{Group, Request};
+use crate::fluxion::{EvenSupply, LevelSupply, RankSet, ShapeReport, Supply, Within};
+use fluxqueue_workload::levels::{RuleScope, Spread};
 
 /// So many parts are named.
 const NAMED_MAX: usize = 3;
+
+/// So many slices whose pods may use different nodes are looked at.
+const SLICES_LOOKED_AT: usize = 32;
 
 /// A level whose parts are too small, or too full, for all pods of a shape that are under one rule.
 pub(super) struct Cramped {
@@ -44,6 +49,45 @@ impl Cramped {
         );
         let part = if full.len() == 1 { Some(named) } else { None };
         Some(Cramped { level, part, wanted: 1, room: 0, message })
+    }
+
+    /// The first slice whose pods may use nodes of no part together, by these nodes of each group: their volumes are in different ones,
+    /// say.
+    pub(super) fn cut(request: &Request, open: &[RankSet], ledger: &Ledger, cluster: &Cluster) -> Option<Self> {
+        let is_slice = |of: &RuleScope| matches!(of, RuleScope::Slice(_));
+        let mut wants = request.groups.iter().flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
+        let level = &wants.find(|want| is_slice(&want.of) && want.within == Within::One)?.level;
+        // Per slice one of its pods, how many there are, and the groups that they are of.
+        let mut slices: BTreeMap<u32, (&str, usize, BTreeSet<usize>)> = BTreeMap::new();
+        for (at, group) in request.groups.iter().enumerate() {
+            for (want, pods) in group.wants.iter().zip(&group.pods) {
+                let mut pods = pods.iter();
+                for slice in &want.slices {
+                    let Some(first) = pods.next() else { break };
+                    let known = slices.entry(slice.number).or_insert((&*first.id.key.name, 0, BTreeSet::new()));
+                    known.1 += slice.count;
+                    known.2.insert(at);
+                    pods.by_ref().take(slice.count - 1).for_each(drop);
+                }
+            }
+        }
+        let mut known: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        let mut several = slices.into_values().filter(|(.., groups)| groups.len() > 1).take(SLICES_LOOKED_AT);
+        let (pod, pods) = several.find_map(|(pod, pods, groups)| {
+            for at in &groups {
+                let parts = || open[*at].iter().filter_map(|rank| ledger.part_of(cluster, level, rank)).collect();
+                known.entry(*at).or_insert_with(parts);
+            }
+            let mut parts = groups.iter().map(|at| &known[at]);
+            let first = parts.next()?;
+            let is_common = |part: &&String| parts.clone().all(|parts| parts.contains(*part));
+            let is_cut = first.iter().find(is_common).is_none() && groups.iter().all(|at| !known[at].is_empty());
+            is_cut.then_some((pod, pods))
+        })?;
+        let message = format!(
+            "No {level} has nodes for all {pods} pods of the slice of {pod}: what they mount, or ask of nodes, leaves them different ones."
+        );
+        Some(Cramped { level: level.to_string(), part: None, wanted: pods as u64, room: 0, message })
     }
 
     /// What is wrong under one rule.

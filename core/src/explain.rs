@@ -344,7 +344,7 @@ impl Core {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
-        let mut cramped: Option<Cramped> = None;
+        let mut cramped = Cramped::cut(&attempt.request, &attempt.open, &self.ledger, &self.cluster);
         let mut apart = Apart::default();
         for (group, open) in groups.iter().zip(&*attempt.open) {
             self.count_closed(group, &mut counts);

@@ -265,6 +265,9 @@ fn slices_whose_volumes_are_in_two_racks_never_start() {
     }
     submit(&mut world, 2, |at, pod| mounting(pod, &[["c0", "c1"][at as usize]]));
     assert_eq!((world.bound(), world.state("j")), (0, Some(JobState::Unsatisfiable)));
+    let (_, text) = world.blocked("j");
+    let why = "No rack has nodes for all 2 pods of the slice of j0: what they mount, or ask of nodes, leaves them different ones.";
+    assert!(text.contains(why), "{text}");
     world.submit(pod("later", 2));
     world.settle();
     assert!(world.node_of("later").is_some());

@@ -19,6 +19,9 @@ use crate::room;
 use crate::seating::Seating;
 use crate::view::View;
 
+/// The rule of gangs in slices.
+pub(crate) const SLICED_GANGS: &str = "each slice of a gang starts in one part of a level";
+
 /// A pod, and the node that it is bound to.
 type Binding<'a> = (&'a NodeName, &'a Pod);
 
@@ -58,6 +61,9 @@ fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[
     }
     if let Some(text) = start.is_torn(&ready) {
         return broken("a gang that requires a level starts in one part of it", text);
+    }
+    if let Some(text) = start.is_cut() {
+        return broken(SLICED_GANGS, text);
     }
     // Of those who are more than start together some wait, and where these may go does not count.
     let bound: Vec<&Pod> = own.iter().map(|(_, pod)| *pod).collect();
@@ -121,6 +127,21 @@ impl Start<'_> {
         let zones: BTreeSet<Option<&str>> = nodes.iter().map(zone).collect();
         let is_torn = zones.len() > 1 || zones.contains(&None);
         is_torn.then(|| format!("{zones:?} of {nodes:?}"))
+    }
+
+    /// The zones in which a slice would be, of those who are bound now.
+    fn is_cut(&self) -> Option<String> {
+        let mut slices: Vec<(&Pod, BTreeSet<Option<&str>>)> = Vec::new();
+        for (node, pod) in self.own.iter().filter(|(_, pod)| objects::slice_of(pod).is_some()) {
+            let zone = self.view.nodes.get(*node).and_then(|node| node.label(ZONE));
+            let is_same = |known: &Pod| known.shape == pod.shape && objects::slice_of(known) == objects::slice_of(pod);
+            match slices.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((_, zones)) => drop(zones.insert(zone)),
+                None => slices.push((pod, BTreeSet::from([zone]))),
+            }
+        }
+        let cut = slices.into_iter().find(|(_, zones)| zones.len() > 1 || zones.contains(&None));
+        cut.map(|(pod, zones)| format!("{zones:?} of slice {:?} with {}", objects::slice_of(pod), pod.id))
     }
 
     /// How many are in which zone, of a gang of which all ask to be spread, and are not. Zones count that have a node which one of them

@@ -111,6 +111,9 @@ impl Template {
         if rng.chance(8) {
             shape.constraints.repels.push(anti_affinity(rng));
         }
+        if is_in_slices(&shape.requests) {
+            shape.constraints.repels.push(term("a", HOST));
+        }
         let exclusive = is_exclusive(&shape.requests);
         let levels = levels(rng, &shape.requests);
         Template {
@@ -244,15 +247,10 @@ pub(crate) fn shape(rng: &mut Rng) -> Shape {
 /// Pods of some sizes would rather be apart from some and near to others, or spread. No chance is in it, so that all else that
 /// follows from a seed stays as it is.
 fn prefer(requests: &Resources, constraints: &mut Constraints) {
-    let pods = |app: &str| PodSelector {
-        namespaces: NamespaceScope { named: vec![Arc::from(NAMESPACE)], selected: None },
-        labels: Some(vec![Requirement { key: Arc::from(APP), operator: Operator::In, values: vec![Arc::from(app)] }]),
-    };
-    let term = |app: &str, key: &str| PodTerm { pods: pods(app), topology_key: Arc::from(key) };
     match requests.get("memory") {
         GIB => constraints.preferred_pods = vec![(-80, term("a", HOST)), (30, term("b", ZONE))],
         memory if memory == GIB / 2 => constraints.preferred_spreads.push(SpreadConstraint {
-            pods: pods("c"),
+            pods: term("c", ZONE).pods,
             topology_key: Arc::from(ZONE),
             max_skew: 1,
             min_domains: 1,
@@ -261,6 +259,18 @@ fn prefer(requests: &Resources, constraints: &mut Constraints) {
         }),
         _ => {}
     }
+}
+
+/// A term about pods of an app in a domain of this label.
+fn term(app: &str, key: &str) -> PodTerm {
+    let of_app = Requirement { key: Arc::from(APP), operator: Operator::In, values: vec![Arc::from(app)] };
+    let namespaces = NamespaceScope { named: vec![Arc::from(NAMESPACE)], selected: None };
+    PodTerm { pods: PodSelector { namespaces, labels: Some(vec![of_app]) }, topology_key: Arc::from(key) }
+}
+
+/// Pods of some sizes are in slices of two, each in one zone, and keep those of an app away. No chance is in it, as above.
+fn is_in_slices(requests: &Resources) -> bool {
+    requests.get("memory") == GIB / 2 && requests.get("cpu") != 1000
 }
 
 /// Pods of some sizes ask for their nodes alone. No chance is in it, as above; where amounts are whole, nobody does, since a library
@@ -275,9 +285,11 @@ fn levels(rng: &mut Rng, requests: &Resources) -> LevelRules {
     let bound = if rng.chance(70) { LevelBound::Required } else { LevelBound::Preferred };
     let is_spread = requests.get("cpu") == 1000 && requests.get("memory") == GIB / 2;
     let bound = if rng.chance(15) { Some(bound) } else { is_spread.then_some(SPREAD) };
-    let of_zone =
-        |bound| LevelRule { level: Arc::from(ZONE), bound, of: RuleScope::Job, annotation: "fluxqueue/required-level" };
-    bound.map(|bound| Arc::from([of_zone(bound)]))
+    let of_zone = |bound, of| LevelRule { level: Arc::from(ZONE), bound, of, annotation: "fluxqueue/required-level" };
+    let of_slices = is_in_slices(requests).then(|| of_zone(LevelBound::Required, RuleScope::Slice(2)));
+    let rules: Arc<[LevelRule]> =
+        bound.map(|bound| of_zone(bound, RuleScope::Job)).into_iter().chain(of_slices).collect();
+    (!rules.is_empty()).then_some(rules)
 }
 
 /// No more than three pods in a zone, and no more than one more than in another.
@@ -285,13 +297,23 @@ const SPREAD: LevelBound = LevelBound::Spread(Spread { max_per_part: Some(3), ma
 
 /// Where the pod may be depends on where others of its job are, by parts of a level.
 pub(crate) fn is_bound_to_others(pod: &Pod) -> bool {
-    is_to_be_in_one(pod) || spread_of(pod).is_some()
+    let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
+    rules.any(|rule| rule.bound != LevelBound::Preferred)
 }
 
 /// The pod is to be in one part of a level with others of its job.
 pub(crate) fn is_to_be_in_one(pod: &Pod) -> bool {
     let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
-    rules.any(|rule| rule.bound == LevelBound::Required)
+    rules.any(|rule| rule.bound == LevelBound::Required && rule.of == RuleScope::Job)
+}
+
+/// The slice of its pod set that is to be in one part of a level with this pod, where that is known by its index.
+pub(crate) fn slice_of(pod: &Pod) -> Option<u32> {
+    let size = pod.levels.iter().flat_map(|rules| rules.iter()).find_map(|rule| match rule.of {
+        RuleScope::Slice(size) => Some(size),
+        _ => None,
+    });
+    pod.completion_index.zip(size).map(|(index, size)| index / size)
 }
 
 /// How the pods of its job are to be spread over a level.

@@ -3,6 +3,7 @@
 mod mislaying;
 mod saboteur;
 
+use crate::gangs::SLICED_GANGS;
 use crate::machine::{self, Machine, Start};
 use crate::quiescence::WRITES_NOTHING;
 use crate::suspended;
@@ -12,6 +13,8 @@ use saboteur::Saboteur;
 
 /// Seeds that are tried until one of them catches the saboteur, and steps of each.
 const SEEDS_MAX: usize = 24;
+/// The same for rules that few gangs ask for.
+const SEEDS_OF_FEW_MAX: usize = 96;
 /// The same where it takes a Job that gets too few pods for long, just after its release.
 const SEEDS_OF_SHORT_JOBS_MAX: usize = 200;
 const STEPS: u64 = 2_800;
@@ -58,6 +61,7 @@ enum Sabotage {
     IgnoreStops,
     IgnoreLevels,
     IgnoreSpreads,
+    IgnoreSlices,
     IgnoreExclusive,
     ReleaseEarly,
     ResumeOthers,
@@ -71,7 +75,7 @@ enum Sabotage {
 }
 
 /// Each with the rules that must catch it.
-const ALL: [(Sabotage, &[&str]); 46] = [
+const ALL: [(Sabotage, &[&str]); 47] = [
     (Sabotage::ReleaseEarly, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -81,8 +85,9 @@ const ALL: [(Sabotage, &[&str]); 46] = [
     (Sabotage::ExcuseDelays, &["the cause for which a promise is broken is one that there was"]),
     (Sabotage::PassByForEver, &["nobody is passed by for longer than the rule allows"]),
     (Sabotage::RepelUnannounced, &["the cause for which a promise is broken is one that there was"]),
-    (Sabotage::IgnoreLevels, &["a gang that requires a level starts in one part of it", SPREAD_GANGS]),
+    (Sabotage::IgnoreLevels, &["a gang that requires a level starts in one part of it", SPREAD_GANGS, SLICED_GANGS]),
     (Sabotage::IgnoreSpreads, &[SPREAD_GANGS]),
+    (Sabotage::IgnoreSlices, &[SLICED_GANGS]),
     (Sabotage::IgnoreExclusive, &["no two jobs share a node of an exclusive one", WHOLE_GANGS]),
     (Sabotage::PromiseMore, &["an estimate is what is promised, or lies ahead"]),
     (Sabotage::LookBack, &["an estimate is what is promised, or lies ahead"]),
@@ -211,7 +216,11 @@ impl Sabotage {
 
     /// How many of these seeds are tried.
     fn seeds_max(self) -> usize {
-        if self == Sabotage::HoldPlaces { SEEDS_OF_SHORT_JOBS_MAX } else { SEEDS_MAX }
+        match self {
+            Sabotage::HoldPlaces => SEEDS_OF_SHORT_JOBS_MAX,
+            Sabotage::IgnoreSpreads | Sabotage::IgnoreSlices => SEEDS_OF_FEW_MAX,
+            _ => SEEDS_MAX,
+        }
     }
 
     /// What it breaks is judged in worlds where a naive planner is exact.

@@ -118,8 +118,7 @@ impl Saboteur {
                 }
                 Event::Pod(Arc::new(pod))
             }
-            (Sabotage::IgnoreLevels, Event::Pod(pod)) => anywhere(&pod),
-            (Sabotage::IgnoreSpreads, Event::Pod(pod)) if objects::spread_of(&pod).is_some() => anywhere(&pod),
+            (sabotage, Event::Pod(pod)) if forgets_levels(sabotage, &pod) => anywhere(&pod),
             (Sabotage::IgnoreExclusive, Event::Pod(pod)) => {
                 Event::Pod(Arc::new(Pod { exclusive: None, ..Pod::clone(&pod) }))
             }
@@ -381,6 +380,16 @@ impl Machine for Saboteur {
 }
 
 /// The pod as if it asked for no levels.
+/// What the pod asks of levels is nothing to this sabotage.
+fn forgets_levels(sabotage: Sabotage, pod: &Pod) -> bool {
+    match sabotage {
+        Sabotage::IgnoreLevels => true,
+        Sabotage::IgnoreSpreads => objects::spread_of(pod).is_some(),
+        Sabotage::IgnoreSlices => objects::slice_of(pod).is_some(),
+        _ => false,
+    }
+}
+
 fn anywhere(pod: &Pod) -> Event {
     Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(pod) }))
 }

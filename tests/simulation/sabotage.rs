@@ -84,7 +84,14 @@ const ALL: [(Sabotage, &[&str]); 47] = [
     (Sabotage::PromiseFewer, &["whoever may be promised a start is"]),
     (Sabotage::ExcuseDelays, &["the cause for which a promise is broken is one that there was"]),
     (Sabotage::PassByForEver, &["nobody is passed by for longer than the rule allows"]),
-    (Sabotage::RepelUnannounced, &["the cause for which a promise is broken is one that there was"]),
+    (
+        Sabotage::RepelUnannounced,
+        &[
+            "the cause for which a promise is broken is one that there was",
+            // Nor is it known who is to stay out of what is held for it.
+            "nobody is passed by for longer than the rule allows",
+        ],
+    ),
     (Sabotage::IgnoreLevels, &["a gang that requires a level starts in one part of it", SPREAD_GANGS, SLICED_GANGS]),
     (Sabotage::IgnoreSpreads, &[SPREAD_GANGS]),
     (Sabotage::IgnoreSlices, &[SLICED_GANGS]),

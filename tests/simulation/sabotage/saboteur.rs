@@ -379,7 +379,6 @@ impl Machine for Saboteur {
     }
 }
 
-/// The pod as if it asked for no levels.
 /// What the pod asks of levels is nothing to this sabotage.
 fn forgets_levels(sabotage: Sabotage, pod: &Pod) -> bool {
     match sabotage {

@@ -335,12 +335,14 @@ fn may_lead(want: &LevelWant, (leader, asks): (&Member, &LevelWants), (member, w
         (Within::Beside(..), _) => {
             asks == wants && leader.pod.shape == member.pod.shape && leader.volumes == member.volumes
         }
-        (_, RuleScope::Slice(size)) => {
-            let slice = |pod: &Pod| pod.completion_index.map(|index| index / size);
-            slice(&leader.pod) == slice(&member.pod)
-        }
+        (_, RuleScope::Slice(size)) => slice_of(&leader.pod, *size) == slice_of(&member.pod, *size),
         _ => true,
     }
+}
+
+/// The slice that a pod is of, of those with so many pods; of one without an index nobody knows it.
+pub(super) fn slice_of(pod: &Pod, size: u32) -> Option<u32> {
+    pod.completion_index.map(|index| index / size)
 }
 
 /// How many pods a slice has, by these rules.
@@ -354,8 +356,8 @@ fn is_with(of: &RuleScope, pod: &Pod, other: &Pod) -> bool {
         RuleScope::Job | RuleScope::Group(_) => true,
         RuleScope::PodSet => pod.shape == other.shape,
         RuleScope::Slice(size) => {
-            let slice = |pod: &Pod| pod.completion_index.map(|index| index / size);
-            pod.shape == other.shape && slice(pod).is_some() && slice(pod) == slice(other)
+            let slice = slice_of(pod, *size);
+            pod.shape == other.shape && slice.is_some() && slice == slice_of(other, *size)
         }
     }
 }

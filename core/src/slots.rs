@@ -205,7 +205,8 @@ impl Core {
         };
         self.queue_changed = self.queue_changed
             || self.promises.is_any_on(rank)
-            || self.promises.reservations().any(|(_, promise)| is_kept_off(promise));
+            || (!constraints.repels.is_empty()
+                && self.promises.reservations().any(|(_, promise)| is_kept_off(promise)));
     }
 
     /// Takes from one of our pods what it has of a node.

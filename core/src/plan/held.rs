@@ -1,5 +1,6 @@
 //! What a walk holds for those whom it has met against those who come after them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -101,10 +102,10 @@ impl HeldNodes {
     }
 
     /// The nodes that are closed to a request by those who hold nodes: these, and where it would keep one of them away.
-    pub(super) fn closed_to<C: Capacity>(&self, request: Option<&Request>, capacity: &mut C) -> RankSet {
-        let mut closed = self.held.clone();
+    pub(super) fn closed_to<C: Capacity>(&self, request: Option<&Request>, capacity: &mut C) -> Cow<'_, RankSet> {
+        let mut closed = Cow::Borrowed(&self.held);
         for (nodes, _) in request.iter().flat_map(|request| self.around_those_who_repel(request, capacity)) {
-            closed.union_with(&nodes);
+            closed.to_mut().union_with(&nodes);
         }
         closed
     }

@@ -15,6 +15,7 @@ use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Tenancy, Within}
 use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger, LevelWant, LevelWants, Slice, SlotRequest};
+use crate::levels::slice_of;
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
@@ -78,8 +79,8 @@ impl Asking<'_> {
         let is_start = matches!(pending, PendingRequest::Start(_));
         for member in self.pods(pending) {
             let pod = &member.pod;
-            let slice = pod.completion_index.zip(slice_size(&member.levels)).filter(|_| is_start);
-            let slices: Vec<u32> = slice.map(|(index, size)| index / size).into_iter().collect();
+            let size = slice_size(&member.levels).filter(|_| is_start);
+            let slices: Vec<u32> = size.and_then(|size| slice_of(pod, size)).into_iter().collect();
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.occupies(pod, job),

@@ -241,6 +241,7 @@ impl Core {
         let matters = old.deleting != pod.deleting
             || old.gates != pod.gates
             || old.shape != pod.shape
+            || old.labels != pod.labels
             || old.exclusive != pod.exclusive
             || old.group != pod.group
             || old.owner != pod.owner

@@ -136,6 +136,29 @@ fn a_pod_whose_labels_change_is_seen_with_the_new_ones() {
     assert_eq!(world.node_of("p0"), Some("a"));
 }
 
+/// Who asks for the same stands in its way no more, since it may go elsewhere now.
+#[test]
+fn a_pod_that_waits_and_gets_a_label_is_kept_away_by_it_and_holds_nobody_up() {
+    let mut world = racks(&[("a", "r1", 8)]);
+    world.submit(apart(on(pod("shy", 1), "a"), "x", "host"));
+    world.submit(on(pod("busy", 7), "a"));
+    for name in ["p0", "p1"] {
+        world.submit(Pod { labels: labels("z"), ..pod(name, 4) });
+        world.settle();
+    }
+    let repels = |world: &World| {
+        let mut waiting = world.core.jobs.members.values().filter(|member| member.pod.id.key.name.as_ref() == "p0");
+        waiting.next().is_some_and(|member| !member.stance.repelled_by.is_empty())
+    };
+    assert!(!repels(&world));
+    world.change("p0", |pod| pod.labels = labels("x"));
+    world.settle();
+    assert!(repels(&world));
+    world.change("busy", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (None, Some("a")));
+}
+
 pub(super) fn gang(world: &mut World, size: u32, how: impl Fn(Pod) -> Pod) {
     world.tell(Event::Controller(Arc::new(job("j", size, size))));
     for at in 0..size {

@@ -34,6 +34,14 @@ impl Core {
         if let Some(uid) = job.live.values().find(|uid| !job.members.contains(*uid)) {
             return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
         }
+        // While a walk is under way, and until terms that have changed are looked at, it may.
+        if self.under_way.is_none()
+            && self.cluster.changed_terms().is_none()
+            && !self.touched.contains(&job.id)
+            && self.is_seen_anew(job.id)
+        {
+            return Some("it waits by anti-affinity terms of others as they were".to_owned());
+        }
         let mut alive: Vec<&Uid> = job.live.values().collect();
         alive.sort_unstable();
         // Both in order, so that one walk finds who of the members is alive.

@@ -10,6 +10,7 @@
 //! - `slots`: slots from the decision until they are given back or retained
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
+//! - `labelled`: which jobs that wait a term about pods may concern
 //! - `promises`, `promising`: what is promised to those who wait; on record, told, and put back after a restart
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
@@ -59,6 +60,7 @@ mod in_flight;
 mod intake;
 mod job;
 mod jobs;
+mod labelled;
 mod ledger;
 mod levels;
 mod mounting;
@@ -119,6 +121,7 @@ use estimates::{Estimates, LookingAhead};
 use in_flight::{Actions, InFlight};
 use job::Stage;
 use jobs::{Clock, Jobs};
+use labelled::Labelled;
 use ledger::{Allocation, Ledger};
 use plan::{HeldNodes, Pending};
 use positions::Positions;
@@ -180,6 +183,8 @@ pub struct Core {
     /// What is used of their limits.
     accounts: Accounts,
     queue: Pending,
+    /// What waits, by labels that anti-affinity terms ask for.
+    labelled: Labelled,
     /// A walk over the queue that is not over yet.
     under_way: Option<Box<UnderWay>>,
     promises: Promises,
@@ -216,7 +221,6 @@ pub struct Core {
     has_promises_to_put_back: bool,
     /// What the last walk saw: while nothing of it changes, only new requests are tried.
     seen_changes: u64,
-    seen_terms: u64,
     seen_crowds: u64,
     /// Numbers that only grow; the others are counted when they are asked for.
     gauges: Gauges,
@@ -278,6 +282,7 @@ impl Core {
             queues,
             accounts: Accounts::default(),
             queue: Pending::default(),
+            labelled: Labelled::default(),
             under_way: None,
             promises: Promises::default(),
             estimates: Estimates::default(),
@@ -300,7 +305,6 @@ impl Core {
             extended: BTreeSet::new(),
             has_promises_to_put_back: false,
             seen_changes: 0,
-            seen_terms: 0,
             seen_crowds: 0,
             gauges: Gauges::default(),
         })

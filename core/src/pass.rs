@@ -10,8 +10,10 @@ use super::plan::{self, Asking, Decision, HeldNodes, Live, News, Outcome, Pendin
 use super::report::Attempts;
 use super::under_way::{Meanwhile, UnderWay};
 use super::{Core, Timer, record};
+use crate::cluster::ChangedTerms;
 use crate::fluxion::RankSet;
 use crate::jobs::Clock;
+use crate::labelled::found_by;
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Shape, Time, Uid};
 
@@ -176,20 +178,42 @@ impl Core {
         Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() }
     }
 
-    /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others. Jobs for which nothing has
-    /// changed are left alone.
+    /// How pods stand to anti-affinity terms of pods on nodes is asked anew when there are others: of those alone whom such a term
+    /// may select. Jobs for which nothing has changed are left alone.
     fn look_at_terms(&mut self) {
-        if self.seen_terms == self.cluster.terms_version() {
+        let changed = self.cluster.take_changed_terms();
+        if changed.is_none() {
             return;
         }
-        self.seen_terms = self.cluster.terms_version();
-        let asking = self.asking();
-        let differs = |member: &Member| self.cluster.stance(&member.pod) != member.stance;
-        let concerned = self.queue.iter().map(|(place, _)| place.request());
-        let concerned = concerned.filter(|pending| asking.pods(pending).into_iter().any(differs));
-        let concerned: Vec<JobId> = concerned.map(PendingRequest::job).collect();
+        let concerned: Vec<JobId> =
+            self.may_be_selected(changed).into_iter().filter(|id| self.is_seen_anew(*id)).collect();
         self.touched.extend(concerned);
         self.refresh_touched();
+    }
+
+    /// The jobs that wait of which such terms may select a pod.
+    fn may_be_selected(&mut self, terms: ChangedTerms) -> BTreeSet<JobId> {
+        let all = |queue: &Pending| queue.iter().map(|(place, _)| place.request().job()).collect();
+        let ChangedTerms::Of(terms) = terms else { return all(&self.queue) };
+        let mut found = BTreeSet::new();
+        // One that selects by no labels selects nobody.
+        for requirements in terms.iter().filter_map(|term| term.labels.as_ref()) {
+            let Some(requirement) = found_by(requirements) else { return all(&self.queue) };
+            let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
+            let pods_of = |pending: &PendingRequest| asking.pods(pending).into_iter().map(|member| &*member.pod);
+            let waiting = self.queue.iter().map(|(place, _)| place.request());
+            let waiting = || waiting.flat_map(|pending| pods_of(pending).map(|pod| (pending.job(), pod)));
+            found.extend(self.labelled.having(requirement, waiting));
+        }
+        found
+    }
+
+    /// Pods on nodes repel other pods of a job that wait than they did when it was last looked at.
+    pub(super) fn is_seen_anew(&self, id: JobId) -> bool {
+        let Some(job) = self.jobs.all.get(&id) else { return false };
+        let asking = self.asking();
+        let differs = |member: &Member| self.cluster.stance(&member.pod) != member.stance;
+        job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }
 
     /// Does what follows from one decision.

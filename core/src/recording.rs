@@ -475,6 +475,7 @@ impl Core {
 
     pub(super) fn forget(&mut self, id: JobId) {
         self.owe_nothing(id);
+        self.labelled.forget(id);
         self.jobs.forget(id);
         self.leave_queue(id);
         self.dirty.remove(&id);

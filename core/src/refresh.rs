@@ -273,6 +273,7 @@ impl Core {
             self.forget_request(gone);
         }
         let mut asked = self.ask_for_levels(id);
+        let mut waiting: Vec<Arc<Pod>> = Vec::new();
         for (pending, at, index) in wanted {
             let joins = matches!(pending, PendingRequest::Member(..));
             let pods: Vec<Arc<Pod>> =
@@ -283,6 +284,7 @@ impl Core {
                 if let Some(member) = self.jobs.members.get_mut(&pod.id.uid) {
                     (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
                 }
+                waiting.push(pod);
             }
             let key = self.asking().key(&pending);
             let place = Place::new(priority, at, index, pending.clone()).named(name.clone());
@@ -295,6 +297,7 @@ impl Core {
                 self.tell_who_joins(&pending);
             }
         }
+        self.labelled.note(id, waiting.iter().map(|pod| &**pod));
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.wait_for(after);
         }

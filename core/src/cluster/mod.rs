@@ -16,7 +16,7 @@ pub mod volumes;
 
 pub use levels::{Level, Topology, TopologyError, readable};
 pub use neighbours::OccupantId;
-pub use neighbours::{Company, OwnTerms, Stance};
+pub use neighbours::{ChangedTerms, Company, OwnTerms, Stance};
 pub(crate) use neighbours::{CrowdId, KeyId};
 pub use node::InvalidAmount;
 pub use scores::{FillScore, Score};

@@ -13,7 +13,7 @@ use shared_map::SharedMap;
 use super::exclusive::Taken;
 use super::fills::Fills;
 use super::filters::{self, Liking, Rejection};
-use super::neighbours::{Company, CrowdId, KeyId, Neighbours, OccupantId, Stance, Trial};
+use super::neighbours::{ChangedTerms, Company, CrowdId, KeyId, Neighbours, OccupantId, Stance, Trial};
 use super::volumes::Volumes;
 use super::{FillScore, Node, volumes};
 use crate::fluxion::{Rank, RankSet};
@@ -314,9 +314,15 @@ impl Cluster {
         matters
     }
 
-    /// Changes when the different terms of pods on nodes do: who is repelled by which has to be asked anew.
-    pub fn terms_version(&self) -> u64 {
-        self.neighbours.terms_version()
+    /// Which of the different terms of pods on nodes have come or gone since they were last taken: whom they select has to be
+    /// asked anew what repels it.
+    pub fn changed_terms(&self) -> &ChangedTerms {
+        self.neighbours.changed_terms()
+    }
+
+    /// The same, which is known from now on.
+    pub fn take_changed_terms(&mut self) -> ChangedTerms {
+        self.neighbours.take_changed_terms()
     }
 
     /// Changes when a pod that repels others comes to a node or leaves one.

@@ -159,6 +159,25 @@ fn a_pod_that_waits_and_gets_a_label_is_kept_away_by_it_and_holds_nobody_up() {
     assert_eq!((world.node_of("p0"), world.node_of("p1")), (None, Some("a")));
 }
 
+#[test]
+fn of_those_who_wait_only_they_are_looked_at_whom_the_terms_of_a_pod_select() {
+    let mut world = racks(&[("a", "r1", 8)]);
+    world.submit(on(pod("busy", 7), "a"));
+    for at in 0..20 {
+        world.submit(Pod { labels: labels("z"), ..pod(&format!("z{at}"), 2) });
+    }
+    world.submit(Pod { labels: labels("x"), ..pod("x", 2) });
+    world.settle();
+    for (of, affected) in [("z", 20), ("x", 1), ("nobody", 0)] {
+        let before = world.core.gauges().jobs_looked_at;
+        let name = format!("shy-of-{of}");
+        world.submit(Pod { labels: labels("shy"), ..apart(on(pod(&name, 0), "a"), of, "host") });
+        world.settle();
+        let looked_at = world.core.gauges().jobs_looked_at - before;
+        assert!((affected..affected + 5).contains(&looked_at), "{of}: {looked_at}");
+    }
+}
+
 pub(super) fn gang(world: &mut World, size: u32, how: impl Fn(Pod) -> Pod) {
     world.tell(Event::Controller(Arc::new(job("j", size, size))));
     for at in 0..size {

@@ -38,6 +38,7 @@ pub(crate) use topology::KeyId;
 
 pub use crowd::{OwnTerms, Stance};
 pub use occupants::OccupantId;
+pub use repellers::ChangedTerms;
 
 /// Who comes with a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,7 @@ pub(super) struct Neighbours {
 pub(crate) struct Trial {
     changes: u64,
     crowds: Vec<u64>,
-    repellers: (u64, u64),
+    repellers: (usize, u64),
 }
 
 impl Neighbours {
@@ -302,7 +303,7 @@ impl Neighbours {
         Trial {
             changes: self.changes,
             crowds: self.crowds.iter().map(|crowd| crowd.version).collect(),
-            repellers: self.repellers.versions(),
+            repellers: self.repellers.as_now(),
         }
     }
 
@@ -311,14 +312,19 @@ impl Neighbours {
         for (crowd, version) in self.crowds.iter_mut().zip(trial.crowds) {
             crowd.version = version;
         }
-        self.repellers.set_versions(trial.repellers);
+        self.repellers.set_as_before(trial.repellers);
     }
 
     // --- pods that repel ---
 
-    /// Changes when the different terms do.
-    pub(super) fn terms_version(&self) -> u64 {
-        self.repellers.terms_version()
+    /// Which of the different terms have come or gone since they were last taken.
+    pub(super) fn changed_terms(&self) -> &ChangedTerms {
+        self.repellers.changed()
+    }
+
+    /// The same, which is known from now on.
+    pub(super) fn take_changed_terms(&mut self) -> ChangedTerms {
+        self.repellers.take_changed()
     }
 
     /// Changes when a pod that repels others comes to a node or leaves one.

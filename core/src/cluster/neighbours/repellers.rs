@@ -7,20 +7,73 @@ use super::terms::Terms;
 use super::topology::{KeyId, Topology};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
-use fluxqueue_workload::constraints::PodTerm;
+use fluxqueue_workload::constraints::{PodSelector, PodTerm};
+
+/// So many changed terms are told apart.
+const MOST_CHANGED: usize = 1_000;
 
 /// All terms that pods on nodes have.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repellers {
     terms: Terms,
-    terms_version: u64,
+    changed: ChangedTerms,
     version: u64,
 }
 
+/// Which of the different terms have come or gone: whom these select is to be asked anew what repels it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChangedTerms {
+    /// Those that select pods so.
+    Of(Vec<PodSelector>),
+    /// Any: namespaces have other labels, or too many terms have changed to tell.
+    Any,
+}
+
+impl ChangedTerms {
+    /// Nobody has to be asked.
+    pub fn is_none(&self) -> bool {
+        matches!(self, ChangedTerms::Of(terms) if terms.is_empty())
+    }
+
+    fn push(&mut self, says: &PodTerm) {
+        match self {
+            ChangedTerms::Of(terms) if terms.len() < MOST_CHANGED => terms.push(says.pods.clone()),
+            ChangedTerms::Of(_) => *self = ChangedTerms::Any,
+            ChangedTerms::Any => {}
+        }
+    }
+
+    /// How much there is to forget what comes from now on by.
+    fn len(&self) -> usize {
+        match self {
+            ChangedTerms::Of(terms) => terms.len(),
+            ChangedTerms::Any => 0,
+        }
+    }
+
+    /// Forgets what has come since. Too much of it stays too much: then everybody is asked, who will answer as before.
+    fn truncate(&mut self, len: usize) {
+        if let ChangedTerms::Of(terms) = self {
+            terms.truncate(len);
+        }
+    }
+}
+
+impl Default for ChangedTerms {
+    fn default() -> Self {
+        ChangedTerms::Of(Vec::new())
+    }
+}
+
 impl Repellers {
-    /// Changes when the different terms do: who is repelled by which has to be asked anew.
-    pub(super) fn terms_version(&self) -> u64 {
-        self.terms_version
+    /// Which of the different terms have come or gone since they were last taken.
+    pub(super) fn changed(&self) -> &ChangedTerms {
+        &self.changed
+    }
+
+    /// The same, which is known from now on.
+    pub(super) fn take_changed(&mut self) -> ChangedTerms {
+        std::mem::take(&mut self.changed)
     }
 
     /// Changes when a pod that repels others comes to a node or leaves one.
@@ -33,13 +86,15 @@ impl Repellers {
         self.terms.keys()
     }
 
-    pub(super) fn versions(&self) -> (u64, u64) {
-        (self.terms_version, self.version)
+    /// What is to be kept for [`Repellers::set_as_before`].
+    pub(super) fn as_now(&self) -> (usize, u64) {
+        (self.changed.len(), self.version)
     }
 
     /// What has changed since is as it was then.
-    pub(super) fn set_versions(&mut self, (terms_version, version): (u64, u64)) {
-        (self.terms_version, self.version) = (terms_version, version);
+    pub(super) fn set_as_before(&mut self, (changed, version): (usize, u64)) {
+        self.changed.truncate(changed);
+        self.version = version;
     }
 
     /// Some term chooses namespaces by their labels.
@@ -49,7 +104,7 @@ impl Repellers {
 
     /// Namespaces have other labels: whom terms repel has to be asked anew.
     pub(super) fn namespaces_changed(&mut self) {
-        self.terms_version += 1;
+        self.changed = ChangedTerms::Any;
         self.version += 1;
     }
 
@@ -57,7 +112,9 @@ impl Repellers {
     pub(super) fn add(&mut self, topology: &mut Topology, rank: Rank, terms: &[PodTerm]) {
         self.version += u64::from(!terms.is_empty());
         for says in terms {
-            self.terms_version += u64::from(self.terms.add(topology, rank, says, 1));
+            if self.terms.add(topology, rank, says, 1) {
+                self.changed.push(says);
+            }
         }
     }
 
@@ -65,7 +122,9 @@ impl Repellers {
     pub(super) fn remove(&mut self, topology: &Topology, rank: Rank, terms: &[PodTerm]) {
         self.version += u64::from(!terms.is_empty());
         for says in terms {
-            self.terms_version += u64::from(self.terms.remove(topology, rank, says, 1));
+            if self.terms.remove(topology, rank, says, 1) {
+                self.changed.push(says);
+            }
         }
     }
 

@@ -183,7 +183,7 @@ pub struct Core {
     /// What is used of their limits.
     accounts: Accounts,
     queue: Pending,
-    /// What waits, by labels that anti-affinity terms ask for.
+    /// What waits, by labels of pods.
     labelled: Labelled,
     /// A walk over the queue that is not over yet.
     under_way: Option<Box<UnderWay>>,

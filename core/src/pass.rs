@@ -192,18 +192,14 @@ impl Core {
     }
 
     /// The jobs that wait of which such terms may select a pod.
-    fn may_be_selected(&mut self, terms: ChangedTerms) -> BTreeSet<JobId> {
-        let all = |queue: &Pending| queue.iter().map(|(place, _)| place.request().job()).collect();
-        let ChangedTerms::Of(terms) = terms else { return all(&self.queue) };
+    fn may_be_selected(&self, terms: ChangedTerms) -> BTreeSet<JobId> {
+        let all = || self.queue.iter().map(|(place, _)| place.request().job()).collect();
+        let ChangedTerms::Of(terms) = terms else { return all() };
         let mut found = BTreeSet::new();
         // One that selects by no labels selects nobody.
         for requirements in terms.iter().filter_map(|term| term.labels.as_ref()) {
-            let Some(requirement) = found_by(requirements) else { return all(&self.queue) };
-            let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock: self.clock() };
-            let pods_of = |pending: &PendingRequest| asking.pods(pending).into_iter().map(|member| &*member.pod);
-            let waiting = self.queue.iter().map(|(place, _)| place.request());
-            let waiting = || waiting.flat_map(|pending| pods_of(pending).map(|pod| (pending.job(), pod)));
-            found.extend(self.labelled.having(requirement, waiting));
+            let Some(requirement) = found_by(requirements) else { return all() };
+            found.extend(self.labelled.having(requirement));
         }
         found
     }

@@ -1,4 +1,5 @@
-//! Jobs that wait, by the labels of their pods: whom a term about pods may concern that comes to a node or goes.
+//! Jobs that wait, by the labels of their pods: whom a term about pods may concern that comes to a node or goes. And those that ask
+//! about other pods themselves.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub(super) struct Labelled {
     jobs: HashMap<Arc<str>, HashMap<Arc<str>, BTreeSet<JobId>>>,
     /// Each label of a job's pods once, in order.
     labels: HashMap<JobId, Vec<Label>>,
+    /// Jobs of which a pod asks about others: where it may go rests on who is where.
+    asking: BTreeSet<JobId>,
 }
 
 /// The requirement by which those who meet all of them are found: they have this label.
@@ -27,12 +30,25 @@ pub(super) fn found_by(requirements: &[Requirement]) -> Option<&Requirement> {
 impl Labelled {
     /// These pods of a job wait, and no others of it.
     pub(super) fn note<'a>(&mut self, job: JobId, pods: impl Iterator<Item = &'a Pod>) {
-        let mut labels: Vec<Label> = pods.flat_map(|pod| pod.labels.iter().cloned()).collect();
+        let mut labels: Vec<Label> = Vec::new();
+        let mut asks = false;
+        for pod in pods {
+            labels.extend(pod.labels.iter().cloned());
+            asks |= pod.shape.constraints.asks_about_pods();
+        }
         labels.sort_unstable();
         labels.dedup();
-        if self.labels.get(&job).map_or(&[][..], Vec::as_slice) == labels {
-            return;
+        if self.labels.get(&job).map_or(&[][..], Vec::as_slice) != labels {
+            self.note_labels(job, labels);
         }
+        if asks {
+            self.asking.insert(job);
+        } else {
+            self.asking.remove(&job);
+        }
+    }
+
+    fn note_labels(&mut self, job: JobId, mut labels: Vec<Label>) {
         self.forget(job);
         for (key, value) in &labels {
             let values = self.jobs.entry(Arc::clone(key)).or_default();
@@ -46,6 +62,7 @@ impl Labelled {
 
     /// Nothing of a job waits.
     pub(super) fn forget(&mut self, job: JobId) {
+        self.asking.remove(&job);
         for (key, value) in self.labels.remove(&job).unwrap_or_default() {
             let Some(values) = self.jobs.get_mut(&key) else { continue };
             if let Some(jobs) = values.get_mut(&value) {
@@ -58,6 +75,11 @@ impl Labelled {
                 self.jobs.remove(&key);
             }
         }
+    }
+
+    /// Somebody who waits asks about other pods.
+    pub(super) fn anybody_asks(&self) -> bool {
+        !self.asking.is_empty()
     }
 
     /// The jobs of which a pod meets this requirement, which [`found_by`] has found.

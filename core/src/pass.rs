@@ -35,7 +35,7 @@ impl Core {
         self.look_at_terms();
         let changed = self.queue_changed
             || self.seen_changes != self.ledger.changes.count()
-            || self.seen_crowds != self.cluster.crowds_version();
+            || (self.labelled.anybody_asks() && self.seen_crowds != self.cluster.crowds_version());
         let has_arrivals = self.queue.has_arrivals();
         let settles = std::mem::take(&mut self.settles);
         if changed || has_arrivals || settles {

@@ -178,6 +178,26 @@ fn of_those_who_wait_only_they_are_looked_at_whom_the_terms_of_a_pod_select() {
     }
 }
 
+/// Its own start is news for those only who ask about other pods.
+#[test]
+fn who_keeps_others_away_leads_to_no_more_passes_than_another_pod() {
+    let mut world = racks(&[("a", "r1", 8), ("b", "r1", 8)]);
+    world.submit(pod("waits", 9));
+    world.settle();
+    let mut passes_with = |pod: Pod| {
+        let before = world.core.gauges().passes;
+        let name = pod.id.key.name.to_string();
+        world.submit(pod);
+        world.settle();
+        assert!(world.node_of(&name).is_some(), "{name}");
+        world.core.gauges().passes - before
+    };
+    passes_with(Pod { labels: labels("shy"), ..apart(pod("first", 1), "shy", "host") });
+    let plain = passes_with(pod("plain", 1));
+    let shy = passes_with(Pod { labels: labels("shy"), ..apart(pod("second", 1), "shy", "host") });
+    assert_eq!(shy, plain);
+}
+
 pub(super) fn gang(world: &mut World, size: u32, how: impl Fn(Pod) -> Pod) {
     world.tell(Event::Controller(Arc::new(job("j", size, size))));
     for at in 0..size {

@@ -10,7 +10,7 @@
 //! - `slots`: slots from the decision until they are given back or retained
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
-//! - `labelled`: which jobs that wait a term about pods may concern
+//! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about others
 //! - `promises`, `promising`: what is promised to those who wait; on record, told, and put back after a restart
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start

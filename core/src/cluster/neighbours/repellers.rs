@@ -43,7 +43,7 @@ impl ChangedTerms {
         }
     }
 
-    /// How much there is to forget what comes from now on by.
+    /// How many there are: what comes after them can be forgotten by this number.
     fn len(&self) -> usize {
         match self {
             ChangedTerms::Of(terms) => terms.len(),

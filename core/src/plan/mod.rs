@@ -9,11 +9,13 @@
 //! afterwards. A request is looked at again only if something that its last answer rests on has changed; requests of one
 //! class get one answer. Explaining to people why something waits is not done here (see `explain`).
 
+mod asking;
 mod backfill;
 #[cfg(test)]
 mod backfill_tests;
 mod crowded;
 mod effort;
+mod group;
 mod held;
 mod live;
 mod mounting;
@@ -24,9 +26,10 @@ mod promising;
 mod tests;
 mod within_limits;
 
+pub(super) use asking::Asking;
 pub(super) use effort::Effort;
 pub(super) use held::HeldNodes;
-pub(super) use live::{Asking, Live};
+pub(super) use live::Live;
 pub(super) use policies::{Depths, Policies};
 pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 

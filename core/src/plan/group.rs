@@ -1,0 +1,109 @@
+//! A group of a request: what is known of where its pods may go, and how the ledger is asked for them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Group;
+use crate::cluster::Cluster;
+use crate::fluxion::{Rank, RankSet, Within};
+use crate::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
+use fluxqueue_workload::Pod;
+use fluxqueue_workload::levels::{RuleScope, Spread};
+
+impl Group {
+    pub(super) fn add(&mut self, pod: &Arc<Pod>) {
+        let known = self.wants.iter().position(|want| Arc::ptr_eq(&want.shape, &pod.shape) || want.shape == pod.shape);
+        let at = known.unwrap_or_else(|| {
+            self.wants.push(SlotRequest::new(Arc::clone(&pod.shape), 0));
+            self.pods.push(Vec::new());
+            self.pods.len() - 1
+        });
+        self.wants[at].count += 1;
+        self.pods[at].push(Arc::clone(pod));
+    }
+
+    /// How many pods a slice has.
+    pub(crate) fn slice_size(&self) -> Option<u32> {
+        slice_size(&self.levels)
+    }
+
+    /// Its pods keep others away by required anti-affinity.
+    pub(crate) fn repels_pods(&self) -> bool {
+        !self.sample.shape.constraints.repels.is_empty()
+    }
+
+    /// Other pods have something to do with where its pods may go.
+    pub(crate) fn depends_on_pods(&self) -> bool {
+        self.sample.shape.constraints.asks_about_pods() || !self.stance.repelled_by.is_empty()
+    }
+
+    /// Nodes to which its pods are admitted, now or some day, if parts of a level may differ by so much only: the parts of these count.
+    /// As kube-scheduler's nodeAffinityPolicy has it, it does not matter what else keeps the pods off them now.
+    pub(crate) fn counted(&self, cluster: &mut Cluster) -> Option<RankSet> {
+        let mut wants = self.levels.iter().flat_map(|wants| wants.iter());
+        wants.find(|want| matches!(want.within, Within::Spread(Spread { max_skew: Some(_), .. })))?;
+        Some(self.admitted(cluster))
+    }
+
+    /// The parts that have as many of the job's pods as they may have beside the others that are there.
+    pub(crate) fn full_parts(&self, want: &LevelWant, ledger: &Ledger, cluster: &mut Cluster) -> BTreeSet<String> {
+        let Within::Beside(spread, standing) = &want.within else { return BTreeSet::new() };
+        let least = if spread.max_skew.is_some() { self.least(want, standing, ledger, cluster) } else { 0 };
+        let is_full = |count: u32| {
+            spread.max_per_part.is_some_and(|most| count >= most)
+                || spread.max_skew.is_some_and(|skew| count.saturating_sub(least) >= skew)
+        };
+        standing.iter().filter(|(_, count)| is_full(*count)).map(|(part, _)| part.clone()).collect()
+    }
+
+    /// How many of a job's pods are in the part that has the fewest, of those that have a node to which the pods are admitted.
+    fn least(&self, want: &LevelWant, standing: &[(String, u32)], ledger: &Ledger, cluster: &mut Cluster) -> u32 {
+        let admitted = self.admitted(cluster);
+        let standing_in =
+            |part: &String| standing.iter().find(|(known, _)| known == part).map_or(0, |(_, count)| *count);
+        // Of those who are in one part of another level, the parts count that are in it: not of slices, of which others are elsewhere.
+        let is_within = |rank: &Rank| {
+            self.levels.iter().flat_map(|wants| wants.iter()).all(|other| match &other.within {
+                _ if matches!(other.of, RuleScope::Slice(_)) => true,
+                Within::Part(part) => ledger.part_of(cluster, &other.level, *rank).as_deref() == Some(&**part),
+                _ => true,
+            })
+        };
+        let parts = admitted.iter().filter(is_within).filter_map(|rank| ledger.part_of(cluster, &want.level, rank));
+        let parts: BTreeSet<String> = parts.collect();
+        parts.iter().map(standing_in).min().unwrap_or(0)
+    }
+
+    fn admitted(&self, cluster: &mut Cluster) -> RankSet {
+        cluster.admitted(&self.sample.shape.constraints, self.queue_nodes.as_deref())
+    }
+
+    /// The group as the ledger takes it, on these nodes, those first where it would rather be.
+    pub(crate) fn ordered_request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
+        let is_alone = self.pods.iter().map(Vec::len).sum::<usize>() == 1;
+        let prefer = cluster.tiers(&self.sample, nodes, is_alone);
+        GroupRequest { prefer, ..self.request(nodes, cluster) }
+    }
+
+    /// The group as the ledger takes it, on these nodes, wherever it would rather be.
+    pub(crate) fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
+        GroupRequest {
+            wants: self.wants.clone(),
+            ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
+            prefer: Vec::new(),
+            counted: self.counted(cluster),
+            lifetime: self.lifetime,
+            max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
+            levels: self.levels.clone(),
+            tenancy: self.tenancy,
+        }
+    }
+}
+
+/// How many pods a slice has, by what they want of levels.
+pub(super) fn slice_size(wants: &LevelWants) -> Option<u32> {
+    wants.iter().flat_map(|wants| wants.iter()).find_map(|want| match want.of {
+        RuleScope::Slice(size) => Some(size),
+        _ => None,
+    })
+}

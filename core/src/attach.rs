@@ -276,7 +276,7 @@ impl Core {
             failed: 0,
             joined: self.now,
             queued_at: None,
-            was_kept_out: false,
+            is_late_entrant: false,
             said: None,
             said_at: Time(0),
             must_say: false,

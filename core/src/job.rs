@@ -71,8 +71,8 @@ pub(super) struct Job {
     /// When the last member joined.
     pub joined: Time,
     pub queued_at: Option<Time>,
-    /// A hold or somebody's gate kept it out of the queue for a time.
-    pub was_kept_out: bool,
+    /// It was in the queue before, or could have been but for a hold, a gate or its queue: it goes around what is promised to others.
+    pub is_late_entrant: bool,
     pub started_at: Option<Time>,
     pub completed_at: Option<Time>,
     /// The latest end of a pod of it that the API server knows.

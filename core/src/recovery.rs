@@ -43,6 +43,7 @@ impl Core {
         job.pod_priority = job.pod_priority.max(status.workload.as_ref().and_then(|workload| workload.priority));
         job.seats.note_on_record(!status.placement.is_empty());
         job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
+        job.is_late_entrant |= status.queued_at.is_some() && job.style != Style::Elastic;
         job.ended_as = ended_as(status);
         job.completed_at = status.completion_time.as_ref().map(time_of);
         job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);

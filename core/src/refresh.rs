@@ -303,9 +303,9 @@ impl Core {
         }
     }
 
-    /// One who comes goes ahead of those with less priority; so does one whose request a person has changed, of all behind him. Who
-    /// could have come earlier, but for a gate, a hold or a pod that had to be replaced, delays nobody; nor does one whom others keep
-    /// away since.
+    /// A job that comes for the first time goes ahead of those with less priority; one whose request a person has changed goes ahead
+    /// of all behind it. A late entrant delays nobody: it could have come earlier, but for a gate, a hold or the limits of its queue,
+    /// or it was there before and a pod of it had to be replaced. Nor does one that others keep away since.
     fn note_who_comes(
         &mut self,
         pending: &PendingRequest,
@@ -313,16 +313,20 @@ impl Core {
         before: Option<(Place, ClassId)>,
         is_edited: bool,
     ) {
-        let Some(job) = self.jobs.all.get(&pending.job()) else { return };
+        let Some(job) = self.jobs.all.get_mut(&pending.job()) else { return };
         let cause = match before {
-            None if job.was_kept_out || job.life.is_placed() => return,
+            None if job.is_late_entrant || job.life.is_placed() => return,
             // It had come before this process did, and what was promised since was promised beside it.
             None if self.taking_over
                 && job.record.status.as_deref().is_some_and(|status| status.queued_at.is_some()) =>
             {
                 return;
             }
-            None => Delay::Priority,
+            None => {
+                // The pods of an elastic job come one by one, each for the first time.
+                job.is_late_entrant = job.style != Style::Elastic;
+                Delay::Priority
+            }
             Some((before, class)) => {
                 let has_same_priority =
                     !before.has_lower_priority_than(place) && !place.has_lower_priority_than(&before);
@@ -414,11 +418,11 @@ impl Core {
     /// What a person reads about why the job waits.
     pub(super) fn block(&mut self, id: JobId, reason: BlockedReason, message: String) {
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.was_kept_out |= matches!(reason, BlockedReason::Held | BlockedReason::Gated);
             let is_of_queue = matches!(
                 reason,
                 BlockedReason::QueueNotUsable | BlockedReason::WalltimeTooLong | BlockedReason::QueueFull
             );
+            job.is_late_entrant |= is_of_queue || matches!(reason, BlockedReason::Held | BlockedReason::Gated);
             let queue = is_of_queue.then(|| job.queue.name.to_string());
             // What an earlier process said for what was found first is not said any more.
             job.found_first = None;

@@ -373,3 +373,46 @@ fn what_a_paused_leader_promised_is_kept_or_its_breaking_is_said() {
         assert_eq!(start, (!by_another).then_some(2100));
     }
 }
+
+/// A Job of higher priority than all that is promised, two pods of which need a node each.
+fn submit_an_urgent_gang(world: &mut World) {
+    world.tell(Event::Controller(Arc::new(job("urgent", 2, 2))));
+    for name in ["u0", "u1"] {
+        world.submit(Pod { priority: 9, ..of_job(lasting(name, 4, 300), "urgent") });
+    }
+    world.settle();
+}
+
+#[test]
+fn a_gang_whose_pod_is_replaced_while_it_waits_goes_around_what_was_promised_meanwhile() {
+    let mut world = world(QueuePolicy::Conservative);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    submit_an_urgent_gang(&mut world);
+    assert_eq!(reserved(&world, "urgent").map(|(start, _)| start), Some(Some(2100)));
+    world.delete("u1");
+    submit_gang(&mut world);
+    world.settle();
+    assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)), "the other one is not complete");
+    world.submit(Pod { priority: 9, ..of_job(lasting("u2", 4, 300), "urgent") });
+    world.settle();
+    assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)), "it keeps what it was promised");
+    assert_eq!(reserved(&world, "urgent").map(|(start, _)| start), Some(Some(2160)));
+    assert_eq!(world.core.gauges().reservations_delayed.get("priority"), None);
+}
+
+#[test]
+fn a_gang_whose_pod_is_replaced_over_a_restart_goes_around_what_was_promised_meanwhile() {
+    let mut world = world(QueuePolicy::Conservative);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    submit_an_urgent_gang(&mut world);
+    world.delete("u1");
+    submit_gang(&mut world);
+    world.settle();
+    world.restart();
+    world.list(&NODES, &[job("j", 2, 2), job("urgent", 2, 2)]);
+    world.settle();
+    world.submit(Pod { priority: 9, ..of_job(lasting("u2", 4, 300), "urgent") });
+    world.settle();
+    assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)), "it keeps what it was promised");
+    assert_eq!(reserved(&world, "urgent").map(|(start, _)| start), Some(Some(2160)));
+}

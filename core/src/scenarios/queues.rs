@@ -501,6 +501,29 @@ fn who_comes_to_a_full_queue_waits_outside_and_comes_in_by_turns() {
 }
 
 #[test]
+fn a_job_that_comes_in_from_outside_a_full_queue_goes_around_what_was_promised_meanwhile() {
+    let mut world = backfilling(&[("a", 4)]);
+    queue(&mut world, "gpu", &json!({"limits": {"waitingJobs": 1}}));
+    world.submit(timed("runs", 4, "default", 100));
+    world.settle();
+    for (name, seconds) in [("first", 10), ("outside", 300)] {
+        world.submit(Pod { priority: 9, ..timed(name, 4, "gpu", seconds) });
+        world.settle();
+    }
+    world.submit(timed("low", 4, "default", 60));
+    world.settle();
+    assert_eq!(world.blocked("outside").0, "QueueFull");
+    let promised = start_of(&world, "low").expect("it is promised a start");
+    world.pass_seconds(50);
+    world.change("runs", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("first"), world.node_of("outside")), (Some("a"), None));
+    assert_eq!(start_of(&world, "low"), Some(promised - 50), "it is earlier, and not behind the other one");
+    assert_eq!(start_of(&world, "outside"), Some(promised + 10));
+    assert!(world.core.gauges().reservations_delayed.is_empty());
+}
+
+#[test]
 fn a_limit_that_is_lowered_breaks_a_promise_and_that_is_said() {
     let mut world = backfilling(&[("a", 4)]);
     queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 4}}}));

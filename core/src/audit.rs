@@ -8,6 +8,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::consistency::Seen;
 use super::job::{Member, Stage};
 use super::{Core, Timer};
 use crate::queue::JobId;
@@ -18,6 +19,9 @@ use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 pub(super) const ROUND_MILLIS: i64 = 10_000;
 const AT_ONCE: usize = 16;
 const PAUSE_MILLIS: i64 = 500;
+
+/// Pods of these jobs that are looked at at a time: a microsecond or two each where many are there.
+const PODS_AT_ONCE: usize = 1_024;
 
 /// Where looks follow each other as soon as they may, each is taken in so many parts: who comes meanwhile waits for one of them.
 const PARTS: u8 = 4;
@@ -31,6 +35,8 @@ pub(super) struct Audit {
     /// The last node that was looked at in this round, and the last job.
     last: Option<NodeName>,
     last_job: Option<JobId>,
+    /// A job of more pods than are looked at at a time, and how far that has come.
+    unfinished: Option<(JobId, Seen)>,
     /// How often it has looked at some.
     looks: u64,
 }
@@ -71,11 +77,25 @@ impl Core {
     }
 
     fn audit_jobs(&mut self, at_once: usize) {
-        let from = self.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
-        let jobs = self.jobs.all.range((from, Bound::Unbounded));
-        let jobs: Vec<JobId> = jobs.take(at_once).map(|(id, _)| *id).collect();
-        self.audit.last_job = jobs.last().filter(|_| jobs.len() == at_once).copied();
-        self.mend_contradictions(&jobs);
+        let mut pods_left = PODS_AT_ONCE;
+        for _ in 0..at_once {
+            let (id, seen) = match self.audit.unfinished.take() {
+                Some(unfinished) => unfinished,
+                None => {
+                    let from = self.audit.last_job.map_or(Bound::Unbounded, Bound::Excluded);
+                    let next = self.jobs.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id);
+                    self.audit.last_job = next;
+                    let Some(next) = next else { return };
+                    (next, Seen::default())
+                }
+            };
+            let (looked_at, rest) = self.mend_contradiction(id, seen, pods_left);
+            self.audit.unfinished = rest.map(|rest| (id, rest));
+            pods_left -= looked_at;
+            if pods_left == 0 {
+                return;
+            }
+        }
     }
 
     /// Slots on these nodes that wait for the next pods of their jobs.

@@ -3,36 +3,56 @@
 //! That is a defect of ours. Tests panic. A scheduler that is in use logs and counts it, and makes the job anew from what is
 //! stored, as after a restart: from its pods, its FluxJob and the placement there.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Core;
-use super::job::{Job, Stage};
+use super::job::{Job, PodOrder, Stage};
 use crate::queue::JobId;
 use fluxqueue_workload::{Pod, Uid};
 
+/// How far a look at the pods of a job has come: there may be more of them than are looked at in one go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Seen {
+    /// The last of those that count as alive.
+    alive: Option<PodOrder>,
+    /// The last of all, once those that count as alive have been seen.
+    of_all: Option<Uid>,
+    has_seen_alive: bool,
+}
+
 impl Core {
-    /// Looks at these jobs, and makes those anew that contradict themselves.
-    pub(super) fn mend_contradictions(&mut self, ids: &[JobId]) {
-        for id in ids {
-            let Some(job) = self.jobs.all.get(id) else { continue };
-            let Some(contradiction) = self.contradiction(job) else { continue };
-            tracing::error!(job = %job.key, %contradiction, "a job contradicts itself, and is made anew");
-            debug_assert!(false, "{}: {contradiction}", job.key);
-            self.gauges.jobs_made_anew += 1;
-            self.make_anew(*id);
-        }
+    /// Looks at a job from where the last look has come to, at no more than `pods` of its pods, and makes it anew if it contradicts
+    /// itself. How many pods were looked at, and where the next look goes on, if there is more to see.
+    pub(super) fn mend_contradiction(&mut self, id: JobId, mut seen: Seen, pods: usize) -> (usize, Option<Seen>) {
+        let Some(job) = self.jobs.all.get(&id) else { return (0, None) };
+        let is_begun = seen != Seen::default();
+        let mut left = pods;
+        let of_job = if is_begun { None } else { self.contradiction_of_job(job) };
+        let Some(contradiction) = of_job.or_else(|| self.contradiction_of_pods(job, &mut seen, &mut left)) else {
+            return (pods - left, (left == 0).then_some(seen));
+        };
+        tracing::error!(job = %job.key, %contradiction, "a job contradicts itself, and is made anew");
+        debug_assert!(false, "{}: {contradiction}", job.key);
+        self.gauges.jobs_made_anew += 1;
+        self.make_anew(id);
+        (pods - left, None)
     }
 
     /// The first thing about a job that cannot be.
+    #[cfg(test)]
     pub(super) fn contradiction(&self, job: &Job) -> Option<String> {
+        let (mut seen, mut all) = (Seen::default(), usize::MAX);
+        self.contradiction_of_job(job).or_else(|| self.contradiction_of_pods(job, &mut seen, &mut all))
+    }
+
+    /// The first thing about a job as such that cannot be.
+    fn contradiction_of_job(&self, job: &Job) -> Option<String> {
         if self.jobs.by_key.get(&job.key) != Some(&job.id) {
             return Some("its FluxJob's name leads to another job".to_owned());
         }
         if let Some(pending) = job.pending.iter().find(|pending| !self.queue.contains(pending)) {
             return Some(format!("{pending:?} is not in the queue"));
-        }
-        if let Some(uid) = job.live.values().find(|uid| !job.members.contains(*uid)) {
-            return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
         }
         // While a walk is under way, and until terms that have changed are looked at, it may.
         if self.under_way.is_none()
@@ -42,23 +62,40 @@ impl Core {
         {
             return Some("it waits by anti-affinity terms of others as they were".to_owned());
         }
-        let mut alive: Vec<&Uid> = job.live.values().collect();
-        alive.sort_unstable();
-        // Both in order, so that one walk finds who of the members is alive.
-        let mut alive = alive.into_iter().peekable();
-        job.members.iter().find_map(|uid| {
-            while alive.next_if(|next| *next < uid).is_some() {}
-            let is_alive = alive.peek().is_some_and(|next| *next == uid);
-            self.contradiction_of_pod(job, uid, is_alive)
-        })
+        None
     }
 
-    fn contradiction_of_pod(&self, job: &Job, uid: &Uid, is_alive: bool) -> Option<String> {
+    /// The first thing about pods of a job that cannot be, of so many of them as are left to look at.
+    pub(super) fn contradiction_of_pods(&self, job: &Job, seen: &mut Seen, left: &mut usize) -> Option<String> {
+        if !seen.has_seen_alive {
+            let from = seen.alive.take().map_or(Bound::Unbounded, Bound::Excluded);
+            for (order, uid) in job.live.range((from, Bound::Unbounded)).take(*left) {
+                *left -= 1;
+                if !job.members.contains(uid) {
+                    return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
+                }
+                seen.alive = Some(order.clone());
+            }
+            seen.has_seen_alive = *left > 0;
+        }
+        let from = seen.of_all.take().map_or(Bound::Unbounded, Bound::Excluded);
+        for uid in job.members.range((from, Bound::Unbounded)).take(*left) {
+            *left -= 1;
+            if let Some(contradiction) = self.contradiction_of_pod(job, uid) {
+                return Some(contradiction);
+            }
+            seen.of_all = Some(uid.clone());
+        }
+        None
+    }
+
+    fn contradiction_of_pod(&self, job: &Job, uid: &Uid) -> Option<String> {
         let Some(member) = self.jobs.members.get(uid) else { return Some(format!("pod {uid} is not known")) };
         let about = &member.pod.id;
         if member.job != job.id {
             return Some(format!("pod {about} belongs to another job"));
         }
+        let is_alive = job.live.get(&PodOrder::of(&member.pod)) == Some(uid);
         if is_alive == (member.stage == Stage::Ended) {
             return Some(format!("pod {about} is {:?}, and counts as the opposite", member.stage));
         }

@@ -1,7 +1,9 @@
 //! The accounts of what is taken go wrong, and are made right again.
 
 use super::*;
+use crate::consistency::Seen;
 use crate::fluxion::{End, Tenancy};
+use crate::job::{Job, Stage};
 use crate::queue::{JobId, PendingRequest};
 
 /// A slot is taken on a node that no pod has.
@@ -110,6 +112,32 @@ fn a_job_that_contradicts_itself_is_noticed() {
         let found = found(&world.core).expect("it shows");
         assert!(found.contains(what), "{what}: {found}");
     }
+}
+
+/// Where a look at one pod at a time ends: how many looks it took, and what cannot be.
+fn looked_at_one_by_one(core: &Core, job: &Job) -> (usize, Option<String>) {
+    let mut seen = Seen::default();
+    for looks in 1.. {
+        let mut left = 1;
+        let contradiction = core.contradiction_of_pods(job, &mut seen, &mut left);
+        if contradiction.is_some() || left > 0 {
+            return (looks, contradiction);
+        }
+    }
+    unreachable!("there are few pods")
+}
+
+#[test]
+fn a_job_of_many_pods_is_looked_at_in_parts() {
+    let mut world = a_gang_and_one_that_waits();
+    let id = world.core.jobs.all.values().find(|job| job.live.len() == 3).expect("the gang").id;
+    let looks = looked_at_one_by_one(&world.core, &world.core.jobs.all[&id]);
+    assert_eq!(looks, (7, None), "three that are alive, three pods, and the end");
+    let last = world.core.jobs.all[&id].members.last().cloned().expect("a pod");
+    world.core.jobs.members.get_mut(&last).expect("it is known").stage = Stage::Ended;
+    let (looks, contradiction) = looked_at_one_by_one(&world.core, &world.core.jobs.all[&id]);
+    assert_eq!(looks, 6);
+    assert!(contradiction.is_some_and(|what| what.contains("counts as the opposite")), "it is found with the last pod");
 }
 
 #[test]

@@ -430,6 +430,7 @@ impl Core {
         gauges.pods = (of_jobs + self.foreign.len() + self.awaiting_owner.len() + self.unsorted.len()) as u64;
         gauges.reservations = self.promises.reservations().count() as u64;
         gauges.nodes_drained = self.promises.drained_nodes() as u64;
+        gauges.held_idle = self.cluster.free_on(self.held_nodes.nodes());
         gauges.graph_errors = self.ledger.errors;
         gauges.synced = self.synced;
         gauges

@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub use starts::{EstimateSaid, Hours, StartErrors, Waits};
 
 use crate::plan::Delay;
+use fluxqueue_workload::Resources;
 
 /// The causes for which a promised start is put off, as the metrics have them.
 pub const DELAY_CAUSES: [&str; 4] = {
@@ -50,6 +51,8 @@ pub struct Gauges {
     pub reservations: u64,
     /// Nodes that are held for those who were passed by for long enough.
     pub nodes_drained: u64,
+    /// What is free of the nodes that waiting jobs hold without a date, whatever the policy: what stands idle for them.
+    pub held_idle: Resources,
     /// Placements of gangs that were withdrawn before their first Binding.
     pub placements_withdrawn: u64,
     /// Slots that were retained for a successor and passed on to it.

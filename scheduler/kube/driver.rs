@@ -44,8 +44,8 @@ const TURN_AT_LEAST: Duration = Duration::from_secs(1);
 /// The least pause between two passes, so that a core that wants to be woken at once, again and again, does not spin.
 const PACE_AT_LEAST: Duration = Duration::from_millis(1);
 
-/// No pass is put off for longer than this.
-const PACE_AT_MOST: Duration = Duration::from_millis(50);
+/// No pass is put off for longer than this: a lone pod that fits is to start within 20 ms, and the slice that it comes in takes its share.
+const PACE_AT_MOST: Duration = Duration::from_millis(10);
 
 /// After a copy of the core there is none for so many times as long as it took.
 const COPY_SHARE: u32 = 9;
@@ -88,8 +88,7 @@ pub struct Driver<M> {
     stirred: bool,
     /// The next copy may be made then: copies take a small share of the time.
     copy_from: Instant,
-    /// The next step may come now. Passes that take long are put off, so that each finds more to do and the core spends at
-    /// most half of its time on them.
+    /// The next step may come now. After a pass there is a pause as long as the pass, within bounds, so that the next one finds more to do.
     step_from: Instant,
     /// How long the pass under way has taken so far.
     passing: Duration,

@@ -20,6 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::process::ProcessCollector;
 use fluxqueue_core::report::{DELAY_CAUSES, Gauges, Hours};
+use fluxqueue_workload::Resources;
 
 /// Labels of one counter: all values come from closed sets.
 pub type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -187,6 +188,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     gauge(encoder, "reservations", "Starts that are promised", core.reservations)?;
     let help = "Nodes that are held for jobs that were passed by for long enough";
     gauge(encoder, "nodes_held_without_a_date", help, core.nodes_drained)?;
+    encode_held_idle(encoder, &core.held_idle)?;
     let help = "Promised starts that were put off, by cause";
     let mut delayed = encoder.encode_descriptor("reservations_delayed", help, None, MetricType::Counter)?;
     for cause in DELAY_CAUSES {
@@ -270,6 +272,24 @@ fn encode_hours(mut metric: MetricEncoder<'_>, hours: &Hours) -> Result<(), fmt:
     metric.encode_histogram::<NoLabelSet>(hours.sum_seconds(), hours.count(), &buckets, None)
 }
 
+/// In cores, bytes and devices, as Kubernetes' own metrics of resources.
+#[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
+fn encode_held_idle(encoder: &mut DescriptorEncoder, idle: &Resources) -> Result<(), fmt::Error> {
+    let help = "What stands idle of nodes that are held for waiting jobs without a date, by resource";
+    let mut family = encoder.encode_descriptor("held_idle_resources", help, None, MetricType::Gauge)?;
+    // CPU is always there, so that an alert finds the metric also where nothing is held.
+    let others = idle.iter().filter(|(name, _)| ***name != *"cpu");
+    for (resource, amount) in others.map(|(name, amount)| (&**name, amount as f64)).chain([("cpu", cores(idle))]) {
+        ConstGauge::new(amount).encode(family.encode_family(&[("resource", resource)])?)?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "fewer than 2^53 thousandths of a core")]
+fn cores(of: &Resources) -> f64 {
+    of.get("cpu") as f64 / 1000.0
+}
+
 fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> Result<(), fmt::Error> {
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
@@ -298,6 +318,7 @@ mod tests {
         let metrics = Metrics::new("1.2.3", "abc");
         metrics.count_binding("bound", Duration::from_millis(3));
         let mut core = Gauges {
+            held_idle: [("cpu", 2500), ("memory", 64)].into_iter().collect(),
             pending_pods: PendingPods { active: 7, ..PendingPods::default() },
             attempts: vec![Attempts { profile: "fluxqueue".into(), scheduled: 5, unschedulable: 2, error: 0 }],
             ..Gauges::default()
@@ -308,6 +329,8 @@ mod tests {
             "fluxqueue_build_info{version=\"1.2.3\",git_commit=\"abc\"} 1",
             "fluxqueue_bindings_total{result=\"bound\"} 1",
             "fluxqueue_pending_pods{queue=\"active\"} 7",
+            "fluxqueue_held_idle_resources{resource=\"memory\"} 64",
+            "fluxqueue_held_idle_resources{resource=\"cpu\"} 2.5",
             "fluxqueue_schedule_attempts_total{result=\"scheduled\",profile=\"fluxqueue\"} 5",
             "fluxqueue_pod_scheduling_sli_duration_seconds_bucket{le=\"0.02\"} 1",
             "fluxqueue_pod_scheduling_sli_duration_seconds_bucket{le=\"+Inf\"} 1",

@@ -138,6 +138,17 @@ impl Cluster {
         self.nodes_version
     }
 
+    /// What is free of these nodes together.
+    pub fn free_on(&self, nodes: &RankSet) -> Resources {
+        let mut free = Resources::new();
+        for entry in nodes.iter().filter_map(|rank| self.entry(rank)) {
+            let mut of_node = entry.node.allocatable.clone();
+            of_node.subtract(&entry.used);
+            free.add(&of_node);
+        }
+        free
+    }
+
     /// Every node with its rank, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&NodeName, Rank)> {
         self.by_name.iter().map(|(name, rank)| (name, *rank))

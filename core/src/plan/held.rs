@@ -110,6 +110,11 @@ impl HeldNodes {
         closed
     }
 
+    /// All nodes that are held.
+    pub(crate) fn nodes(&self) -> &RankSet {
+        &self.held
+    }
+
     /// Some of those who hold nodes are to be apart from others.
     pub(super) fn has_repellers(&self) -> bool {
         self.has_repellers

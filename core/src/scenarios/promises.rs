@@ -279,6 +279,7 @@ fn the_first_who_waits_is_passed_by_for_so_long_and_no_longer() {
     world.change("b", |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "it holds what it needs");
+    assert_eq!(world.core.gauges().held_idle.get("cpu"), 4000, "one of its nodes stands idle, the other one is in use");
     assert!(!starts(&mut world, lasting("c", 4, 1)));
     world.restart();
     world.list(&NODES, &[job("j", 2, 2)]);

@@ -417,3 +417,29 @@ fn a_gang_whose_pod_is_replaced_over_a_restart_goes_around_what_was_promised_mea
     assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)), "it keeps what it was promised");
     assert_eq!(reserved(&world, "urgent").map(|(start, _)| start), Some(Some(2160)));
 }
+
+#[test]
+fn with_no_seconds_to_be_passed_by_nobody_goes_ahead_of_the_first_that_waits_for_an_unknown_end() {
+    let settings = CoreSettings { queue_policy: QueuePolicy::Easy, bypass_secs: 0, ..settings() };
+    let mut world = World::told(settings, FunctionTable::builtin(), &NODES);
+    assert!(starts(&mut world, pod("a", 4)), "nobody knows when it ends");
+    submit_gang(&mut world);
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((None, "n[1-2]".to_owned())), "its nodes are held at once");
+    assert!(!starts(&mut world, lasting("short", 4, 1)));
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("n1"), Some("n2")));
+}
+
+#[test]
+fn the_queue_depth_bounds_the_reservations_and_not_who_may_start() {
+    let settings = CoreSettings { queue_policy: QueuePolicy::Conservative, queue_depth: 1, ..settings() };
+    let mut world = World::told(settings, FunctionTable::builtin(), &NODES);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    submit_gang(&mut world);
+    assert!(!starts(&mut world, lasting("second", 4, 300)), "it would delay the gang");
+    assert_eq!(reserved(&world, "j").map(|(start, _)| start), Some(Some(2100)));
+    assert_eq!(reserved(&world, "second"), None, "it is beyond the depth of the queue");
+    assert!(starts(&mut world, lasting("third", 4, 50)), "it fits before the gang");
+}

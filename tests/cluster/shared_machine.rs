@@ -1,11 +1,14 @@
 //! Two schedulers on the same nodes, which are full, and pods that say nothing of how long they run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fluxqueue_api::hostlist;
 use serde_json::Value;
 
 use crate::harness::{ControlPlane, Namespace, node_of, pod, within};
+use crate::promised::seconds;
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 24, cpu: '8', memory: 64Gi, pods: 110}\n";
 
@@ -62,9 +65,9 @@ impl Drop for InItsPlace {
 }
 
 /// The same pods for both schedulers of a machine, small and large, far more than fit.
-fn pods() -> String {
+fn pods(count: usize) -> String {
     let mut manifest = String::new();
-    for number in 0..PODS {
+    for number in 0..count {
         let (cpu, seconds) = (["500m", "1", "6", "2", "500m"][number % 5], ["12", "30", "18"][number % 3]);
         manifest += &pod(&format!("ours-{number}"), cpu, seconds, "");
         manifest += &pod(&format!("theirs-{number}"), cpu, seconds, "")
@@ -92,7 +95,7 @@ fn count(namespace: &Namespace<'_>) -> Bound {
 /// well the nodes are used: where one scheduler leaves them idle though its pods could use them, it has bound less.
 fn bound(plane: &ControlPlane) -> Bound {
     let namespace = plane.namespace("shared-machine");
-    let manifest = pods();
+    let manifest = pods(PODS);
     let bound = std::thread::scope(|scope| {
         // In the background: nobody waits for the last pod before the first is bound.
         scope.spawn(|| namespace.apply(&manifest));
@@ -132,4 +135,89 @@ fn beside_kube_scheduler_it_binds_what_another_kube_scheduler_would() {
         fluxqueue.by_tested * 10 >= in_its_place.by_tested * 9,
         "Fluxqueue {fluxqueue:?}, kube-scheduler {in_its_place:?}"
     );
+}
+
+const EIGHT: &str = "groups:\n- {namePrefix: n-, count: 8, cpu: '8', memory: 64Gi, pods: 110}\n";
+
+/// For so long others may go ahead of a pod that waits for an end that nobody knows; and how much later that may be seen.
+const BYPASS_SECONDS: f64 = 5.0;
+const SEEN_LATE: f64 = 5.0;
+
+/// The nodes that are held for each pod that is passed by no more.
+type Held = BTreeMap<String, BTreeSet<String>>;
+
+fn held(records: &[Value]) -> Held {
+    let of_record = |record: &Value| {
+        let reservation = &record["status"]["reservation"];
+        let nodes = reservation["nodes"].as_str().filter(|_| reservation["start"].is_null())?;
+        let nodes = hostlist::decode(nodes).expect("a hostlist").into_iter().collect();
+        Some((record["spec"]["workloadRef"]["name"].as_str()?.to_owned(), nodes))
+    };
+    records.iter().filter_map(of_record).collect()
+}
+
+/// Jobs that wait, and for which nothing is held though they have been passed by for longer than the rule says.
+fn starving(records: &[Value], now: f64) -> Vec<String> {
+    let is_starving = |record: &&Value| {
+        let since = record["status"]["passedBySince"].as_str().map(seconds);
+        let waits = record["status"]["state"] == "Pending" && record["status"]["reservation"].is_null();
+        waits && since.is_some_and(|since| now > since + BYPASS_SECONDS + SEEN_LATE)
+    };
+    let names = records.iter().filter(is_starving).map(|record| record["metadata"]["name"].to_string());
+    names.collect()
+}
+
+fn now() -> f64 {
+    jiff::Timestamp::now().as_duration().as_secs_f64()
+}
+
+/// The nodes of Fluxqueue's pods.
+fn places(pods: &[Value]) -> BTreeMap<String, String> {
+    let ours = pods.iter().filter(|pod| pod["spec"]["schedulerName"] == "fluxqueue" && !node_of(pod).is_empty());
+    ours.map(|pod| (pod["metadata"]["name"].as_str().expect("a name").to_owned(), node_of(pod).to_owned())).collect()
+}
+
+/// Where nobody knows what ends when, large pods wait for as long as the rule says, and then nodes are held for them: none of ours goes
+/// there any more, whatever kube-scheduler does.
+#[test]
+fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
+    let plane = ControlPlane::start(EIGHT, &["--kube-scheduler"]);
+    let config = plane.dir.join("bypass.yaml");
+    let text = format!(
+        "apiVersion: config.converged-computing.org/v1alpha1\nkind: FluxqueueConfiguration\nbypassSeconds: {BYPASS_SECONDS}\n"
+    );
+    std::fs::write(&config, text).expect("it is written");
+    let _fluxqueue = plane.fluxqueue(&["--config", &config.display().to_string()]);
+    let namespace = plane.namespace("passed-by");
+    let (mut holds, mut judged) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| namespace.apply(&pods(150)));
+        // What was held in the last rounds, the last one first: what leaves in between may have been decided on before.
+        let (mut before, mut long_before) = (Held::new(), Held::new());
+        let mut known = BTreeMap::new();
+        let end = Instant::now() + COUNTED_AFTER;
+        while Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(250));
+            let at_first = held(&namespace.list("fluxjobs"));
+            let places = places(&namespace.list("pods"));
+            let records = namespace.list("fluxjobs");
+            let at_last = held(&records);
+            assert_eq!(starving(&records, now()), Vec::<String>::new(), "nothing is held for them");
+            let stands = |(name, nodes): &(&String, &BTreeSet<String>)| {
+                [&before, &at_last].iter().all(|held| held.get(*name) == Some(nodes))
+            };
+            for (holder, nodes) in long_before.iter().filter(stands) {
+                judged += 1;
+                for (pod, node) in places.iter().filter(|(pod, _)| !known.contains_key(*pod) && *pod != holder) {
+                    assert!(!nodes.contains(node), "{pod} went to {node}, which is held for {holder}");
+                }
+            }
+            holds += at_first.keys().filter(|name| !before.contains_key(*name)).count();
+            known = places;
+            long_before = std::mem::replace(&mut before, at_first);
+        }
+    });
+    println!("nodes were held {holds} times; looked at them in {judged} rounds");
+    assert!(holds >= 2 && judged >= 6, "hardly anything was held: {holds} times, seen in {judged} rounds");
+    std::mem::forget(namespace);
 }

@@ -25,10 +25,17 @@ fn completed(recorder: &Recorder, count: usize) {
     });
 }
 
-/// Forty jobs with true walltimes, and what they were promised. At least so many are to have been promised something.
-fn forty_jobs(policy: &str, promised_at_least: usize) {
+/// How many of them have ended.
+fn ended(recorder: &Recorder) -> usize {
+    recorder.histories().values().filter(|history| history.state == "Completed").count()
+}
+
+/// Forty jobs with true walltimes, and what they were promised. At least so many are to have been promised something. If the process is
+/// killed once so many have ended, another one takes over at once.
+fn forty_jobs(policy: &str, promised_at_least: usize, killed_after: Option<usize>) {
     let plane = ControlPlane::start(EIGHT, &[]);
-    let _fluxqueue = plane.fluxqueue(&[&format!("--queue-policy={policy}")]);
+    let flag = format!("--queue-policy={policy}");
+    let mut fluxqueue = plane.fluxqueue(&[&flag]);
     let ns = plane.namespace("forty");
     let recorder = Recorder::start(&ns);
     ns.apply(&timed("job-first", 8, 6, 6.0));
@@ -39,7 +46,13 @@ fn forty_jobs(policy: &str, promised_at_least: usize) {
         text
     });
     ns.apply(&text);
+    if let Some(count) = killed_after {
+        within(Duration::from_mins(2), "some jobs to complete", || (ended(&recorder) >= count).then_some(()));
+        fluxqueue.kill();
+        fluxqueue = plane.fluxqueue(&[&flag]);
+    }
     completed(&recorder, jobs.len() + 1);
+    drop(fluxqueue);
     let histories = recorder.histories();
     let delays = delays(&ns, &histories);
     println!("{policy}\n{}", table(&histories, &delays));
@@ -54,12 +67,18 @@ fn forty_jobs(policy: &str, promised_at_least: usize) {
 
 #[test]
 fn forty_jobs_start_as_promised_with_easy() {
-    forty_jobs("easy", 4);
+    forty_jobs("easy", 4, None);
 }
 
 #[test]
 fn forty_jobs_start_as_promised_with_conservative() {
-    forty_jobs("conservative", 25);
+    forty_jobs("conservative", 25, None);
+}
+
+/// While it is away pods end and starts come due: pods have three seconds to end in that they do not use.
+#[test]
+fn forty_jobs_start_as_promised_though_the_process_is_killed_in_their_midst() {
+    forty_jobs("conservative", 25, Some(10));
 }
 
 #[test]

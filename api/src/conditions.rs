@@ -1,7 +1,7 @@
 //! Conditions of a FluxJob: their types, their reasons, and the state that sums them up.
 //!
-//! They are the contract: who waits for something, waits for a condition. Types and reasons are closed sets, here, in the
-//! schema and in docs/fluxjob.md. Conditions of other types belong to others.
+//! Conditions are the contract: people and programs wait for them. Types and reasons are closed sets, here, in the schema and in
+//! docs/fluxjob.md. Conditions of other types belong to others.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -13,15 +13,15 @@ use crate::BlockedReason;
 /// The conditions that Fluxqueue writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConditionType {
-    /// All pods that start together have been bound. If not: why.
+    /// All pods that start together have been bound. If not, the reason says why.
     Scheduled,
-    /// It has begun, and is not whole.
+    /// The job has begun, and is not whole.
     Degraded,
-    /// It has ended.
+    /// The job has ended.
     Finished,
-    /// A warning: pods have half a pair of group labels, which makes no group.
+    /// A warning: pods have only one of the two group labels, which makes no group.
     IncompleteGroupLabels,
-    /// A warning: the walltime that the workload says cannot be read.
+    /// A warning: the walltime that the workload gives cannot be read.
     InvalidWalltime,
     /// A warning: more pods are asked to start together than can appear.
     SizeClamped,
@@ -33,55 +33,55 @@ pub enum ConditionType {
     UnknownPriorityClass,
 }
 
-/// Why condition Scheduled is as it is.
+/// Why the condition Scheduled has its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScheduledReason {
-    /// True: its pods have been bound.
+    /// True: all pods that start together have been bound.
     Scheduled,
     /// False: they are being bound.
     Starting,
-    /// False: it was not tried yet.
+    /// False: the job was not tried yet.
     Queued,
-    /// False: it has ended, and no pod of it was ever bound.
+    /// False: the job has ended, and no pod of it was ever bound.
     NeverScheduled,
     /// False: this is in its way.
     Blocked(BlockedReason),
 }
 
-/// Why condition Degraded is as it is.
+/// Why the condition Degraded has its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DegradedReason {
     /// False: nothing is missing.
     Whole,
-    /// True: it was whole, and lost a pod.
+    /// True: the gang was whole, and lost a pod.
     MemberLost,
-    /// True: it has begun, and waits for another job that waits for it.
+    /// True: the gang has begun, and waits for another job that waits for it.
     MutualWait,
-    /// True: it has begun, and did not become whole in time.
+    /// True: the gang has begun, and did not become whole within `gangStartTimeout`.
     StartTimeout,
 }
 
-/// Why condition Finished is True. Until then it is absent.
+/// Why the condition Finished is True. Until the job ends, the condition is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishedReason {
-    /// All its pods have ended, and succeeded.
+    /// True: all its pods have ended, and succeeded.
     Succeeded,
-    /// It ended otherwise.
+    /// True: it ended otherwise.
     Failed,
 }
 
 /// Where a job is in its life: its conditions in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum JobState {
-    /// Its pods are not all there yet, or a foreign gate holds one.
+    /// Not all its pods are there yet, one has a scheduling gate that belongs to somebody else, or a claim is not ready.
     Incomplete,
     /// It waits for its turn or for resources.
     Pending,
-    /// A person holds it.
+    /// A person holds it, or its queue is stopped or was deleted.
     Held,
-    /// It can never run on the nodes there are, however idle.
+    /// It can never run on the existing nodes, however idle.
     Unsatisfiable,
-    /// It asks for something that is not supported, or contradicts itself.
+    /// It asks for something that is not supported or not allowed, or contradicts itself.
     Refused,
     /// Its pods are being bound.
     Starting,
@@ -129,7 +129,7 @@ impl ConditionType {
         Self::ALL.into_iter().find(|type_| type_.as_str() == name)
     }
 
-    /// Said once, and kept: it tells of something that was taken in another way than it was asked for.
+    /// Whether it is a warning: it says once that something is taken in another way than it was asked for, and stays.
     pub fn is_warning(self) -> bool {
         !matches!(self, ConditionType::Scheduled | ConditionType::Degraded | ConditionType::Finished)
     }
@@ -247,9 +247,9 @@ pub fn of_type(conditions: &[Condition], type_: ConditionType) -> Option<&Condit
     conditions.iter().find(|condition| condition.type_ == type_.as_str())
 }
 
-/// The schema of `status.conditions`: what the API says of every `metav1.Condition`, and for ours which reasons there are.
+/// The schema of `status.conditions`: that of every `metav1.Condition`, and for Fluxqueue's types the reasons that there are.
 ///
-/// A reason that is to be added later is refused by an older CRD: [`crate::Definition::missing_from`] is how a process notices before it writes.
+/// An older CRD refuses a reason that is added later: [`crate::Definition::missing_from`] is how a process notices before it writes.
 pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
     const CAMEL_CASE: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
     const TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
@@ -262,19 +262,19 @@ pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
             "type": "object",
             "required": ["type", "status", "reason", "message", "lastTransitionTime"],
             "properties": {
-                "type": { "type": "string", "maxLength": 316, "pattern": TYPE, "description": "What it is about." },
-                "status": { "type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether that is so." },
+                "type": { "type": "string", "maxLength": 316, "pattern": TYPE, "description": "The type of the condition." },
+                "status": { "type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether the condition holds." },
                 "reason": {
                     "type": "string", "minLength": 1, "maxLength": 1024, "pattern": CAMEL_CASE,
-                    "description": "Why, in one word; of our types one of those that docs/fluxjob.md lists.",
+                    "description": "Why, in one word. For the types of Fluxqueue, one of those that docs/fluxjob.md lists.",
                 },
                 "message": { "type": "string", "maxLength": 32_768, "description": "Why, for people." },
                 "lastTransitionTime": {
-                    "type": "string", "format": "date-time", "description": "Since when status has this value.",
+                    "type": "string", "format": "date-time", "description": "Since when the status has this value.",
                 },
                 "observedGeneration": {
                     "type": "integer", "format": "int64", "minimum": 0,
-                    "description": "`metadata.generation` of the spec that it was decided on.",
+                    "description": "The `metadata.generation` of the spec on which it was decided.",
                 },
             },
             "x-kubernetes-validations": reason_rules(),

@@ -2,16 +2,16 @@
 
 use crate::{BlockedReason, ConditionType, DegradedReason, FinishedReason};
 
-/// Why an Event is written that is not about a condition of a FluxJob.
+/// The reasons of Events that are not about a condition of a FluxJob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventReason {
-    /// On a pod: it was bound to a node. On a FluxJob: all its pods were.
+    /// On a pod: the pod was bound to a node. On a FluxJob: all pods that start together were bound.
     Scheduled,
-    /// On a pod that waits: why, as its condition PodScheduled says it.
+    /// On a waiting pod: why it waits, as in its condition PodScheduled.
     FailedScheduling,
-    /// On a pod that carries our gate: another scheduler is to place it, so the gate is left alone.
+    /// On a pod with the gate `fluxqueue`: the pod names another scheduler, so the gate is left alone.
     GateIgnored,
-    /// On a FluxJob and its first pod: it starts later than it was promised. Says for which of the four causes, and who or what
+    /// On a FluxJob and its first pod: the job starts later than it was promised. The message says for which of the four causes, and what
     /// is in the way.
     ReservationDelayed,
 }

@@ -1,7 +1,7 @@
-//! `FluxJob`: the record of one thing that was submitted. `spec` is people's, `status` the scheduler's.
+//! `FluxJob`: the record of one thing that was submitted. `spec` belongs to people, `status` to the scheduler.
 //!
-//! `spec` says what the record stands for, and what people wish instead of what the workload says. All that was observed is
-//! in `status`: so a wish that is taken back leaves what the workload said, and what an elastic workload says can be followed.
+//! `spec` says what the record stands for, and what people wish instead of what the workload says. Everything that was observed is in
+//! `status`: when a wish is taken back, what the workload says counts again, and `status` can follow an elastic workload.
 //! docs/fluxjob.md has each field beside its counterpart in Kueue's Workload.
 #![expect(clippy::duplicated_attributes, reason = "every printer column has a type and a priority of its own")]
 
@@ -15,7 +15,7 @@ use std::fmt;
 use crate::conditions::{self, JobState};
 use crate::validation;
 
-/// What it stands for, and what people wish. Made by the scheduler; people change `overrides`, and nothing else.
+/// What the FluxJob stands for, and what people wish. The scheduler creates it; people change only `overrides`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "jobs.converged-computing.org",
@@ -43,53 +43,53 @@ use crate::validation;
         name = "Size",
         type_ = "string",
         json_path = ".status.size",
-        description = "Pods that are bound, of those it wants"
+        description = "How many pods are bound, of how many the job wants"
     ),
     printcolumn(
         name = "Nodes",
         type_ = "string",
         json_path = ".status.nodes",
-        description = "Nodes it is placed on, or how many"
+        description = "The nodes of the job, or how many they are"
     ),
     printcolumn(
         name = "Position",
         type_ = "integer",
         json_path = ".status.position",
-        description = "Place in the queue, 1 being next"
+        description = "Place in the queue; 1 is next"
     ),
     printcolumn(
         name = "Start",
         type_ = "string",
         json_path = ".status.estimatedStart.time",
-        description = "When it is expected to start"
+        description = "When the job is expected to start"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "Queue",
         type_ = "string",
         json_path = ".status.queueName",
-        description = "The queue it waits in",
+        description = "The queue of the job",
         priority = "1"
     ),
     printcolumn(
         name = "Estimate",
         type_ = "string",
         json_path = ".status.estimatedStart.kind",
-        description = "Whether the start is promised (Reserved), or what would come of things as they are (Projected)",
+        description = "Whether the start is promised (Reserved) or a forecast (Projected)",
         priority = "1"
     ),
     printcolumn(
         name = "Priority",
         type_ = "integer",
         json_path = ".status.priority",
-        description = "Higher goes first",
+        description = "Jobs of higher priority go first",
         priority = "1"
     ),
     printcolumn(
         name = "Reason",
         type_ = "string",
         json_path = ".status.blockedBy[0].reason",
-        description = "Why it has not started",
+        description = "Why the job has not started",
         priority = "1"
     ),
     printcolumn(
@@ -105,9 +105,9 @@ use crate::validation;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validation::only_overrides_change()))]
 pub struct FluxJobSpec {
-    /// The workload that it stands for. Cannot be changed.
+    /// The workload that the FluxJob stands for. Cannot be changed.
     pub workload_ref: WorkloadRef,
-    /// `spec.schedulerName` of the pods: a Fluxqueue that serves other names leaves this FluxJob alone. Cannot be changed.
+    /// `spec.schedulerName` of the pods. A Fluxqueue that serves other names leaves this FluxJob alone. Cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub scheduler_name: Option<String>,
@@ -129,7 +129,7 @@ pub struct WorkloadRef {
     /// Name of the object, or of the group.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// The object's uid; of a group, that of its first pod.
+    /// The uid of the object; for a group, the uid of its first pod.
     #[schemars(length(max = 128))]
     pub uid: String,
 }
@@ -152,72 +152,74 @@ pub enum WorkloadKind {
     Group,
 }
 
-/// What people wish instead of what the workload says. What is absent is as the workload says.
+/// What people wish instead of what the workload says. For a field that is absent, what the workload says counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Overrides {
-    /// The PriorityClass whose value is its priority. One that does not exist counts as no wish.
+    /// The PriorityClass whose value is the priority of the job. A class that does not exist counts as no wish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
-    /// How long it runs at most, in seconds.
+    /// How long the job runs at most, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub walltime_seconds: Option<i64>,
-    /// The queue in which it waits.
+    /// The queue in which the job waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub queue_name: Option<String>,
-    /// While true, it is not started. What has begun goes on.
+    /// While true, the job does not start. A job that has begun goes on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
 }
 
-/// What was observed and what happened. Written by the scheduler, which leaves conditions of others alone.
+/// What was observed, and what happened. The scheduler writes it, and leaves conditions of others alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxJobStatus {
-    /// Conditions. Ours are Scheduled, Degraded and Finished, and those that warn: IncompleteGroupLabels, InvalidWalltime,
-    /// SizeClamped, SizeContradiction, SoftTermsIgnored, UnknownPriorityClass.
+    /// Conditions. Those of Fluxqueue are Scheduled, Degraded and Finished, and the warnings IncompleteGroupLabels, InvalidWalltime,
+    /// SizeClamped, SizeContradiction, SoftTermsIgnored and UnknownPriorityClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,
     /// The conditions in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
-    /// `metadata.generation` of the spec that this status has seen.
+    /// The `metadata.generation` of the spec that this status takes into account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// What the workload says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<ObservedWorkload>,
-    /// The priority that counts: of the wish, else of the workload.
+    /// The priority that counts: that of the wish, else that of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// The queue that counts: of the wish, else of the workload, else of its namespace, else `default`.
+    /// The queue that counts: that of the wish, else that of the workload, else `services` for work with no end if there is such a queue,
+    /// else that of the namespace, else `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_name: Option<String>,
-    /// The walltime that counts: of the wish, else of the workload, else the default of its queue; no more
-    /// than that has, if it clamps. Absent if it has none.
+    /// The walltime that counts: that of the wish, else that of the workload, else the default of the queue or of the settings; at most
+    /// the maximum of a queue that clamps. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_seconds: Option<i64>,
-    /// When it took its place in the queue: the moment at which it could first have been placed.
+    /// When the job took its place in the queue: the moment at which it could first have been placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_at: Option<MicroTime>,
-    /// Its place in the queue, 1 being next. Coarse beyond the front.
+    /// Its place in the queue; 1 is next. Places beyond 10 are rounded up to tens, places beyond 100 to hundreds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<i32>,
-    /// When it is expected to start. Absent if nobody can say: then `blockedBy` says whose ends it waits for.
+    /// When the job is expected to start. Absent if there is no estimate, as when it waits for work with no known end, which `blockedBy`
+    /// names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_start: Option<EstimatedStart>,
-    /// What was said of its start while it waited, and what came of that.
+    /// The estimates of its start while it waited, compared with when it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_estimates: Option<StartEstimates>,
-    /// The start that it is promised. Later than written here it starts only if a job outlives its walltime, capacity goes, a job
-    /// of higher priority comes, or a person changes something: an Event says which.
+    /// The start that the job is promised. It starts later only if a job outlives its walltime, capacity is lost, a job of higher priority
+    /// arrives, or a person changes something; an Event says which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
-    /// Since when others may go ahead of it, as nobody knows when it can start. Not reset while it waits.
+    /// Since when other jobs may go ahead of this one because its start has no known date. Not reset while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_by_since: Option<MicroTime>,
     /// When its first pod was bound.
@@ -226,25 +228,25 @@ pub struct FluxJobStatus {
     /// When its last pod ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<MicroTime>,
-    /// Where its pods go, written before the first of them is bound.
+    /// Where its pods go. Written before the first of them is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PlacementRange>,
-    /// For kubectl: the nodes it is on or goes to as a hostlist (RFC 29), or how many if that is long.
+    /// For kubectl: the nodes of the placement as a hostlist (RFC 29), or how many there are if the list is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
-    /// The epoch of the leader that wrote the placement: the Lease's leaderTransitions.
+    /// The epoch of the leader that wrote the placement: `leaderTransitions` of the Lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
     /// How many pods are bound now.
     #[serde(default)]
     pub bound: i32,
-    /// How many pods it wants to run now.
+    /// How many pods the job wants to run now.
     #[serde(default)]
     pub total: i32,
     /// `bound/total`, for kubectl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// What keeps it from starting: the one that matters most first.
+    /// What keeps the job from starting, most important first.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub blocked_by: Vec<BlockedBy>,
@@ -254,50 +256,50 @@ pub struct FluxJobStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// When it starts at the latest. Absent if what it waits for has no known end: then the nodes are held for it.
+    /// When the job starts at the latest. Absent if it waits for work with no known end: then the nodes are held for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<MicroTime>,
     /// The nodes, as a hostlist (RFC 29): `node[0-3],gpu7`.
     pub nodes: String,
 }
 
-/// When a job is expected to start, and what that rests on.
+/// When a job is expected to start, and what the estimate is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EstimatedStart {
-    /// When.
+    /// The expected start.
     pub time: MicroTime,
-    /// What it rests on.
+    /// What the estimate is based on.
     pub kind: EstimateKind,
-    /// When that was found out.
+    /// When the estimate was made.
     pub as_of: MicroTime,
 }
 
-/// What was said of the start of a job while it waited, and what came of that. Differences are seconds by which it started later than
-/// was said; less than 0 if it started earlier. They are there when it has started.
+/// The estimates of the start of a job while it waited. Once the job has started, also by how many seconds it started later than each;
+/// less than 0 if it started earlier.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StartEstimates {
-    /// The first estimate that was on record.
+    /// The first estimate on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<EstimatedStart>,
     /// The start that was promised last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised: Option<MicroTime>,
-    /// How much later it started than by the first estimate.
+    /// By how many seconds the job started later than the first estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub later_than_first_seconds: Option<i64>,
-    /// How much later it started than was promised last.
+    /// By how many seconds the job started later than was promised last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub later_than_promised_seconds: Option<i64>,
 }
 
-/// What an estimate rests on.
+/// What an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum EstimateKind {
-    /// It is promised: `status.reservation` says the same.
+    /// The start is promised: `status.reservation` has the same time.
     Reserved,
-    /// It is what comes of things as they are, if the walltimes of what runs are true and nothing else comes.
+    /// The start is a forecast from the current state: it holds if running jobs end when planned, and nothing else arrives.
     Projected,
 }
 
@@ -305,7 +307,7 @@ impl EstimateKind {
     /// All of them.
     pub const ALL: [EstimateKind; 2] = [EstimateKind::Reserved, EstimateKind::Projected];
 
-    /// As records and metrics have it.
+    /// Its name in records and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             EstimateKind::Reserved => "Reserved",
@@ -318,7 +320,7 @@ impl EstimateKind {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedWorkload {
-    /// What its pods ask: pods of one set are alike. Follows an elastic workload.
+    /// The pods by what they request: the pods of one set are alike. Follows an elastic workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 1024),
@@ -328,10 +330,10 @@ pub struct ObservedWorkload {
     /// The highest `spec.priority` of its pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// The queue that it names; absent if it names none.
+    /// The queue that the workload names; absent if it names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_name: Option<String>,
-    /// How long it runs at most; absent if it does not say.
+    /// How long the workload says that it runs at most, in seconds; absent if it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime_seconds: Option<i64>,
 }
@@ -340,23 +342,23 @@ pub struct ObservedWorkload {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSet {
-    /// Its name, unique in the job.
+    /// The name of the pod set, unique in the job.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// How many pods it has.
+    /// How many pods the set has.
     #[schemars(range(min = 0))]
     pub count: i32,
-    /// With how many of them it starts; the others join one by one. Absent if with all.
+    /// How many of the pods start together; the others join one by one. Absent if all start together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_count: Option<i32>,
-    /// What each asks, as Kubernetes quantities.
+    /// What each pod requests, as Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
     pub requests: BTreeMap<String, String>,
 }
 
-/// Pods of one set on the nodes they go to: number i of `podIndexes` goes to node number i / `podsPerNode` of `nodes`.
+/// Pods of one set, and the nodes they go to: number i of `podIndexes` goes to node number i / `podsPerNode` of `nodes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementRange {
@@ -375,41 +377,41 @@ pub struct PlacementRange {
 pub enum BlockedReason {
     /// Not all pods that start together are there.
     Incomplete,
-    /// A scheduling gate of somebody else is on one of its pods.
+    /// One of its pods has a scheduling gate that belongs to somebody else.
     Gated,
-    /// A person holds it, or its queue, or has deleted that.
+    /// A person holds the job, or its queue is stopped or was deleted.
     Held,
-    /// The queue that it names is not there, or not for its namespace.
+    /// The queue that the job names does not exist, or the job's namespace may not use it.
     QueueNotUsable,
-    /// It asks for a longer walltime than its queue has.
+    /// It asks for a longer walltime than its queue allows.
     WalltimeTooLong,
     /// It asks for something that is not supported.
     UnsupportedConstraint,
     /// It contradicts itself, or cannot be read.
     InvalidRequest,
-    /// An earlier job waits for nodes that it needs.
+    /// An earlier job waits for nodes that this job needs.
     QueuedBehind,
-    /// Its queue has as much as it may have.
+    /// Its queue is at a limit.
     QueueLimit,
-    /// As many jobs wait in its queue as may: it waits outside, without a place.
+    /// As many jobs wait in its queue as may: it has no place there yet.
     QueueFull,
     /// The nodes that it may use have too little free.
     InsufficientResources,
     /// No rack, zone or other part of a level has room for as many of its pods as are to be in one.
     NoRoomInLevel,
-    /// The nodes that it could use are cordoned, not ready or left alone for a moment.
+    /// The nodes that it could use are cordoned, not ready, or have just refused a pod.
     NoMatchingNodes,
-    /// It does not fit on the nodes there are, however idle.
+    /// It does not fit on the existing nodes, however idle.
     Unsatisfiable,
     /// It had been placed, and its placement was withdrawn before its first Binding.
     PlacementWithdrawn,
-    /// Binding its pods has failed several times, or releasing its suspended Job.
+    /// The Binding of a pod, or the release of a suspended Job, has failed several times.
     BindFailed,
-    /// A claim of a pod is missing, lost, about to go, not bound or in use.
+    /// A claim of a pod is missing, lost, about to be deleted, not bound, or in use.
     VolumesNotReady,
     /// A claim could not be bound where its pod was placed.
     VolumeBindingFailed,
-    /// Nobody knows when work ends that is on nodes which it could use. Not by itself: with what is short there.
+    /// Work with no known end is on nodes that it could use. Never by itself, only beside what is short there.
     UnknownEnd,
     /// A reason that another version of Fluxqueue has written.
     #[default]
@@ -422,38 +424,39 @@ pub enum BlockedReason {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedBy {
-    /// Why.
+    /// The reason, in one word.
     pub reason: BlockedReason,
-    /// For people, with numbers.
+    /// The reason for people, with numbers.
     pub message: String,
-    /// The resource that is short, or of which its queue has as much as it may have.
+    /// The resource that is short, or whose limit the queue has reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// The level of the machine of which a part has too little room.
+    /// The level of the machine whose parts have too little room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// The part of that level that has most room, or where the rest of the job is.
+    /// The part of that level that has most room, or the part where the rest of the job is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// How much of the resource the job asks, in all; of a level, how many pods are to be in one part, or in all parts together.
+    /// How much of the resource the job requests in total. For a level: how many pods are to be in one part, or in all parts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
-    /// How much of it is free on the nodes it may use, or left of the limit; for how many of those pods there is room.
+    /// How much of the resource is free on the nodes that the job may use, or left of the limit. For a level: for how many of those pods
+    /// there is room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<String>,
-    /// How much of a limit is used: of the resource, or jobs that run.
+    /// How much of a limit is used: an amount of the resource, or a number of running jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<String>,
-    /// How much that limit is.
+    /// The limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// The FluxQueue whose limit or rule it is.
+    /// The FluxQueue that sets the limit or the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The job in the way, `namespace/name`: it waits behind it, or for its end.
+    /// The job in the way, as `namespace/name`: this job waits behind it, or for its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
-    /// From when on nodes are kept for that job.
+    /// From when on nodes are kept for the job in `behind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_from: Option<MicroTime>,
 }
@@ -525,7 +528,7 @@ impl BlockedReason {
         }
     }
 
-    /// Where a job is in its life that waits for this reason.
+    /// The state of a job that waits for this reason.
     pub fn state(self) -> JobState {
         match self {
             BlockedReason::Incomplete | BlockedReason::Gated | BlockedReason::VolumesNotReady => JobState::Incomplete,

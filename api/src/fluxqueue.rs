@@ -1,6 +1,6 @@
-//! `FluxQueue`: a queue, as its administrator wants it. `spec` is people's, `status` the scheduler's.
+//! `FluxQueue`: a queue, as its administrator wants it. `spec` belongs to people, `status` to the scheduler.
 //!
-//! Cluster-scoped: all queues share one machine. What a field means to jobs is in docs/queues.md.
+//! Cluster-scoped: all queues share one machine. docs/queues.md says what the fields mean to jobs.
 #![expect(clippy::duplicated_attributes, reason = "every printer column has a type of its own")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::validation;
 
-/// The rules of a queue. What is absent is as the settings of the process say.
+/// The rules of a queue. For a field that is absent, the settings of the process apply, unless its description says otherwise.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "jobs.converged-computing.org",
@@ -22,12 +22,12 @@ use crate::validation;
     singular = "fluxqueue",
     shortname = "fq",
     status = "FluxQueueStatus",
-    doc = "A queue of Fluxqueue: who may wait in it, and what goes for those who do.",
+    doc = "A queue of Fluxqueue: which jobs may wait in it, and which rules apply to them there.",
     printcolumn(
         name = "Policy",
         type_ = "string",
         json_path = ".spec.policy",
-        description = "Who may start before whom"
+        description = "Which jobs may start before which"
     ),
     printcolumn(
         name = "Priority",
@@ -39,7 +39,7 @@ use crate::validation;
         name = "Stop",
         type_ = "string",
         json_path = ".spec.stopPolicy",
-        description = "Whether those who wait are held"
+        description = "Whether waiting jobs are held"
     ),
     printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting", description = "Jobs that wait"),
     printcolumn(
@@ -48,12 +48,12 @@ use crate::validation;
         json_path = ".status.running",
         description = "Jobs that have nodes"
     ),
-    printcolumn(name = "Used", type_ = "string", json_path = ".status.usage", description = "What those who run have"),
+    printcolumn(name = "Used", type_ = "string", json_path = ".status.usage", description = "What running jobs use"),
     printcolumn(
         name = "Limits",
         type_ = "string",
         json_path = ".status.limits",
-        description = "How much they may have"
+        description = "How much its jobs may use"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     derive = "PartialEq",
@@ -62,76 +62,77 @@ use crate::validation;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = validation::default_within_maximum()))]
 pub struct FluxQueueSpec {
-    /// Namespaces whose jobs may use it, by their labels. Absent: all.
+    /// The namespaces whose jobs may use the queue, by their labels. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Who may start before whom within the queue.
+    /// Which jobs may start before which within the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Only the first so many in the queue may be promised a start. Whoever fits starts, wherever he stands.
+    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts, whatever its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub queue_depth: Option<i32>,
-    /// With `hybrid`, how many of those who wait are promised a start.
+    /// With `hybrid`, how many waiting jobs are promised a start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub reservation_depth: Option<i32>,
-    /// How long others may go ahead of the first who waits in the queue, if nobody knows when he can start, in seconds; 0: not at all.
+    /// How long other jobs may go ahead of the first waiting job of the queue if its start has no known date, in seconds; 0: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub bypass_seconds: Option<i64>,
-    /// Queues of higher priority go first; the jobs of queues of equal priority are merged by their own priority and age.
+    /// Queues of higher priority go first. The jobs of queues of equal priority are ordered by their own priority and age.
     #[serde(default)]
     pub priority: i32,
     /// The nodes that its jobs may use, by their labels. Absent: all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub node_selector: BTreeMap<String, String>,
-    /// Whether those who wait may start. What runs goes on.
+    /// Whether waiting jobs may start (`None`) or are held (`Hold`). Running jobs go on.
     #[serde(default)]
     pub stop_policy: StopPolicy,
-    /// The walltime of a job that says none and would end some day, in seconds. Absent: the maximum, if there is one, else that of
-    /// the settings.
+    /// The walltime of a job that gives none, in seconds; services have no walltime. Absent: the default of the settings, at most the
+    /// maximum of the queue; without that, the maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub default_walltime_seconds: Option<i64>,
-    /// The longest walltime of a job, in seconds. Services have no walltime, and are refused by a queue with a maximum.
+    /// The longest walltime of a job, in seconds. A queue with a maximum refuses services, which have no walltime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_walltime_seconds: Option<i64>,
-    /// What becomes of a job that asks for more than the maximum.
+    /// Whether a job that asks for more than the maximum is refused (`Refuse`) or planned with the maximum (`Clamp`). Fluxqueue does not end
+    /// a job that is planned with the maximum; its manifest has to.
     #[serde(default)]
     pub max_walltime_action: MaxWalltimeAction,
-    /// How much its jobs may have at a time. What is planned counts over the time for which it is planned.
+    /// How much its jobs may use at a time. A promised start counts over the time for which it is planned.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
 }
 
-/// How much the jobs of a queue may have at a time.
+/// How much the jobs of a queue may use at a time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// All of them together.
+    /// All its jobs together.
     #[serde(flatten)]
     pub in_all: LimitsOfScope,
-    /// Those of each namespace.
+    /// The jobs of each namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_namespace: Option<LimitsOfScope>,
 }
 
-/// How much some jobs may have at a time, together.
+/// How much a set of jobs may use at a time, together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsOfScope {
-    /// Jobs that have nodes.
+    /// How many jobs may have nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub running_jobs: Option<i32>,
-    /// Jobs that wait in the queue. Who comes when there are as many waits outside, without a place, until there is room.
+    /// How many jobs may wait in the queue. A job that arrives when it is full has no place until there is room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub waiting_jobs: Option<i32>,
-    /// What their pods ask for, by resource.
+    /// How much the pods of these jobs may request, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub resources: BTreeMap<String, IntOrString>,
@@ -141,14 +142,14 @@ pub struct LimitsOfScope {
     pub nodes: Vec<LimitsOnNodes>,
 }
 
-/// How much of some nodes some jobs may have at a time, together.
+/// How much a set of jobs may use of some nodes at a time, together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsOnNodes {
     /// The nodes, by their labels.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
     pub node_selector: BTreeMap<String, String>,
-    /// What pods on them ask for, by resource.
+    /// How much the pods on these nodes may request, by resource.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
     pub resources: BTreeMap<String, IntOrString>,
 }
@@ -160,21 +161,23 @@ impl Limits {
     }
 }
 
-/// Who may start before whom: Fluxion's queue policies, by their names there.
+/// Which jobs may start before which, by the names of Fluxion's queue policies: `fcfs` no job before one that waits ahead of it in the
+/// queue; `easy` any job that does not delay the first waiting job; `hybrid` any job that does not delay the first `reservationDepth`
+/// waiting jobs; `conservative` any job that delays no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Nobody before one of the queue who waits ahead of him.
+    /// No job before one that waits ahead of it in the queue.
     Fcfs,
-    /// Whoever does not delay the first who waits.
+    /// Any job that does not delay the first waiting job.
     Easy,
-    /// Whoever does not delay the first `reservationDepth` who wait.
+    /// Any job that does not delay the first `reservationDepth` waiting jobs.
     Hybrid,
-    /// Whoever delays nobody.
+    /// Any job that delays no other.
     Conservative,
 }
 
-/// Whether those who wait in a queue may start.
+/// Whether the jobs that wait in a queue may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum StopPolicy {
     /// They may.
@@ -184,31 +187,31 @@ pub enum StopPolicy {
     Hold,
 }
 
-/// What becomes of a job that asks for more than the longest walltime.
+/// What happens to a job that asks for more than the longest walltime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum MaxWalltimeAction {
     /// It is refused.
     #[default]
     Refuse,
-    /// It is planned with the maximum. Nobody ends it then: its manifest has to.
+    /// It is planned with the maximum. Fluxqueue does not end it then; its manifest has to.
     Clamp,
 }
 
-/// What is in the queue. Written by the scheduler, some seconds after it has changed.
+/// What is in the queue. The scheduler writes it some seconds after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxQueueStatus {
-    /// Jobs that wait.
+    /// How many jobs wait.
     #[serde(default)]
     pub waiting: i32,
-    /// Jobs that have nodes.
+    /// How many jobs have nodes.
     #[serde(default)]
     pub running: i32,
-    /// What their pods ask for, as Kubernetes quantities.
+    /// What the pods of running jobs request, as Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
     pub used: BTreeMap<String, String>,
-    /// For kubectl: what is used, of what there may be where that is limited for all together.
+    /// For kubectl: what is used, beside the limit where the queue has one in total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<String>,
     /// For kubectl: the limits.

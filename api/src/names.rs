@@ -1,6 +1,6 @@
 //! Names by which users and Fluxqueue talk to each other: labels, annotations, gates, scheduler names.
 //!
-//! Ours have one prefix, `fluxqueue/`. Those of the fluxqueue prototype, fluxnetes and Fluence keep their meaning as aliases.
+//! Fluxqueue's own have one prefix, `fluxqueue/`. Those of the fluxqueue prototype, fluxnetes and Fluence keep their meaning as aliases.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ pub const GROUP: &str = "jobs.converged-computing.org";
 /// The `spec.schedulerName` that is served unless configured otherwise.
 pub const SCHEDULER_NAME: &str = "fluxqueue";
 
-/// The `spec.schedulerName` values of the systems that Fluxqueue continues. They are served where that is asked for: beside one
-/// of these systems both would bind the same pods.
+/// The `spec.schedulerName` values of the systems that Fluxqueue continues. They are served only if the settings say so: beside one of
+/// these systems both would bind the same pods.
 pub const SEED_SCHEDULER_NAMES: [&str; 3] = ["FluxionScheduler", "fluxnetes", "fluence"];
 
 /// The scheduling gate that Fluxqueue removes from its own pods once it has decided.
 pub const GATE: &str = "fluxqueue";
 
-/// Label of a pod: the group that it belongs to.
+/// Label of a pod: the group to which it belongs.
 pub const POD_GROUP: &str = "fluxqueue/pod-group";
 
 /// Label of a pod: how many pods of its group start together.
@@ -35,63 +35,65 @@ pub const GROUP_LABELS: [(&str, &str); 5] = [
     ("fluence.pod-group", "fluence.group-size"),
 ];
 
-/// Annotation of a pod, or of the object that makes it: how long it runs at most. A Flux Standard Duration (RFC 23), a
-/// Kubernetes duration, or a bare number of seconds; `unlimited` for a service.
+/// Annotation of a pod, or of the object that makes it: how long it runs at most, as a Flux Standard Duration (RFC 23), a Kubernetes
+/// duration, or a bare number of seconds; `unlimited` for a service.
 pub const WALLTIME: &str = "fluxqueue/walltime";
 
-/// Annotation of a pod, or of the object that makes it: all pods of the job that say so are to be within one part of this level of the
-/// machine, such as `rack`: a level's name in the settings, or its node label.
+/// Annotation of a pod, or of the object that makes it: all pods of the job that carry it are in one part of this level of the machine, or
+/// none starts. The value is the name of a level in the settings, such as `rack`, or a node label of the level.
 pub const REQUIRED_LEVEL: &str = "fluxqueue/required-level";
 
-/// Annotation of a pod, or of the object that makes it: each slice of the pods of a pod set is to be within one part of this level; see
-/// [`SLICE_SIZE`].
+/// Annotation of a pod, or of the object that makes it: the pods of each pod set are divided into slices, and each slice is in one part of
+/// this level; see [`SLICE_SIZE`].
 pub const SLICE_LEVEL: &str = "fluxqueue/slice-level";
 
-/// Annotation beside [`SLICE_LEVEL`]: how many pods a slice has. Of an Indexed Job the first slice has the indexes from 0 on.
+/// Annotation beside [`SLICE_LEVEL`]: how many pods a slice has. In an Indexed Job the first slice has the indexes from 0 on.
 pub const SLICE_SIZE: &str = "fluxqueue/slice-size";
 
-/// Annotation of a pod, or of the object that makes it: so if possible, else in as few parts of this level as possible.
+/// Annotation of a pod, or of the object that makes it: the pods of the job are in one part of this level if that is possible now, else in
+/// as few parts as possible.
 pub const PREFERRED_LEVEL: &str = "fluxqueue/preferred-level";
 
-/// Annotation of a pod, or of the object that makes it: its pods are spread over the parts of this level; see [`MAX_PER_PART`].
+/// Annotation of a pod, or of the object that makes it: the pods of the job are spread over the parts of this level; see [`MAX_PER_PART`]
+/// and [`MAX_SKEW`].
 pub const SPREAD_LEVEL: &str = "fluxqueue/spread-level";
 
-/// Annotation beside [`SPREAD_LEVEL`]: how many of the pods may be in one part at most.
+/// Annotation beside [`SPREAD_LEVEL`]: how many of these pods one part may have at most.
 pub const MAX_PER_PART: &str = "fluxqueue/max-per-part";
 
-/// Annotation beside [`SPREAD_LEVEL`]: by how many the numbers of the pods in any two parts may differ.
+/// Annotation beside [`SPREAD_LEVEL`]: by how much the numbers of these pods in any two parts may differ at most.
 pub const MAX_SKEW: &str = "fluxqueue/max-skew";
 
-/// Annotation of a pod, or of the object that makes it: `true` asks for nodes alone. Nobody else is put on a node of the job, and it gets
-/// only nodes that nobody else uses; pods of DaemonSets do not count.
+/// Annotation of a pod, or of the object that makes it: `true` asks for nodes alone. The job gets only nodes that no other pods use, and
+/// Fluxqueue puts no other pods on them; pods of DaemonSets do not count.
 pub const EXCLUSIVE: &str = "fluxqueue/exclusive";
 
-/// Label of a pod or of the object that makes it: the queue that it is to wait in.
+/// Label of a pod, or of the object that makes it: the queue in which it waits.
 pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
 
-/// Annotation of a namespace: the queue of those of its jobs that name none.
+/// Annotation of a namespace: the queue for its jobs that name none.
 pub const DEFAULT_QUEUE: &str = "fluxqueue/default-queue";
 
-/// The queue of jobs for which nobody names one. It is there without an object, too.
+/// The queue of jobs for which no queue is named. It exists even without an object.
 pub const QUEUE_DEFAULT: &str = "default";
 
-/// Label of a namespace or of an object: [`ENABLED`] gives pods that name no scheduler to Fluxqueue; [`DISABLED`] leaves an object of
-/// such a namespace alone.
+/// Label of a namespace or of an object: [`ENABLED`] gives pods that name no scheduler to Fluxqueue; [`DISABLED`] on an object leaves it
+/// alone.
 pub const ADMISSION: &str = "fluxqueue/admission";
 
-/// Label of a namespace: [`ENABLED`] gives our pods there the scheduling gate when they are created.
+/// Label of a namespace: [`ENABLED`] gives Fluxqueue's pods there the scheduling gate `fluxqueue` when they are created.
 pub const ADMISSION_GATE: &str = "fluxqueue/gate";
 
-/// Label of a namespace: [`ENABLED`] refuses there at once what Fluxqueue would refuse later.
+/// Label of a namespace: [`ENABLED`] refuses there at once what the scheduler would refuse later.
 pub const ADMISSION_STRICT: &str = "fluxqueue/strict";
 
-/// Label of a namespace: [`ENABLED`] has our Jobs there suspended until they are placed, so that they wait without pods.
+/// Label of a namespace: [`ENABLED`] suspends Fluxqueue's Jobs there until they have a place, so that they wait without pods.
 pub const ADMISSION_SUSPEND: &str = "fluxqueue/suspend";
 
-/// Annotation of a Job: it is suspended until Fluxqueue has a place for it, and nobody else releases it.
+/// Annotation of a Job: the Job is suspended until Fluxqueue has a place for it, and only Fluxqueue releases it.
 pub const SUSPENDED: &str = "fluxqueue/suspended";
 
-/// Annotation of a Job: when Fluxqueue had a place for it and released it.
+/// Annotation of a Job: when Fluxqueue had a place for the Job and released it.
 pub const RELEASED_AT: &str = "fluxqueue/released-at";
 
 /// The value that turns one of the labels for admission on.
@@ -100,16 +102,16 @@ pub const ENABLED: &str = "enabled";
 /// The value of [`ADMISSION`] that leaves an object alone.
 pub const DISABLED: &str = "disabled";
 
-/// The queue of services that name none, if there is a FluxQueue of that name which is for their namespace.
+/// The queue of services that name none, if there is a FluxQueue of that name and their namespace may use it.
 pub const QUEUE_SERVICES: &str = "services";
 
-/// Label of a FluxJob: the uid of the object it stands for (of the first pod, for a group).
+/// Label of a FluxJob: the uid of its workload; for a group, the uid of its first pod.
 pub const WORKLOAD_UID: &str = "fluxqueue/workload-uid";
 
-/// Label of a FluxJob: the name of the workload it stands for, where a label can hold it.
+/// Label of a FluxJob: the name of its workload, if that fits into a label.
 pub const WORKLOAD_NAME: &str = "fluxqueue/workload-name";
 
-/// Label of a FluxJob: the kind of the workload it stands for, in lower case.
+/// Label of a FluxJob: the kind of its workload, in lower case.
 pub const WORKLOAD_KIND: &str = "fluxqueue/workload-kind";
 
 /// Label of every object that Fluxqueue makes.
@@ -121,7 +123,7 @@ const NAME_LENGTH_MAX: usize = 253;
 /// The longest value of a label.
 const LABEL_LENGTH_MAX: usize = 63;
 
-/// The labels by which a FluxJob is found from its workload. A name that is too long for a label is left out: it is found by
+/// The labels by which a FluxJob is found from its workload. A name that is too long for a label is left out: such a FluxJob is found by
 /// the field `spec.workloadRef.name`.
 pub fn fluxjob_labels(kind: WorkloadKind, name: &str, uid: &str) -> BTreeMap<String, String> {
     let fits = |value: &str| !value.is_empty() && value.len() <= LABEL_LENGTH_MAX;

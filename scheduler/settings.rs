@@ -1,4 +1,4 @@
-//! What scheduling is told: a versioned file, flags that override it, and the checks of both.
+//! The settings of scheduling: a versioned file, flags that override it, and the checks of both.
 //!
 //! Flags that belong to the process alone (addresses, election, logs) are the command line's matter (`cli/`).
 
@@ -37,29 +37,30 @@ pub struct FluxqueueConfiguration {
     pub api_version: String,
     /// `FluxqueueConfiguration`
     pub kind: String,
-    /// The `spec.schedulerName` values that are served. Default: fluxqueue alone.
+    /// The `spec.schedulerName` values that Fluxqueue serves. Default: `fluxqueue` alone.
     #[serde(default)]
     pub scheduler_names: Option<Vec<String>>,
-    /// Which of the nodes that fit are taken: `first` (default; the cheapest to find), `lonode`, `hinode`, `binpack`, `spread`.
+    /// Which of the fitting nodes a pod gets: `first` (default; the cheapest to find), `lonode` or `hinode` (the lowest or highest rank),
+    /// `binpack` (the fullest node), `spread` (the emptiest node).
     #[serde(default)]
     pub policy: Option<String>,
-    /// Who may start before whom within a priority: `fcfs` (nobody who asks for nodes that an earlier one could use), `easy`
-    /// (default; whoever does not delay the first who waits), `hybrid` (the first `reservationDepth` who wait), `conservative`
-    /// (anybody).
+    /// Which jobs may go ahead of waiting jobs within a priority: `fcfs` (a job that asks for no node that an earlier job
+    /// could use), `easy` (default; a job that does not delay the first waiting job), `hybrid` (a job that does not delay the
+    /// first `reservationDepth` waiting jobs), `conservative` (a job that delays no other job).
     #[serde(default)]
     pub queue_policy: Option<String>,
-    /// Only the first so many in the queue may be promised a start. Whoever fits starts, wherever he stands. Default: 1000.
+    /// Only the first so many jobs of the queue may be promised a start. A job that fits starts, whatever its place. Default: 1000.
     #[serde(default)]
     pub queue_depth: Option<usize>,
-    /// With `hybrid`, how many of those who wait are promised a start. Default: 64.
+    /// With `hybrid`, how many waiting jobs are promised a start. Default: 64.
     #[serde(default)]
     pub reservation_depth: Option<usize>,
-    /// How long others may go ahead of the first who waits, if nobody knows when he can start, in seconds; 0: not at all.
+    /// How long other jobs may go ahead of the first waiting job if its start has no known date, in seconds; 0: not at all.
     /// Default: 300. Not for `fcfs`.
     #[serde(default)]
     pub bypass_seconds: Option<u64>,
-    /// How long a job that says nothing itself is taken to run, such as `1h30m`. Default: its end is not known. Services
-    /// are not concerned.
+    /// The walltime of a job that gives none, such as `1h30m`. Default: none, so such a job has no known end. Services keep having no
+    /// walltime.
     #[serde(default)]
     pub default_walltime: Option<String>,
     /// How long the FluxJob of an ended job is kept, in seconds. Default: 3600.
@@ -68,28 +69,28 @@ pub struct FluxqueueConfiguration {
     /// How long the slot of an ended pod is kept for its successor, in seconds. Default: 15.
     #[serde(default)]
     pub slot_keep_seconds: Option<u64>,
-    /// How long the place of a suspended Job is held from its release until all its pods are there, in seconds. Default: 60.
+    /// How long the place of a suspended Job is held after the Job's release until all its pods are there, in seconds. Default: 60.
     #[serde(default)]
     pub suspend_hold_seconds: Option<u64>,
-    /// How long a group may stay incomplete after its last pod appeared before that is said, in seconds. Default: 3.
+    /// How long after its last pod appeared a group may be incomplete before its FluxJob says so, in seconds. Default: 3.
     #[serde(default)]
     pub group_grace_seconds: Option<u64>,
-    /// How long a gang may take from its first Binding until all its pods are bound before its FluxJob says Degraded, in
-    /// seconds. Default: 60.
+    /// How long a gang may take from its first Binding until all its pods are bound, in seconds; after that its FluxJob is Degraded.
+    /// Default: 60.
     #[serde(default)]
     pub gang_start_timeout: Option<u64>,
-    /// How long the volumes of a pod, or of a gang, may take to be bound once it has its slots, in seconds. Default: 600.
+    /// How long the volumes of a pod or gang may take to be bound once it has its slots, in seconds. Default: 600.
     #[serde(default)]
     pub volume_bind_timeout: Option<u64>,
-    /// How many Bindings are in flight at once, 1 to 128. Default: 64.
+    /// How many Bindings may be in flight at once, 1 to 128. Default: 64.
     #[serde(default)]
     pub bind_concurrency: Option<u32>,
-    /// Whether every lone pod has a FluxJob. By default only one that waits for longer than a second has.
+    /// Whether every lone pod has a FluxJob. Default: false; only a lone pod that waits longer than a second has one.
     #[serde(default)]
     pub record_lone_pods: Option<bool>,
-    /// The levels of the machine that jobs may ask for, as trees: each is a list `levels` from the widest to the narrowest, of levels
-    /// with a `name` and `nodeLabels`, of which the first that a node has says in which part of the level it is. Default: one
-    /// tree of region, zone, block, rack and host.
+    /// The levels of the machine that jobs may ask for: a list of trees, each with its `levels` from the widest to the
+    /// narrowest. A level has a `name` and `nodeLabels`; the first of these labels that a node has says in which part of the
+    /// level the node is. Default: one tree of region, zone, block, rack and host.
     #[serde(default)]
     pub topology: Option<Vec<LevelTree>>,
 }

@@ -99,8 +99,8 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_walltime_seconds: Option<i64>,
-    /// Whether a job that asks for more than the maximum is refused (`Refuse`) or planned with the maximum (`Clamp`). Fluxqueue does not end
-    /// a job that is planned with the maximum; its manifest has to.
+    /// Whether a job that asks for more than the maximum is refused (`Refuse`) or planned with the maximum (`Clamp`).
+    /// Fluxqueue does not end a job that is planned with the maximum; its manifest has to.
     #[serde(default)]
     pub max_walltime_action: MaxWalltimeAction,
     /// How much its jobs may use at a time. A promised start counts over the time for which it is planned.

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 /// on the command line overrides this.
 const QUIET: &str = "kube_client::client::builder=off,kube_runtime::watcher=error";
 
-/// How a line looks.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     /// For people.

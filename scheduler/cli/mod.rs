@@ -25,10 +25,10 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLUXQUEUE_C
 enum Command {
     /// Schedules the pods of a cluster.
     Run(Box<run::RunArgs>),
-    /// Runs a trace of jobs in virtual time, with the same core, and reports what came of it; or asks a cluster's Fluxqueue what
-    /// would come of a job.
+    /// Runs a trace of jobs in virtual time, with the same core, and reports the outcome; or asks a cluster's Fluxqueue when a job would
+    /// start.
     Simulate(Box<simulate::SimulateArgs>),
-    /// Gives pods to Fluxqueue, and refuses early what it would refuse, when the API server asks.
+    /// Answers the API server's questions: gives pods to Fluxqueue, and refuses at once what the scheduler would refuse.
     Webhook(Box<webhook::WebhookArgs>),
     /// Prints the custom resource definitions, for `kubectl apply -f -`.
     Crds,

@@ -28,23 +28,23 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// A spec.schedulerName that is served; may be repeated [default: fluxqueue]
+    /// A spec.schedulerName that Fluxqueue serves; may be repeated [default: fluxqueue]
     #[arg(long = "scheduler-name", value_name = "NAME")]
     scheduler_names: Vec<String>,
 
-    /// Which of the nodes that fit are taken: first, lonode, hinode, binpack, spread [default: first]
+    /// Which of the fitting nodes a pod gets: first, lonode, hinode, binpack, spread [default: first]
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
-    /// Who may start before whom: fcfs, easy, hybrid, conservative [default: easy]
+    /// Which jobs may start before which: fcfs, easy, hybrid, conservative [default: easy]
     #[arg(long, value_name = "POLICY")]
     queue_policy: Option<String>,
 
-    /// A libreapi_cli.so of flux-sched 0.53 or later, to place pods instead of the built-in resource graph
+    /// A libreapi_cli.so of flux-sched 0.53 or later that places pods instead of the built-in resource graph
     #[arg(long, value_name = "PATH")]
     fluxion_library: Option<PathBuf>,
 
-    /// Bindings in flight at once, 128 at most [default: 64]
+    /// How many Bindings may be in flight at once; 128 at most [default: 64]
     #[arg(long, value_name = "COUNT")]
     bind_concurrency: Option<u32>,
 
@@ -52,7 +52,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = write_timeout)]
     bind_timeout: Duration,
 
-    /// Only one of several replicas works, the others stand by. Without it nothing keeps a second process from deciding too
+    /// Only one of several replicas leads, the others stand by. If false, nothing keeps a second process from deciding too
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     leader_elect: bool,
@@ -61,11 +61,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = positive_duration)]
     leader_elect_lease_duration: Duration,
 
-    /// How long the leader tries to renew before it gives up and ends
+    /// How long the leader tries to renew the Lease before it gives up and ends
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
     leader_elect_renew_deadline: Duration,
 
-    /// Between two tries to acquire or renew
+    /// Time between two tries to acquire or renew the Lease
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = positive_duration)]
     leader_elect_retry_period: Duration,
 
@@ -83,28 +83,28 @@ pub(super) struct RunArgs {
     )]
     leader_elect_resource_namespace: String,
 
-    /// Where /metrics, /livez, /readyz and /debug/state are served; :PORT is all addresses, of IPv4 and IPv6. On other addresses
-    /// than the loopback over TLS, and metrics and state to those whom the API server allows
+    /// The address that serves /metrics, /livez, /readyz and /debug/state; :PORT means all addresses, IPv4 and IPv6. On
+    /// addresses other than the loopback over TLS, and metrics and state only to clients that the API server allows
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
     metrics_bind_address: ListenAddress,
 
-    /// Plain HTTP to everybody who can reach that address, whichever it is
+    /// Plain HTTP for everybody, whatever the address
     #[arg(long, conflicts_with_all = ["tls_cert_file", "tls_private_key_file"])]
     metrics_insecure: bool,
 
-    /// Certificate for TLS, as PEM. Without one the process makes one that nobody can check
+    /// The certificate for TLS, as PEM. Without it, the process makes a certificate that nobody can verify
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
-    /// Private key of that certificate
+    /// The private key of that certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// How a log line looks
+    /// The format of log lines
     #[arg(long, value_enum, alias = "logging-format", default_value_t = logs::Format::Text)]
     log_format: logs::Format,
 
-    /// What is logged: error, warn, info, debug, trace, or a filter per module
+    /// What is logged: error, warn, info, debug, trace, or a filter such as info,fluxqueue::kube=debug
     #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
     log_level: String,
 }

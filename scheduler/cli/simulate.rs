@@ -1,4 +1,4 @@
-//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time; or what would come of a job on a cluster (`what_if`).
+//! `fluxqueue simulate`: a trace of jobs, or manifests, in virtual time; or when a job would start on a cluster (`what_if`).
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -22,7 +22,7 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "FILE", required_unless_present_any = ["workload", "from_cluster"], conflicts_with = "workload")]
     trace: Option<PathBuf>,
 
-    /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs of the trace's header]
+    /// How many nodes there are, all alike; a processor of the trace is a node [default: MaxProcs of the trace's header, else MaxNodes]
     #[arg(long, value_name = "COUNT", conflicts_with = "workload", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
 
@@ -30,20 +30,20 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "FILE", requires = "workload")]
     cluster: Option<PathBuf>,
 
-    /// Manifests of Pods, Jobs, Deployments, ReplicaSets and StatefulSets instead of a trace, annotated with
-    /// fluxqueue/simulated-submit and fluxqueue/simulated-run
+    /// Manifests of Pods, Jobs, Deployments, ReplicaSets and StatefulSets, instead of a trace. The annotations
+    /// fluxqueue/simulated-submit and fluxqueue/simulated-run say when each is submitted, and how long it runs
     #[arg(long, value_name = "FILE", requires = "cluster")]
     workload: Option<PathBuf>,
 
-    /// Who may start before whom: fcfs, easy, hybrid or conservative
+    /// Which jobs may start before which: fcfs, easy, hybrid or conservative
     #[arg(long, value_name = "POLICY", default_value = "easy", value_parser = policy)]
     policy: QueuePolicy,
 
-    /// How many hold a reservation with hybrid [default: 64]
+    /// With hybrid, how many waiting jobs hold a reservation [default: 64]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     reservation_depth: Option<u32>,
 
-    /// How the outcome is shown
+    /// The format of the output
     #[arg(long, value_enum, default_value_t = Format::Table)]
     output: Format,
 
@@ -54,7 +54,7 @@ pub(super) struct SimulateArgs {
 // === impl SimulateArgs ===
 
 impl SimulateArgs {
-    /// Simulates, and shows what came of it.
+    /// Simulates, and shows the outcome.
     pub(super) fn run(self) -> anyhow::Result<()> {
         let SimulateArgs { trace, nodes, cluster, workload, policy, reservation_depth, output, what_if } = self;
         if what_if.is_asked() {

@@ -34,56 +34,57 @@ pub(super) struct WebhookArgs {
     #[arg(long = "scheduler-name", value_name = "NAME", default_value = names::SCHEDULER_NAME)]
     scheduler_names: Vec<String>,
 
-    /// Where Fluxqueue itself runs: nothing in that namespace is ever changed or refused
+    /// Fluxqueue's own namespace: nothing in it is ever changed or refused
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "fluxqueue-system")]
     namespace: String,
 
-    /// Where the API server's questions, /livez and /readyz are answered, over TLS; :PORT is all addresses, of IPv4 and IPv6
+    /// The address that serves the API server's questions, /livez and /readyz, over TLS; :PORT means all addresses, IPv4 and IPv6
     #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
     bind_address: ListenAddress,
 
-    /// Where /metrics is served; without this, nowhere. On other addresses than the loopback over TLS, and to those whom the API server
-    /// allows
+    /// The address that serves /metrics; without this flag none does. On addresses other than the loopback over TLS, and only
+    /// to clients that the API server allows
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<ListenAddress>,
 
-    /// Certificate for TLS, as PEM, read again when it changes. Without one the replicas make their own, and keep it in a Secret
+    /// The certificate for TLS, as PEM; read again when it changes. Without it, the replicas make their own, and keep it in a Secret
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
-    /// Private key of that certificate
+    /// The private key of that certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// The kubeconfig to use, for certificates of its own and to ask who may have metrics. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account
+    /// The kubeconfig to use, for certificates of its own and to ask who may read metrics. Default: $KUBECONFIG,
+    /// ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// The Secret in that namespace that certificates of its own are kept in
+    /// The Secret, in that namespace, for certificates of its own
     #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
     secret_name: String,
 
-    /// The Service by which the API server reaches this process: its certificates are for that name
+    /// The Service by which the API server reaches this process; certificates of its own are for that name
     #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
     service_name: String,
 
-    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that are told which certificates to trust
+    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that name the authority to trust
     #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
     configuration_name: String,
 
-    /// How long certificates of its own are made for. They are replaced when a third of that is left
+    /// How long certificates of its own are valid. They are replaced when a third of that time is left
     #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = positive_duration)]
     certificate_lifetime: Duration,
 
-    /// The same of the authority that signs them
+    /// The same for the authority that signs them
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = positive_duration)]
     authority_lifetime: Duration,
 
-    /// How a log line looks
+    /// The format of log lines
     #[arg(long, value_enum, default_value_t = logs::Format::Text)]
     log_format: logs::Format,
 
-    /// What is logged: error, warn, info, debug, trace, or a filter per module
+    /// What is logged: error, warn, info, debug, trace, or a filter such as info,fluxqueue::kube=debug
     #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
     log_level: String,
 }

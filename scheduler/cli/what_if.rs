@@ -1,4 +1,4 @@
-//! `fluxqueue simulate --from-cluster --submit`: what would come of it if this was submitted now, asked of the process that leads.
+//! `fluxqueue simulate --from-cluster --submit`: when this would start if it was submitted now, asked of the process that leads.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -18,15 +18,15 @@ use crate::submission;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --from-cluster")]
 pub(super) struct WhatIfArgs {
-    /// Asks the cluster's Fluxqueue when what is submitted would start if that was now, and whom it would delay
+    /// Asks the cluster's Fluxqueue when the given objects would start if you submitted them now, and which jobs they would delay
     #[arg(long, requires = "submit", conflicts_with_all = ["trace", "nodes", "cluster", "workload", "reservation_depth"])]
     from_cluster: bool,
 
-    /// Manifests of what is submitted: Jobs, Pods, Deployments, ReplicaSets, StatefulSets; - is stdin
+    /// Manifests of the objects to be submitted: Jobs, Pods, Deployments, ReplicaSets, StatefulSets; - is stdin
     #[arg(long, value_name = "FILE", requires = "from_cluster")]
     submit: Option<PathBuf>,
 
-    /// The namespace of what names none [default: the kubeconfig's]
+    /// The namespace for objects that name none [default: the kubeconfig's]
     #[arg(long, short, value_name = "NAMESPACE", requires = "from_cluster")]
     namespace: Option<String>,
 
@@ -34,16 +34,16 @@ pub(super) struct WhatIfArgs {
     #[arg(long, value_name = "FILE", requires = "from_cluster")]
     kubeconfig: Option<PathBuf>,
 
-    /// The token that says who asks [default: the kubeconfig's]
+    /// The token that tells the leader who asks [default: the kubeconfig's]
     // It needs no --from-cluster: where the variable is set it is there always.
     #[arg(long, value_name = "TOKEN", hide_env_values = true, env = "FLUXQUEUE_TOKEN")]
     token: Option<String>,
 
-    /// How long the answer may take; 10s at most. A longer one looks further ahead [default: 0.15s]
+    /// How long the answer may take; 10s at most. A longer time looks further ahead [default: 0.15s]
     #[arg(long, value_name = "DURATION", requires = "from_cluster", value_parser = parse_duration)]
     within: Option<Duration>,
 
-    /// Where Fluxqueue runs and has its Lease
+    /// The namespace of Fluxqueue and of its Lease
     #[arg(long, value_name = "NAMESPACE", requires = "from_cluster", default_value = "fluxqueue-system")]
     leader_namespace: String,
 
@@ -51,25 +51,25 @@ pub(super) struct WhatIfArgs {
     #[arg(long, value_name = "NAME", requires = "from_cluster", default_value = "fluxqueue")]
     leader_lease: String,
 
-    /// The port of its --metrics-bind-address
+    /// The port of the leader's --metrics-bind-address
     #[arg(long, value_name = "PORT", requires = "from_cluster", default_value_t = 10259)]
     leader_port: u16,
 
-    /// Asks this address, and no API server who leads, such as https://127.0.0.1:10259 of a kubectl port-forward
+    /// Asks this address, such as https://127.0.0.1:10259 of a kubectl port-forward, instead of the leader that the API server knows
     #[arg(long, value_name = "URL", requires = "from_cluster")]
     leader: Option<http::Uri>,
 
-    /// Who signed the certificate of that address, as PEM
+    /// The certificate authority that signed the certificate of that address, as PEM
     #[arg(long, value_name = "FILE", requires = "leader")]
     leader_ca: Option<PathBuf>,
 
-    /// The certificate of that address is not checked: the token is sent to whoever answers there
+    /// Does not verify the certificate of that address: whatever answers there gets the token
     #[arg(long, requires = "leader", conflicts_with = "leader_ca")]
     insecure_skip_tls_verify: bool,
 }
 
 impl WhatIfArgs {
-    /// A cluster is asked, and nothing is simulated here.
+    /// Whether a cluster is asked, so that nothing is simulated here.
     pub(super) fn is_asked(&self) -> bool {
         self.from_cluster
     }

@@ -27,7 +27,7 @@ const SETTINGS: &str = include_str!("../settings.rs");
 const HEAD: &str = "<!-- Made from the code by `make reference`. Do not edit. -->
 # Reference
 
-Every name by which people and programs talk to Fluxqueue. What the objects hold is in [fluxjob.md](fluxjob.md),
+All flags, settings, labels, conditions, reasons, Events and metrics. The fields of the objects are in [fluxjob.md](fluxjob.md),
 [queues.md](queues.md) and `kubectl explain`.
 ";
 
@@ -134,7 +134,7 @@ fn labels(page: &mut String) {
     let ours: Vec<Documented> = all.iter().filter(|it| it.value.starts_with("fluxqueue/")).cloned().collect();
     let in_source = NAMES.lines().filter(|line| line.starts_with("pub const ") && line.contains("= \"fluxqueue/"));
     assert_eq!(ours.len(), in_source.count(), "a label has no doc comment");
-    let lead = "Aliases of the systems that Fluxqueue continues are in the [user guide](user-guide.md).";
+    let lead = "[fluxjob.md](fluxjob.md#to-find-it-from-its-workload-and-back) has the aliases of the systems that Fluxqueue continues.";
     let rows = ours.into_iter().map(|it| vec![code(&it.value), said(it.doc)]);
     section(page, "Labels and annotations", lead, &["name", ""], rows);
 }
@@ -157,7 +157,7 @@ fn conditions(page: &mut String) {
         of("Degraded", degraded),
         of("Finished", finished),
     ];
-    let lead = "A warning has its type for a reason.";
+    let lead = "The reason of a warning is its type.";
     section(page, "Reasons of conditions", lead, &["condition", "reason", ""], rows.concat());
 }
 
@@ -180,8 +180,9 @@ fn all_of<const N: usize>(source: &str, of: &str, names: [&str; N]) -> Vec<Docum
 
 fn events(page: &mut String) {
     let own = all_of(EVENTS, "EventReason", EventReason::ALL.map(EventReason::as_str));
-    let lead = "Besides these, each reason that condition Scheduled of a FluxJob is False for, each of Degraded and Finished, and each warning \
-                is an Event when it is new: on the FluxJob, and on pods that hear of it in no other way.";
+    let lead = "In addition, each new reason of the conditions Scheduled, Degraded and Finished is an Event on the FluxJob, except `Starting`, \
+                `Queued`, `NeverScheduled` and `Whole`. The Events for `Incomplete`, `Gated`, `Held` and `QueuedBehind`, which pods have no \
+                condition for, are also on up to 16 waiting pods of the job. Each new warning is an Event on the first pod of the job.";
     section(page, "Events", lead, &["reason", ""], own.into_iter().map(named));
 }
 
@@ -202,11 +203,10 @@ fn metrics(page: &mut String) {
             vec![code(&name), metric.kind, labels, metric.help]
         })
     };
-    let lead =
-        "As a scrape of a leader names them: counters end in `_total`, a histogram has `_bucket`, `_sum` and `_count`.";
+    let lead = "Named as in a scrape of a leader: counters end in `_total`, and a histogram has `_bucket`, `_sum` and `_count`.";
     let columns = ["name", "type", "labels", ""];
     section(page, "Metrics", lead, &columns, rows(read(&scheduler())));
-    let lead = "Where `--metrics-bind-address` says.";
+    let lead = "Served at `--metrics-bind-address`.";
     section(page, "Metrics of `fluxqueue webhook`", lead, &columns, rows(read(&webhook())));
 }
 

@@ -33,7 +33,7 @@ pub const PREFIX: &str = "fluxqueue";
 pub struct Metrics {
     registry: Registry,
     snapshot: Arc<Snapshot>,
-    /// Latency of a Binding, from the request to its answer.
+    /// Duration of a Binding, from the request to its answer.
     pub binding_duration: Histogram,
     /// Bindings by result.
     pub bindings: Family<Labels<1>, Counter>,
@@ -41,7 +41,7 @@ pub struct Metrics {
     pub writes: Family<Labels<2>, Counter>,
     /// Errors of watches by kind.
     pub watch_errors: Family<Labels<1>, Counter>,
-    /// Objects that could not be understood, by kind.
+    /// Objects that could not be read, by kind.
     pub invalid_objects: Family<Labels<1>, Counter>,
     /// Changes received, by kind.
     pub changes: Family<Labels<1>, Counter>,
@@ -79,20 +79,20 @@ impl Metrics {
         let snapshot = Arc::new(Snapshot::default());
         registry.register_collector(Box::new(Arc::clone(&snapshot)));
         Metrics {
-            binding_duration: seconds(registry, "binding_duration", "Latency of a Binding request"),
-            bindings: family(registry, "bindings", "Bindings by result"),
+            binding_duration: seconds(registry, "binding_duration", "Duration of a Binding request"),
+            bindings: family(registry, "bindings", "Bindings, by result"),
             writes: family(registry, "writes", "Writes other than Bindings, by operation and result"),
-            watch_errors: family(registry, "watch_errors", "Errors of watches by kind; each is retried"),
-            invalid_objects: family(registry, "invalid_objects", "Objects that could not be understood, by kind"),
+            watch_errors: family(registry, "watch_errors", "Errors of watches, by kind; each is retried"),
+            invalid_objects: family(registry, "invalid_objects", "Objects that could not be read, by kind"),
             changes: family(registry, "watch_changes", "Changes received from watches, by kind"),
             notes_sent: counter(registry, "events_sent", "Kubernetes Events written"),
-            notes_dropped: counter(registry, "events_dropped", "Kubernetes Events given up"),
+            notes_dropped: counter(registry, "events_dropped", "Kubernetes Events that were dropped"),
             notes_repeated: counter(registry, "events_repeated", "Kubernetes Events that repeated an earlier one"),
             algorithm_duration: seconds(registry, "scheduling_algorithm_duration", "Duration of a scheduling pass"),
             attempt_duration: seconds(
                 registry,
                 "scheduling_attempt_duration",
-                "From the decision to bind a pod to the answer of its Binding",
+                "Time from the decision to bind a pod to the answer to its Binding",
             ),
             leader: {
                 let gauge = Gauge::default();
@@ -180,16 +180,16 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ("unschedulable", pending.unschedulable),
         ("gated", pending.gated),
     ];
-    gauges(encoder, "pending_pods", "Pods that wait, by why", "queue", queues)?;
+    gauges(encoder, "pending_pods", "Waiting pods, by why they wait", "queue", queues)?;
     let cached = [("nodes", core.nodes), ("pods", core.pods), ("assumed_pods", core.assumed_pods)];
-    gauges(encoder, "scheduler_cache_size", "Objects in the picture of the cluster, by type", "type", cached)?;
-    gauges(encoder, "jobs", "FluxJobs by state", "state", core.jobs.iter().copied())?;
+    gauges(encoder, "scheduler_cache_size", "Objects in the scheduler's view of the cluster, by type", "type", cached)?;
+    gauges(encoder, "jobs", "FluxJobs, by state", "state", core.jobs.iter().copied())?;
     gauge(encoder, "synced", "1 once the first lists have been received", u64::from(core.synced))?;
-    gauge(encoder, "reservations", "Starts that are promised", core.reservations)?;
-    let help = "Nodes that are held for jobs that were passed by for long enough";
+    gauge(encoder, "reservations", "Promised starts", core.reservations)?;
+    let help = "Nodes held for jobs whose start has no date, after other jobs have passed them by for bypassSeconds";
     gauge(encoder, "nodes_held_without_a_date", help, core.nodes_drained)?;
     encode_held_idle(encoder, &core.held_idle)?;
-    let help = "Promised starts that were put off, by cause";
+    let help = "Promised starts that were delayed, by cause";
     let mut delayed = encoder.encode_descriptor("reservations_delayed", help, None, MetricType::Counter)?;
     for cause in DELAY_CAUSES {
         let count = ConstCounter::new(core.reservations_delayed.get(cause).copied().unwrap_or(0));
@@ -201,7 +201,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
     let totals = [
         ("pods_bound", "Pods bound by this process", core.pods_bound),
         ("kubelet_refusals", "Placed pods that a kubelet refused or evicted", core.kubelet_refusals),
-        ("bound_elsewhere", "Pods that ended up on another node than was meant", core.bound_elsewhere),
+        ("bound_elsewhere", "Pods that ended up on another node than planned", core.bound_elsewhere),
         (
             "placements_withdrawn",
             "Placements of gangs that were withdrawn before their first Binding",
@@ -211,13 +211,17 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         ("graph_errors", "Failed calls into the resource graph", core.graph_errors),
         (
             "placement_not_found",
-            "Times that no place was found for pods that start together, and none was proved impossible",
+            "Times that no placement was found for pods that start together, and none was proved impossible",
             core.placements_not_found,
         ),
-        ("audit_differences", "Differences that the audit found", core.audit_differences),
-        ("jobs_made_anew", "Jobs that contradicted themselves, and were made anew", core.jobs_made_anew),
+        (
+            "audit_differences",
+            "Differences between an account of nodes and what pods take, found by the audit",
+            core.audit_differences,
+        ),
+        ("jobs_made_anew", "Jobs whose state contradicted itself, and which were made anew", core.jobs_made_anew),
         ("passes", "Scheduling passes", core.passes),
-        ("jobs_looked_at", "Times that a job was looked at anew", core.jobs_looked_at),
+        ("jobs_looked_at", "Times that a job was evaluated again", core.jobs_looked_at),
     ];
     for (name, help, value) in totals {
         let counter = ConstCounter::new(value);
@@ -241,7 +245,7 @@ fn encode_attempts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(),
 }
 
 fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
-    let help = "From the moment at which a pod could first have been placed to its Binding";
+    let help = "Time from when a pod could first have been placed to its Binding";
     let sli = &core.scheduling_sli;
     let buckets: Vec<(f64, u64)> = sli.buckets().collect();
     let name = "pod_scheduling_sli_duration";
@@ -251,13 +255,13 @@ fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt:
 
 /// How long jobs waited, and how true what was said of that. Histograms have no buckets below 0, so later and earlier are apart.
 fn encode_starts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
-    let help = "From the moment at which a job could first have been placed to its first Binding, by queue";
+    let help = "Time from when a job could first have been placed to its first Binding, by queue";
     let unit = Some(&Unit::Seconds);
     let mut waits = encoder.encode_descriptor("job_wait_duration", help, unit, MetricType::Histogram)?;
     for (queue, hours) in core.waits.iter() {
         encode_hours(waits.encode_family(&[("queue", queue)])?, hours)?;
     }
-    let help = "By how much jobs started later or earlier than their records had said, by which estimate that was";
+    let help = "By how much jobs started later or earlier than estimated, by estimate, kind and direction";
     let mut errors = encoder.encode_descriptor("job_start_estimate_error", help, unit, MetricType::Histogram)?;
     for (said, direction, hours) in core.start_estimates.iter() {
         let (estimate, kind) = said.labels();
@@ -275,7 +279,7 @@ fn encode_hours(mut metric: MetricEncoder<'_>, hours: &Hours) -> Result<(), fmt:
 /// In cores, bytes and devices, as Kubernetes' own metrics of resources.
 #[expect(clippy::cast_precision_loss, reason = "amounts stay below 2^53")]
 fn encode_held_idle(encoder: &mut DescriptorEncoder, idle: &Resources) -> Result<(), fmt::Error> {
-    let help = "What stands idle of nodes that are held for waiting jobs without a date, by resource";
+    let help = "Idle resources of nodes that are held for jobs whose start has no date, by resource";
     let mut family = encoder.encode_descriptor("held_idle_resources", help, None, MetricType::Gauge)?;
     // CPU is always there, so that an alert finds the metric also where nothing is held.
     let others = idle.iter().filter(|(name, _)| ***name != *"cpu");

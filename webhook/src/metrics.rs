@@ -92,12 +92,12 @@ impl Metrics {
         }
         registry.register(
             "webhook_requests",
-            "Questions of the API server about objects, by answer: validate refused is what strict namespaces did not take",
+            "Questions of the API server about objects, by question and answer; validate with refused counts what strict namespaces refused",
             metrics.requests.clone(),
         );
         registry.register_with_unit(
             "webhook_request_duration",
-            "From a question that has been received to its answer",
+            "Time from a received question to its answer",
             Unit::Seconds,
             metrics.durations.clone(),
         );

@@ -130,7 +130,7 @@ fn table(answer: &Answer) -> String {
         }
     }
     match answer.delayed.as_slice() {
-        [] => text.push_str("It would delay nobody"),
+        [] => text.push_str("It would delay no other job"),
         delayed => {
             let jobs = if answer.delayed_count == 1 { "job" } else { "jobs" };
             let _ = writeln!(text, "\nIt would delay {} {jobs}:\n", answer.delayed_count);
@@ -155,8 +155,12 @@ fn table(answer: &Answer) -> String {
     }
     match &answer.looked_until {
         Some(until) => {
-            let _ =
-                writeln!(text, "{}starts until {} were looked at; --within looks further", lead(answer), clock(until));
+            let _ = writeln!(
+                text,
+                "{}starts until {} were looked at; a longer --within looks further",
+                lead(answer),
+                clock(until)
+            );
         }
         None if answer.delayed.is_empty() => text.push_str(".\n"),
         None => {}
@@ -186,7 +190,7 @@ fn outcome(job: &Submitted, answer: &Answer) -> String {
             format!("would not start before {}; later times were not looked at{place}", clock(not_by))
         }
         (Outcome::KeptOut, ..) => job.state.map_or("would not wait".to_owned(), |state| format!("would be {state:?}")),
-        _ => format!("nobody can say when it would start{place}"),
+        _ => format!("its start would have no known date{place}"),
     }
 }
 
@@ -198,7 +202,7 @@ fn to(job: &Delayed) -> String {
     match (&job.to, &job.not_by) {
         (Some(to), _) => clock(to),
         (None, Some(not_by)) => format!("after {}", clock(not_by)),
-        (None, None) => "nobody can say".to_owned(),
+        (None, None) => "no known date".to_owned(),
     }
 }
 

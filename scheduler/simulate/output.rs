@@ -22,7 +22,7 @@ pub enum Format {
     Table,
     /// One line per job: its number, start and end in seconds
     Csv,
-    /// The report, and all jobs
+    /// The report, and each job with its nodes
     Json,
     /// A Gantt chart
     Svg,

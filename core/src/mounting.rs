@@ -5,12 +5,13 @@
 //! leaves when all its claims are bound, and the first of a gang when those of all its pods are. What is written stays if that fails,
 //! so the next plan finds it: a bound volume by its nodes, a claim whose volume is being made by the node that it names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::BlockedReason;
 
 use super::backoff::Backoff;
-use super::job::{Member, Stage};
+use super::job::{Member, Stage, Style};
 use super::{ActionKind, Core, InFlight, Timer, WriteOutcome};
 use crate::cluster::filters::Rejection;
 use crate::cluster::summary;
@@ -101,8 +102,16 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let waiting = self.jobs.live(job).filter(|m| m.stage == Stage::Waiting && volumes::concern(&m.pod));
         let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
+        let is_gang = job.style == Style::Gang;
+        // Claims that one pod at a time may use, of pods that are to start together.
+        let mut taken: BTreeSet<ObjectKey> = BTreeSet::new();
         for pod in waiting {
-            let needs = self.needs_of(&pod);
+            let mut needs = self.needs_of(&pod);
+            let exclusive = self.cluster.volumes().for_one_pod(&pod);
+            if let Some(shared) = exclusive.filter(|_| is_gang).find(|key| !taken.insert(key.clone())) {
+                let said = "pods that start together mount it, and its access mode is ReadWriteOncePod".to_owned();
+                needs = Err(Unready { said, claim: shared.name, is_whole: false });
+            }
             let Some(member) = self.jobs.members.get_mut(&pod.id.uid) else { continue };
             match needs {
                 Ok(needs) => {
@@ -151,10 +160,13 @@ impl Core {
         if self.cluster.volumes().choice(uid).is_some_and(|choice| choice.node == node) {
             return;
         }
+        let job = self.jobs.all.get(&member.job).filter(|job| job.style == Style::Gang);
+        let nobody = BTreeSet::new();
+        let together = job.map_or(&nobody, |job| &job.members);
         let node = self.cluster.rank(&node).and_then(|rank| self.cluster.node(rank)).cloned();
         if let Some(node) = node {
             // If it cannot have them there, it does not fit when its turn comes.
-            self.cluster.volumes_mut().choose(&[(uid.clone(), node)]);
+            self.cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
         }
     }
 

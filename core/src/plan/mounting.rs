@@ -49,7 +49,8 @@ impl Live<'_> {
                 .iter()
                 .filter_map(|(uid, slot)| Some((uid.clone(), Arc::clone(self.cluster.node(slot.rank)?))))
                 .collect();
-            let misfits = self.cluster.volumes_mut().choose(&seats);
+            let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
+            let misfits = self.cluster.volumes_mut().choose(&seats, &together);
             if misfits.is_empty() {
                 return Fit::Placed(in_order(request, &mut by_pod));
             }

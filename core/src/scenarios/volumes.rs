@@ -327,6 +327,93 @@ fn two_jobs_never_have_the_same_volume() {
 }
 
 #[test]
+fn pods_that_start_together_and_share_a_claim_for_one_pod_are_told_so() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.change_claim("data", |claim| claim.wants.access_modes = vec!["ReadWriteOncePod".into()]);
+    for name in ["p0", "p1"] {
+        world.submit(of_group(mounting(pod(name, 1), &["data"]), "g", Ok(2)));
+    }
+    world.settle();
+    let (reason, text) = world.blocked("g");
+    assert_eq!((world.bound(), reason), (0, "VolumesNotReady".to_owned()));
+    assert!(text.contains("claim ns/data: pods that start together mount it"), "{text}");
+    world.submit(pod("other", 4));
+    world.settle();
+    assert_eq!(world.bound(), 1, "it holds nobody up");
+    world.change_claim("data", |claim| claim.wants.access_modes = vec!["ReadWriteMany".into()]);
+    world.settle();
+    assert_eq!(world.written().len(), 1, "it waits for its volume now");
+}
+
+/// A gang of two that mount one claim and have no room on one node; where the first of them is to be is written to the claim.
+fn gang_with_one_claim_to_be_made() -> (World, String) {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    for name in ["p0", "p1"] {
+        world.submit(of_group(mounting(pod(name, 3), &["data"]), "g", Ok(2)));
+    }
+    world.settle();
+    let written = world.written();
+    assert_eq!((written.len(), world.bound()), (1, 0), "{written:?}");
+    (world, written[0].1.clone())
+}
+
+#[test]
+fn pods_that_share_a_claim_start_on_several_nodes_when_its_volume_is_there() {
+    let (mut world, _) = gang_with_one_claim_to_be_made();
+    world.volume("v", "made", None);
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!(world.bound(), 2, "{:?}", world.bindings);
+    assert_ne!(world.node_of("p0"), world.node_of("p1"));
+    assert_eq!(world.written(), pair(&[]), "one node is written, once");
+}
+
+#[test]
+fn pods_that_share_a_claim_whose_volume_only_one_node_can_use_give_their_places_back() {
+    let (mut world, node) = gang_with_one_claim_to_be_made();
+    world.volume("v", "made", Some(&node));
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!(world.bound(), 0, "one of them could not have it: {:?}", world.bindings);
+    world.pass_seconds(40);
+    world.settle();
+    assert_eq!(world.bound(), 0);
+    assert!(world.blocked("g").1.contains("didn't match PersistentVolume's node affinity"), "{:?}", world.blocked("g"));
+}
+
+#[test]
+fn pods_that_share_a_claim_wait_again_when_its_provisioner_gives_up() {
+    let (mut world, _) = gang_with_one_claim_to_be_made();
+    world.change_claim("data", |claim| claim.selected_node = None);
+    world.settle();
+    assert_eq!((world.bound(), world.blocked("g").0), (0, "PlacementWithdrawn".to_owned()));
+    world.pass_seconds(5);
+    world.settle();
+    assert_eq!(world.written().len(), 1, "it is asked again");
+    world.volume("v", "made", None);
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!(world.bound(), 2, "{:?}", world.bindings);
+}
+
+#[test]
+fn pods_that_share_a_claim_start_after_a_restart() {
+    let (mut world, _) = gang_with_one_claim_to_be_made();
+    world.start_anew(&NODES, &[]);
+    assert_eq!(world.bound(), 0);
+    world.volume("v", "made", None);
+    world.bind_claim("data", "v");
+    world.settle();
+    world.pass_seconds(40);
+    world.settle();
+    assert_eq!(world.bound(), 2, "{:?}", world.bindings);
+}
+
+#[test]
 fn pods_that_mount_one_claim_get_one_volume() {
     for class in ["local", "made"] {
         let mut world = World::labelled(&NODES);
@@ -508,6 +595,11 @@ fn what_rests_on_volumes_is_promised_no_start() {
     world.settle();
     let status = world.record("mounts").status.clone().expect("a status");
     assert_eq!((status.reservation, status.estimated_start), (None, None));
+    world.pass_seconds(10);
+    world.settle();
+    let status = world.record("mounts").status.clone().expect("a status");
+    assert_eq!(status.reservation, None);
+    assert_eq!(world.estimate("mounts"), Some((fluxqueue_api::EstimateKind::Projected, 2100)), "it is no promise");
     for name in ["a", "b", "c"] {
         world.change(name, |pod| pod.phase = Phase::Succeeded);
     }

@@ -1,11 +1,11 @@
 //! What was chosen for pods that have a slot, until it is bound: a volume for each claim that has none, or the node for which one
 //! is to be made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Volumes;
 use super::candidates::reaches;
+use super::{MadeFor, Volumes};
 use crate::cluster::Node;
 use fluxqueue_workload::storage::{Claim, PersistentVolume};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
@@ -19,6 +19,9 @@ pub struct Choice {
     pub bind: Vec<(ObjectRef, Arc<str>)>,
     /// Claims for which volumes are to be made.
     pub make: Vec<ObjectRef>,
+    /// Claims whose volumes are to be made for another pod that starts together with this one, on another node: whether they can be had
+    /// here is known when they are there.
+    pub shared: Vec<ObjectRef>,
     /// Since when it is being bound.
     pub since: Option<Time>,
     /// What has been written of it, by claim.
@@ -49,36 +52,53 @@ pub enum Progress {
     Failed(String),
 }
 
+/// How a claim gets its volume.
+#[derive(Clone, Copy)]
+enum Gets<'a> {
+    /// It is there.
+    Volume(&'a Arc<str>),
+    /// It is to be made for the pod.
+    MadeForIt,
+    /// It is to be made for another pod, on another node.
+    MadeForAnother,
+}
+
 impl Choice {
     pub(super) fn on(node: NodeName) -> Self {
-        Choice { node, bind: Vec::new(), make: Vec::new(), since: None, written: BTreeMap::new() }
+        Choice { node, bind: Vec::new(), make: Vec::new(), shared: Vec::new(), since: None, written: BTreeMap::new() }
     }
 
     /// Every claim had its volume already.
     pub fn is_empty(&self) -> bool {
-        self.bind.is_empty() && self.make.is_empty()
+        self.bind.is_empty() && self.make.is_empty() && self.shared.is_empty()
     }
 
     fn covers(&self, claim: &ObjectRef) -> bool {
+        self.sees_to(claim) || self.shared.contains(claim)
+    }
+
+    /// The claim gets its volume by what was chosen for this pod.
+    fn sees_to(&self, claim: &ObjectRef) -> bool {
         self.make.contains(claim) || self.bind.iter().any(|(bound, _)| bound == claim)
     }
 }
 
 impl Volumes {
-    /// Chooses for all of these pods, each on its node, one after the other. If one cannot have its volumes beside the others,
-    /// nothing is chosen for anybody, and those who cannot are returned.
-    pub fn choose(&mut self, seats: &[(Uid, Arc<Node>)]) -> Vec<Uid> {
+    /// Chooses for all of these pods, each on its node, one after the other; `together` are all that start together. If one cannot have
+    /// its volumes beside the others, nothing is chosen for any of them, and those that cannot are returned.
+    pub fn choose(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> Vec<Uid> {
         let (mut done, mut misfits) = (Vec::new(), Vec::new());
         let version = self.version;
         for (uid, node) in seats {
             let Some(pod) = self.pods.get(uid).cloned() else { continue };
-            match self.mounts(&pod).ok_or(Vec::new()).and_then(|mounts| self.look(&mounts, node)) {
+            match self.mounts(&pod).ok_or(Vec::new()).and_then(|mounts| self.look(&mounts, node, together)) {
                 Ok(choice) => {
                     for (claim, volume) in &choice.bind {
                         self.taken.insert(Arc::clone(volume), claim.clone());
                     }
                     for claim in &choice.make {
-                        self.made_for.insert(claim.clone(), choice.node.clone());
+                        let made_for = || MadeFor { pod: uid.clone(), node: choice.node.clone() };
+                        self.made_for.entry(claim.clone()).or_insert_with(made_for);
                     }
                     self.choices.insert(uid.clone(), choice);
                     self.place(uid, &node.name);
@@ -110,21 +130,31 @@ impl Volumes {
     pub(super) fn forget_choice(&mut self, uid: &Uid) {
         let Some(choice) = self.choices.remove(uid) else { return };
         for (claim, volume) in choice.bind {
-            if self.taken.get(&volume) == Some(&claim) && !self.is_chosen_by_another(&claim) {
+            if self.taken.get(&volume) == Some(&claim) && self.chosen_by_another(&claim).is_none() {
                 self.taken.remove(&volume);
             }
         }
         for claim in choice.make {
-            if !self.is_chosen_by_another(&claim) {
-                self.made_for.remove(&claim);
+            match self.chosen_by_another(&claim) {
+                Some(pod) => {
+                    if let Some(made_for) = self.made_for.get_mut(&claim) {
+                        made_for.pod = pod;
+                    }
+                }
+                None => drop(self.made_for.remove(&claim)),
             }
         }
     }
 
-    /// Another pod that mounts the claim rests on what was chosen for it.
-    fn is_chosen_by_another(&self, claim: &ObjectRef) -> bool {
-        let users = self.users.get(&claim.key).into_iter().flatten();
-        users.filter_map(|user| self.choices.get(user)).any(|choice| choice.covers(claim))
+    /// Another pod by whose choice the claim gets its volume.
+    fn chosen_by_another(&self, claim: &ObjectRef) -> Option<Uid> {
+        let mut users = self.users.get(&claim.key).into_iter().flatten();
+        users.find(|user| self.choices.get(*user).is_some_and(|choice| choice.sees_to(claim))).cloned()
+    }
+
+    /// The claim's volume is made for one of these pods, on that node.
+    pub(super) fn is_made_for(&self, claim: &ObjectRef, node: &NodeName, together: &BTreeSet<Uid>) -> bool {
+        self.made_for.get(claim).is_some_and(|made| made.node == *node && together.contains(&made.pod))
     }
 
     /// A pod with a slot on this node can still have its volumes there: those that are bound, and those that were chosen.
@@ -132,17 +162,18 @@ impl Volumes {
         let Some(mut mounts) = self.mounts(pod) else { return false };
         let choice = self.choices.get(&pod.id.uid).filter(|choice| choice.node == node.name);
         let is_left_open = mounts.leave_out(|claim| choice.is_some_and(|choice| choice.covers(&claim.id)));
-        !is_left_open && self.look(&mounts, node).is_ok()
+        !is_left_open && self.look(&mounts, node, &BTreeSet::new()).is_ok()
     }
 
     /// How far each claim is on its way to what was chosen for it.
     pub fn progress(&self, choice: &Choice, node: &Node) -> Vec<(ObjectRef, Progress)> {
-        let bind = choice.bind.iter().map(|(claim, volume)| (claim, Some(volume)));
-        let all = bind.chain(choice.make.iter().map(|claim| (claim, None)));
-        all.map(|(claim, volume)| (claim.clone(), self.progress_of(choice, claim, volume, node))).collect()
+        let bind = choice.bind.iter().map(|(claim, volume)| (claim, Gets::Volume(volume)));
+        let make = choice.make.iter().map(|claim| (claim, Gets::MadeForIt));
+        let all = bind.chain(make).chain(choice.shared.iter().map(|claim| (claim, Gets::MadeForAnother)));
+        all.map(|(claim, gets)| (claim.clone(), self.progress_of(choice, claim, gets, node))).collect()
     }
 
-    fn progress_of(&self, choice: &Choice, id: &ObjectRef, volume: Option<&Arc<str>>, node: &Node) -> Progress {
+    fn progress_of(&self, choice: &Choice, id: &ObjectRef, gets: Gets<'_>, node: &Node) -> Progress {
         let Some(claim) = self.claim(id) else {
             return Progress::Failed(format!("persistentvolumeclaim {} not found", id.key));
         };
@@ -160,9 +191,13 @@ impl Volumes {
             };
         }
         let written = choice.written.get(id);
-        match volume {
-            Some(volume) => self.progress_of_volume(written, claim, volume),
-            None => progress_of_making(written, claim, node),
+        match gets {
+            Gets::Volume(volume) => self.progress_of_volume(written, claim, volume),
+            Gets::MadeForIt => progress_of_making(written, claim, node),
+            Gets::MadeForAnother if claim.selected_node.is_some() || self.made_for.contains_key(id) => Progress::Waits,
+            Gets::MadeForAnother => {
+                Progress::Failed(format!("the volume of persistentvolumeclaim {} is made for no pod any more", id.key))
+            }
         }
     }
 

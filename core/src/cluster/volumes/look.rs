@@ -1,6 +1,6 @@
 //! One pod on one node: which volumes it would have there, or why it cannot have them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::candidates::{Candidates, reaches};
@@ -78,7 +78,7 @@ impl Volumes {
         let mut closed: BTreeMap<Rejection, RankSet> = BTreeMap::new();
         for (rank, node) in nodes {
             let rejections = match &mounts {
-                Some(mounts) => self.look(mounts, node).err().unwrap_or_default(),
+                Some(mounts) => self.look(mounts, node, &BTreeSet::new()).err().unwrap_or_default(),
                 None => vec![Rejection::VolumeMissing],
             };
             for rejection in rejections {
@@ -90,19 +90,24 @@ impl Volumes {
 
     /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins says that rejects it.
     pub fn reject(&self, pod: &Pod, node: &Node) -> Vec<Rejection> {
-        let found = self.mounts(pod).map(|mounts| self.look(&mounts, node));
+        let found = self.mounts(pod).map(|mounts| self.look(&mounts, node, &BTreeSet::new()));
         found.and_then(Result::err).unwrap_or_default()
     }
 
-    /// What the pod would have on this node.
-    pub(super) fn look(&self, mounts: &Mounts, node: &Node) -> Result<Choice, Vec<Rejection>> {
+    /// What the pod would have on this node, beside what was chosen for those that start together with it.
+    pub(super) fn look(
+        &self,
+        mounts: &Mounts,
+        node: &Node,
+        together: &BTreeSet<Uid>,
+    ) -> Result<Choice, Vec<Rejection>> {
         if mounts.exclusive.iter().any(|claim| self.is_in_use(claim, &mounts.uid)) {
             return Err(vec![Rejection::ClaimInUse]);
         }
         if self.exceeds_limit(mounts, node) {
             return Err(vec![Rejection::VolumeLimit]);
         }
-        let found = self.bind(mounts, node)?;
+        let found = self.bind(mounts, node, together)?;
         if mounts.bound.iter().all(|volume| is_in_zone(volume, node)) {
             Ok(found)
         } else {
@@ -110,22 +115,31 @@ impl Volumes {
         }
     }
 
-    fn bind(&self, mounts: &Mounts, node: &Node) -> Result<Choice, Vec<Rejection>> {
+    fn bind(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {
         let mut rejections = Vec::new();
         if !mounts.bound.iter().all(|volume| reaches(volume, node)) {
             rejections.push(Rejection::VolumeAffinity);
         }
         let mut choice = Choice::on(node.name.clone());
-        let selected = |claim: &Claim| claim.selected_node.clone().or_else(|| self.made_for.get(&claim.id).cloned());
-        let selected_elsewhere = |claim: &Claim| selected(claim).is_some_and(|selected| selected != node.name);
-        if mounts.unbound.iter().any(|(claim, _)| selected_elsewhere(claim)) {
-            rejections.push(Rejection::NoVolume);
-            return Err(rejections);
+        let made_for = |claim: &Claim| self.made_for.get(&claim.id).map(|made_for| made_for.node.clone());
+        let selected = |claim: &Claim| claim.selected_node.clone().or_else(|| made_for(claim));
+        let mut to_make: Vec<&Arc<Claim>> = Vec::new();
+        for (claim, _) in &mounts.unbound {
+            match selected(claim) {
+                None => {}
+                // Claims whose volume is asked for already are not bound to another.
+                Some(selected) if selected == node.name => to_make.push(claim),
+                // As kube-scheduler would start this pod once the claim is bound, wherever the volume can be had then.
+                Some(selected) if self.is_made_for(&claim.id, &selected, together) && self.is_allowed(claim, node) => {
+                    choice.shared.push(claim.id.clone());
+                }
+                Some(_) => {
+                    rejections.push(Rejection::NoVolume);
+                    return Err(rejections);
+                }
+            }
         }
         let mut chosen: Vec<Arc<str>> = Vec::new();
-        // Claims whose volume is asked for already are not bound to another.
-        let mut to_make: Vec<&Arc<Claim>> =
-            mounts.unbound.iter().map(|(claim, _)| claim).filter(|claim| selected(claim).is_some()).collect();
         let mut to_find: Vec<&(Arc<Claim>, Candidates)> =
             mounts.unbound.iter().filter(|(claim, _)| selected(claim).is_none()).collect();
         // The smallest first, so that it does not take what a larger one needs.
@@ -155,6 +169,11 @@ impl Volumes {
     pub(super) fn is_made(&self, claim: &Claim) -> bool {
         let class = self.classes.get(&claim.wants.class);
         class.is_some_and(|class| !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER)
+    }
+
+    /// The claim's class lets volumes be made that are of use on the node.
+    fn is_allowed(&self, claim: &Claim, node: &Node) -> bool {
+        self.classes.get(&claim.wants.class).is_some_and(|class| allows(class, node))
     }
 
     /// A volume for the claim can be made that is of use on the node, as far as its class and its driver say.

@@ -88,9 +88,16 @@ pub struct Volumes {
     choices: HashMap<Uid, Choice>,
     /// Volumes that were chosen for a claim and do not say so yet.
     taken: HashMap<Arc<str>, ObjectRef>,
-    /// The nodes for which the volumes of claims are to be made that do not say so yet.
-    made_for: HashMap<ObjectRef, NodeName>,
+    /// For whom the volumes of claims are to be made that do not say so yet.
+    made_for: HashMap<ObjectRef, MadeFor>,
     version: u64,
+}
+
+/// A pod for which a volume is to be made, and its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct MadeFor {
+    pod: Uid,
+    node: NodeName,
 }
 
 /// The claims of a pod, by the names under which they are found.

@@ -70,8 +70,12 @@ impl Volumes {
 
     /// The claim of the pod that one pod at a time may use and another one uses.
     pub fn in_use(&self, pod: &Pod) -> Option<Arc<str>> {
-        let exclusive = |key: &ObjectKey| self.claims.get(key).is_some_and(|claim| claim.is_for_one_pod());
-        claims_of(pod).find(|key| exclusive(key) && self.is_in_use(key, &pod.id.uid)).map(|key| key.name)
+        self.for_one_pod(pod).find(|key| self.is_in_use(key, &pod.id.uid)).map(|key| key.name)
+    }
+
+    /// The claims of the pod that one pod at a time may use.
+    pub fn for_one_pod(&self, pod: &Pod) -> impl Iterator<Item = ObjectKey> {
+        claims_of(pod).filter(|key| self.claims.get(key).is_some_and(|claim| claim.is_for_one_pod()))
     }
 
     /// Claims that ask for the same are alike, unless some volume is meant for one of them.

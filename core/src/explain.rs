@@ -409,6 +409,7 @@ impl Core {
             );
         }
         message += &apart.text(pods);
+        message += &self.where_volumes_are(&attempt.request);
         let reason = match outcome {
             Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
             Outcome::NodesAway => BlockedReason::NoMatchingNodes,

@@ -12,6 +12,7 @@ use fluxqueue_api::BlockedReason;
 
 use super::backoff::Backoff;
 use super::job::{Member, Stage, Style};
+use super::plan::Request;
 use super::{ActionKind, Core, InFlight, Timer, WriteOutcome};
 use crate::cluster::filters::Rejection;
 use crate::cluster::summary;
@@ -24,6 +25,9 @@ const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 
 /// The pause of a pod whose volumes could not be bound.
 const FAILED: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
+
+/// Claims that are named at most when it is said where volumes are.
+const CLAIMS_NAMED: usize = 3;
 
 /// How far the volumes of a pod with a slot are.
 pub(super) enum Mounting {
@@ -136,6 +140,23 @@ impl Core {
             }
             None => Ok(needs),
         }
+    }
+
+    /// Where the volumes of pods that start together are, if not everywhere: some of them, as sentences.
+    pub(super) fn where_volumes_are(&self, request: &Request) -> String {
+        let is_alone = request.all_pods().nth(1).is_none();
+        if is_alone || self.cluster.volumes().is_idle() {
+            return String::new();
+        }
+        let mut claims: BTreeSet<String> = BTreeSet::new();
+        let pods = request.all_pods().filter(|pod| volumes::concern(pod));
+        for claim in pods.flat_map(|pod| self.cluster.tied_claims(pod)) {
+            if claims.len() == CLAIMS_NAMED && !claims.contains(&claim) {
+                return format!(" {}; and others.", join(&claims));
+            }
+            claims.insert(claim);
+        }
+        if claims.is_empty() { String::new() } else { format!(" {}.", join(&claims)) }
     }
 
     /// Pods whose claims are not ready are told so as kube-scheduler tells it.
@@ -280,6 +301,15 @@ impl Core {
         self.touched.insert(id);
         self.block(id, BlockedReason::VolumeBindingFailed, why);
     }
+}
+
+fn join(claims: &BTreeSet<String>) -> String {
+    let claims: Vec<&str> = claims.iter().map(String::as_str).collect();
+    let mut text = claims.join("; ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
 }
 
 /// A pause doubles so often.

@@ -549,6 +549,23 @@ impl Cluster {
         self.volumes.closed_to(pod, nodes)
     }
 
+    /// Claims of the pod whose volumes only some nodes can use, as people read it: which volume, and where it is.
+    pub fn tied_claims(&self, pod: &Pod) -> impl Iterator<Item = String> {
+        self.volumes.tied(pod).into_iter().map(|(claim, volume)| {
+            let nodes = self
+                .by_name
+                .iter()
+                .filter(|(_, rank)| self.node(**rank).is_some_and(|node| volumes::can_use(&volume, node)));
+            let names: Vec<&str> = nodes.map(|(name, _)| &**name).collect();
+            let only = match names.as_slice() {
+                [] => "no node can use".to_owned(),
+                [name] => format!("only {name} can use"),
+                names => format!("only {} of {} nodes can use", names.len(), self.len()),
+            };
+            format!("claim {claim} is bound to volume {}, which {only}", volume.name)
+        })
+    }
+
     /// The pod, which has a slot on the node, can still have its volumes there.
     pub fn volumes_suit(&self, rank: Rank, pod: &Pod) -> bool {
         !volumes::concern(pod) || self.node(rank).is_some_and(|node| self.volumes.still_suit(pod, node))

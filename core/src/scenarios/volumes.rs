@@ -499,6 +499,26 @@ fn gang_whose_volumes_are_made() -> World {
 }
 
 #[test]
+fn a_gang_that_has_no_place_left_beside_what_was_bound_is_told_which_claims_are_where() {
+    let mut world = gang_whose_volumes_are_made();
+    let written = world.written();
+    let (first, second) = (written[0].clone(), written[1].clone());
+    world.volume("v", "made", Some(&second.1));
+    world.bind_claim(&first.0, "v");
+    world.change_claim(&second.0, |claim| claim.selected_node = None);
+    // A service takes the node where that volume is.
+    let service = Pod { lifetime: Lifetime::Endless, node: Some(second.1.as_str().into()), ..pod("service", 2) };
+    world.submit(Pod { scheduler: "other".into(), ..service });
+    world.settle();
+    world.pass_seconds(40);
+    world.settle();
+    let (_, text) = world.blocked("g");
+    let named = format!("Claim ns/{} is bound to volume v, which only {} can use.", first.0, second.1);
+    assert!(text.contains(&named), "{text}");
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (None, None));
+}
+
+#[test]
 fn what_was_bound_of_a_gang_that_failed_keeps_it_there() {
     let mut world = gang_whose_volumes_are_made();
     let written = world.written();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::candidates::{Candidates, reaches};
-use super::{Volumes, choices::Choice};
+use super::{Volumes, choices::Choice, claims_of};
 use crate::cluster::Node;
 use crate::cluster::filters::Rejection;
 use crate::fluxion::{Rank, RankSet};
@@ -86,6 +86,16 @@ impl Volumes {
             }
         }
         closed.into_iter().map(|(rejection, ranks)| (ranks, rejection)).collect()
+    }
+
+    /// The pod's claims that are bound to volumes which not all nodes can use, with these volumes.
+    pub(in crate::cluster) fn tied(&self, pod: &Pod) -> Vec<(ObjectKey, Arc<PersistentVolume>)> {
+        let claims = claims_of(pod).filter_map(|key| self.claims.get(&key)).filter(|claim| claim.is_bound);
+        let with_volume = claims.filter_map(|claim| {
+            let volume = self.persistent.get(claim.volume.as_ref()?)?;
+            Some((claim.id.key.clone(), Arc::clone(volume)))
+        });
+        with_volume.filter(|(_, volume)| volume.affinity.is_some() || !volume.zones.is_empty()).collect()
     }
 
     /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins says that rejects it.
@@ -191,6 +201,11 @@ impl Volumes {
         });
         if is_enough { Ok(()) } else { Err(Rejection::TooLittleStorage) }
     }
+}
+
+/// The node is where the volume can be used.
+pub(in crate::cluster) fn can_use(volume: &PersistentVolume, node: &Node) -> bool {
+    reaches(volume, node) && is_in_zone(volume, node)
 }
 
 /// A term without requirements matches nothing.

@@ -162,6 +162,16 @@ fn a_volume_that_cannot_be_made_is_named_and_one_that_can_starts_the_gang() {
 }
 
 #[test]
+fn a_gang_on_several_nodes_shares_a_volume_that_is_still_to_be_made() {
+    let ns = plane().namespace("shared");
+    let shared = claim("shared", "made", "testbed/provision: anywhere, testbed/provision-seconds: '1'")
+        .replace("ReadWriteOnce", "ReadWriteMany");
+    ns.apply(&(shared + &(0..3).map(|at| member(&format!("m{at}"), 3, "3", "shared")).collect::<String>()));
+    let nodes: BTreeSet<String> = bound_after_claims(&ns, 3).into_iter().collect();
+    assert!(nodes.len() > 1, "no node has room for three of them: {nodes:?}");
+}
+
+#[test]
 fn a_pod_follows_a_volume_that_was_made_elsewhere() {
     let ns = plane().namespace("elsewhere");
     ns.apply(

@@ -20,7 +20,8 @@ const (
 	selectedNode = "volume.kubernetes.io/selected-node"
 	// delaySeconds is an annotation of a claim: its volume is made so long after a node was selected.
 	delaySeconds = "testbed/provision-seconds"
-	// behaviour is an annotation of a claim: "fail", or the name of the node where the volume is made instead.
+	// behaviour is an annotation of a claim: "fail", "anywhere" for a volume that every node can use, or the name of the node where
+	// the volume is made instead.
 	behaviour = "testbed/provision"
 	hostname  = "kubernetes.io/hostname"
 
@@ -105,15 +106,23 @@ func (p *provisioner) serve(ctx context.Context, claim *v1.PersistentVolumeClaim
 		delete(changed.Annotations, selectedNode)
 		_, err := p.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, changed, metav1.UpdateOptions{})
 		return err
+	case "anywhere":
+		return p.make(ctx, claim, "")
 	default:
 		return p.make(ctx, claim, instead)
 	}
 }
 
-// make makes a volume on this node's disk, and leaves binding it to the controller.
+// make makes a volume on this node's disk, or one that every node can use if it is "", and leaves binding it to the controller.
 func (p *provisioner) make(ctx context.Context, claim *v1.PersistentVolumeClaim, node string) error {
 	path := v1.HostPathVolumeSource{Path: "/volumes/" + string(claim.UID)}
-	there := v1.NodeSelectorRequirement{Key: hostname, Operator: v1.NodeSelectorOpIn, Values: []string{node}}
+	var affinity *v1.VolumeNodeAffinity
+	if node != "" {
+		there := v1.NodeSelectorRequirement{Key: hostname, Operator: v1.NodeSelectorOpIn, Values: []string{node}}
+		affinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{there}}},
+		}}
+	}
 	volume := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        "pvc-" + string(claim.UID),
@@ -126,9 +135,7 @@ func (p *provisioner) make(ctx context.Context, claim *v1.PersistentVolumeClaim,
 			PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource:        v1.PersistentVolumeSource{HostPath: &path},
 			StorageClassName:              *claim.Spec.StorageClassName,
-			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{
-				NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{there}}},
-			}},
+			NodeAffinity:                  affinity,
 		},
 	}
 	_, err := p.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})

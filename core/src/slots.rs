@@ -188,8 +188,12 @@ impl Core {
                 charged
             }
         };
-        if let Some(allocation) = &allocation {
-            self.ledger.house(&mut self.cluster, allocation, pod);
+        match &allocation {
+            Some(allocation) if pod.node.is_none() => {
+                self.ledger.house_nominated(&mut self.cluster, allocation, pod);
+            }
+            Some(allocation) => self.ledger.house(&mut self.cluster, allocation, pod),
+            None => {}
         }
         allocation
     }

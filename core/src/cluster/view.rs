@@ -13,7 +13,7 @@ use shared_map::SharedMap;
 use super::exclusive::Taken;
 use super::fills::Fills;
 use super::filters::{self, Liking, Rejection};
-use super::neighbours::{ChangedTerms, Company, CrowdId, KeyId, Neighbours, OccupantId, Stance, Trial};
+use super::neighbours::{ChangedTerms, Company, CrowdId, KeyId, Neighbours, OccupantId, Presence, Stance, Trial};
 use super::volumes::Volumes;
 use super::{FillScore, Node, volumes};
 use crate::fluxion::{Rank, RankSet};
@@ -270,8 +270,8 @@ impl Cluster {
     // --- neighbours ---
 
     /// A pod is on a node, or will be: others are near to it, or apart from it, from now on.
-    pub(crate) fn settle(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
-        self.neighbours.settle(rank, pod)
+    pub(crate) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence) -> OccupantId {
+        self.neighbours.settle(rank, pod, presence)
     }
 
     /// Takes back a [`Cluster::settle`]. The node must not have been removed since, for its pods went with it.
@@ -280,17 +280,23 @@ impl Cluster {
     }
 
     /// The occupant is this pod, as it is now.
-    pub(crate) fn is_settled(&self, occupant: OccupantId, rank: Rank, pod: &Pod) -> bool {
-        self.neighbours.is(occupant, rank, pod)
+    pub(crate) fn is_settled(&self, occupant: OccupantId, rank: Rank, pod: &Pod, presence: Presence) -> bool {
+        self.neighbours.is(occupant, rank, pod, presence)
     }
 
     /// Puts a pod on a node: whoever only asks where others may go needs no more.
     pub fn put(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
         self.occupy(rank, &pod.shape);
-        self.settle(rank, pod)
+        self.settle(rank, pod, Presence::There)
     }
 
-    /// Takes back a [`Cluster::put`].
+    /// The same of a pod that another scheduler means to put there.
+    pub fn nominate(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
+        self.occupy(rank, &pod.shape);
+        self.settle(rank, pod, Presence::Nominated)
+    }
+
+    /// Takes back a [`Cluster::put`] or a [`Cluster::nominate`].
     pub fn take_away(&mut self, occupant: OccupantId, rank: Rank, shape: &Shape) {
         self.leave(occupant);
         self.vacate(rank, shape);

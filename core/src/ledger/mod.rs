@@ -15,7 +15,7 @@ use shared_map::SharedMap;
 use tracing::error;
 
 use crate::cluster::filters::Rejection;
-use crate::cluster::{Cluster, Node, NodeChange, Topology};
+use crate::cluster::{Cluster, Node, NodeChange, Presence, Topology};
 use crate::fluxion::{End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, Tenancy};
 use booked::AllBooked;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
@@ -366,11 +366,20 @@ impl Ledger {
 
     /// This pod is what an allocation is for, as it is now.
     pub(super) fn house(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
+        self.house_as(Presence::There, cluster, allocation, pod);
+    }
+
+    /// The same, for a pod that another scheduler means to put there.
+    pub(super) fn house_nominated(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
+        self.house_as(Presence::Nominated, cluster, allocation, pod);
+    }
+
+    fn house_as(&mut self, presence: Presence, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
         let Allocation { rank, number, .. } = *allocation;
         let Some(booked) = self.booked.get(rank, number).filter(|_| valid(cluster, allocation)) else { return };
-        if booked.occupant.is_none_or(|occupant| !cluster.is_settled(occupant, rank, pod)) {
+        if booked.occupant.is_none_or(|occupant| !cluster.is_settled(occupant, rank, pod, presence)) {
             self.turn_out(cluster, allocation);
-            let settled = cluster.settle(rank, pod);
+            let settled = cluster.settle(rank, pod, presence);
             if let Some(booked) = self.booked.get_mut(rank, number) {
                 booked.occupant = Some(settled);
             }

@@ -36,6 +36,7 @@ mod limits;
 mod lone_pods;
 mod mishaps;
 mod neighbours;
+mod nominated;
 mod operators;
 mod preferences;
 mod promises;

@@ -4,7 +4,8 @@
 //! The meaning is that of kube-scheduler's plugins InterPodAffinity and PodTopologySpread.
 
 use super::namespaces::Namespaces;
-use super::occupants::Occupant;
+use super::nominees::Nominees;
+use super::occupants::{Occupant, Presence};
 use super::tally::{SpreadTally, Tally};
 use super::topology::{Domain, KeyId, Topology};
 use crate::cluster::Node;
@@ -32,10 +33,12 @@ pub(super) struct Crowd {
     preferred: Vec<Tally>,
     /// The same of constraints that may be broken.
     preferred_spreads: Vec<SpreadTally>,
+    /// Pods that are only nominated to nodes.
+    nominees: Nominees,
 }
 
 /// What of a crowd counts a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     /// Required affinity, all terms together.
     Near,
@@ -101,7 +104,8 @@ impl Crowd {
         };
         let (spreads, preferred_spreads) = (spreads(&constraints.spreads), spreads(&constraints.preferred_spreads));
         let says = constraints.clone();
-        let mut crowd = Crowd { says, version: 0, near, apart, spreads, preferred, preferred_spreads };
+        let nominees = Nominees::default();
+        let mut crowd = Crowd { says, version: 0, near, apart, spreads, preferred, preferred_spreads, nominees };
         let nodes: Vec<Rank> = topology.nodes().map(|(rank, _)| rank).collect();
         for rank in nodes {
             crowd.add_node(rank, topology);
@@ -145,8 +149,11 @@ impl Crowd {
         }
     }
 
-    /// A pod that this part counts comes to a node, or leaves it.
-    pub(super) fn count(&mut self, part: Part, rank: Rank, comes: bool, topology: &Topology) {
+    /// A pod that this part counts comes to a node, or leaves it; or is nominated to it, or is not any more.
+    pub(super) fn count(&mut self, part: Part, (rank, presence): (Rank, Presence), comes: bool, topology: &Topology) {
+        if presence == Presence::Nominated {
+            return self.nominees.count(part, rank, comes);
+        }
         let count: fn(&mut Tally, Option<Domain>, u32) = if comes { Tally::add } else { Tally::remove };
         let spread: fn(&mut SpreadTally, Domain, u32) = if comes { SpreadTally::add } else { SpreadTally::remove };
         let count = |tally: &mut Tally| count(tally, topology.domain(tally.key, rank), 1);
@@ -207,7 +214,7 @@ impl Crowd {
         for (at, says) in self.says.spreads.iter().enumerate() {
             let tally = &self.spreads[at];
             let Some(domain) = topology.domain(tally.key(), rank) else { return Some(Rejection::SpreadLabel) };
-            if tally.of(domain) > self.most(at, own) {
+            if tally.of(domain) > self.most(at, own) || self.is_full_with_nominees(at, rank, own, topology) {
                 return Some(Rejection::Spread);
             }
             debug_assert!(says.max_skew > 0, "as the API server has it");
@@ -215,8 +222,11 @@ impl Crowd {
         if !self.is_near(rank, own, topology) {
             return Some(Rejection::Affinity);
         }
-        let is_met = |tally: &Tally| topology.domain(tally.key, rank).is_some_and(|domain| tally.of(domain) > 0);
-        self.apart.iter().any(is_met).then_some(Rejection::OwnAntiAffinity)
+        let is_met = |(at, tally): (usize, &Tally)| {
+            let domain = topology.domain(tally.key, rank);
+            domain.is_some_and(|domain| tally.of(domain) > 0 || self.nominees.on(Part::Apart(at), rank) > 0)
+        };
+        self.apart.iter().enumerate().any(is_met).then_some(Rejection::OwnAntiAffinity)
     }
 
     /// So many pods a domain may have for one of these to be allowed to come, by a spread constraint.
@@ -224,6 +234,17 @@ impl Crowd {
         let says = &self.says.spreads[spread];
         let itself = u32::from(own.spreads[spread]);
         (self.spreads[spread].least(says.min_domains) + says.max_skew).saturating_sub(itself)
+    }
+
+    /// The domain of a node would have too many pods, by a spread constraint, with those that are nominated to the node.
+    fn is_full_with_nominees(&self, spread: usize, rank: Rank, own: &OwnTerms, topology: &Topology) -> bool {
+        let (says, tally) = (&self.says.spreads[spread], &self.spreads[spread]);
+        let more = self.nominees.on(Part::Spread(spread), rank);
+        let Some(domain) = topology.domain(tally.key(), rank).filter(|_| more > 0 && tally.counts_on(rank)) else {
+            return false;
+        };
+        let pods = tally.of(domain) + more + u32::from(own.spreads[spread]);
+        pods > tally.least_with(says.min_domains, domain, more) + says.max_skew
     }
 
     fn is_near(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> bool {
@@ -276,6 +297,9 @@ impl Crowd {
             for domain in topology.domains(tally.key()).filter(|domain| tally.of(*domain) > most) {
                 full.union_with(topology.members(tally.key(), domain));
             }
+            let nominated = self.nominees.nodes(Part::Spread(at));
+            let is_full = |rank: &Rank| self.is_full_with_nominees(at, *rank, own, topology);
+            full.union_with(&nominated.filter(is_full).collect());
             all.push((full, Rejection::Spread));
         }
         if !self.near.is_empty() {
@@ -304,8 +328,10 @@ impl Crowd {
     /// The nodes in whose domains somebody is whom the pod has to be apart from.
     fn met(&self, topology: &Topology) -> RankSet {
         let mut met = RankSet::new();
-        for tally in &self.apart {
+        for (at, tally) in self.apart.iter().enumerate() {
             tally.add_occupied_to(&mut met, topology);
+            let nominated = self.nominees.nodes(Part::Apart(at));
+            met.union_with(&nominated.filter(|rank| topology.domain(tally.key, *rank).is_some()).collect());
         }
         met
     }

@@ -8,6 +8,7 @@
 mod crowd;
 mod interest;
 mod namespaces;
+mod nominees;
 mod occupants;
 mod opinions;
 mod rating;
@@ -38,6 +39,7 @@ pub(crate) use topology::KeyId;
 
 pub use crowd::{OwnTerms, Stance};
 pub use occupants::OccupantId;
+pub(crate) use occupants::Presence;
 pub use repellers::ChangedTerms;
 
 /// Who comes with a pod.
@@ -140,9 +142,9 @@ impl Neighbours {
 
     // --- pods ---
 
-    /// A pod is on a node, or will be.
-    pub(super) fn settle(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
-        let id = self.occupants.insert(Occupant::of(pod, rank));
+    /// A pod is on a node, or will be, or is nominated to it.
+    pub(super) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence) -> OccupantId {
+        let id = self.occupants.insert(Occupant::of(pod, rank, presence));
         self.count(id, true);
         id
     }
@@ -154,9 +156,10 @@ impl Neighbours {
     }
 
     /// The occupant is this pod as it is now.
-    pub(super) fn is(&self, id: OccupantId, rank: Rank, pod: &Pod) -> bool {
+    pub(super) fn is(&self, id: OccupantId, rank: Rank, pod: &Pod, presence: Presence) -> bool {
         self.occupants.get(id).is_some_and(|known| {
             known.rank == rank
+                && known.presence == presence
                 && known.uid == pod.id.uid
                 && known.deleting == pod.deleting
                 && (Arc::ptr_eq(&known.labels, &pod.labels) || known.labels == pod.labels)
@@ -168,22 +171,25 @@ impl Neighbours {
     fn count(&mut self, id: OccupantId, comes: bool) {
         let Neighbours { topology, occupants, repellers, opinions, namespaces, crowds, changes, askers } = self;
         let Some(pod) = occupants.get(id) else { return };
-        let terms = &pod.shape.constraints.repels;
+        let (terms, at) = (&pod.shape.constraints.repels, (pod.rank, pod.presence));
         if comes {
-            repellers.add(topology, pod.rank, terms);
+            repellers.add(topology, at, terms);
         } else {
-            repellers.remove(topology, pod.rank, terms);
+            repellers.remove(topology, at, terms);
         }
-        opinions.count(topology, pod.rank, &pod.shape.constraints, comes);
-        for (at, part) in askers.of(&pod.labels) {
-            let crowd = &mut crowds[at];
+        // One that may yet go elsewhere has no say in where others would rather be.
+        if pod.presence == Presence::There {
+            opinions.count(topology, pod.rank, &pod.shape.constraints, comes);
+        }
+        for (number, part) in askers.of(&pod.labels) {
+            let crowd = &mut crowds[number];
             if crowd.counts(part, pod, namespaces) {
                 // Preferences neither open nodes nor close them.
                 if part.is_required() {
                     *changes += 1;
                     crowd.version = *changes;
                 }
-                crowd.count(part, pod.rank, comes, topology);
+                crowd.count(part, at, comes, topology);
             }
         }
     }
@@ -204,7 +210,7 @@ impl Neighbours {
             for id in self.occupants.candidates(&requirements) {
                 let Some(pod) = self.occupants.get(id) else { continue };
                 if crowd.counts(part, pod, &self.namespaces) {
-                    crowd.count(part, pod.rank, true, &self.topology);
+                    crowd.count(part, (pod.rank, pod.presence), true, &self.topology);
                 }
             }
         }

@@ -14,11 +14,22 @@ use fluxqueue_workload::{Pod, Shape, Uid};
 /// A pod on a node. The number may be given to another one when it has left.
 pub type OccupantId = u32;
 
+/// Whether a pod is where it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It is there, or is about to be bound.
+    There,
+    /// Another scheduler means to put it there, and may yet put it elsewhere. As kube-scheduler has it, it may keep others off that
+    /// one node, but it is near to nobody.
+    Nominated,
+}
+
 /// A pod on a node, as selectors see it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Occupant {
     pub(super) uid: Uid,
     pub(super) rank: Rank,
+    pub(super) presence: Presence,
     pub(super) namespace: Arc<str>,
     pub(super) labels: Labels,
     /// It is being deleted: it counts for affinity, but not for spread.
@@ -37,10 +48,11 @@ pub(super) struct Occupants {
 }
 
 impl Occupant {
-    pub(super) fn of(pod: &Pod, rank: Rank) -> Self {
+    pub(super) fn of(pod: &Pod, rank: Rank, presence: Presence) -> Self {
         Occupant {
             uid: pod.id.uid.clone(),
             rank,
+            presence,
             namespace: Arc::clone(&pod.id.key.namespace),
             labels: Arc::clone(&pod.labels),
             deleting: pod.deleting,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::namespaces::Namespaces;
+use super::occupants::Presence;
 use super::terms::Terms;
 use super::topology::{KeyId, Topology};
 use crate::fluxion::{Rank, RankSet};
@@ -108,21 +109,29 @@ impl Repellers {
         self.version += 1;
     }
 
-    /// A pod with these terms is on a node.
-    pub(super) fn add(&mut self, topology: &mut Topology, rank: Rank, terms: &[PodTerm]) {
+    /// A pod with these terms is on a node, or nominated to it.
+    pub(super) fn add(&mut self, topology: &mut Topology, (rank, presence): (Rank, Presence), terms: &[PodTerm]) {
         self.version += u64::from(!terms.is_empty());
         for says in terms {
-            if self.terms.add(topology, rank, says, 1) {
+            let is_new = match presence {
+                Presence::There => self.terms.add(topology, rank, says, 1),
+                Presence::Nominated => self.terms.nominate(topology, rank, says),
+            };
+            if is_new {
                 self.changed.push(says);
             }
         }
     }
 
     /// Takes back a [`Repellers::add`].
-    pub(super) fn remove(&mut self, topology: &Topology, rank: Rank, terms: &[PodTerm]) {
+    pub(super) fn remove(&mut self, topology: &Topology, (rank, presence): (Rank, Presence), terms: &[PodTerm]) {
         self.version += u64::from(!terms.is_empty());
         for says in terms {
-            if self.terms.remove(topology, rank, says, 1) {
+            let was_last = match presence {
+                Presence::There => self.terms.remove(topology, rank, says, 1),
+                Presence::Nominated => self.terms.withdraw(rank, says),
+            };
+            if was_last {
                 self.changed.push(says);
             }
         }
@@ -133,19 +142,21 @@ impl Repellers {
         self.terms.selecting(pod, namespaces)
     }
 
-    /// The node is in a domain that the pod is kept out of.
+    /// The node is in a domain that the pod is kept out of, or kept by a pod that is nominated to it.
     pub(super) fn repel(&self, topology: &Topology, rank: Rank, pod: &Pod, namespaces: &Namespaces) -> bool {
         self.repelling(pod, namespaces).into_iter().any(|number| {
             let tally = self.terms.tally(number);
             topology.domain(tally.key, rank).is_some_and(|domain| tally.of(domain) > 0)
+                || self.terms.nominated(number, topology).any(|nominated| nominated == rank)
         })
     }
 
-    /// The nodes in domains that the pod is kept out of.
+    /// The nodes in domains that the pod is kept out of, and those that are kept by pods that are nominated to them.
     pub(super) fn closed(&self, topology: &Topology, pod: &Pod, namespaces: &Namespaces) -> RankSet {
         let mut closed = RankSet::new();
         for number in self.repelling(pod, namespaces) {
             self.terms.tally(number).add_occupied_to(&mut closed, topology);
+            closed.union_with(&self.terms.nominated(number, topology).collect());
         }
         closed
     }

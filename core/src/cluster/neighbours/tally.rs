@@ -95,6 +95,17 @@ impl SpreadTally {
         if self.domains < min_domains { 0 } else { least }
     }
 
+    /// The same if this domain had so many more.
+    pub(super) fn least_with(&self, min_domains: usize, domain: Domain, more: u32) -> u32 {
+        let least = self.least(min_domains);
+        let is_lowest = more > 0 && self.of(domain) == least && self.domains_by_count.get(&least) == Some(&1);
+        if !is_lowest || self.domains < min_domains || self.nodes.get(domain as usize).is_none_or(|nodes| *nodes == 0) {
+            return least;
+        }
+        let next = self.domains_by_count.range(least + 1..).next().map_or(u32::MAX, |(count, _)| *count);
+        next.min(least + more)
+    }
+
     /// A node of this domain, without pods, counts from now on.
     pub(super) fn add_node(&mut self, rank: Rank, domain: Domain) {
         if self.nodes.len() <= domain as usize {

@@ -27,6 +27,8 @@ struct Term {
     /// How many pods have it.
     pods: usize,
     tally: Tally,
+    /// How many pods have it that are only nominated to a node.
+    nominated: BTreeMap<Rank, u32>,
 }
 
 impl Terms {
@@ -42,12 +44,24 @@ impl Terms {
 
     /// A pod on a node has this term, which counts so much. True if nobody had it.
     pub(super) fn add(&mut self, topology: &mut Topology, rank: Rank, says: &PodTerm, amount: u32) -> bool {
+        let (term, is_new) = self.one_more(topology, says);
+        term.tally.add(topology.domain(term.tally.key, rank), amount);
+        is_new
+    }
+
+    /// A pod that is only nominated to a node has this term. True if nobody had it.
+    pub(super) fn nominate(&mut self, topology: &mut Topology, rank: Rank, says: &PodTerm) -> bool {
+        let (term, is_new) = self.one_more(topology, says);
+        *term.nominated.entry(rank).or_default() += 1;
+        is_new
+    }
+
+    fn one_more(&mut self, topology: &mut Topology, says: &PodTerm) -> (&mut Term, bool) {
         let known = self.numbers.get(says).copied();
         let number = known.unwrap_or_else(|| self.know(topology, says));
         let term = self.by_number.get_mut(&number).expect("it is known");
         term.pods += 1;
-        term.tally.add(topology.domain(term.tally.key, rank), amount);
-        known.is_none()
+        (term, known.is_none())
     }
 
     fn know(&mut self, topology: &mut Topology, says: &PodTerm) -> u32 {
@@ -57,16 +71,32 @@ impl Terms {
             self.askers.insert(requirements, self.next);
         }
         let tally = Tally::new(topology.key(&says.topology_key));
-        self.by_number.insert(self.next, Term { says: says.clone(), pods: 0, tally });
+        self.by_number.insert(self.next, Term { says: says.clone(), pods: 0, tally, nominated: BTreeMap::new() });
         self.next
     }
 
     /// Takes back a [`Terms::add`]. True if nobody has it any more.
     pub(super) fn remove(&mut self, topology: &Topology, rank: Rank, says: &PodTerm, amount: u32) -> bool {
+        self.one_less(says, |term| term.tally.remove(topology.domain(term.tally.key, rank), amount))
+    }
+
+    /// Takes back a [`Terms::nominate`]. True if nobody has it any more.
+    pub(super) fn withdraw(&mut self, rank: Rank, says: &PodTerm) -> bool {
+        self.one_less(says, |term| {
+            if let Some(count) = term.nominated.get_mut(&rank) {
+                *count -= 1;
+                if *count == 0 {
+                    term.nominated.remove(&rank);
+                }
+            }
+        })
+    }
+
+    fn one_less(&mut self, says: &PodTerm, take_back: impl FnOnce(&mut Term)) -> bool {
         let Some(number) = self.numbers.get(says).copied() else { return false };
         let Some(term) = self.by_number.get_mut(&number) else { return false };
         term.pods -= 1;
-        term.tally.remove(topology.domain(term.tally.key, rank), amount);
+        take_back(term);
         if term.pods > 0 {
             return false;
         }
@@ -92,5 +122,11 @@ impl Terms {
     /// In which domains pods have a term.
     pub(super) fn tally(&self, number: u32) -> &Tally {
         &self.by_number[&number].tally
+    }
+
+    /// The nodes to which pods with a term are nominated, if the term means anything there.
+    pub(super) fn nominated<'a>(&'a self, number: u32, topology: &'a Topology) -> impl Iterator<Item = Rank> + 'a {
+        let Term { nominated, tally, .. } = &self.by_number[&number];
+        nominated.keys().copied().filter(|rank| topology.domain(tally.key, *rank).is_some())
     }
 }

@@ -1,0 +1,39 @@
+//! Pods that other schedulers mean to put on nodes, as a class counts them: kube-scheduler runs its filters for a node with those that
+//! are nominated to it, and once more without, and a pod has to pass both.
+//!
+//! So they can close the one node that they are nominated to, and open none.
+
+use std::collections::BTreeMap;
+
+use super::crowd::Part;
+use crate::fluxion::Rank;
+
+/// How many of them what of a class counts, and where.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Nominees {
+    counts: BTreeMap<(Part, Rank), u32>,
+}
+
+impl Nominees {
+    /// One that this part counts is nominated to a node, or is not any more. Nobody is near to it, and it is no matter of preference.
+    pub(super) fn count(&mut self, part: Part, rank: Rank, comes: bool) {
+        if !matches!(part, Part::Apart(_) | Part::Spread(_)) {
+            return;
+        }
+        let count = self.counts.entry((part, rank)).or_default();
+        *count = if comes { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.counts.remove(&(part, rank));
+        }
+    }
+
+    /// How many on a node.
+    pub(super) fn on(&self, part: Part, rank: Rank) -> u32 {
+        self.counts.get(&(part, rank)).copied().unwrap_or(0)
+    }
+
+    /// The nodes that have some.
+    pub(super) fn nodes(&self, part: Part) -> impl Iterator<Item = Rank> + '_ {
+        self.counts.range((part, Rank::MIN)..=(part, Rank::MAX)).map(|((_, rank), _)| *rank)
+    }
+}

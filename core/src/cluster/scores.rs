@@ -55,9 +55,24 @@ impl Score {
 
 impl Cluster {
     /// Of these nodes those with room for such a pod, in tiers of falling score, as far as they differ; others come last. `is_alone`: it
-    /// is the only one, so that what it finds on nodes is all that will be there.
+    /// is the only one, so that what it finds on nodes is all that will be there. Then the node that it is nominated to comes first,
+    /// whatever the scores, as kube-scheduler has it.
     pub(crate) fn tiers(&mut self, pod: &Pod, nodes: &RankSet, is_alone: bool) -> Vec<RankSet> {
+        let nominated = pod.nominated.as_ref().filter(|_| is_alone).and_then(|name| self.rank(name));
         let fill_score = if is_alone { self.fill_score } else { FillScore::None };
+        let mut tiers = self.tiers_by_score(pod, nodes, fill_score);
+        if let Some(nominated) = nominated.filter(|rank| nodes.contains(*rank)) {
+            tiers.iter_mut().for_each(|tier| {
+                tier.remove(nominated);
+            });
+            tiers.retain(|tier| !tier.is_empty());
+            tiers.insert(0, std::iter::once(nominated).collect());
+        }
+        tiers.truncate(TIERS_MAX);
+        tiers
+    }
+
+    fn tiers_by_score(&mut self, pod: &Pod, nodes: &RankSet, fill_score: FillScore) -> Vec<RankSet> {
         let scores = self.scored(pod, nodes, fill_score);
         let totals = || scores.iter().map(|(_, score)| score.total());
         let (Some(worst), Some(best)) = (totals().min(), totals().max()) else { return Vec::new() };
@@ -71,7 +86,6 @@ impl Cluster {
             tiers[at(score.total())].insert(*rank);
         }
         tiers.retain(|tier| !tier.is_empty());
-        tiers.truncate(TIERS_MAX);
         tiers
     }
 

@@ -1,6 +1,7 @@
 //! Pods that others nominate to nodes: those of other schedulers, and our own.
 
 use super::neighbours::{apart, labels, near, on, racks, spread};
+use super::preferences::rather_on;
 use super::*;
 
 fn nominated(pod: Pod, node: &str) -> Pod {
@@ -82,4 +83,31 @@ fn spread_counts_a_nominated_pod_on_its_own_node_and_never_in_favour_of_another(
     world.submit(spread(pod("p1", 8 - 1), "x", "rack"));
     world.settle();
     assert_eq!(world.node_of("p1"), Some("a2"));
+}
+
+#[test]
+fn a_lone_pod_goes_to_the_node_that_it_is_nominated_to_if_that_takes_it() {
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        let mut world = World::new(&names.map(|name| (name, 8)));
+        world.submit(Pod { nominated: Some(name.into()), ..pod("ours", 1) });
+        world.settle();
+        assert_eq!(world.node_of("ours"), Some(name));
+    }
+    let mut world = World::new(&names.map(|name| (name, 8)));
+    world.submit(on(pod("theirs", 8), "b"));
+    for (name, node) in [("p0", "b"), ("p1", "nowhere")] {
+        world.submit(Pod { nominated: Some(node.into()), ..pod(name, 1) });
+    }
+    world.settle();
+    assert!(world.node_of("p0").is_some() && world.node_of("p1").is_some(), "others do as well");
+}
+
+#[test]
+fn the_node_that_a_pod_is_nominated_to_comes_before_those_that_it_would_rather_have() {
+    let mut world = racks(&[("a", "r1", 8), ("b", "r2", 8)]);
+    world.submit(Pod { nominated: Some("b".into()), ..rather_on(pod("p0", 1), 100, "rack", "r1") });
+    world.submit(rather_on(pod("p1", 1), 100, "rack", "r1"));
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("b"), Some("a")));
 }

@@ -18,7 +18,7 @@ fn rather_spread(pod: Pod, app: &str, key: &str) -> Pod {
     constrained(pod, |constraints| constraints.preferred_spreads = std::mem::take(&mut constraints.spreads))
 }
 
-fn rather_on(pod: Pod, weight: i32, key: &str, value: &str) -> Pod {
+pub(super) fn rather_on(pod: Pod, weight: i32, key: &str, value: &str) -> Pod {
     let requirement = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
     let term = NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() };
     constrained(pod, |constraints| constraints.preferred.push((weight, term)))

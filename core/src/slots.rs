@@ -157,6 +157,10 @@ impl Core {
     }
 
     /// The allocation of a pod that is on a node, or nominated to one, by others.
+    ///
+    /// One that is nominated counts whatever its priority. kube-scheduler gives room that is kept for a pod of lower priority away, and
+    /// can, since it decides anew about that pod too. Here the other scheduler knows nothing of what is decided: it would bind its pod
+    /// all the same, and the kubelet would refuse one of the two.
     pub(super) fn allocation_in_place(
         &mut self,
         pod: &Arc<Pod>,

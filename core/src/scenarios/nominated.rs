@@ -111,3 +111,15 @@ fn the_node_that_a_pod_is_nominated_to_comes_before_those_that_it_would_rather_h
     world.settle();
     assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("b"), Some("a")));
 }
+
+#[test]
+fn room_for_a_nominated_pod_is_kept_whatever_its_priority() {
+    let mut world = World::new(&[("a", 8)]);
+    world.submit(Pod { priority: 1, ..nominated(pod("theirs", 8), "a") });
+    world.submit(Pod { priority: 10, ..pod("ours", 1) });
+    world.settle();
+    assert_eq!(world.node_of("ours"), None);
+    world.change("theirs", |pod| pod.nominated = None);
+    world.settle();
+    assert_eq!(world.node_of("ours"), Some("a"));
+}

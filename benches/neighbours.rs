@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fluxion_sys::FunctionTable;
 use fluxqueue::simulate::server::Server;
 use fluxqueue_api::names;
-use fluxqueue_core::cluster::{Level, Node, Topology};
+use fluxqueue_core::cluster::{Level, Node, Readiness, Topology};
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
@@ -180,7 +180,7 @@ fn node(at: usize, racks: usize) -> Node {
         labels: vec![(HOST.into(), name.as_str().into()), (RACK.into(), format!("r{}", at % racks).into())],
         taints: Vec::new(),
         unschedulable: false,
-        not_ready: false,
+        readiness: Readiness::Ready,
         declared_features: Vec::new(),
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::fluxqueue::{FluxQueue, FluxQueueSpec, Limits, LimitsOfScope};
 use fluxqueue_api::names;
-use fluxqueue_core::cluster::Node;
+use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::queues::QueueObject;
 use fluxqueue_core::{Event, QueuePolicy};
 use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
@@ -245,7 +245,7 @@ pub(crate) fn node(size: Size, at: usize, uid: Uid) -> Node {
         labels,
         taints: Vec::new(),
         unschedulable: false,
-        not_ready: false,
+        readiness: Readiness::Ready,
         declared_features: Vec::new(),
     }
 }

@@ -208,6 +208,7 @@ impl Known for PriorityClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fluxqueue_core::cluster::Readiness;
 
     fn node(name: &str, uid: &str, unschedulable: bool) -> Node {
         Node {
@@ -217,7 +218,7 @@ mod tests {
             labels: Vec::new(),
             taints: Vec::new(),
             unschedulable,
-            not_ready: false,
+            readiness: Readiness::Ready,
             declared_features: Vec::new(),
         }
     }

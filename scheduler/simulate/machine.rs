@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_core::cluster::Node;
+use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::forward::{Ask, Began, Forward};
 use fluxqueue_core::queue::JobId;
 use fluxqueue_core::{CoreError, CoreSettings};
@@ -142,7 +142,7 @@ fn node(number: u32) -> Node {
         labels: Vec::new(),
         taints: Vec::new(),
         unschedulable: false,
-        not_ready: false,
+        readiness: Readiness::Ready,
         declared_features: Vec::new(),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, JobState};
-use fluxqueue_core::cluster::Node;
+use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::checks::{Violation, broken};
@@ -240,7 +240,7 @@ fn holds(sim: &Simulation, calm: &Nodes, other: &Waiting, job: &Waiting) -> bool
 
 /// The nodes without what keeps pods away for a while only.
 fn unhindered(nodes: &Nodes) -> Nodes {
-    let calm = |node: &Arc<Node>| Node { unschedulable: false, not_ready: false, ..Node::clone(node) };
+    let calm = |node: &Arc<Node>| Node { unschedulable: false, readiness: Readiness::Ready, ..Node::clone(node) };
     nodes.iter().map(|(name, node)| (name.clone(), Arc::new(calm(node)))).collect()
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::{Node, Taint};
+use fluxqueue_core::cluster::{Node, Readiness, Taint};
 use fluxqueue_workload::{NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
 use crate::objects::{self, Run, TAINT};
@@ -187,7 +187,7 @@ pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats:
             "node cordoned"
         }
         1 => {
-            node.not_ready = !node.not_ready;
+            node.readiness = if node.readiness == Readiness::Ready { Readiness::NotReady } else { Readiness::Ready };
             "node not ready"
         }
         2 => {
@@ -219,7 +219,7 @@ pub(crate) fn change(server: &mut Server, name: &NodeName, rng: &mut Rng, stats:
 pub(crate) fn heal(server: &mut Server) {
     let nodes: Vec<Arc<Node>> = server.nodes.values().cloned().collect();
     for node in nodes {
-        let well = Node { unschedulable: false, not_ready: false, taints: Vec::new(), ..Node::clone(&node) };
+        let well = Node { unschedulable: false, readiness: Readiness::Ready, taints: Vec::new(), ..Node::clone(&node) };
         if well != *node {
             server.put_node(well);
         }
@@ -228,5 +228,5 @@ pub(crate) fn heal(server: &mut Server) {
 
 /// The node of the pod, if its kubelet is there to act.
 fn live_node<'a>(server: &'a Server, pod: &Pod) -> Option<&'a Arc<Node>> {
-    server.nodes.get(pod.node.as_ref()?).filter(|node| !node.not_ready)
+    server.nodes.get(pod.node.as_ref()?).filter(|node| node.readiness == Readiness::Ready)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::Node;
+use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_workload::constraints::{
     Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
     SpreadConstraint, Toleration,
@@ -357,7 +357,7 @@ pub(crate) fn node(name: NodeName, uid: Uid, rng: &mut Rng) -> Node {
         uid,
         taints: Vec::new(),
         unschedulable: false,
-        not_ready: rng.chance(5),
+        readiness: if rng.chance(5) { Readiness::NotReady } else { Readiness::Ready },
         declared_features: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::{Node, Taint};
+use fluxqueue_core::cluster::{Node, Readiness, Taint};
 use fluxqueue_workload::constraints::{Disk, Operator, PodTerm, Requirement};
 use fluxqueue_workload::{NodeName, Pod};
 
@@ -18,7 +18,7 @@ pub(crate) fn barred(node: &Node, pod: &Pod) -> Option<String> {
     if node.unschedulable {
         return Some(format!("node {} is cordoned", node.name));
     }
-    if node.not_ready {
+    if node.readiness != Readiness::Ready {
         return Some(format!("node {} is not ready", node.name));
     }
     if let Some(taint) = node.taints.iter().find(|taint| taint.effect.starts_with("No") && !tolerates(pod, taint)) {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
+use fluxqueue_core::cluster::Readiness;
 use fluxqueue_core::{Action, ActionKind, Event, Outcome, WriteOutcome};
 use fluxqueue_workload::{Controller, Pod};
 
@@ -53,7 +54,7 @@ impl Trace {
 pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Node(node) => {
-            let trouble = [(node.unschedulable, "cordoned"), (node.not_ready, "not ready")];
+            let trouble = [(node.unschedulable, "cordoned"), (node.readiness != Readiness::Ready, "not ready")];
             let trouble: Vec<&str> = trouble.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
             let has: Vec<String> = node.allocatable.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
             format!("node {} ({}) {} {trouble:?} taints {}", node.name, node.uid, has.join(" "), node.taints.len())

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Node, Taint};
+use super::{Node, Readiness, Taint};
 use fluxqueue_workload::ResourceName;
 use fluxqueue_workload::constraints::{Constraints, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration};
 
@@ -22,7 +22,7 @@ pub enum Rejection {
         /// The taint's key.
         key: Arc<str>,
     },
-    /// The node's condition Ready is not True, though no taint says so (yet).
+    /// The node's condition Ready is not True, and the pod does not tolerate the taint that says so, or soon will.
     NotReady,
     /// Neither `spec.nodeSelector` nor required node affinity lets the pod there.
     NodeAffinity,
@@ -81,8 +81,9 @@ pub struct Rejected {
 /// The taint that stands for `spec.unschedulable`.
 const TAINT_UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// The taint that stands for the condition Ready being False.
+/// The taints that the node controller puts on a node whose condition Ready is False, or Unknown.
 const TAINT_NOT_READY: &str = "node.kubernetes.io/not-ready";
+const TAINT_UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Prefixes of taints that controllers put on and take off as a node's conditions change.
 const PASSING_TAINTS: [&str; 2] = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
@@ -121,8 +122,9 @@ pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
         let passing = PASSING_TAINTS.iter().any(|prefix| taint.key.starts_with(prefix));
         reject(Rejection::Taint { key: Arc::clone(&taint.key) }, !passing);
     }
-    // The node controller turns the condition into a taint some time later. A pod bound in between would sit there.
-    if node.not_ready && !tolerates_key(TAINT_NOT_READY) {
+    // kube-scheduler goes by taints alone. The node controller turns the condition into one some time later, and a pod that is bound in
+    // between would sit there: so the taint counts from the moment at which the condition says so.
+    if owed_taint(node.readiness).is_some_and(|key| !tolerates_key(key)) {
         reject(Rejection::NotReady, false);
     }
     if !matches_node_affinity(node, constraints) {
@@ -132,6 +134,15 @@ pub fn admit(node: &Node, constraints: &Constraints) -> Result<(), Rejected> {
         reject(Rejection::Features, true);
     }
     rejected.map_or(Ok(()), Err)
+}
+
+/// The taint that the node controller puts on a node with such a condition, with the effect NoSchedule.
+fn owed_taint(readiness: Readiness) -> Option<&'static str> {
+    match readiness {
+        Readiness::Ready => None,
+        Readiness::NotReady => Some(TAINT_NOT_READY),
+        Readiness::Unreachable => Some(TAINT_UNREACHABLE),
+    }
 }
 
 /// How much pods with these constraints would like this node for what it is itself.

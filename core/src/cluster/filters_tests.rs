@@ -13,7 +13,7 @@ fn node() -> Node {
         labels: vec![("cores".into(), "16".into()), ("zone".into(), "a".into())],
         taints: vec![],
         unschedulable: false,
-        not_ready: false,
+        readiness: Readiness::Ready,
         declared_features: vec![],
     }
 }
@@ -82,13 +82,30 @@ fn tolerating_not_ready_for_a_while_does_not_let_a_pod_start_there() {
     };
     let tainted = Node { taints: vec![taint("node.kubernetes.io/not-ready", "NoSchedule")], ..node() };
     assert!(admit(&tainted, &constraints).is_err());
-    let silent = Node { not_ready: true, ..node() };
+    let silent = Node { readiness: Readiness::NotReady, ..node() };
     assert_eq!(admit(&silent, &constraints), Err(Rejected { first: Rejection::NotReady, lasting: false }));
     let daemon = Constraints {
         tolerations: vec![toleration("node.kubernetes.io/not-ready", true, "", "NoSchedule")],
         ..Constraints::default()
     };
     assert_eq!(admit(&silent, &daemon), Ok(()));
+}
+
+#[test]
+fn a_node_of_which_nothing_is_heard_is_for_those_that_tolerate_its_being_unreachable() {
+    let tolerating =
+        |key| Constraints { tolerations: vec![toleration(key, true, "", "NoSchedule")], ..Constraints::default() };
+    let [not_ready, unreachable] = ["not-ready", "unreachable"].map(|key| format!("node.kubernetes.io/{key}"));
+    let lost = Node { readiness: Readiness::Unreachable, ..node() };
+    let tainted = Node { taints: vec![taint(&unreachable, "NoSchedule")], ..lost.clone() };
+    let refused = Err(Rejected { first: Rejection::NotReady, lasting: false });
+    for lost in [&lost, &tainted] {
+        assert_eq!(admit(lost, &tolerating(&unreachable)), Ok(()));
+        assert!(admit(lost, &tolerating(&not_ready)).is_err());
+    }
+    assert_eq!(admit(&lost, &tolerating(&not_ready)), refused);
+    let broken = Node { readiness: Readiness::NotReady, ..node() };
+    assert_eq!(admit(&broken, &tolerating(&unreachable)), refused);
 }
 
 #[test]

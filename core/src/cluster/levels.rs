@@ -154,7 +154,7 @@ mod tests {
             labels,
             taints: Vec::new(),
             unschedulable: false,
-            not_ready: false,
+            readiness: crate::cluster::Readiness::Ready,
             declared_features: Vec::new(),
         }
     }

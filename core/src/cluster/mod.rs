@@ -41,10 +41,22 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
-    /// The condition Ready is there and is not True.
-    pub not_ready: bool,
+    /// What its condition Ready says.
+    pub readiness: Readiness,
     /// `status.declaredFeatures`.
     pub declared_features: Vec<Arc<str>>,
+}
+
+/// What the condition Ready of a node says. Without one the node counts as ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Readiness {
+    /// True.
+    #[default]
+    Ready,
+    /// False: the kubelet says that it takes no pods.
+    NotReady,
+    /// Unknown: nothing is heard of the kubelet.
+    Unreachable,
 }
 
 /// A taint of a node.

@@ -1,8 +1,8 @@
 //! Reads a node.
 
-use k8s_openapi::api::core::v1::Node as KubeNode;
+use k8s_openapi::api::core::v1::{Node as KubeNode, NodeCondition};
 
-use super::{Node, Taint};
+use super::{Node, Readiness, Taint};
 use fluxqueue_workload::metadata::{name_and_uid, sorted};
 use fluxqueue_workload::{InvalidObject, NodeName, Resources, quantity};
 
@@ -40,7 +40,10 @@ impl Node {
             labels: sorted(node.metadata.labels.as_ref()).collect(),
             taints: taints.iter().map(taint).collect(),
             unschedulable: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
-            not_ready: conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status != "True"),
+            readiness: conditions
+                .iter()
+                .find(|condition| condition.type_ == "Ready")
+                .map_or(Readiness::Ready, readiness),
             declared_features: features.iter().map(|feature| feature.as_str().into()).collect(),
         };
         Ok((node, invalid))
@@ -50,6 +53,14 @@ impl Node {
     pub fn label(&self, key: &str) -> Option<&str> {
         let at = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
         Some(&self.labels[at].1)
+    }
+}
+
+fn readiness(condition: &NodeCondition) -> Readiness {
+    match &*condition.status {
+        "True" => Readiness::Ready,
+        "Unknown" => Readiness::Unreachable,
+        _ => Readiness::NotReady,
     }
 }
 
@@ -93,7 +104,7 @@ mod tests {
             },
         }));
         assert_eq!(invalid, []);
-        assert_eq!((&*node.name, &*node.uid, node.unschedulable, node.not_ready), ("n", "u", true, false));
+        assert_eq!((&*node.name, &*node.uid, node.unschedulable, node.readiness), ("n", "u", true, Readiness::Ready));
         assert_eq!(node.allocatable, [("cpu", 3920), ("memory", 16 << 30), ("pods", 110)].into_iter().collect());
         assert_eq!((node.label("zone"), node.label("arch"), node.label("z")), (Some("a"), Some("arm64"), None));
         assert_eq!(node.taints, [Taint { key: "k".into(), value: "".into(), effect: "NoSchedule".into() }]);
@@ -107,10 +118,13 @@ mod tests {
                 json!({"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": [{"type": "Ready", "status": status}]}}),
             )
         };
-        assert!(!ready("True").0.not_ready);
-        assert!(ready("False").0.not_ready && ready("Unknown").0.not_ready);
+        for (status, says) in
+            [("True", Readiness::Ready), ("False", Readiness::NotReady), ("Unknown", Readiness::Unreachable)]
+        {
+            assert_eq!(ready(status).0.readiness, says);
+        }
         let (silent, _) = read(json!({"metadata": {"name": "n", "uid": "u"}}));
-        assert!(!silent.not_ready, "kube-scheduler, too, goes by what is said");
+        assert_eq!(silent.readiness, Readiness::Ready, "kube-scheduler, too, goes by what is said");
     }
 
     #[test]

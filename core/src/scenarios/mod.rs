@@ -13,7 +13,7 @@ use fluxion_sys::FunctionTable;
 
 use super::{Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, Urgency, WriteOutcome};
 use crate::blockers::Blockers;
-use crate::cluster::Node;
+use crate::cluster::{Node, Readiness};
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{
     Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, PriorityClass,
@@ -101,7 +101,7 @@ fn node(name: &str, cores: u64) -> Arc<Node> {
         labels: Vec::new(),
         taints: Vec::new(),
         unschedulable: false,
-        not_ready: false,
+        readiness: Readiness::Ready,
         declared_features: Vec::new(),
     })
 }

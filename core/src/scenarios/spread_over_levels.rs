@@ -118,7 +118,7 @@ fn racks_count_to_which_the_pods_are_admitted_whatever_is_there() {
             match what {
                 _ if !is_other => {}
                 "cordoned" => node.unschedulable = true,
-                "not ready" => node.not_ready = true,
+                "not ready" => node.readiness = Readiness::NotReady,
                 "tainted" => {
                     node.taints.push(Taint { key: "own".into(), value: "".into(), effect: "NoSchedule".into() });
                 }

@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::BlockedReason;
-use fluxqueue_core::cluster::Node;
+use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::{Core, CoreSettings};
 use fluxqueue_workload::{NodeName, Uid};
 use futures::FutureExt;
@@ -43,7 +43,7 @@ fn core() -> Core {
         labels: Vec::new(),
         taints: Vec::new(),
         unschedulable: false,
-        not_ready: false,
+        readiness: Readiness::Ready,
         declared_features: Vec::new(),
     };
     core.handle(Event::Node(Arc::new(node)), NOW);

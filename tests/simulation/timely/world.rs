@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::FluxJob;
-use fluxqueue_core::cluster::Node;
+use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
 use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
 use fluxqueue_workload::metadata::Labels;
@@ -130,7 +130,7 @@ impl Timely<'_> {
             labels,
             taints: Vec::new(),
             unschedulable: false,
-            not_ready: false,
+            readiness: Readiness::Ready,
             declared_features: Vec::new(),
         });
     }

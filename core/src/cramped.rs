@@ -7,7 +7,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason};
 use super::cluster::{Cluster, readable};
 use super::ledger::{Ledger, LevelWants};
 use super::plan::{Group, Request};
-use crate::fluxion::{EvenSupply, LevelSupply, RankSet, ShapeReport, Supply, Within};
+use crate::fluxion::{EvenSupply, LevelSupply, RankSet, ShapeReport, Supply, TogetherSupply, Within};
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
 /// So many parts are named.
@@ -31,6 +31,16 @@ impl Cramped {
     pub(super) fn of(asked: &LevelWants, shape: &ShapeReport, supply: &Supply, if_idle: bool) -> Option<Self> {
         let wants = asked.iter().flat_map(|levels| levels.iter());
         wants.zip(&supply.levels).find_map(|(want, supply)| Self::under(&want.within, shape.wanted, supply, if_idle))
+    }
+
+    /// The first level of which no part has room for all pods of several shapes that are to be in one.
+    pub(super) fn together(shapes: &[ShapeReport], if_idle: bool) -> Option<Self> {
+        let supplies = shapes.iter().flat_map(|shape| if if_idle { &shape.idle.levels } else { &shape.now.levels });
+        supplies.filter_map(|supply| Some((supply, supply.together.clone()?))).find_map(|(supply, together)| {
+            let TogetherSupply { wanted, largest, part } = together;
+            let supply = LevelSupply { largest, part, ..supply.clone() };
+            Self::under(&Within::One, wanted, &supply, if_idle)
+        })
     }
 
     /// The first level of which some parts may have no more of a job's pods than are there.
@@ -92,7 +102,7 @@ impl Cramped {
 
     /// What is wrong under one rule.
     fn under(rule: &Within, wanted: u64, supply: &LevelSupply, if_idle: bool) -> Option<Self> {
-        let LevelSupply { level, parts, largest, part, even } = supply;
+        let LevelSupply { level, parts, largest, part, even, .. } = supply;
         let has = if if_idle { "would have" } else { "has" };
         let is = if if_idle { "would be" } else { "is" };
         let pods = if wanted == 1 { "1 pod".to_owned() } else { format!("{wanted} pods") };

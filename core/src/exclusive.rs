@@ -93,27 +93,36 @@ pub(super) struct Apart {
     /// Of those who ask for nodes alone: such nodes, and all that they may use.
     used: u64,
     of: u64,
+    /// How many such nodes there are, by what is said of them.
+    counts: BTreeMap<&'static str, u64>,
 }
 
 impl Apart {
     /// Counts those of a group. Of all shapes in it they are the same.
-    pub(super) fn note(&mut self, group: &Group, explanation: &Explanation, counts: &mut BTreeMap<String, usize>) {
+    pub(super) fn note(&mut self, group: &Group, explanation: &Explanation) {
         let Some(now) = explanation.shapes.first().map(|shape| &shape.now) else { return };
         let asks = matches!(group.tenancy, Tenancy::Alone(_));
         if now.apart > 0 {
             let why = if asks { USED_BY_OTHERS } else { HELD_ALONE };
             // Groups of one gang may be kept off the same nodes.
-            let known = counts.entry(why.to_owned()).or_default();
-            *known = (*known).max(usize::try_from(now.apart).unwrap_or(usize::MAX));
+            let known = self.counts.entry(why).or_default();
+            *known = (*known).max(now.apart);
         }
         if asks && now.nodes > self.of {
             (self.used, self.of) = (now.apart, now.nodes);
         }
     }
 
+    /// Adds them to how many nodes there are for each reason.
+    pub(super) fn count(&self, counts: &mut BTreeMap<String, usize>) {
+        let nodes =
+            self.counts.iter().map(|(why, nodes)| (why.to_string(), usize::try_from(*nodes).unwrap_or(usize::MAX)));
+        counts.extend(nodes);
+    }
+
     /// What there is to say to so many pods; mostly nothing.
     pub(super) fn text(&self, pods: usize) -> String {
-        let Apart { used, of } = self;
+        let Apart { used, of, .. } = self;
         let (ask, is) = (if pods == 1 { "It asks" } else { "They ask" }, if of - used == 1 { "is" } else { "are" });
         match used {
             0 => String::new(),

@@ -3,25 +3,25 @@
 //! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of requests is made when its
 //! outcome is another one, and otherwise once a second at most; who waits behind the first of a class is told in turns.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
 
 use super::blockers::Blockers;
-use super::cluster::filters::Rejection;
+use super::closed::Closed;
 use super::cluster::summary;
 use super::cramped::Cramped;
 use super::estimates::Expected;
 use super::exclusive::Apart;
 use super::job::Stage;
-use super::ledger::Allocation;
+use super::ledger::{Allocation, GroupRequest};
 use super::plan::{Attempt, Group, Outcome};
 use super::promises::Promise;
 use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
-use crate::fluxion::{End, Forecast, Rank, RankSet};
+use crate::fluxion::{End, Forecast, PoolSupply, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
 
@@ -46,9 +46,6 @@ const RESERVATIONS_LOOKED_AT: usize = 64;
 
 /// So many things are said to be in the way of a job.
 const BLOCKERS_MAX: usize = 8;
-
-/// Why a node will not do that another queue could use.
-const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
 
 /// The reason of PodScheduled of pods that wait for a limit.
 const QUEUE_LIMIT: &str = "QueueLimit";
@@ -341,13 +338,14 @@ impl Core {
 
     /// In kube-scheduler's words why no node will do, with the resource that is short most; and the others that are short in all.
     fn short_of(&mut self, attempt: &Attempt) -> (BlockedBy, Vec<BlockedBy>) {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut closed = Closed::default();
         let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
         let mut cramped = Cramped::cut(&attempt.request, &attempt.open, &self.ledger, &self.cluster);
         let mut apart = Apart::default();
+        let mut with_levels: Vec<GroupRequest> = Vec::new();
         for (group, open) in groups.iter().zip(&*attempt.open) {
-            self.count_closed(group, &mut counts);
+            self.note_closed(group, &mut closed);
             cramped = cramped.or_else(|| Cramped::beside(group, &self.ledger, &mut self.cluster));
             let request = group.request(open, &mut self.cluster);
             if let Some(size) = group.slice_size() {
@@ -361,29 +359,27 @@ impl Core {
             }
             let request = request.unsliced();
             let levels = request.levels.clone();
+            if levels.is_some() {
+                with_levels.push(request.clone());
+            }
             let Some(explanation) = self.ledger.explain(&[request]) else { continue };
             if *outcome != Outcome::Never {
-                apart.note(group, &explanation, &mut counts);
+                apart.note(group, &explanation);
             }
             for shape in &explanation.shapes {
                 // Of what never fits, what the idle cluster lacks counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
                 cramped = cramped.or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
                 for pool in &supply.pools {
-                    if pool.short_nodes > 0 {
-                        let nodes = usize::try_from(pool.short_nodes).unwrap_or(usize::MAX);
-                        *counts.entry(insufficient(&pool.resource)).or_default() += nodes;
-                    }
-                    let requested = pool.per_slot.saturating_mul(shape.wanted);
-                    let is_on_nodes = pool.short_nodes > 0;
-                    shortages.push(Shortage {
-                        resource: pool.resource.clone(),
-                        requested,
-                        free: pool.free,
-                        is_on_nodes,
-                    });
+                    closed.note_short(pool);
+                    Shortage::add(&mut shortages, pool, shape.wanted, open);
                 }
             }
+        }
+        // Each shape may fit where all together do not.
+        if cramped.is_none() && with_levels.iter().map(|request| request.wants.len()).sum::<usize>() > 1 {
+            let all = self.ledger.explain(&with_levels);
+            cramped = all.and_then(|all| Cramped::together(&all.shapes, *outcome == Outcome::Never));
         }
         // The first of those that are equally short.
         let worst = (0..shortages.len())
@@ -395,14 +391,22 @@ impl Core {
             [group] if pods == 1 && *outcome != Outcome::Never && group.depends_on_pods() => {
                 self.cluster.unavailable(&group.sample)
             }
-            _ => summary::unavailable(self.cluster.len(), &counts),
+            _ => {
+                let mut counts = closed.counts();
+                apart.count(&mut counts);
+                summary::unavailable(self.cluster.len(), &counts) + &closed.text()
+            }
         };
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
             let idle = if *outcome == Outcome::Never { "in all" } else { "free" };
             let amount = |amount| super::record::quantity(&worst.resource, amount);
+            let who = match worst.pods {
+                asking if asking < pods as u64 => format!("{asking} of the {pods} pods that start together"),
+                _ => format!("{pods} pods start together and"),
+            };
             let _ = write!(
                 message,
-                " {pods} pods start together and ask for {} {}, {} {idle} on the nodes they may use.",
+                " {who} ask for {} {}, {} {idle} on the nodes they may use.",
                 amount(worst.requested),
                 worst.resource,
                 amount(worst.free),
@@ -504,33 +508,6 @@ impl Core {
         let member = self.jobs.members.get(uid)?;
         let job = self.jobs.all.get(&member.job)?;
         Some(Holder { job: Some(job.id), key: &job.key, allocation: member.allocation.as_ref()? })
-    }
-
-    fn count_closed(&mut self, group: &Group, counts: &mut BTreeMap<String, usize>) {
-        let class = self.cluster.class(&group.sample.shape.constraints);
-        let (closed, mut open) = (class.rejections(), class.now.clone());
-        for (text, nodes) in closed {
-            *counts.entry(text).or_default() += nodes;
-        }
-        // A node is closed for the first reason alone.
-        if let Some(of_queue) = self.queues.nodes(group.queue) {
-            let mut others = self.cluster.class(&group.sample.shape.constraints).now.clone();
-            others.subtract(&self.cluster.class(of_queue).lasting);
-            if !others.is_empty() {
-                *counts.entry(NOT_OF_QUEUE.to_owned()).or_default() += others.len();
-            }
-        }
-        for (closed, rejection) in self.cluster.repelled(&group.sample, group.company) {
-            *counts.entry(rejection.reason().into_owned()).or_default() += open.intersection(&closed).len();
-            open.subtract(&closed);
-        }
-        if group.volumes.is_some() {
-            // A node may be closed for several of these: VolumeBinding says all that it finds.
-            for (closed, rejection) in self.cluster.closed_by_volumes(&group.sample) {
-                *counts.entry(rejection.reason().into_owned()).or_default() += open.intersection(&closed).len();
-            }
-        }
-        counts.retain(|_, nodes| *nodes > 0);
     }
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.
@@ -643,26 +620,39 @@ pub(super) fn queued_behind(job: Option<&ObjectKey>) -> BlockedBy {
     BlockedBy { behind, ..BlockedBy::new(BlockedReason::QueuedBehind, text) }
 }
 
-/// kube-scheduler's words for a node that has too little of a resource.
-fn insufficient(resource: &str) -> String {
-    match resource {
-        "pods" => Rejection::TooManyPods,
-        other => Rejection::Insufficient(Arc::from(other)),
-    }
-    .reason()
-    .into_owned()
-}
-
 /// A resource that is asked for, and how much there is.
-struct Shortage {
+struct Shortage<'a> {
     resource: String,
+    /// How many pods ask for it, and on which nodes.
+    pods: u64,
+    nodes: &'a RankSet,
     requested: u64,
     free: u64,
     /// Nodes that may be used have too little.
     is_on_nodes: bool,
 }
 
-impl Shortage {
+impl<'a> Shortage<'a> {
+    /// So many pods ask for what there is of it on these nodes, besides those that are known to.
+    fn add(all: &mut Vec<Self>, pool: &PoolSupply, pods: u64, nodes: &'a RankSet) {
+        let (requested, is_on_nodes) = (pool.per_slot.saturating_mul(pods), !pool.short.is_empty());
+        match all.iter_mut().find(|known| known.resource == pool.resource && known.nodes == nodes) {
+            Some(known) => {
+                known.pods += pods;
+                known.requested = known.requested.saturating_add(requested);
+                known.is_on_nodes |= is_on_nodes;
+            }
+            None => all.push(Shortage {
+                resource: pool.resource.clone(),
+                pods,
+                nodes,
+                requested,
+                free: pool.free,
+                is_on_nodes,
+            }),
+        }
+    }
+
     /// As people have them: what is asked for, and what is free.
     fn amounts(&self) -> (String, String) {
         let quantity = |amount| super::record::quantity(&self.resource, amount);
@@ -676,8 +666,8 @@ impl Shortage {
     }
 
     /// Less of what is asked for is there.
-    fn is_worse_than(&self, other: &Shortage) -> bool {
-        let ratio = |a: &Shortage, b: &Shortage| u128::from(a.free) * u128::from(b.requested.max(1));
+    fn is_worse_than(&self, other: &Self) -> bool {
+        let ratio = |a: &Self, b: &Self| u128::from(a.free) * u128::from(b.requested.max(1));
         ratio(self, other) < ratio(other, self)
     }
 }

@@ -43,6 +43,7 @@ mod awaiting_owner;
 mod backoff;
 mod blockers;
 mod by_node;
+mod closed;
 pub mod cluster;
 mod consistency;
 mod cramped;

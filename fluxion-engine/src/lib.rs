@@ -45,7 +45,7 @@ mod writer;
 
 pub use engine::{
     Engine, EvenSupply, Explanation, Grant, JobInfo, JobMode, Later, LevelReport, LevelSupply, MatchOp, Moved,
-    NodeUsage, Options, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply, UpdateReader, Updated,
+    NodeUsage, Options, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply, TogetherSupply, UpdateReader, Updated,
 };
 pub use error::{Error, Reason};
 pub use policy::Policy;

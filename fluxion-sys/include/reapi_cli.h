@@ -366,13 +366,16 @@ int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **rank
 
 /* Why it does not fit, shape by shape as if each were alone. Requests for pools only.
  *   {"shapes":[{"label":"0","wanted":4,"now":S,"idle":S}]}; `now` heeds status, `idle` is the machine without jobs and all up
- *   S = {"nodes":2,"room":3,"pools":[{"type":"cpu","per_slot":1000,"short_nodes":1,"free":3500,"largest":3000}]}
+ *   S = {"nodes":2,"room":3,"pools":[{"type":"cpu","per_slot":1000,"short_nodes":1,"short":"7",
+ *                                      "free":3500,"largest":3000}]}
  *   nodes considered (with "apart":1 of them others have whom its slots must not be with, and of which nothing else is said), slots
- *   there is room for; per pool type units of one slot, nodes too short of it for one slot,
+ *   there is room for; per pool type units of one slot, nodes too short of it for one slot, and which these are (an idset),
  *   free units together, and of the node that has most. Where the shape is under rules of levels, for each of them
  *   "levels":[{"level":"rack","parts":8,"largest":28,"part":"/c0/rack0"}]: parts with such a node, slots that fit in the one that has
  *   most room, and which that is (left out where none fits). With max_skew also "even":{"room":23,"least":2,"part":"/c0/rack7"}: slots
- *   that fit in all parts together, those that fit in the part that has least room, of those that count, and which that is. */
+ *   that fit in all parts together, those that fit in the part that has least room, of those that count, and which that is.
+ *   Where slots of several shapes are to be in one part also "together":{"wanted":4,"largest":3,"part":"/c0/rack0"}: how many these
+ *   are, and how many of them fit in the part that has most room. */
 int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json);
 
 /* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */

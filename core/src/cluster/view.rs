@@ -68,8 +68,8 @@ pub struct Class {
     pub(super) liking: BTreeMap<Rank, Liking>,
     /// Why the other nodes are closed.
     why: BTreeMap<Rank, Rejection>,
-    /// How many are closed for each reason.
-    closed: BTreeMap<Rejection, usize>,
+    /// Which are closed for each reason.
+    closed: BTreeMap<Rejection, RankSet>,
     /// What other pods mean for it, if it asks about others or prefers some.
     pub(super) crowd: Option<CrowdId>,
 }
@@ -596,7 +596,7 @@ impl Class {
         self.reopen(rank);
         if let Err(rejected) = verdict {
             let first = filters::named(node, constraints).unwrap_or(rejected.first);
-            *self.closed.entry(first.clone()).or_default() += 1;
+            self.closed.entry(first.clone()).or_default().insert(rank);
             self.why.insert(rank, first);
         }
         match filters::liking(node, constraints) {
@@ -608,21 +608,21 @@ impl Class {
     /// The node is closed for no reason any more.
     fn reopen(&mut self, rank: Rank) {
         let Some(rejection) = self.why.remove(&rank) else { return };
-        if let Some(count) = self.closed.get_mut(&rejection) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(nodes) = self.closed.get_mut(&rejection) {
+            nodes.remove(rank);
+            if nodes.is_empty() {
                 self.closed.remove(&rejection);
             }
         }
     }
 
-    /// How many nodes are closed to it, by kube-scheduler's text for the reason.
-    pub fn rejections(&self) -> BTreeMap<String, usize> {
-        let mut counts = BTreeMap::new();
+    /// The nodes that are closed to it, by kube-scheduler's text for the reason.
+    pub fn rejections(&self) -> BTreeMap<String, RankSet> {
+        let mut closed: BTreeMap<String, RankSet> = BTreeMap::new();
         for (rejection, nodes) in &self.closed {
-            *counts.entry(rejection.reason().into_owned()).or_default() += nodes;
+            closed.entry(rejection.reason().into_owned()).or_default().union_with(nodes);
         }
-        counts
+        closed
     }
 }
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::{Placement, Rank, RankSet, Request, SlotsAt, rankset};
 use fluxqueue_workload::Resources;
@@ -60,6 +61,21 @@ pub struct LevelSupply {
     /// Where the numbers of slots in two parts may differ by so much only.
     #[serde(default)]
     pub even: Option<EvenSupply>,
+    /// Where slots of several shapes are to be in one part.
+    #[serde(default)]
+    pub together: Option<TogetherSupply>,
+}
+
+/// What there is for all shapes that are to be in one part together.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct TogetherSupply {
+    /// How many slots are wanted.
+    pub wanted: u64,
+    /// How many of them fit in the part that has most room.
+    pub largest: u64,
+    /// That part, if some slot fits.
+    #[serde(default)]
+    pub part: Option<String>,
 }
 
 /// What is left where no part may have many more slots than another.
@@ -82,7 +98,8 @@ pub struct PoolSupply {
     /// What each slot takes.
     pub per_slot: u64,
     /// Nodes that have too little of it for even one slot.
-    pub short_nodes: u64,
+    #[serde(deserialize_with = "ranks")]
+    pub short: RankSet,
     /// Free on all nodes together.
     pub free: u64,
     /// Free on the node that has most.
@@ -108,6 +125,11 @@ pub struct PoolUsage {
     pub size: u64,
     /// How much is taken, possibly more than there is.
     pub used: u64,
+}
+
+/// A set of nodes, as an idset.
+fn ranks<'de, D: Deserializer<'de>>(text: D) -> Result<RankSet, D::Error> {
+    Cow::<str>::deserialize(text)?.parse().map_err(D::Error::custom)
 }
 
 impl NodeUsage {

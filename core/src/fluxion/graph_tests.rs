@@ -165,9 +165,9 @@ fn refusals_are_explained_with_numbers() {
         assert_eq!((shape.label.as_str(), shape.wanted), (POD, 2));
         assert_eq!((shape.now.nodes, shape.now.room, shape.idle.room), (3, 0, 2));
         let cpu = shape.now.pools.iter().find(|pool| pool.resource == "cpu").unwrap();
-        assert_eq!((cpu.per_slot, cpu.short_nodes, cpu.free, cpu.largest), (1000, 1, 8500, 4000));
+        assert_eq!((cpu.per_slot, cpu.short.len(), cpu.free, cpu.largest), (1000, 1, 8500, 4000));
         let gpu = shape.now.pools.iter().find(|pool| pool.resource == "nvidia.com/gpu").unwrap();
-        assert_eq!((gpu.short_nodes, gpu.free), (2, 1));
+        assert_eq!((gpu.short.len(), gpu.free), (2, 1));
     });
 }
 

@@ -30,7 +30,9 @@ mod pools;
 mod rankset;
 mod vertices;
 
-pub use answer::{EvenSupply, Explanation, LevelSupply, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply};
+pub use answer::{
+    EvenSupply, Explanation, LevelSupply, NodeUsage, PoolSupply, PoolUsage, ShapeReport, Supply, TogetherSupply,
+};
 pub use graph::Graph;
 pub use rankset::{ParseRankSetError, RankSet};
 pub(crate) use vertices::NOT_A_VERTEX;

@@ -45,6 +45,7 @@ mod queues;
 mod repelling;
 mod restarts;
 mod scaling;
+mod several_shapes;
 mod slices;
 mod slices_of_pods;
 mod slices_that_ask;

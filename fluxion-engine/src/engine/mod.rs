@@ -34,7 +34,7 @@ pub use moving::{Later, Moved};
 pub use options::Options;
 pub use report::{
     EvenSupply, Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply, PoolUsage, ShapeReport,
-    Supply,
+    Supply, TogetherSupply,
 };
 pub use update::{UpdateReader, Updated};
 

@@ -10,8 +10,8 @@ use crate::bits::Bits;
 use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
-pub use crate::matcher::flat::levels::{EvenSupply, LevelSupply};
-use crate::pools::Free;
+pub use crate::matcher::flat::levels::{EvenSupply, LevelSupply, TogetherSupply};
+use crate::pools::{Free, Pools};
 use crate::time::When;
 use crate::{Error, idset};
 
@@ -62,6 +62,8 @@ pub struct PoolSupply {
     pub per_slot: u64,
     /// Nodes on which it is too little for even one slot.
     pub short_nodes: u64,
+    /// The ranks of these, as an idset.
+    pub short: String,
     /// Free units, all nodes together (at most 2^64-1).
     pub free: u64,
     /// Free units of the node that has most.
@@ -207,25 +209,35 @@ impl Engine {
 
     fn supplies(&self, (request, spec): (&flat::Request<'_>, &Jobspec), when: When, rows: &Bits) -> Vec<Supply> {
         let free = request.free(&self.graph, when);
+        let mut of_shapes: Vec<Bits> =
+            (0..request.shapes.len()).map(|shape| self.rows_of_shape(request, shape, rows)).collect();
+        let admitted = of_shapes.clone();
+        let mut apart: Vec<u64> = Vec::with_capacity(of_shapes.len());
+        for rows in &mut of_shapes {
+            let mut away = Bits::empty(self.graph.pools.len());
+            let keeps_away = |row: &usize| self.graph.pools.keeps_away(*row, request.tenancy, when);
+            rows.iter().filter(keeps_away).for_each(|row| away.insert(row));
+            rows.subtract(&away);
+            apart.push(away.count() as u64);
+        }
         let supply = |(at, shape): (usize, &flat::Shape<'_>)| {
-            let mut rows = self.rows_of_shape(request, at, rows);
-            let nodes = rows.count() as u64;
+            let rows = &of_shapes[at];
             let counted = request.has_skew().then(|| {
                 let mut counted = candidates::counted_rows(&self.graph, spec, shape.extras);
                 request.admit(&self.graph.pools, at, &mut counted);
-                counted.unite(&rows);
+                counted.unite(&admitted[at]);
                 counted
             });
-            let mut apart = Bits::empty(self.graph.pools.len());
-            let away = rows.iter().filter(|row| self.graph.pools.keeps_away(*row, request.tenancy, when));
-            away.for_each(|row| apart.insert(row));
-            rows.subtract(&apart);
             Supply {
-                nodes,
-                apart: apart.count() as u64,
-                room: request.room_alone(shape, &free, std::slice::from_ref(&rows), u64::MAX),
-                pools: shape.needs.iter().map(|need| pool_supply(request, *need, &free, &rows)).collect(),
-                levels: request.level_supplies(&self.graph.pools, &free, at, &rows, counted.as_ref()),
+                nodes: admitted[at].count() as u64,
+                apart: apart[at],
+                room: request.room_alone(shape, &free, std::slice::from_ref(rows), u64::MAX),
+                pools: shape
+                    .needs
+                    .iter()
+                    .map(|need| pool_supply(request, *need, &self.graph.pools, &free, rows))
+                    .collect(),
+                levels: request.level_supplies(&self.graph.pools, &free, at, &of_shapes, counted.as_ref()),
             }
         };
         request.shapes.iter().enumerate().map(supply).collect()
@@ -240,17 +252,25 @@ fn is_zero(count: &u64) -> bool {
 fn pool_supply(
     request: &flat::Request<'_>,
     (kind, per_slot): (usize, u64),
+    pools: &Pools,
     free: &Free<'_>,
     rows: &Bits,
 ) -> PoolSupply {
+    let kind_name = request.kinds[kind].0.to_owned();
     let mut supply =
-        PoolSupply { kind: request.kinds[kind].0.to_owned(), per_slot, short_nodes: 0, free: 0, largest: 0 };
+        PoolSupply { kind: kind_name, per_slot, short_nodes: 0, short: String::new(), free: 0, largest: 0 };
+    let mut short: Vec<u32> = Vec::new();
     for row in rows.iter() {
         let units = free.units(kind, row);
-        supply.short_nodes += u64::from(units < per_slot);
+        if units < per_slot {
+            short.push(pools.ranks()[row]);
+        }
         supply.free = supply.free.saturating_add(units);
         supply.largest = supply.largest.max(units);
     }
+    supply.short_nodes = short.len() as u64;
+    short.sort_unstable();
+    idset::write(&mut supply.short, short.into_iter());
     supply
 }
 

@@ -202,19 +202,21 @@ fn supply(nodes: &Nodes, request: &Request<'_>, needs: &Needs<'_>, when: When) -
     let pool = |(name, needed): (&ResourceName, u64)| PoolSupply {
         resource: name.to_string(),
         per_slot: kinds::units(name, needed),
-        short_nodes: 0,
+        short: RankSet::new(),
         free: 0,
         largest: 0,
     };
     let mut supply =
         Supply { nodes: 0, apart: 0, room: 0, pools: needs.per_slot.iter().map(pool).collect(), levels: Vec::new() };
-    for (_, node) in open(nodes, needs, when) {
+    for (rank, node) in open(nodes, needs, when) {
         let free = node.free(when);
         supply.nodes += 1;
         supply.room += slots_in(free, &needs.per_slot).min(allowed);
         for pool in &mut supply.pools {
             let here = kinds::units(&pool.resource, free.get(&pool.resource));
-            pool.short_nodes += u64::from(here < pool.per_slot);
+            if here < pool.per_slot {
+                pool.short.insert(rank);
+            }
             pool.free += here;
             pool.largest = pool.largest.max(here);
         }

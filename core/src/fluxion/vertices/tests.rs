@@ -220,7 +220,7 @@ fn refusals_are_explained_in_amounts() {
         assert_eq!((shape.label.as_str(), shape.wanted), ("a", 2));
         assert_eq!((shape.now.nodes, shape.now.room, shape.idle.room), (3, 0, 2));
         let cpu = shape.now.pools.iter().find(|pool| pool.resource == "cpu").unwrap();
-        assert_eq!((cpu.per_slot, cpu.short_nodes, cpu.free, cpu.largest), (1000, 1, 8000, 4000));
+        assert_eq!((cpu.per_slot, cpu.short.len(), cpu.free, cpu.largest), (1000, 1, 8000, 4000));
     });
     let odd: Resources = [("cpu", 1000), ("ephemeral-storage", 5), ("pods", 1)].into_iter().collect();
     assert_eq!(graph.refuses(&odd), Some("ephemeral-storage"));

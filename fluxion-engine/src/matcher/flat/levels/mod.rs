@@ -23,7 +23,7 @@ mod slices;
 
 use smallvec::SmallVec;
 
-pub use report::{EvenSupply, LevelSupply};
+pub use report::{EvenSupply, LevelSupply, TogetherSupply};
 pub(super) use rooms::Spread;
 
 use super::{NodeOrder, Request, Search, Start};

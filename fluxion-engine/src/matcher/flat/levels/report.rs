@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use crate::bits::Bits;
 use crate::matcher::flat::Request;
+use crate::matcher::flat::taken::Taken;
 use crate::pools::{Free, Pools};
 
+use super::quotas::Quotas;
 use super::rooms::rooms_on;
 use super::{Wanted, part_rows};
 
@@ -26,6 +28,21 @@ pub struct LevelSupply {
     /// Where parts may differ by so much only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub even: Option<EvenSupply>,
+    /// Where slots of several shapes are to be in one part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together: Option<TogetherSupply>,
+}
+
+/// What there is for all shapes that are to be in one part together.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub struct TogetherSupply {
+    /// How many slots are wanted.
+    pub wanted: u64,
+    /// How many of them fit in the part that has most room.
+    pub largest: u64,
+    /// That part; of several the first by name. `None` where no slot fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
 }
 
 /// What a skew leaves: no part can have many more slots than the one that has least room.
@@ -40,16 +57,17 @@ pub struct EvenSupply {
 }
 
 impl Request<'_> {
-    /// What there is for a shape on these rows, rule by rule; more rows than these count where parts may differ by so much only:
+    /// What there is for a shape on the rows of each shape, rule by rule; more rows than these count where parts may differ by so much only:
     /// `None` if there is no such rule.
     pub(crate) fn level_supplies(
         &self,
         pools: &Pools,
         free: &Free<'_>,
         shape: usize,
-        rows: &Bits,
+        of_shapes: &[Bits],
         counted: Option<&Bits>,
     ) -> Vec<LevelSupply> {
+        let rows = &of_shapes[shape];
         let of_shape = self.rules.iter().filter(|rule| rule.shapes.contains(&shape));
         let mut alone = self.clone();
         // Also of parts that have more room than is wanted.
@@ -75,9 +93,54 @@ impl Request<'_> {
                 largest: largest.map_or(0, |(_, room)| room).min(rule.most),
                 part: largest.map(|(part, _)| name(part).to_owned()),
                 even,
+                together: self.together(rule, pools, free, of_shapes),
             }
         };
         of_shape.map(supply).collect()
+    }
+
+    /// What there is for all shapes of a rule that wants them in one part. The shape for which there is least room comes first.
+    fn together(
+        &self,
+        rule: &super::Rule<'_>,
+        pools: &Pools,
+        free: &Free<'_>,
+        of_shapes: &[Bits],
+    ) -> Option<TogetherSupply> {
+        if rule.within != Wanted::One || rule.shapes.len() < 2 {
+            return None;
+        }
+        let mut in_order: Vec<(u64, usize)> = rule
+            .shapes
+            .iter()
+            .map(|shape| {
+                let rooms = rooms_on(self, rule, *shape, pools, free, &of_shapes[*shape]);
+                (rooms.into_iter().fold(0, u64::saturating_add), *shape)
+            })
+            .collect();
+        in_order.sort_unstable();
+        let mut taken = Taken::within(Quotas::default());
+        let mut fits = vec![0_u64; rule.parts(pools)];
+        for (_, shape) in in_order {
+            let mut missing = vec![self.shapes[shape].count; fits.len()];
+            for row in of_shapes[shape].iter() {
+                let Some(part) = rule.part_of(pools, row).filter(|part| missing[*part] > 0) else { continue };
+                let room = self.room_beside(shape, free, row, &taken, missing[part]).min(missing[part]);
+                if room > 0 {
+                    taken.add(self.shapes.len(), shape, row, room);
+                    missing[part] -= room;
+                    fits[part] += room;
+                }
+            }
+        }
+        let name = |part: usize| rule.level(pools).map_or("", |level| &level.parts()[part].name);
+        let fits = fits.into_iter().enumerate().filter(|(_, fits)| *fits > 0);
+        let largest = fits.max_by_key(|(part, fits)| (*fits, Reverse(name(*part))));
+        Some(TogetherSupply {
+            wanted: rule.wanted(self),
+            largest: largest.map_or(0, |(_, fits)| fits).min(rule.most),
+            part: largest.map(|(part, _)| name(part).to_owned()),
+        })
     }
 
     /// Leaves of the rows of each shape those in parts that have room for all slots that are to be together.

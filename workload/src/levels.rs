@@ -23,6 +23,8 @@ const KUEUE_GROUP: &str = "kueue.x-k8s.io/podset-group-name";
 /// Kueue's: each slice of a pod set within one domain of this level, and how many pods a slice has.
 const KUEUE_SLICE: &str = "kueue.x-k8s.io/podset-slice-required-topology";
 const KUEUE_SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
+/// Kueue's: slices of slices, each in a domain of a level of its own.
+const KUEUE_SLICE_LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constraints";
 
 /// What pods ask of one level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +101,9 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
             None => RuleScope::PodSet,
         };
         found.push(LevelRule { level: value.into(), bound, of, annotation: name });
+    }
+    if annotation(metadata, KUEUE_SLICE_LAYERS).is_some() {
+        return Err(refused(KUEUE_SLICE_LAYERS, "slices of several levels cannot be honoured".to_owned()));
     }
     found.extend(slices(metadata, SLICE_LEVEL, SLICE_SIZE)?);
     let of_kueue = slices(metadata, KUEUE_SLICE, KUEUE_SLICE_SIZE)?;
@@ -244,6 +249,15 @@ mod tests {
         }
         let both = [(SLICE_LEVEL, "rack"), (SLICE_SIZE, "2"), (KUEUE_SLICE, "rack"), (KUEUE_SLICE_SIZE, "2")];
         assert!(read(&both).unwrap_err().contains("fluxqueue/slice-level is there too"));
+    }
+
+    #[test]
+    fn slices_of_several_levels_are_refused_by_name() {
+        let layers = (KUEUE_SLICE_LAYERS, r#"[{"topology":"example.com/rack","size":4}]"#);
+        let expected =
+            format!("metadata.annotations[{KUEUE_SLICE_LAYERS}]: slices of several levels cannot be honoured");
+        assert_eq!(read(&[layers]), Err(expected.clone()));
+        assert_eq!(read(&[(KUEUE_REQUIRED, "example.com/block"), layers]), Err(expected));
     }
 
     #[test]

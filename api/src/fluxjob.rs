@@ -399,7 +399,7 @@ pub enum BlockedReason {
     InsufficientResources,
     /// No rack, zone or other part of a level has room for as many of its pods as are to be in one.
     NoRoomInLevel,
-    /// The nodes that it could use are cordoned, not ready, or have just refused a pod.
+    /// The nodes that it could use are cordoned, not ready, or have just refused a pod; or other pods keep it away from them.
     NoMatchingNodes,
     /// It does not fit on the existing nodes, however idle.
     Unsatisfiable,

@@ -23,7 +23,7 @@ use super::record::micro_time;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
 use crate::fluxion::{End, Forecast, PoolSupply, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_workload::{Lifetime, ObjectKey, Time, Uid};
+use fluxqueue_workload::{Lifetime, ObjectKey, Pod, Time, Uid};
 
 /// A changed text about the same pod is not written more often than this.
 pub(super) const REPORT_MILLIS: i64 = 30_000;
@@ -69,6 +69,7 @@ pub(super) struct Holder<'a> {
     pub job: Option<JobId>,
     /// The job's name, or the pod's.
     pub key: &'a ObjectKey,
+    pub pod: &'a Pod,
     pub allocation: &'a Allocation,
 }
 
@@ -273,8 +274,12 @@ impl Core {
             Outcome::Waits { held, at } => {
                 others.extend(self.kept_for_another(attempt, head));
                 if at.is_none() {
-                    others.extend(self.unknown_ends(held, head.map(PendingRequest::job)));
+                    others.extend(self.unknown_ends(held, head.map(PendingRequest::job), |_| true));
                 }
+            }
+            Outcome::KeptAway { held } => {
+                let is_in_the_way = |taken: &Holder| attempt.request.is_kept_away_by(taken.pod, &self.cluster);
+                others.extend(self.unknown_ends(held, head.map(PendingRequest::job), is_in_the_way));
             }
             _ => {}
         }
@@ -413,12 +418,11 @@ impl Core {
             );
         }
         message += &apart.text(pods);
+        if let Some((needed, open)) = attempt.nodes_for_each(&mut self.cluster) {
+            let _ = write!(message, " By their own anti-affinity they need {needed} nodes, and may use {open}.");
+        }
         message += &self.where_volumes_are(&attempt.request);
-        let reason = match outcome {
-            Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
-            Outcome::NodesAway => BlockedReason::NoMatchingNodes,
-            _ => BlockedReason::InsufficientResources,
-        };
+        let reason = reason_of(outcome);
         if *outcome == Outcome::PassedOver {
             message += " Work that has no end is in the way, so later jobs are not held back.";
         }
@@ -452,11 +456,17 @@ impl Core {
         (first, all)
     }
 
-    /// Whose ends nobody knows on these nodes, but one's own: a few of them.
-    fn unknown_ends(&self, nodes: &RankSet, but: Option<JobId>) -> Vec<BlockedBy> {
+    /// Whose ends nobody knows on these nodes, but one's own: a few of those that count.
+    fn unknown_ends(
+        &self,
+        nodes: &RankSet,
+        but: Option<JobId>,
+        counts: impl Fn(&Holder<'_>) -> bool,
+    ) -> Vec<BlockedBy> {
         let mut names: Vec<(String, bool)> = Vec::new();
         let mut is_all = true;
-        for holder in self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but) {
+        let others = self.unknown_ends_on(nodes).filter(|holder| but.is_none() || holder.job != but);
+        for holder in others.filter(counts) {
             let name = holder.key.to_string();
             if names.iter().any(|(known, _)| *known == name) {
                 continue;
@@ -503,11 +513,16 @@ impl Core {
     /// What a pod takes of a node.
     fn holder(&self, uid: &Uid) -> Option<Holder<'_>> {
         if let Some(foreign) = self.foreign.get(uid) {
-            return Some(Holder { job: None, key: &foreign.pod.id.key, allocation: foreign.allocation.as_ref()? });
+            return Some(Holder {
+                job: None,
+                key: &foreign.pod.id.key,
+                pod: &foreign.pod,
+                allocation: foreign.allocation.as_ref()?,
+            });
         }
         let member = self.jobs.members.get(uid)?;
         let job = self.jobs.all.get(&member.job)?;
-        Some(Holder { job: Some(job.id), key: &job.key, allocation: member.allocation.as_ref()? })
+        Some(Holder { job: Some(job.id), key: &job.key, pod: &member.pod, allocation: member.allocation.as_ref()? })
     }
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.
@@ -606,11 +621,22 @@ impl Core {
     }
 }
 
+/// The reason for what came of an attempt, if it waits behind nobody and for no limit.
+fn reason_of(outcome: &Outcome) -> BlockedReason {
+    match outcome {
+        Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
+        Outcome::NodesAway | Outcome::KeptAway { .. } => BlockedReason::NoMatchingNodes,
+        _ => BlockedReason::InsufficientResources,
+    }
+}
+
 /// A gang that waits behind the first of its class: nobody has looked where it could start.
 fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingRequest) -> bool {
-    matches!(attempt.outcome, Outcome::Waits { .. } | Outcome::Behind { .. } | Outcome::AtLimit(_))
-        && matches!(pending, PendingRequest::Start(_))
-        && head != pending
+    let waits_for_all = matches!(
+        attempt.outcome,
+        Outcome::Waits { .. } | Outcome::KeptAway { .. } | Outcome::Behind { .. } | Outcome::AtLimit(_)
+    );
+    waits_for_all && matches!(pending, PendingRequest::Start(_)) && head != pending
 }
 
 /// A request waits for nothing but this job.

@@ -189,7 +189,7 @@ impl Core {
         let Some(allocation) = allocation else { return };
         let End::At(end) = allocation.end else { return };
         if overdue_from(end) <= self.now {
-            self.ledger.set_end(&self.cluster, allocation, End::Eventually);
+            self.ledger.set_end(&mut self.cluster, allocation, End::Eventually);
             allocation.is_overdue = true;
             if let Some(id) = self.jobs.members.get(uid).map(|member| member.job) {
                 self.note_other_end(id);

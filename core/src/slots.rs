@@ -272,7 +272,7 @@ impl Core {
             return;
         }
         if let Some(allocation) = member.allocation.as_mut().filter(|allocation| allocation.end != end) {
-            self.ledger.set_end(&self.cluster, allocation, end);
+            self.ledger.set_end(&mut self.cluster, allocation, end);
             allocation.is_overdue = is_over;
             let id = member.job;
             self.note_other_end(id);
@@ -286,7 +286,7 @@ impl Core {
         let PlannedEnd { end, is_over } = self.pod_end(&pod);
         let allocation = self.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
         let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else { return };
-        self.ledger.set_end(&self.cluster, allocation, end);
+        self.ledger.set_end(&mut self.cluster, allocation, end);
         allocation.is_overdue = is_over;
         self.watch_end(uid, end);
     }

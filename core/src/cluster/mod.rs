@@ -1,5 +1,6 @@
 //! What there is: nodes, what is used of them, and who may go where.
 
+mod apart;
 mod exclusive;
 mod fills;
 pub mod filters;

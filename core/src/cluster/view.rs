@@ -13,7 +13,9 @@ use shared_map::SharedMap;
 use super::exclusive::Taken;
 use super::fills::Fills;
 use super::filters::{self, Liking, Rejection};
-use super::neighbours::{ChangedTerms, Company, CrowdId, KeyId, Neighbours, OccupantId, Presence, Stance, Trial};
+use super::neighbours::{
+    ChangedTerms, Company, CrowdId, KeyId, Neighbours, OccupantId, Presence, Stance, Trial, Until,
+};
 use super::volumes::Volumes;
 use super::{FillScore, Node, volumes};
 use crate::fluxion::{Rank, RankSet};
@@ -35,13 +37,16 @@ pub struct Cluster {
     /// Shared with copies of the cluster, in which the plan is run forward, as long as neither changes it.
     by_rank: Vec<Option<Arc<Entry>>>,
     free_ranks: BTreeSet<Rank>,
-    present: RankSet,
+    pub(super) present: RankSet,
     next_generation: u64,
     nodes_version: u64,
     /// Shared with copies of the cluster, in which the plan is run forward: there may be hundreds, each of which knows of every node.
     classes: Table<Arc<Constraints>, Arc<Class>>,
-    ports: Taken<HostPort>,
-    disks: Taken<Disk>,
+    pub(super) ports: Taken<HostPort>,
+    pub(super) disks: Taken<Disk>,
+    /// Those of pods that never end.
+    pub(super) ports_for_ever: Taken<HostPort>,
+    pub(super) disks_for_ever: Taken<Disk>,
     pub(super) fills: Fills,
     pub(super) fill_score: FillScore,
     /// Pods on nodes, and who wants to be near them, apart from them, or spread among them.
@@ -222,6 +227,8 @@ impl Cluster {
         self.present.remove(rank);
         self.ports.forget(rank);
         self.disks.forget(rank);
+        self.ports_for_ever.forget(rank);
+        self.disks_for_ever.forget(rank);
         for class in self.classes.values_mut() {
             let class = Arc::make_mut(class);
             class.now.remove(rank);
@@ -269,14 +276,19 @@ impl Cluster {
 
     // --- neighbours ---
 
-    /// A pod is on a node, or will be: others are near to it, or apart from it, from now on.
-    pub(crate) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence) -> OccupantId {
-        self.neighbours.settle(rank, pod, presence)
+    /// A pod is on a node, or will be, and perhaps never ends: others are near to it, or apart from it, from now on.
+    pub(crate) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence, endless: bool) -> OccupantId {
+        self.neighbours.settle(rank, pod, presence, endless)
     }
 
     /// Takes back a [`Cluster::settle`]. The node must not have been removed since, for its pods went with it.
     pub(crate) fn leave(&mut self, occupant: OccupantId) {
         self.neighbours.leave(occupant);
+    }
+
+    /// A pod on a node never ends, or has an end after all.
+    pub(crate) fn set_endless(&mut self, occupant: OccupantId, endless: bool) {
+        self.neighbours.set_endless(occupant, endless);
     }
 
     /// The occupant is this pod, as it is now.
@@ -287,13 +299,13 @@ impl Cluster {
     /// Puts a pod on a node: whoever only asks where others may go needs no more.
     pub fn put(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
         self.occupy(rank, &pod.shape);
-        self.settle(rank, pod, Presence::There)
+        self.settle(rank, pod, Presence::There, false)
     }
 
     /// The same of a pod that another scheduler means to put there.
     pub fn nominate(&mut self, rank: Rank, pod: &Pod) -> OccupantId {
         self.occupy(rank, &pod.shape);
-        self.settle(rank, pod, Presence::Nominated)
+        self.settle(rank, pod, Presence::Nominated, false)
     }
 
     /// Takes back a [`Cluster::put`] or a [`Cluster::nominate`].
@@ -349,8 +361,10 @@ impl Cluster {
 
     /// Changes when one of what pods of these constraints want for themselves may be had again, or not any more.
     pub fn exclusive_version(&self, constraints: &Constraints) -> u64 {
-        let ports = if constraints.host_ports.is_empty() { 0 } else { self.ports.version() };
-        ports + if constraints.disks.is_empty() { 0 } else { self.disks.version() }
+        let ports = self.ports.version() + self.ports_for_ever.version();
+        let ports = if constraints.host_ports.is_empty() { 0 } else { ports };
+        let disks = self.disks.version() + self.disks_for_ever.version();
+        ports + if constraints.disks.is_empty() { 0 } else { disks }
     }
 
     /// How a pod stands to those on nodes.
@@ -372,7 +386,7 @@ impl Cluster {
         self.neighbours.changes()
     }
 
-    fn crowd(&mut self, pod: &Pod) -> Option<CrowdId> {
+    pub(super) fn crowd(&mut self, pod: &Pod) -> Option<CrowdId> {
         let constraints = &pod.shape.constraints;
         if constraints.asks_about_pods() { self.class(constraints).crowd } else { None }
     }
@@ -409,12 +423,14 @@ impl Cluster {
 
     /// How many pods of this shape the node has room for.
     pub(crate) fn room(&self, rank: Rank, shape: &Shape) -> u64 {
-        let Some(entry) = self.entry(rank) else { return 0 };
-        let rooms = shape
-            .requests
-            .iter()
-            .filter(|(_, amount)| *amount > 0)
-            .map(|(name, amount)| entry.node.allocatable.get(name).saturating_sub(entry.used.get(name)) / amount);
+        self.used(rank).map_or(0, |used| self.room_beside(rank, shape, used))
+    }
+
+    /// The same if so much was used of it.
+    pub(crate) fn room_beside(&self, rank: Rank, shape: &Shape, used: &Resources) -> u64 {
+        let Some(node) = self.node(rank) else { return 0 };
+        let asked = shape.requests.iter().filter(|(_, amount)| *amount > 0);
+        let rooms = asked.map(|(name, amount)| node.allocatable.get(name).saturating_sub(used.get(name)) / amount);
         rooms.min().unwrap_or(u64::MAX)
     }
 
@@ -535,7 +551,7 @@ impl Cluster {
         ];
         all.retain(|(ranks, _)| !ranks.is_empty());
         let crowd = self.crowd(pod);
-        all.extend(self.neighbours.closed(pod, company, crowd, &self.present));
+        all.extend(self.neighbours.closed(pod, company, crowd, (&self.present, Until::Now)));
         all
     }
 

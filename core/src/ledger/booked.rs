@@ -65,6 +65,11 @@ impl AllBooked {
         number
     }
 
+    /// All that is taken of a node.
+    pub(super) fn on(&self, rank: Rank) -> impl Iterator<Item = &Booked> {
+        self.by_rank.get(rank as usize).into_iter().flat_map(|on_node| on_node.iter())
+    }
+
     pub(super) fn get(&self, rank: Rank, number: u64) -> Option<&Booked> {
         self.by_rank.get(rank as usize)?.iter().find(|booked| booked.number == number)
     }

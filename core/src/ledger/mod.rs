@@ -288,31 +288,40 @@ impl Ledger {
         if matches!(end, End::Never) {
             self.changes.push(Change::TakenForGood(rank));
         }
-        Some(self.note(allocation(cluster, (gid, Arc::from("0")), rank, shape, (end, tenancy))))
+        let made = allocation(cluster, (gid, Arc::from("0")), rank, shape, (end, tenancy));
+        Some(self.note(cluster, made))
     }
 
     /// Counts an allocation that was made.
-    fn note(&mut self, mut allocation: Allocation) -> Allocation {
+    fn note(&mut self, cluster: &mut Cluster, mut allocation: Allocation) -> Allocation {
         let Allocation { rank, gid, ref label, ref shape, end, tenancy, .. } = allocation;
         allocation.number = self.booked.add(rank, (gid, label), shape, (end, tenancy));
-        self.note_end(rank, shape, end);
+        self.note_end(cluster, rank, shape, end);
         allocation
     }
 
-    fn note_end(&mut self, rank: Rank, shape: &Shape, end: End) {
-        if end == End::Eventually {
-            let unknown = self.unknown_ends.get_or_insert_with(rank, UnknownEnds::default);
-            unknown.count += 1;
-            unknown.amounts.add(&shape.requests);
+    fn note_end(&mut self, cluster: &mut Cluster, rank: Rank, shape: &Shape, end: End) {
+        match end {
+            End::Eventually => {
+                let unknown = self.unknown_ends.get_or_insert_with(rank, UnknownEnds::default);
+                unknown.count += 1;
+                unknown.amounts.add(&shape.requests);
+            }
+            End::Never => cluster.take_for_ever(rank, shape),
+            End::At(_) => {}
         }
     }
 
-    fn forget_end(&mut self, rank: Rank, shape: &Shape, end: End) {
-        if end == End::Eventually
-            && let Some(unknown) = self.unknown_ends.get_mut(&rank)
-        {
-            unknown.count = unknown.count.saturating_sub(1);
-            unknown.amounts.subtract(&shape.requests);
+    fn forget_end(&mut self, cluster: &mut Cluster, rank: Rank, shape: &Shape, end: End) {
+        match end {
+            End::Eventually => {
+                if let Some(unknown) = self.unknown_ends.get_mut(&rank) {
+                    unknown.count = unknown.count.saturating_sub(1);
+                    unknown.amounts.subtract(&shape.requests);
+                }
+            }
+            End::Never => cluster.give_back_for_ever(rank, shape),
+            End::At(_) => {}
         }
     }
 
@@ -326,6 +335,15 @@ impl Ledger {
         let nothing = Resources::new();
         let taken = self.unknown_ends.get(&rank).map_or(&nothing, |unknown| &unknown.amounts);
         cluster.has_room_beside(rank, requests, taken)
+    }
+
+    /// How many pods of this shape a node has room for once everything with an end has ended.
+    pub(super) fn room_some_day(&self, cluster: &Cluster, rank: Rank, shape: &Shape) -> u64 {
+        let mut taken = Resources::new();
+        for booked in self.booked.on(rank).filter(|booked| booked.end == End::Never) {
+            taken.add(&booked.shape.requests);
+        }
+        cluster.room_beside(rank, shape, &taken)
     }
 
     /// Gives an allocation back. On a node that is gone there is nothing to give back.
@@ -344,7 +362,7 @@ impl Ledger {
             End::At(_) => Change::Freed,
         };
         self.changes.push(change(rank));
-        self.forget_end(rank, &booked.shape, booked.end);
+        self.forget_end(cluster, rank, &booked.shape, booked.end);
         cluster.vacate(rank, &booked.shape);
         if let Some(occupant) = booked.occupant {
             cluster.leave(occupant);
@@ -377,9 +395,10 @@ impl Ledger {
     fn house_as(&mut self, presence: Presence, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
         let Allocation { rank, number, .. } = *allocation;
         let Some(booked) = self.booked.get(rank, number).filter(|_| valid(cluster, allocation)) else { return };
+        let never_ends = booked.end == End::Never && presence == Presence::There;
         if booked.occupant.is_none_or(|occupant| !cluster.is_settled(occupant, rank, pod, presence)) {
             self.turn_out(cluster, allocation);
-            let settled = cluster.settle(rank, pod, presence);
+            let settled = cluster.settle(rank, pod, presence, never_ends);
             if let Some(booked) = self.booked.get_mut(rank, number) {
                 booked.occupant = Some(settled);
             }
@@ -405,18 +424,21 @@ impl Ledger {
     }
 
     /// Books an allocation with another end.
-    pub(super) fn set_end(&mut self, cluster: &Cluster, allocation: &mut Allocation, end: End) {
+    pub(super) fn set_end(&mut self, cluster: &mut Cluster, allocation: &mut Allocation, end: End) {
         if !valid(cluster, allocation) {
             return;
         }
         let released = self.graph.release(allocation.gid, allocation.rank, &allocation.label, 1);
         self.check("releasing a slot", released);
         allocation.gid = self.new_gid();
-        self.forget_end(allocation.rank, &allocation.shape, allocation.end);
+        self.forget_end(cluster, allocation.rank, &allocation.shape, allocation.end);
         allocation.end = end;
-        self.note_end(allocation.rank, &allocation.shape, end);
+        self.note_end(cluster, allocation.rank, &allocation.shape, end);
         if let Some(booked) = self.booked.get_mut(allocation.rank, allocation.number) {
             (booked.gid, booked.end) = (allocation.gid, end);
+            if let Some(occupant) = booked.occupant {
+                cluster.set_endless(occupant, end == End::Never);
+            }
         }
         let Allocation { rank, gid, ref label, ref shape, tenancy, .. } = *allocation;
         let charged = self.graph.charge_beside(gid, rank, label, &shape.requests, end, tenancy);
@@ -463,7 +485,7 @@ impl Ledger {
                             let label = Arc::clone(&label);
                             let terms = (end, group.tenancy);
                             let made = allocation(cluster, (gid, label), slots.rank, &want.shape, terms);
-                            of_want.push(self.note(made));
+                            of_want.push(self.note(cluster, made));
                         }
                     }
                     shape += 1;
@@ -487,8 +509,8 @@ impl Ledger {
         ranks.insert(rank);
         let want = SlotRequest::new(Arc::clone(&pod.shape), 1);
         let (wants, ranks) = (vec![want], Some(ranks));
-        let (prefer, counted, max_per_node, levels) = (Vec::new(), None, None, None);
-        let group = GroupRequest { wants, ranks, prefer, counted, lifetime, max_per_node, levels, tenancy };
+        let (prefer, counted, max_per_node, are_apart, levels) = (Vec::new(), None, None, false, None);
+        let group = GroupRequest { wants, ranks, prefer, counted, lifetime, max_per_node, are_apart, levels, tenancy };
         self.allocate(cluster, &[group]).placed()?.into_iter().flatten().flatten().next()
     }
 

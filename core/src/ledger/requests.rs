@@ -49,6 +49,8 @@ pub(crate) struct GroupRequest {
     pub lifetime: Lifetime,
     /// So many of them together on one node at most.
     pub max_per_node: Option<u64>,
+    /// No two of them on one node, whatever they want.
+    pub are_apart: bool,
     pub levels: LevelWants,
     /// The same for all groups of a request.
     pub tenancy: Tenancy,
@@ -114,9 +116,17 @@ pub(super) fn with_request<T>(
         });
     }
     let mut max_per_node = exclusive_limits(&wants, &labels);
+    let mut apart: Option<&GroupRequest> = None;
+    for ((group, _), label) in wants.iter().zip(&labels).filter(|((group, _), _)| group.are_apart) {
+        match max_per_node.last_mut().filter(|_| apart.is_some_and(|apart| std::ptr::eq(apart, *group))) {
+            Some((labels, _)) => labels.push(label.clone()),
+            None => max_per_node.push((vec![label.clone()], 1)),
+        }
+        apart = Some(group);
+    }
     let mut limited: Option<&SlotRequest> = None;
     for ((group, want), label) in wants.iter().zip(&labels) {
-        let Some(limit) = group.max_per_node else { continue };
+        let Some(limit) = group.max_per_node.filter(|_| !group.are_apart) else { continue };
         match max_per_node.last_mut().filter(|_| limited.is_some_and(|limited| std::ptr::eq(limited, *want))) {
             // Slices of one want share its limit.
             Some((labels, _)) => labels.push(label.clone()),

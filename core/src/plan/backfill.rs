@@ -394,7 +394,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         match self.capacity.forecast(&request, &open) {
             Forecast::Now | Forecast::At(_) => Waits::ForADate,
             Forecast::Eventually => Waits::ForUnknown,
-            Forecast::Blocked | Forecast::Never | Forecast::NotFound => Waits::InVain,
+            Forecast::Blocked | Forecast::Never | Forecast::NotFound => {
+                let waits = self.capacity.waits_for_others(&request, &open, &Outcome::PassedOver);
+                if waits.is_some() { Waits::ForUnknown } else { Waits::InVain }
+            }
         }
     }
 
@@ -429,7 +432,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return self.capacity.let_go(pending);
         }
         let Some(request) = self.requests.request(pending) else { return };
-        let nodes = self.free(&request);
+        // Who is to be kept off these nodes from now on need not have left yet.
+        let some_day: Vec<RankSet> = request.groups.iter().map(|group| self.capacity.some_day(group)).collect();
+        let nodes = self.holds.left_to(&request, &some_day, self.capacity).nodes;
         let held = self.capacity.drain(pending, &request, &nodes);
         if !held.is_empty() {
             self.holding.insert(pending.job());
@@ -530,7 +535,7 @@ impl Waits {
             Outcome::Behind { .. } => Waits::Behind,
             Outcome::AtLimit(limit) if limit.never => Waits::InVain,
             Outcome::AtLimit(limit) if limit.at.is_some() => Waits::ForADate,
-            Outcome::Waits { at: None, .. } | Outcome::AtLimit(_) => Waits::ForUnknown,
+            Outcome::Waits { at: None, .. } | Outcome::KeptAway { .. } | Outcome::AtLimit(_) => Waits::ForUnknown,
             Outcome::PassedOver | Outcome::NodesAway | Outcome::NoNodes | Outcome::Never | Outcome::NotFound => {
                 Waits::InVain
             }

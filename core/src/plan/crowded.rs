@@ -36,7 +36,7 @@ const SHARES_MAX: usize = 400;
 
 impl Request {
     /// How many pods it is for.
-    fn pods(&self) -> usize {
+    pub(super) fn pods(&self) -> usize {
         self.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum()
     }
 
@@ -54,7 +54,7 @@ impl Request {
     }
 
     /// Who may come to a node, and may not come now, may be let in by others that come before.
-    fn depends_on_order(&self) -> bool {
+    pub(super) fn depends_on_order(&self) -> bool {
         let constraints = self.groups.iter().map(|group| &group.sample.shape.constraints);
         constraints.into_iter().any(|of| !of.near.is_empty() || !of.spreads.is_empty())
     }

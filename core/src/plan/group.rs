@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Group;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Company, KeyId};
 use crate::fluxion::{Rank, RankSet, Within};
 use crate::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
 use fluxqueue_workload::Pod;
@@ -20,6 +20,11 @@ impl Group {
         });
         self.wants[at].count += 1;
         self.pods[at].push(Arc::clone(pod));
+    }
+
+    /// How many pods it has.
+    pub(super) fn size(&self) -> u64 {
+        self.wants.iter().map(|want| want.count as u64).sum()
     }
 
     /// How many pods a slice has.
@@ -78,6 +83,20 @@ impl Group {
         cluster.admitted(&self.sample.shape.constraints, self.queue_nodes.as_deref())
     }
 
+    /// By their own anti-affinity no two of its pods may share one of these nodes, and that is all that it says of them: the graph can
+    /// keep that.
+    pub(super) fn has_nodes_for_itself(&self, nodes: &RankSet, cluster: &mut Cluster) -> bool {
+        self.apart_by(cluster).into_iter().any(|key| cluster.tells_apart(key, nodes))
+    }
+
+    /// The labels of which no two of its pods may be in one domain.
+    pub(super) fn apart_by(&self, cluster: &mut Cluster) -> Vec<KeyId> {
+        if self.company == Company::Alone || !self.stance.own.apart.contains(&true) {
+            return Vec::new();
+        }
+        cluster.kept_out_of(&self.sample.shape.constraints.repels, std::iter::once(&self.sample))
+    }
+
     /// The group as the ledger takes it, on these nodes, those first where it would rather be.
     pub(crate) fn ordered_request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         let is_alone = self.pods.iter().map(Vec::len).sum::<usize>() == 1;
@@ -93,6 +112,7 @@ impl Group {
             prefer: Vec::new(),
             counted: self.counted(cluster),
             lifetime: self.lifetime,
+            are_apart: self.has_nodes_for_itself(nodes, cluster),
             max_per_node: self.volumes.as_ref().and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
             levels: self.levels.clone(),
             tenancy: self.tenancy,

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Booking, Capacity, Delay, Group, Kept, Late, Limited, Promising, Remade, Request, Reserved, Version};
+use super::kept_away::{Sieve, union};
+use super::{
+    Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request, Reserved, Version,
+};
 use crate::cluster::Cluster;
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Within};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger};
@@ -30,6 +33,14 @@ impl Live<'_> {
         if let Some(constraints) = self.queues.nodes(group.queue) {
             nodes.intersect_with(&self.cluster.class(constraints).lasting);
         }
+    }
+
+    /// Of these nodes those are left that the group could use now, whatever pods that ask about others make of them.
+    fn narrow_to_usable(&mut self, group: &Group, nodes: &mut RankSet) {
+        nodes.subtract(self.suspects);
+        self.narrow(nodes, group);
+        self.close_by_levels(group, nodes);
+        self.close_by_volumes(group, nodes);
     }
 
     /// Takes the nodes of parts out that have as many of the job's pods as they may have.
@@ -103,11 +114,19 @@ impl Capacity for Live<'_> {
         for (closed, _) in self.cluster.repelled(&group.sample, group.company) {
             open.subtract(&closed);
         }
-        open.subtract(self.suspects);
-        self.narrow(&mut open, group);
-        self.close_by_levels(group, &mut open);
-        self.close_by_volumes(group, &mut open);
+        self.narrow_to_usable(group, &mut open);
         open
+    }
+
+    fn some_day(&mut self, group: &Group) -> RankSet {
+        let mut nodes = self.cluster.class(&group.sample.shape.constraints).now.clone();
+        nodes.subtract(&self.cluster.repelled_for_ever(&group.sample, group.company));
+        self.narrow_to_usable(group, &mut nodes);
+        nodes
+    }
+
+    fn waits_for_others(&mut self, request: &Request, open: &[RankSet], outcome: &Outcome) -> Option<RankSet> {
+        self.nodes_waited_for(request, open, outcome)
     }
 
     fn lasting(&mut self, group: &Group) -> RankSet {
@@ -282,26 +301,29 @@ impl Promising for Live<'_> {
             self.promises.let_go(pending);
             return Arc::default();
         }
-        if let Some(known) = self.promises.drained(pending).cloned()
-            && self.is_enough(request, nodes, &known)
-        {
-            return known;
+        let sieve = Sieve::of(request, nodes, self);
+        let sieve = sieve.as_ref();
+        if let Some(known) = self.promises.drained(pending).cloned() {
+            let ranks = self.fewest_in_the_way_first(request, &known);
+            if self.is_enough(request, nodes, sieve, &ranks) {
+                return known;
+            }
         }
         let eligible = self.eligible(request, nodes);
-        let mut ranks: Vec<Rank> = eligible.iter().collect();
-        ranks.sort_by_key(|rank| self.ledger.unknown_ends(*rank));
+        let ranks = self.fewest_in_the_way_first(request, &eligible);
         // The fewest in this order that are enough.
         let (mut low, mut high) = (0, ranks.len());
         while low < high {
             let middle = usize::midpoint(low, high);
-            if self.is_enough(request, nodes, &ranks[..middle].iter().copied().collect()) {
+            if self.is_enough(request, nodes, sieve, &ranks[..middle]) {
                 high = middle;
             } else {
                 low = middle + 1;
             }
         }
-        let held = self.enough_of(request, nodes, &ranks[..high]);
-        if high == ranks.len() && !self.is_enough(request, nodes, &held) {
+        let enough = self.enough_of(request, nodes, sieve, &ranks[..high]);
+        let held = union(&self.within(request, nodes, sieve, &enough));
+        if high == ranks.len() && !self.is_enough(request, nodes, sieve, &enough) {
             // What others hold and what never ends leaves too little: to keep the rest idle would help nobody.
             self.promises.let_go(pending);
             return Arc::default();
@@ -368,22 +390,14 @@ impl Live<'_> {
 
     /// Of nodes that are enough, and would not be without the last of them: where all pods are to be in one part of a level it is that
     /// node's, and the others need not be held.
-    fn enough_of(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> RankSet {
-        let all: RankSet = ranks.iter().copied().collect();
+    fn enough_of(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Vec<Rank> {
         let wants = request.groups.iter().flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
         let levels: Vec<_> = wants.filter(|want| want.within == Within::One).map(|want| &want.level).collect();
-        let (Some(level), Some(last)) = (levels.first(), ranks.last()) else { return all };
+        let (Some(level), Some(last)) = (levels.first(), ranks.last()) else { return ranks.to_vec() };
         let part = self.ledger.part_of(self.cluster, level, *last);
         let is_there = |rank: &&Rank| part.is_some() && self.ledger.part_of(self.cluster, level, **rank) == part;
-        let there: RankSet = ranks.iter().filter(is_there).copied().collect();
-        if self.is_enough(request, nodes, &there) { there } else { all }
-    }
-
-    /// The request could start on these nodes alone once everything with an end has ended.
-    fn is_enough(&mut self, request: &Request, nodes: &[RankSet], held: &RankSet) -> bool {
-        let within: Vec<RankSet> = nodes.iter().map(|nodes| nodes.intersection(held)).collect();
-        let is_there = !within.iter().any(RankSet::is_empty);
-        is_there && matches!(self.forecast(request, &within), Forecast::Now | Forecast::At(_) | Forecast::Eventually)
+        let there: Vec<Rank> = ranks.iter().filter(is_there).copied().collect();
+        if self.is_enough(request, nodes, sieve, &there) { there } else { ranks.to_vec() }
     }
 }
 

@@ -17,6 +17,7 @@ mod crowded;
 mod effort;
 mod group;
 mod held;
+mod kept_away;
 mod live;
 mod mounting;
 mod policies;
@@ -148,6 +149,14 @@ pub(super) trait Capacity {
     fn version(&self, request: &Request) -> Version;
     /// The nodes that a group may use now.
     fn open(&mut self, group: &Group) -> RankSet;
+    /// The nodes that a group could use now if pods with an end were gone that keep it away, or have what it needs for itself.
+    fn some_day(&mut self, group: &Group) -> RankSet {
+        self.open(group)
+    }
+    /// The nodes for which a request waits that has come to nothing for the only reason that pods with an end keep its pods away.
+    fn waits_for_others(&mut self, _request: &Request, _open: &[RankSet], _outcome: &Outcome) -> Option<RankSet> {
+        None
+    }
     /// The nodes that a group could use if those that are cordoned or not ready came back.
     fn lasting(&mut self, group: &Group) -> RankSet;
     /// Takes slots for all pods on these nodes.
@@ -218,6 +227,8 @@ pub(super) struct Attempt {
 pub(super) enum Outcome {
     /// It could start one day: it holds these nodes.
     Waits { held: Arc<RankSet>, at: Option<Time> },
+    /// Pods with an end keep its pods away: it could start when these have ended, and holds these nodes.
+    KeptAway { held: Arc<RankSet> },
     /// It would fit, but an earlier job holds the nodes.
     Behind { held: Arc<RankSet>, job: JobId },
     /// Work without an end is in the way: it holds nothing.
@@ -480,6 +491,8 @@ fn attempt<C: Capacity>(
             (Fit::NotNow | Fit::NotFound, None) => judge(&request, &open, capacity, holds, spares),
         }
     };
+    let held = if outcome.is_in_vain() { capacity.waits_for_others(&request, &open, &outcome) } else { None };
+    let outcome = held.map_or(outcome, |held| Outcome::KeptAway { held: Arc::new(held) });
     Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
 }
 
@@ -523,6 +536,11 @@ fn could_reopen<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut
 }
 
 impl Outcome {
+    /// It waits for nothing that will come by itself.
+    fn is_in_vain(&self) -> bool {
+        self.needs_nodes() || matches!(self, Outcome::PassedOver | Outcome::NotFound)
+    }
+
     /// Only other nodes, or more of what they have, can change it.
     fn needs_nodes(&self) -> bool {
         matches!(self, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway)
@@ -557,8 +575,9 @@ impl Attempt {
         }
         let version = capacity.version(&self.request);
         if version.nodes != self.version.nodes {
-            if self.request.asks_about_pods() {
-                // How many may go where has changed, even if the nodes that are open have not.
+            let rests_on_others = matches!(self.outcome, Outcome::KeptAway { .. }) || self.outcome.is_in_vain();
+            if self.request.asks_about_pods() || (rests_on_others && self.request.may_be_kept_away()) {
+                // How many may go where has changed, or some day may, even if the nodes that are open have not.
                 return None;
             }
             let groups = self.request.groups.iter().zip(&*self.open);
@@ -605,6 +624,8 @@ impl Attempt {
         let is_free = |rank| self.free.iter().any(|free| free.contains(rank));
         let mut nodes = Vec::new();
         let concerned = capacity.changed_since(self.version.changes, &mut |change| match (change, &self.outcome) {
+            (Change::Node(_), Outcome::KeptAway { .. }) => true,
+            (Change::FreedForGood(_), outcome) if outcome.is_in_vain() && self.request.may_be_kept_away() => true,
             (Change::Node(rank), _) => {
                 nodes.push(rank);
                 is_open(rank)
@@ -618,9 +639,10 @@ impl Attempt {
                 is_free(rank) && capacity.fits_one(&self.request, rank)
             }
             (Change::FreedForGood(rank), _) => is_open(rank),
-            (Change::TakenForGood(rank), Outcome::Waits { held, .. } | Outcome::Behind { held, .. }) => {
-                held.contains(rank)
-            }
+            (
+                Change::TakenForGood(rank),
+                Outcome::Waits { held, .. } | Outcome::KeptAway { held } | Outcome::Behind { held, .. },
+            ) => held.contains(rank),
             (Change::TakenForGood(_), _) => false,
         });
         if concerned || nodes.is_empty() || !self.outcome.needs_nodes() {

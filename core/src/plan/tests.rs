@@ -232,6 +232,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
                 said.push(match &attempt.outcome {
                     Outcome::Waits { held, .. } => format!("{who} waits and holds {held}"),
                     Outcome::Behind { held, job } => format!("{who} is behind {} and holds {held}", name(*job)),
+                    Outcome::KeptAway { held } => format!("{who} is kept away and holds {held}"),
                     Outcome::PassedOver => format!("{who} is passed over"),
                     Outcome::NodesAway => format!("{who}: nodes away"),
                     Outcome::NoNodes => format!("{who}: no nodes"),

@@ -62,7 +62,8 @@ fn roles_with_the_same_host_port_get_nodes_of_their_own() {
 #[test]
 fn pods_that_write_one_disk_get_nodes_of_their_own() {
     let mut world = World::new(&[("n0", 8), ("n1", 8)]);
-    gang(&mut world, ["a", "b"].map(|name| with_disk(pod(name, 1), "data", false)).into());
+    let writes = |name| Pod { lifetime: Lifetime::Endless, ..with_disk(pod(name, 1), "data", false) };
+    gang(&mut world, ["a", "b"].map(writes).into());
     assert_eq!(world.bound(), 2, "{:?}", world.bindings);
     assert_ne!(world.node_of("a"), world.node_of("b"));
     // Both nodes have the disk in use, and who only reads would meet those who write.
@@ -126,9 +127,10 @@ fn gangs_of_which_other_members_are_repelled_are_told_apart() {
     let everywhere = NamespaceScope { named: vec![], selected: Some(vec![]) };
     let pods = PodSelector { namespaces: everywhere, labels: Some(vec![app]) };
     let apart = PodTerm { pods, topology_key: Arc::from("host") };
-    // It takes next to nothing of node a, and keeps pods with the label off.
+    // It takes next to nothing of node a, and keeps pods with the label off for ever.
     let mut theirs = constrained(pod("theirs", 0), |constraints| constraints.repels = vec![apart]);
     (theirs.scheduler, theirs.node) = (Arc::from("default-scheduler"), Some("a".into()));
+    theirs.lifetime = Lifetime::Endless;
     world.submit(theirs);
     let shape = Arc::clone(&pod("any", 1).shape);
     let labelled: fluxqueue_workload::metadata::Labels = Arc::from([(Arc::from("app"), Arc::from("x"))]);

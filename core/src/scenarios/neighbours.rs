@@ -92,7 +92,7 @@ fn a_node_that_is_closed_for_two_reasons_is_counted_for_the_first() {
 fn lone_pods_apart_from_their_like_share_no_node_and_the_next_starts_when_one_has_gone() {
     let mut world = racks(&[("a", "r", 8), ("b", "r", 8)]);
     for name in ["p0", "p1", "p2"] {
-        world.submit(apart(pod(name, 1), "x", "host"));
+        world.submit(Pod { lifetime: Lifetime::Endless, ..apart(pod(name, 1), "x", "host") });
     }
     world.settle();
     assert_eq!((count(&world, 3, "a"), count(&world, 3, "b")), (1, 1));
@@ -101,7 +101,7 @@ fn lone_pods_apart_from_their_like_share_no_node_and_the_next_starts_when_one_ha
     assert_eq!(world.blocked(waits).1, why);
     world.submit(pod("other", 8 - 1));
     world.settle();
-    assert!(world.node_of("other").is_some(), "who waits for others holds nobody up");
+    assert!(world.node_of("other").is_some(), "who waits for services holds nobody up");
     let first = ["p0", "p1"].into_iter().find(|name| *name != waits).unwrap();
     world.change(first, |pod| pod.phase = Phase::Succeeded);
     world.settle();
@@ -140,7 +140,7 @@ fn a_pod_whose_labels_change_is_seen_with_the_new_ones() {
 #[test]
 fn a_pod_that_waits_and_gets_a_label_is_kept_away_by_it_and_holds_nobody_up() {
     let mut world = racks(&[("a", "r1", 8)]);
-    world.submit(apart(on(pod("shy", 1), "a"), "x", "host"));
+    world.submit(Pod { lifetime: Lifetime::Endless, ..apart(on(pod("shy", 1), "a"), "x", "host") });
     world.submit(on(pod("busy", 7), "a"));
     for name in ["p0", "p1"] {
         world.submit(Pod { labels: labels("z"), ..pod(name, 4) });

@@ -98,8 +98,9 @@ fn pods_of_slices_that_are_apart_have_a_host_each() {
             assert!(all_differ(&places), "{places:?}");
             continue;
         }
-        let (_, text) = world.blocked("j");
-        assert!(text.contains("No placement of all of them together was found"), "{text}");
+        let (reason, text) = world.blocked("j");
+        assert_eq!(reason, "Unsatisfiable", "{text}");
+        assert!(text.contains(&format!("By their own anti-affinity they need {pods} nodes, and may use")), "{text}");
         world.submit(pod("later", 1));
         world.settle();
         assert!(world.node_of("later").is_some(), "it holds nobody up");

@@ -143,8 +143,9 @@ impl Timely<'_> {
             let said = self.said(ahead);
             let holds = said.as_ref().filter(|(start, _)| start.is_none()).map(|(_, nodes)| nodes.clone());
             let holds = holds.unwrap_or_default();
-            let could = self.usable_beside(ahead, &[job]);
-            let could: BTreeSet<NodeName> = could.difference(&held).cloned().collect();
+            let unheld =
+                |nodes: BTreeSet<NodeName>| -> BTreeSet<NodeName> { nodes.difference(&held).cloned().collect() };
+            let could = unheld(self.usable_some_day(ahead));
             let is_taken = if ahead.repels {
                 // What comes to be held for it in this very pass may have been closed when others were looked at. What was held before is
                 // not any more when it is taken.
@@ -153,7 +154,8 @@ impl Timely<'_> {
                 !holds.is_disjoint(&taken)
             } else {
                 // Whoever has a date is not protected beyond the depth of the policy.
-                let is_dated = || self.plan_without(&[ahead, job]).earliest(&ask(ahead, could.clone())).is_some();
+                let now = || unheld(self.usable_beside(ahead, &[job]));
+                let is_dated = || self.plan_without(&[ahead, job]).earliest(&ask(ahead, now())).is_some();
                 let is_owed = self.is_patience_over(ahead) && self.could_start_one_day(ahead, &could) && !is_dated();
                 is_owed && !could.is_disjoint(&taken)
             };
@@ -282,7 +284,7 @@ impl Timely<'_> {
                     held.extend(own);
                 }
             }
-            is_anybody_blocked |= start.is_some() || self.could_start_one_day(job, &usable);
+            is_anybody_blocked |= start.is_some() || self.could_start_one_day(job, &self.usable_some_day(job));
         }
         Ok(())
     }
@@ -305,7 +307,8 @@ impl Timely<'_> {
         }
     }
 
-    /// Nobody knows when this one can start: it is passed by for so long, and then holds as much as it needs.
+    /// Nobody knows when this one can start: it is passed by for so long, and then holds as much as it needs. Whoever keeps it away, or is
+    /// one from whom it is to be apart, is in its way like any other, if he has an end.
     fn judge_undated(
         &mut self,
         name: &Arc<str>,
@@ -314,8 +317,8 @@ impl Timely<'_> {
         own: &BTreeSet<NodeName>,
         (held, held_for): (&BTreeSet<NodeName>, &[(NodeName, Arc<Pod>)]),
     ) -> Result<(), Violation> {
-        let usable: BTreeSet<NodeName> =
-            self.out_of_the_way(job, self.usable(job), held_for).difference(held).cloned().collect();
+        let some_day = self.out_of_the_way(job, self.usable_some_day(job), held_for);
+        let usable: BTreeSet<NodeName> = some_day.difference(held).cloned().collect();
         if self.cpu_max.is_some() || !self.could_start_one_day(job, &usable) {
             return Ok(());
         }
@@ -328,6 +331,9 @@ impl Timely<'_> {
         }
         if !own.is_empty() {
             self.stats.count("nodes held for one who was passed by");
+            if own.is_disjoint(&self.usable(&self.jobs[name])) {
+                self.stats.count("nodes held for one who is kept away from them");
+            }
             let is_enough = own.len() == job.pods.len() && self.could_start_one_day(job, own);
             if !is_enough {
                 return broken(PASSED_BY, format!("{name} holds {own:?} at {}: {job:?}", self.now));

@@ -1,11 +1,12 @@
 //! Worlds in which a naive planner says exactly what must be promised: when, to whom, and for which cause later.
 //!
 //! Nothing is late or lost here, all happens at whole seconds, and after each thing that happens so much time passes that nothing
-//! moves any more. Pods ask for CPU and memory and perhaps for a zone; of a gang no two fit on one node. In every other world there are
-//! also pods, ours and another scheduler's, that keep those with some label off their node or zone; nothing else says where a pod may
-//! go. Our pods have walltimes; of pods of another scheduler nobody may know when they end. Queues are one, with or without a limit on
-//! CPU, under EASY, hybrid or conservative backfill. Pods end early, on time, late, or when nobody knows; nodes come, go, shrink and are
-//! cordoned; another scheduler takes room; people change their minds; the process is replaced.
+//! moves any more. Pods ask for CPU and memory and perhaps for a zone; of a gang no two fit on one node, or may share one. In every
+//! other world there are also pods, ours and another scheduler's, that keep those with some label off their node or zone, and pods
+//! of ours of which no two of any job share a node; nothing else says where a pod may go. Our pods have walltimes; of pods of
+//! another scheduler nobody may know when they end. Queues are one, with or without a limit on CPU, under EASY, hybrid or
+//! conservative backfill. Pods end early, on time, late, or when nobody knows; nodes come, go, shrink and are cordoned; another
+//! scheduler takes room; people change their minds; the process is replaced.
 //!
 //! - [`planner`]: the naive planner
 //! - [`world`]: what happens
@@ -38,10 +39,11 @@ use planner::Amounts;
 pub(crate) const TIMELY: u64 = 2_000_000_000;
 
 /// What a run of many seeds must have met.
-pub(crate) const MUST_HAPPEN: [&str; 12] = [
+pub(crate) const MUST_HAPPEN: [&str; 13] = [
     "promise held against the naive planner's",
     "promised job started",
     "nodes held for one who was passed by",
+    "nodes held for one who is kept away from them",
     "delay: walltime",
     "delay: capacity",
     "delay: priority",
@@ -317,9 +319,13 @@ impl<'a> Timely<'a> {
 
     /// The same if the pods of some jobs were not there.
     fn usable_beside(&self, job: &Job, but: &[&Job]) -> BTreeSet<NodeName> {
+        self.usable_beside_those(job, |pod| !but.iter().any(|other| other.pods.contains(&pod.id.key)))
+    }
+
+    /// The same if of all pods only these were there.
+    fn usable_beside_those(&self, job: &Job, counts: impl Fn(&Pod) -> bool) -> BTreeSet<NodeName> {
         let sample = self.sample(job);
-        let is_left_out = |pod: &Pod| but.iter().any(|other| other.pods.contains(&pod.id.key));
-        let there = self.server.pods.values().filter(|pod| pod.uses_node() && !is_left_out(pod));
+        let there = self.server.pods.values().filter(|pod| pod.uses_node() && counts(pod));
         let there: Vec<(&NodeName, &Pod)> = there.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let is_usable = |node: &&Arc<Node>| {
             let in_zone = |zone| node.labels.iter().any(|(key, value)| **key == *world::ZONE && value == zone);
@@ -328,6 +334,11 @@ impl<'a> Timely<'a> {
                 && sample.is_none_or(|sample| !self.is_closed_by(&there, node, sample))
         };
         self.server.nodes.values().filter(is_usable).map(|node| node.name.clone()).collect()
+    }
+
+    /// The same if all pods were gone that have an end.
+    fn usable_some_day(&self, job: &Job) -> BTreeSet<NodeName> {
+        self.usable_beside_those(job, |pod| pod.lifetime == Lifetime::Endless)
     }
 
     /// One of these pods, each with its node, keeps this one off the other node, or is one from which it is to be apart.

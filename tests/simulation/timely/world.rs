@@ -29,6 +29,9 @@ const NODES_MAX: usize = 7;
 /// The pod label of those that are kept away by some.
 const SHY: (&str, &str) = ("manner", "shy");
 
+/// The pod label of those of which no two share a node.
+const APART: (&str, &str) = ("manner", "apart");
+
 /// How the pods of a job stand to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
@@ -38,6 +41,8 @@ enum Manner {
     Shy,
     /// They keep the shy ones out of their node, or out of their zone.
     Repelling(&'static str),
+    /// They keep their like off their node.
+    Apart,
 }
 
 /// Half of the largest node: of what asks for more, one fits.
@@ -67,14 +72,14 @@ impl Timely<'_> {
         self.made += 1;
         let name: Arc<str> = Arc::from(format!("job-{:04}", self.made));
         let manner = self.manner();
-        let repels = matches!(manner, Manner::Repelling(_));
-        let is_alone = self.rng.chance(if repels { 80 } else { 55 });
+        let repels = matches!(manner, Manner::Repelling(_) | Manner::Apart);
+        let is_alone = self.rng.chance(if matches!(manner, Manner::Repelling(_)) { 80 } else { 55 });
         let count = if is_alone { 1 } else { self.rng.between(2, 4) };
-        let cpu = match (is_alone, repels) {
+        let cpu = match (is_alone, manner) {
+            // They fit beside others.
+            (_, Manner::Apart) | (true, Manner::Repelling(_)) => 500 * self.rng.between(1, 5),
             (false, _) => HALF_A_NODE + 100 * self.rng.between(1, 15),
-            (true, false) => 500 * self.rng.between(1, 14),
-            // It fits beside others.
-            (true, true) => 500 * self.rng.between(1, 5),
+            (true, _) => 500 * self.rng.between(1, 14),
         };
         let amounts = Amounts { cpu, memory: self.rng.between(0, 5) * GIB };
         let zone = self.rng.chance(25).then(|| Arc::from(zone(&mut self.rng)));
@@ -204,10 +209,11 @@ impl Timely<'_> {
         if !self.has_repellers {
             return Manner::Plain;
         }
-        match self.rng.weighted(&[3, 4, 3]) {
+        match self.rng.weighted(&[3, 4, 3, 3]) {
             0 => Manner::Plain,
             1 => Manner::Shy,
-            _ => self.repelling(),
+            2 => self.repelling(),
+            _ => Manner::Apart,
         }
     }
 
@@ -323,22 +329,27 @@ fn shape(amounts: Amounts, zone: Option<Arc<str>>, manner: Manner) -> Shape {
     requests.set("memory", amounts.memory);
     let mut constraints = Constraints::default();
     constraints.node_selector.extend(zone.map(|zone| (Arc::from(ZONE), zone)));
-    if let Manner::Repelling(key) = manner {
-        constraints.repels.push(apart_from_the_shy(key));
+    match manner {
+        Manner::Repelling(key) => constraints.repels.push(apart_from(SHY, key)),
+        Manner::Apart => constraints.repels.push(apart_from(APART, HOST)),
+        Manner::Plain | Manner::Shy => {}
     }
     Shape { requests, constraints }
 }
 
-fn apart_from_the_shy(topology_key: &str) -> PodTerm {
-    let (key, value) = SHY;
-    let is_shy = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
+fn apart_from((key, value): (&str, &str), topology_key: &str) -> PodTerm {
+    let is_one = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
     let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
-    PodTerm { pods: PodSelector { namespaces, labels: Some(vec![is_shy]) }, topology_key: topology_key.into() }
+    PodTerm { pods: PodSelector { namespaces, labels: Some(vec![is_one]) }, topology_key: topology_key.into() }
 }
 
 impl Manner {
     fn labels(self) -> Labels {
-        let (key, value) = SHY;
-        if self == Manner::Shy { Arc::from([(Arc::from(key), Arc::from(value))]) } else { Labels::default() }
+        let (key, value) = match self {
+            Manner::Shy => SHY,
+            Manner::Apart => APART,
+            Manner::Plain | Manner::Repelling(_) => return Labels::default(),
+        };
+        Arc::from([(Arc::from(key), Arc::from(value))])
     }
 }

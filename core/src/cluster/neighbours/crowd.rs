@@ -3,6 +3,7 @@
 //!
 //! The meaning is that of kube-scheduler's plugins InterPodAffinity and PodTopologySpread.
 
+use super::Until;
 use super::namespaces::Namespaces;
 use super::nominees::Nominees;
 use super::occupants::{Occupant, Presence};
@@ -27,6 +28,8 @@ pub(super) struct Crowd {
     near: Vec<Tally>,
     /// Per term of required anti-affinity: pods that it selects.
     apart: Vec<Tally>,
+    /// The same of pods that never end.
+    apart_for_ever: Vec<Tally>,
     /// Per constraint: pods that it selects.
     spreads: Vec<SpreadTally>,
     /// The same of preferred affinity and anti-affinity.
@@ -97,7 +100,8 @@ impl Crowd {
     pub(super) fn new(constraints: &Constraints, topology: &mut Topology) -> Self {
         let mut tally = |key: &_| Tally::new(topology.key(key));
         let near = constraints.near.iter().map(|term| tally(&term.topology_key)).collect();
-        let apart = constraints.repels.iter().map(|term| tally(&term.topology_key)).collect();
+        let apart: Vec<Tally> = constraints.repels.iter().map(|term| tally(&term.topology_key)).collect();
+        let apart_for_ever = apart.clone();
         let preferred = constraints.preferred_pods.iter().map(|(_, term)| tally(&term.topology_key)).collect();
         let mut spreads = |constraints: &[SpreadConstraint]| -> Vec<SpreadTally> {
             constraints.iter().map(|spread| SpreadTally::new(topology.key(&spread.topology_key))).collect()
@@ -105,7 +109,8 @@ impl Crowd {
         let (spreads, preferred_spreads) = (spreads(&constraints.spreads), spreads(&constraints.preferred_spreads));
         let says = constraints.clone();
         let nominees = Nominees::default();
-        let mut crowd = Crowd { says, version: 0, near, apart, spreads, preferred, preferred_spreads, nominees };
+        let mut crowd =
+            Crowd { says, version: 0, near, apart, apart_for_ever, spreads, preferred, preferred_spreads, nominees };
         let nodes: Vec<Rank> = topology.nodes().map(|(rank, _)| rank).collect();
         for rank in nodes {
             crowd.add_node(rank, topology);
@@ -150,8 +155,9 @@ impl Crowd {
     }
 
     /// A pod that this part counts comes to a node, or leaves it; or is nominated to it, or is not any more.
-    pub(super) fn count(&mut self, part: Part, (rank, presence): (Rank, Presence), comes: bool, topology: &Topology) {
-        if presence == Presence::Nominated {
+    pub(super) fn count(&mut self, part: Part, pod: &Occupant, comes: bool, topology: &Topology) {
+        let rank = pod.rank;
+        if pod.presence == Presence::Nominated {
             return self.nominees.count(part, rank, comes);
         }
         let count: fn(&mut Tally, Option<Domain>, u32) = if comes { Tally::add } else { Tally::remove };
@@ -164,11 +170,24 @@ impl Crowd {
         };
         match part {
             Part::Near => self.near.iter_mut().for_each(count),
-            Part::Apart(at) => count(&mut self.apart[at]),
+            Part::Apart(at) => {
+                count(&mut self.apart[at]);
+                if pod.endless {
+                    count(&mut self.apart_for_ever[at]);
+                }
+            }
             Part::Spread(at) => spread(&mut self.spreads[at]),
             Part::Preferred(at) => count(&mut self.preferred[at]),
             Part::PreferredSpread(at) => spread(&mut self.preferred_spreads[at]),
         }
+    }
+
+    /// A pod that this part counts never ends, or has an end after all.
+    pub(super) fn set_endless(&mut self, part: Part, rank: Rank, endless: bool, topology: &Topology) {
+        let Part::Apart(at) = part else { return };
+        let tally = &mut self.apart_for_ever[at];
+        let domain = topology.domain(tally.key, rank);
+        if endless { tally.add(domain, 1) } else { tally.remove(domain, 1) }
     }
 
     /// A node came, or has changed. Its pods come afterwards.
@@ -285,8 +304,15 @@ impl Crowd {
         own.near && self.near.iter().all(Tally::is_empty)
     }
 
-    /// The nodes that are closed to a pod of the class that comes alone, each for the first reason.
-    pub(super) fn closed(&self, own: &OwnTerms, topology: &Topology, present: &RankSet) -> Vec<(RankSet, Rejection)> {
+    /// The nodes that are closed to a pod of the class that comes alone, each for the first reason: those from whom it has to be apart
+    /// count that are there now, or for ever.
+    pub(super) fn closed(
+        &self,
+        own: &OwnTerms,
+        topology: &Topology,
+        present: &RankSet,
+        until: Until,
+    ) -> Vec<(RankSet, Rejection)> {
         let mut all = Vec::new();
         for (at, tally) in self.spreads.iter().enumerate() {
             let mut without = present.clone();
@@ -307,12 +333,17 @@ impl Crowd {
             far.subtract(&self.near_nodes(own, topology));
             all.push((far, Rejection::Affinity));
         }
-        all.push((self.met(topology), Rejection::OwnAntiAffinity));
+        all.push((self.met(topology, until), Rejection::OwnAntiAffinity));
         all
     }
 
     /// The same for a pod that comes with others, who may open to it what is closed now.
-    pub(super) fn closed_for_good(&self, topology: &Topology, present: &RankSet) -> Vec<(RankSet, Rejection)> {
+    pub(super) fn closed_for_good(
+        &self,
+        topology: &Topology,
+        present: &RankSet,
+        until: Until,
+    ) -> Vec<(RankSet, Rejection)> {
         let without = |key| {
             let mut without = present.clone();
             without.subtract(topology.labelled(key));
@@ -321,19 +352,29 @@ impl Crowd {
         let mut all: Vec<(RankSet, Rejection)> =
             self.spreads.iter().map(|tally| (without(tally.key()), Rejection::SpreadLabel)).collect();
         all.extend(self.near.iter().map(|tally| (without(tally.key), Rejection::Affinity)));
-        all.push((self.met(topology), Rejection::OwnAntiAffinity));
+        all.push((self.met(topology, until), Rejection::OwnAntiAffinity));
         all
     }
 
     /// The nodes in whose domains somebody is whom the pod has to be apart from.
-    fn met(&self, topology: &Topology) -> RankSet {
+    fn met(&self, topology: &Topology, until: Until) -> RankSet {
+        let tallies = match until {
+            Until::Now => &self.apart,
+            Until::ForEver => &self.apart_for_ever,
+        };
         let mut met = RankSet::new();
-        for (at, tally) in self.apart.iter().enumerate() {
+        for (at, tally) in tallies.iter().enumerate() {
             tally.add_occupied_to(&mut met, topology);
-            let nominated = self.nominees.nodes(Part::Apart(at));
+            // Whoever is only nominated to a node may yet go elsewhere.
+            let nominated = self.nominees.nodes(Part::Apart(at)).filter(|_| until == Until::Now);
             met.union_with(&nominated.filter(|rank| topology.domain(tally.key, *rank).is_some()).collect());
         }
         met
+    }
+
+    /// By domain, how many pods there are whom the pod has to be apart from, and of these how many never end.
+    pub(super) fn apart(&self) -> (&[Tally], &[Tally]) {
+        (&self.apart, &self.apart_for_ever)
     }
 
     /// The nodes that required affinity lets the pod use.

@@ -32,6 +32,7 @@ use namespaces::Namespaces;
 use occupants::{Occupant, Occupants};
 use opinions::Opinions;
 use repellers::Repellers;
+use tally::Tally;
 use topology::Topology;
 
 pub(super) use rating::Ratings;
@@ -49,6 +50,15 @@ pub enum Company {
     Alone,
     /// Others, of whom some may come before it.
     Together,
+}
+
+/// How long those have to stay who keep a pod off a node for them to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// They are there now.
+    Now,
+    /// They never end.
+    ForEver,
 }
 
 /// A class that asks about other pods, by number.
@@ -142,11 +152,27 @@ impl Neighbours {
 
     // --- pods ---
 
-    /// A pod is on a node, or will be, or is nominated to it.
-    pub(super) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence) -> OccupantId {
-        let id = self.occupants.insert(Occupant::of(pod, rank, presence));
+    /// A pod is on a node, or will be, or is nominated to it; and perhaps never ends.
+    pub(super) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence, endless: bool) -> OccupantId {
+        let id = self.occupants.insert(Occupant::of(pod, rank, presence, endless));
         self.count(id, true);
         id
+    }
+
+    /// A pod never ends, or has an end after all.
+    pub(super) fn set_endless(&mut self, id: OccupantId, endless: bool) {
+        let Neighbours { topology, occupants, repellers, namespaces, crowds, changes, askers, .. } = self;
+        let Some(pod) = occupants.get(id).filter(|pod| pod.endless != endless) else { return };
+        repellers.set_endless(topology, pod.rank, &pod.shape.constraints.repels, endless);
+        for (at, part) in askers.of(&pod.labels) {
+            let crowd = &mut crowds[at];
+            if crowd.counts(part, pod, namespaces) {
+                crowd.set_endless(part, pod.rank, endless, topology);
+                *changes += 1;
+                crowd.version = *changes;
+            }
+        }
+        occupants.set_endless(id, endless);
     }
 
     /// Takes back a [`Neighbours::settle`].
@@ -173,9 +199,9 @@ impl Neighbours {
         let Some(pod) = occupants.get(id) else { return };
         let (terms, at) = (&pod.shape.constraints.repels, (pod.rank, pod.presence));
         if comes {
-            repellers.add(topology, at, terms);
+            repellers.add(topology, at, terms, pod.endless);
         } else {
-            repellers.remove(topology, at, terms);
+            repellers.remove(topology, at, terms, pod.endless);
         }
         // One that may yet go elsewhere has no say in where others would rather be.
         if pod.presence == Presence::There {
@@ -189,7 +215,7 @@ impl Neighbours {
                     *changes += 1;
                     crowd.version = *changes;
                 }
-                crowd.count(part, at, comes, topology);
+                crowd.count(part, pod, comes, topology);
             }
         }
     }
@@ -210,7 +236,7 @@ impl Neighbours {
             for id in self.occupants.candidates(&requirements) {
                 let Some(pod) = self.occupants.get(id) else { continue };
                 if crowd.counts(part, pod, &self.namespaces) {
-                    crowd.count(part, (pod.rank, pod.presence), true, &self.topology);
+                    crowd.count(part, pod, true, &self.topology);
                 }
             }
         }
@@ -246,25 +272,52 @@ impl Neighbours {
     /// What of other pods keeps this one off a node.
     pub(super) fn judge(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
         let by_own = crowd.and_then(|crowd| self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology));
-        by_own.or_else(|| self.repels(rank, pod).then_some(Rejection::AntiAffinity))
+        by_own.or_else(|| self.is_repelled(rank, pod).then_some(Rejection::AntiAffinity))
     }
 
-    /// The nodes that other pods keep this one off, in the order of kube-scheduler's plugins.
+    /// The nodes that other pods keep this one off, in the order of kube-scheduler's plugins. Of those from whom it is to be apart, or
+    /// that are to be apart from it, these count that stay for so long.
     pub(super) fn closed(
         &self,
         pod: &Pod,
         company: Company,
         crowd: Option<CrowdId>,
-        present: &RankSet,
+        (present, until): (&RankSet, Until),
     ) -> Vec<(RankSet, Rejection)> {
         let of_crowd = |crowd: CrowdId| match company {
-            Company::Alone => self.crowds[crowd].closed(&self.own_terms(pod), &self.topology, present),
-            Company::Together => self.crowds[crowd].closed_for_good(&self.topology, present),
+            Company::Alone => self.crowds[crowd].closed(&self.own_terms(pod), &self.topology, present, until),
+            Company::Together => self.crowds[crowd].closed_for_good(&self.topology, present, until),
         };
         let mut all = crowd.map_or_else(Vec::new, of_crowd);
-        all.push((self.repellers.closed(&self.topology, pod, &self.namespaces), Rejection::AntiAffinity));
+        all.push((self.repellers.closed(&self.topology, pod, &self.namespaces, until), Rejection::AntiAffinity));
         all.retain(|(nodes, _)| !nodes.is_empty());
         all
+    }
+
+    /// How many pods with an end keep this one off each of these nodes: they are to be apart from it, or it from them.
+    pub(super) fn passing(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Vec<u32> {
+        let (mut all, mut endless) = self.repellers.tallies(pod, &self.namespaces);
+        if let Some(crowd) = crowd {
+            let (of_crowd, endless_of_crowd) = self.crowds[crowd].apart();
+            all.extend(of_crowd);
+            endless.extend(endless_of_crowd);
+        }
+        let count = |tallies: &[&Tally], rank: Rank| -> u32 {
+            tallies.iter().filter_map(|tally| Some(tally.of(self.topology.domain(tally.key, rank)?))).sum()
+        };
+        ranks.iter().map(|rank| count(&all, *rank) - count(&endless, *rank)).collect()
+    }
+
+    /// One of these terms of required anti-affinity selects a pod: the label whose domains the pod may not be in then.
+    pub(super) fn kept_out_of(&mut self, terms: &[PodTerm], pod: &Pod) -> Vec<KeyId> {
+        let selects = |term: &&PodTerm| self.namespaces.selects(&term.pods, &pod.id.key.namespace, &pod.labels);
+        let labels: Vec<Arc<str>> = terms.iter().filter(selects).map(|term| Arc::clone(&term.topology_key)).collect();
+        labels.iter().map(|label| self.topology.key(label)).collect()
+    }
+
+    /// Each of these nodes is a domain of the label for itself.
+    pub(super) fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
+        self.topology.tells_apart(key, nodes)
     }
 
     /// How crowded a node's domains of these labels are, by the spread constraints of a class and its preferences.
@@ -361,7 +414,13 @@ impl Neighbours {
         closed
     }
 
-    fn repels(&self, rank: Rank, pod: &Pod) -> bool {
+    /// By its own required anti-affinity a pod is to be apart from this other one.
+    pub(super) fn repels(&self, pod: &Pod, other: &Pod) -> bool {
+        let mut terms = pod.shape.constraints.repels.iter();
+        terms.any(|term| self.namespaces.selects(&term.pods, &other.id.key.namespace, &other.labels))
+    }
+
+    fn is_repelled(&self, rank: Rank, pod: &Pod) -> bool {
         self.repellers.repel(&self.topology, rank, pod, &self.namespaces)
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Occupant {
     pub(super) labels: Labels,
     /// It is being deleted: it counts for affinity, but not for spread.
     pub(super) deleting: bool,
+    /// It never ends.
+    pub(super) endless: bool,
     pub(super) shape: Arc<Shape>,
 }
 
@@ -48,7 +50,7 @@ pub(super) struct Occupants {
 }
 
 impl Occupant {
-    pub(super) fn of(pod: &Pod, rank: Rank, presence: Presence) -> Self {
+    pub(super) fn of(pod: &Pod, rank: Rank, presence: Presence, endless: bool) -> Self {
         Occupant {
             uid: pod.id.uid.clone(),
             rank,
@@ -56,6 +58,7 @@ impl Occupant {
             namespace: Arc::clone(&pod.id.key.namespace),
             labels: Arc::clone(&pod.labels),
             deleting: pod.deleting,
+            endless,
             shape: Arc::clone(&pod.shape),
         }
     }
@@ -64,6 +67,13 @@ impl Occupant {
 impl Occupants {
     pub(super) fn get(&self, id: OccupantId) -> Option<&Occupant> {
         self.slots.get(id as usize)?.as_ref()
+    }
+
+    /// Whether a pod never ends.
+    pub(super) fn set_endless(&mut self, id: OccupantId, endless: bool) {
+        if let Some(Some(occupant)) = self.slots.get_mut(id as usize) {
+            occupant.endless = endless;
+        }
     }
 
     /// The pods on a node.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::Until;
 use super::namespaces::Namespaces;
 use super::occupants::Presence;
+use super::tally::Tally;
 use super::terms::Terms;
 use super::topology::{KeyId, Topology};
 use crate::fluxion::{Rank, RankSet};
@@ -17,6 +19,8 @@ const MOST_CHANGED: usize = 1_000;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Repellers {
     terms: Terms,
+    /// The same of pods that never end.
+    endless: Terms,
     changed: ChangedTerms,
     version: u64,
 }
@@ -109,8 +113,14 @@ impl Repellers {
         self.version += 1;
     }
 
-    /// A pod with these terms is on a node, or nominated to it.
-    pub(super) fn add(&mut self, topology: &mut Topology, (rank, presence): (Rank, Presence), terms: &[PodTerm]) {
+    /// A pod with these terms is on a node, or nominated to it, and perhaps never ends.
+    pub(super) fn add(
+        &mut self,
+        topology: &mut Topology,
+        (rank, presence): (Rank, Presence),
+        terms: &[PodTerm],
+        endless: bool,
+    ) {
         self.version += u64::from(!terms.is_empty());
         for says in terms {
             let is_new = match presence {
@@ -120,11 +130,20 @@ impl Repellers {
             if is_new {
                 self.changed.push(says);
             }
+            if endless {
+                self.endless.add(topology, rank, says, 1);
+            }
         }
     }
 
     /// Takes back a [`Repellers::add`].
-    pub(super) fn remove(&mut self, topology: &Topology, (rank, presence): (Rank, Presence), terms: &[PodTerm]) {
+    pub(super) fn remove(
+        &mut self,
+        topology: &Topology,
+        (rank, presence): (Rank, Presence),
+        terms: &[PodTerm],
+        endless: bool,
+    ) {
         self.version += u64::from(!terms.is_empty());
         for says in terms {
             let was_last = match presence {
@@ -133,6 +152,21 @@ impl Repellers {
             };
             if was_last {
                 self.changed.push(says);
+            }
+            if endless {
+                self.endless.remove(topology, rank, says, 1);
+            }
+        }
+    }
+
+    /// A pod with these terms, which is on a node, never ends, or has an end after all.
+    pub(super) fn set_endless(&mut self, topology: &mut Topology, rank: Rank, terms: &[PodTerm], endless: bool) {
+        self.version += u64::from(!terms.is_empty());
+        for says in terms {
+            if endless {
+                self.endless.add(topology, rank, says, 1);
+            } else {
+                self.endless.remove(topology, rank, says, 1);
             }
         }
     }
@@ -151,13 +185,24 @@ impl Repellers {
         })
     }
 
-    /// The nodes in domains that the pod is kept out of, and those that are kept by pods that are nominated to them.
-    pub(super) fn closed(&self, topology: &Topology, pod: &Pod, namespaces: &Namespaces) -> RankSet {
+    /// The nodes in domains that the pod is kept out of, now or for ever; and now those that are kept by pods that are nominated to them.
+    pub(super) fn closed(&self, topology: &Topology, pod: &Pod, namespaces: &Namespaces, until: Until) -> RankSet {
+        let terms = match until {
+            Until::Now => &self.terms,
+            Until::ForEver => &self.endless,
+        };
         let mut closed = RankSet::new();
-        for number in self.repelling(pod, namespaces) {
-            self.terms.tally(number).add_occupied_to(&mut closed, topology);
-            closed.union_with(&self.terms.nominated(number, topology).collect());
+        for number in terms.selecting(pod, namespaces) {
+            terms.tally(number).add_occupied_to(&mut closed, topology);
+            closed.union_with(&terms.nominated(number, topology).collect());
         }
         closed
+    }
+
+    /// The terms that repel a pod: by domain, how many pods have them, and of these how many never end.
+    pub(super) fn tallies(&self, pod: &Pod, namespaces: &Namespaces) -> (Vec<&Tally>, Vec<&Tally>) {
+        let of = |terms: &'_ Terms| -> Vec<u32> { terms.selecting(pod, namespaces) };
+        let all = of(&self.terms).into_iter().map(|number| self.terms.tally(number)).collect();
+        (all, of(&self.endless).into_iter().map(|number| self.endless.tally(number)).collect())
     }
 }

@@ -129,6 +129,12 @@ impl Topology {
         &self.keys[key].labelled
     }
 
+    /// Each of these nodes is a domain for itself.
+    pub(super) fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
+        let Key { domains, labelled, .. } = &self.keys[key];
+        domains.len() == labelled.len() && nodes.is_subset(labelled)
+    }
+
     /// Domains with nodes.
     pub(super) fn domains(&self, key: KeyId) -> impl Iterator<Item = Domain> {
         (0..).zip(&self.keys[key].members).filter(|(_, members)| !members.is_empty()).map(|(domain, _)| domain)

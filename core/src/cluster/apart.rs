@@ -1,0 +1,68 @@
+//! Pods that keep each other off nodes, or want the same host port or disk: for as long as they are there, or for ever.
+//!
+//! A pod that is kept away by pods with an end waits for these, as one does whose nodes are full of them.
+
+use std::sync::Arc;
+
+use super::neighbours::{Company, KeyId, Until};
+use super::view::Cluster;
+use crate::fluxion::{Rank, RankSet};
+use fluxqueue_workload::constraints::PodTerm;
+use fluxqueue_workload::{Pod, Shape};
+
+impl Cluster {
+    /// Nodes that are out of bounds for this pod as in [`Cluster::repelled`], whichever pods with an end have ended by then that keep it
+    /// away, or have a host port or a disk that it needs. As for whom it is to be near to, or spread among, that is as it is now.
+    pub(crate) fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
+        let constraints = &pod.shape.constraints;
+        let mut closed = self.ports_for_ever.closed_to(&constraints.host_ports);
+        closed.union_with(&self.disks_for_ever.closed_to(&constraints.disks));
+        let crowd = self.crowd(pod);
+        for (nodes, _) in self.neighbours.closed(pod, company, crowd, (&self.present, Until::ForEver)) {
+            closed.union_with(&nodes);
+        }
+        closed
+    }
+
+    /// How many pods with an end keep this one off each of these nodes by anti-affinity, theirs or its own.
+    pub(crate) fn passing(&mut self, pod: &Pod, ranks: &[Rank]) -> Vec<u32> {
+        let crowd = self.crowd(pod);
+        self.neighbours.passing(pod, crowd, ranks)
+    }
+
+    /// What never ends has these host ports and disks on a node.
+    pub(crate) fn take_for_ever(&mut self, rank: Rank, shape: &Shape) {
+        self.ports_for_ever.take(rank, &shape.constraints.host_ports);
+        self.disks_for_ever.take(rank, &shape.constraints.disks);
+    }
+
+    /// Takes back a [`Cluster::take_for_ever`].
+    pub(crate) fn give_back_for_ever(&mut self, rank: Rank, shape: &Shape) {
+        self.ports_for_ever.give_back(rank, &shape.constraints.host_ports);
+        self.disks_for_ever.give_back(rank, &shape.constraints.disks);
+    }
+
+    /// The labels of which one of these pods may not be in a domain with a pod that has these terms of required anti-affinity.
+    pub(crate) fn kept_out_of<'a>(
+        &mut self,
+        terms: &[PodTerm],
+        pods: impl Iterator<Item = &'a Arc<Pod>>,
+    ) -> Vec<KeyId> {
+        let mut keys: Vec<KeyId> = pods.flat_map(|pod| self.neighbours.kept_out_of(terms, pod)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Two pods may not be near to each other: one is to be apart from the other, or both want the same host port or disk.
+    pub(crate) fn are_apart(&self, one: &Pod, other: &Pod) -> bool {
+        one.shape.constraints.exclude(&other.shape.constraints)
+            || self.neighbours.repels(one, other)
+            || self.neighbours.repels(other, one)
+    }
+
+    /// Each of these nodes is a domain of the label for itself.
+    pub(crate) fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
+        self.neighbours.tells_apart(key, nodes)
+    }
+}

@@ -1,0 +1,237 @@
+//! Requests whose pods are kept off nodes by pods that end: by anti-affinity, theirs or their own, or since these have a host port or a
+//! disk that they need.
+//!
+//! They wait for these ends as others wait for room, so that a stream of small jobs cannot keep one of them away for ever. Whose pods
+//! are kept away by what never ends waits for nothing. No such request is promised a start: where its pods may be depends on
+//! pods that come and go.
+//!
+//! What is held for one is to be enough by the rules among its own pods, too. That no two may share a node the graph keeps. Where they
+//! may share no wider domain, or pods of several groups are to be apart, a [`Sieve`] leaves each group such nodes that the graph
+//! cannot break a rule by its choice among them. It may miss a way where labels overlap; then nothing is held.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::live::Live;
+use super::{Attempt, Capacity, Group, Outcome, Request};
+use crate::cluster::{Cluster, KeyId};
+use crate::fluxion::{Forecast, Rank, RankSet};
+use fluxqueue_workload::Pod;
+
+impl Group {
+    /// Pods that end may keep its pods off nodes until then.
+    fn may_be_kept_away(&self) -> bool {
+        let constraints = &self.sample.shape.constraints;
+        self.repels_pods()
+            || !self.stance.repelled_by.is_empty()
+            || !constraints.host_ports.is_empty()
+            || !constraints.disks.is_empty()
+    }
+}
+
+impl Request {
+    /// Pods that end may keep some of its pods off nodes until then, as far as was known when the walk began.
+    pub(super) fn may_be_kept_away(&self) -> bool {
+        self.groups.iter().any(Group::may_be_kept_away)
+    }
+}
+
+impl Request {
+    /// A pod on a node may have to go before one of it can come there.
+    pub(crate) fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
+        self.groups.iter().any(|group| cluster.are_apart(&group.sample, pod))
+    }
+}
+
+impl Attempt {
+    /// How many nodes the pods need that may share none with each other, and how many they may use; `None` if they may share.
+    pub(crate) fn nodes_for_each(&self, cluster: &mut Cluster) -> Option<(u64, usize)> {
+        let groups = self.request.groups.iter().zip(&*self.open);
+        let apart: Vec<_> = groups.filter(|(group, open)| group.has_nodes_for_itself(open, cluster)).collect();
+        let open: Vec<RankSet> = apart.iter().map(|(_, open)| RankSet::clone(open)).collect();
+        (!apart.is_empty()).then(|| (apart.iter().map(|(group, _)| group.size()).sum(), union(&open).len()))
+    }
+}
+
+/// Which of the nodes that the groups of a request may use some day are left to them, such that its own pods keep none of them away.
+pub(super) struct Sieve {
+    /// Groups of which no two pods may be in one domain of a label, by number; twice the same for pods of one group.
+    rivals: Vec<(usize, usize, KeyId)>,
+    /// Per group, the nodes where a pod of it could be once everything with an end has ended.
+    nodes: Vec<RankSet>,
+    /// The groups, those with the fewest nodes first.
+    order: Vec<usize>,
+}
+
+impl Sieve {
+    /// `None` if the graph keeps all that there is to be kept.
+    pub(super) fn of(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Option<Self> {
+        let rivals = rivals(request, nodes, live);
+        if rivals.is_empty() {
+            return None;
+        }
+        let requests = live.groups(request, nodes);
+        let eligible = requests.into_iter().map(|group| live.ledger.eligible(&[group]).unwrap_or_default());
+        let nodes: Vec<RankSet> = eligible.zip(nodes).map(|(eligible, nodes)| eligible.intersection(nodes)).collect();
+        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        order.sort_by_key(|group| nodes[*group].len());
+        Some(Sieve { rivals, nodes, order })
+    }
+
+    /// Per group, those of these nodes that it may use whatever the others of the request use: the first ones.
+    pub(super) fn sift(&self, request: &Request, ranks: &[Rank], live: &Live<'_>) -> Vec<RankSet> {
+        let among: RankSet = ranks.iter().copied().collect();
+        let mut left: Vec<RankSet> = self.nodes.iter().map(|nodes| nodes.intersection(&among)).collect();
+        let is_bound = |group: usize| self.rivals.iter().any(|(one, other, _)| [*one, *other].contains(&group));
+        let bound: Vec<usize> = self.order.iter().copied().filter(|group| is_bound(*group)).collect();
+        let mut pods: Vec<u64> = request.groups.iter().map(Group::size).collect();
+        let mut taken: HashSet<(usize, KeyId, u32)> = HashSet::new();
+        for group in &bound {
+            left[*group] = RankSet::new();
+        }
+        for rank in ranks {
+            for &group in &bound {
+                if pods[group] == 0 || !self.nodes[group].contains(*rank) {
+                    continue;
+                }
+                let rivals = self.rivals.iter().filter_map(|(one, other, key)| match group {
+                    _ if *one == group => Some((*other, *key)),
+                    _ if *other == group => Some((*one, *key)),
+                    _ => None,
+                });
+                let domain = |key: KeyId| live.cluster.domains(*rank, &[key])[0];
+                let domains: Vec<(usize, KeyId, u32)> =
+                    rivals.filter_map(|(rival, key)| Some((rival, key, domain(key)?))).collect();
+                if domains.iter().any(|of_rival| taken.contains(of_rival)) {
+                    continue;
+                }
+                taken.extend(domains.into_iter().map(|(_, key, domain)| (group, key, domain)));
+                left[group].insert(*rank);
+                pods[group] = pods[group].saturating_sub(self.room(request, group, *rank, live));
+            }
+        }
+        left
+    }
+
+    /// Each node that is left to a group is in another domain, which no two of its pods may share.
+    fn leaves_one_per_domain(&self, group: usize) -> bool {
+        self.rivals.iter().any(|(one, other, _)| (*one, *other) == (group, group))
+    }
+
+    /// How many pods of a group have room on a node, at least one.
+    fn room(&self, request: &Request, group: usize, rank: Rank, live: &Live<'_>) -> u64 {
+        let of = &request.groups[group];
+        if self.leaves_one_per_domain(group) || of.stance.own.apart.contains(&true) {
+            return 1;
+        }
+        let rooms = of.wants.iter().map(|want| live.ledger.room_some_day(live.cluster, rank, &want.shape));
+        rooms.min().unwrap_or(1).max(1)
+    }
+}
+
+/// Groups of which no two pods may be in one domain of a label, but for what the graph keeps.
+fn rivals(request: &Request, nodes: &[RankSet], live: &mut Live<'_>) -> Vec<(usize, usize, KeyId)> {
+    let mut rivals = BTreeSet::new();
+    for (one, group) in request.groups.iter().enumerate().filter(|(_, group)| group.repels_pods()) {
+        let wider = group.apart_by(live.cluster).into_iter().filter(|key| !live.cluster.tells_apart(*key, &nodes[one]));
+        rivals.extend(wider.map(|key| (one, one, key)));
+        for (other, of) in request.groups.iter().enumerate().filter(|(other, _)| *other != one) {
+            let terms = &group.sample.shape.constraints.repels;
+            let keys = live.cluster.kept_out_of(terms, of.pods.iter().flatten());
+            rivals.extend(keys.into_iter().map(|key| (one.min(other), one.max(other), key)));
+        }
+    }
+    rivals.into_iter().collect()
+}
+
+impl Live<'_> {
+    /// The nodes on which pods of a request could be, if it has come to nothing for the only reason that pods with an end are in the
+    /// way of its pods, or have to end first for these to be apart.
+    pub(super) fn nodes_waited_for(
+        &mut self,
+        request: &Request,
+        open: &[RankSet],
+        outcome: &Outcome,
+    ) -> Option<RankSet> {
+        // Where more of its pods may come when some are there, or have to be even, nobody knows what would be enough.
+        let is_in_doubt = request.pods() > 1 && request.depends_on_order();
+        let is_not_found = *outcome == Outcome::NotFound;
+        if is_in_doubt || (is_not_found && request.rests_on_volumes()) {
+            return None;
+        }
+        let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
+        let is_anybody_in_the_way = nodes != open;
+        let may_be_apart = is_not_found && request.groups.iter().any(Group::repels_pods);
+        if nodes.iter().any(RankSet::is_empty) || !(is_anybody_in_the_way || may_be_apart) {
+            return None;
+        }
+        let sieve = Sieve::of(request, &nodes, self);
+        let all = union(&nodes);
+        match self.forecast_on(request, &nodes, sieve.as_ref(), &all.iter().collect::<Vec<_>>()) {
+            // There is room where its pods may be, and no way was found all the same: nobody's end helps.
+            Forecast::Now if !is_anybody_in_the_way => None,
+            Forecast::Now | Forecast::At(_) | Forecast::Eventually => Some(self.eligible(request, &nodes)),
+            Forecast::Blocked | Forecast::Never | Forecast::NotFound => None,
+        }
+    }
+
+    /// When all pods could start on some of these nodes, such that their own rules are kept.
+    fn forecast_on(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Forecast {
+        let within = self.within(request, nodes, sieve, ranks);
+        if within.iter().any(RankSet::is_empty) {
+            return Forecast::Never;
+        }
+        let Some(sieve) = sieve else { return self.forecast(request, &within) };
+        let mut groups = self.groups(request, &within);
+        groups.iter_mut().enumerate().for_each(|(at, group)| group.are_apart |= sieve.leaves_one_per_domain(at));
+        self.ledger.forecast(&groups).unwrap_or(Forecast::Blocked)
+    }
+
+    /// What is left to each group of these nodes.
+    pub(super) fn within(
+        &self,
+        request: &Request,
+        nodes: &[RankSet],
+        sieve: Option<&Sieve>,
+        ranks: &[Rank],
+    ) -> Vec<RankSet> {
+        if let Some(sieve) = sieve {
+            return sieve.sift(request, ranks, self);
+        }
+        let among: RankSet = ranks.iter().copied().collect();
+        nodes.iter().map(|nodes| nodes.intersection(&among)).collect()
+    }
+
+    /// The request could start on these nodes alone once everything with an end has ended.
+    pub(super) fn is_enough(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        sieve: Option<&Sieve>,
+        ranks: &[Rank],
+    ) -> bool {
+        let forecast = self.forecast_on(request, nodes, sieve, ranks);
+        matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually)
+    }
+
+    /// These nodes, those first where the fewest have to end: whose ends nobody knows, or who keep pods of the request away.
+    pub(super) fn fewest_in_the_way_first(&mut self, request: &Request, nodes: &RankSet) -> Vec<Rank> {
+        let ranks: Vec<Rank> = nodes.iter().collect();
+        let mut in_the_way: Vec<u32> = ranks.iter().map(|rank| self.ledger.unknown_ends(*rank)).collect();
+        for group in request.groups.iter().filter(|group| group.depends_on_pods()) {
+            let passing = self.cluster.passing(&group.sample, &ranks);
+            in_the_way.iter_mut().zip(passing).for_each(|(all, more)| *all += more);
+        }
+        let mut ranks: Vec<(u32, Rank)> = in_the_way.into_iter().zip(ranks).collect();
+        ranks.sort_by_key(|(in_the_way, _)| *in_the_way);
+        ranks.into_iter().map(|(_, rank)| rank).collect()
+    }
+}
+
+/// All nodes of all groups.
+pub(super) fn union(nodes: &[RankSet]) -> RankSet {
+    let mut all = RankSet::new();
+    for nodes in nodes {
+        all.union_with(nodes);
+    }
+    all
+}

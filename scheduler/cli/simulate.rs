@@ -105,7 +105,7 @@ fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow:
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let remarks = (trace.parts > 0).then(|| {
         format!(
-            "lines left out because they tell of parts of jobs that were swapped out (status 2 to 4): {}",
+            "lines left out because they tell of parts of jobs that have a line for the whole (status 2 to 4): {}",
             trace.parts
         )
     });

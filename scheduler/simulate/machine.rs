@@ -1,7 +1,7 @@
 //! Runs the jobs of a trace: nodes alike, each job on so many whole ones.
 //!
 //! A node has one unit, which a pod takes whole. At each instant at which a job ends or comes, completions are taken up first,
-//! then arrivals, then there is one sweep over the queue. Arrivals are in order of submit time and job number.
+//! then arrivals, then there is one sweep over the queue. Arrivals are in order of submit time, job number and line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -59,22 +59,28 @@ pub fn jobs_for(trace: &Trace, nodes: u32) -> (Vec<Job>, Vec<Skipped>) {
         let mut skip = |reason: String| {
             skipped.push(Skipped { job: Arc::from(line.number.to_string()), reason });
         };
-        match (line.run.zip(line.walltime), line.size) {
-            (None, _) => skip("its run time is not more than 0".to_owned()),
-            (_, None) => skip("its size is not more than 0".to_owned()),
-            (Some((run, walltime)), Some(size)) => match u32::try_from(size).ok().filter(|size| *size <= nodes) {
-                Some(size) => {
-                    jobs.push(Job { number: line.number, submit: line.submit, nodes: size, walltime, run });
-                }
-                None => skip(format!("it is larger than {nodes} nodes")),
-            },
+        let Some((run, walltime)) = line.run.zip(line.walltime) else {
+            skip("its run time is not more than 0".to_owned());
+            continue;
+        };
+        let Some(size) = line.size else {
+            skip("its size is not more than 0".to_owned());
+            continue;
+        };
+        let Some(submit) = line.submit else {
+            skip("its submit time is less than 0".to_owned());
+            continue;
+        };
+        match u32::try_from(size).ok().filter(|size| *size <= nodes) {
+            Some(size) => jobs.push(Job { number: line.number, submit, nodes: size, walltime, run }),
+            None => skip(format!("it is larger than {nodes} nodes")),
         }
     }
     (jobs, skipped)
 }
 
 /// Runs jobs on so many nodes until all have ended. They must fit, and run for a while. What ran is in the order of the job
-/// numbers.
+/// numbers; jobs of the same number stay in the order in which they are given, and so they do if they come at the same time.
 pub fn run(
     jobs: &[Job],
     nodes: u32,
@@ -82,22 +88,22 @@ pub fn run(
     library: FunctionTable,
     progress: &mut Progress,
 ) -> Result<Vec<Ran>, CoreError> {
-    let mut order: Vec<&Job> = jobs.iter().collect();
-    order.sort_by_key(|job| (job.submit, job.number));
+    let mut order: Vec<(usize, &Job)> = jobs.iter().enumerate().collect();
+    order.sort_by_key(|(given, job)| (job.submit, job.number, *given));
     let mut core = Forward::new(settings, library, (0..nodes).map(node))?;
     let sample = Arc::new(pod(settings));
     let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    let mut ran: Vec<(u64, Ran)> = Vec::with_capacity(jobs.len());
+    let mut ran: Vec<((u64, usize), Ran)> = Vec::with_capacity(jobs.len());
     let mut next = 0;
     loop {
-        let arrival = order.get(next).map(|job| job.submit);
+        let arrival = order.get(next).map(|(_, job)| job.submit);
         let end = ends.peek().map(|Reverse((at, _))| *at);
         let Some(now) = arrival.into_iter().chain(end).min() else { break };
         while let Some(Reverse((_, at))) = ends.peek().copied().filter(|Reverse((end, _))| *end == now) {
             core.end(id(at));
             ends.pop();
         }
-        while let Some(job) = order.get(next).filter(|job| job.submit == now) {
+        while let Some((_, job)) = order.get(next).filter(|(_, job)| job.submit == now) {
             let ask = Ask {
                 pods: job.nodes as usize,
                 sample: Arc::clone(&sample),
@@ -108,15 +114,15 @@ pub fn run(
         }
         for Began { job, ranks } in core.sweep(time(now)) {
             let at = place(job);
-            let job = order[at];
+            let (given, job) = order[at];
             let end = now + job.takes();
             ends.push(Reverse((end, at)));
-            ran.push((job.number, job.ran(now, end, ranks)));
+            ran.push(((job.number, given), job.ran(now, end, ranks)));
         }
         progress.show(ran.len(), jobs.len());
     }
     progress.clear();
-    ran.sort_by_key(|(number, _)| *number);
+    ran.sort_by_key(|(place, _)| *place);
     Ok(ran.into_iter().map(|(_, ran)| ran).collect())
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Lines that begin with `;` are comments; of these the ones at the top of the form `; Label: text` are header fields.
 //! -1 stands for what is not known. A job that was swapped out has a line for the whole of it, and others with status 2, 3 or 4
-//! for its parts: the parts are no jobs.
+//! for its parts, which are no jobs. Traces that have only the parts exist; there each part is a job.
+//!
+//! What archives hold is read wherever it has one meaning: comments in any encoding, times with decimals, more fields than 18,
+//! several jobs of one number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
-use std::ops::RangeInclusive;
 
 /// The fields of a line, as the standard names them.
 const FIELDS: [&str; 18] = [
@@ -30,17 +32,20 @@ const FIELDS: [&str; 18] = [
     "think time",
 ];
 
-/// The longest time that is believed, in seconds: 100 years. More is another unit, or a mistake.
-const SECONDS_MAX: i64 = 100 * 366 * 24 * 3600;
+/// The longest time that is believed, in seconds: 100 years, which is as far as the graph plans. More is another unit, or a
+/// mistake; but as a walltime it says "no limit".
+const SECONDS_MAX: i64 = 100 * 365 * 24 * 3600;
+/// Up to here every whole number is exact as a decimal.
+const DECIMAL_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// What a trace says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Header fields by their labels: `MaxProcs`, `Computer` and others. Where one is repeated, its texts in order.
     pub header: BTreeMap<String, Vec<String>>,
-    /// Jobs in the order of their lines.
+    /// Jobs in the order of their lines. Several may have the same number.
     pub jobs: Vec<TraceJob>,
-    /// Lines that tell of a part of a job.
+    /// Lines left out because they tell of a part of a job that has a line for the whole of it.
     pub parts: usize,
 }
 
@@ -50,7 +55,7 @@ pub struct TraceJob {
     /// Its number: field 1.
     pub number: u64,
     /// When it was submitted, in seconds from the beginning of the trace: field 2.
-    pub submit: u64,
+    pub submit: Option<u64>,
     /// How many processors it asks for: field 8, else how many it got, field 5.
     pub size: Option<u64>,
     /// For how long, in seconds: field 9, else how long it ran.
@@ -85,8 +90,8 @@ pub enum TraceError {
         /// What is wrong.
         problem: String,
     },
-    /// There are more or fewer than 18.
-    #[error("{file}:{line}: has {found} fields, and should have 18{missing}")]
+    /// There are fewer than 18.
+    #[error("{file}:{line}: has {found} fields, and should have 18: field {} ({missing}) is missing", .found + 1)]
     Count {
         /// The file.
         file: String,
@@ -94,55 +99,57 @@ pub enum TraceError {
         line: usize,
         /// How many there are.
         found: usize,
-        /// Which is the first that is missing.
-        missing: String,
+        /// The first that is missing.
+        missing: &'static str,
     },
-    /// Two jobs have the same number.
-    #[error("{file}:{line}: field 1 (job number): job {number} is there already, on line {first}")]
-    Repeated {
-        /// The file.
-        file: String,
-        /// Counted from 1.
-        line: usize,
-        /// The number.
-        number: u64,
-        /// Where it is first.
-        first: usize,
-    },
+}
+
+/// How a decimal becomes a whole number.
+#[derive(Debug, Clone, Copy)]
+enum Round {
+    Down,
+    Up,
+    /// It must be one.
+    Never,
 }
 
 // === impl Trace ===
 
 impl Trace {
     /// Reads a trace; `file` is its name, for messages.
-    pub fn read(file: &str, input: impl BufRead) -> Result<Self, TraceError> {
+    pub fn read(file: &str, mut input: impl BufRead) -> Result<Self, TraceError> {
         let mut trace = Trace::default();
-        let mut lines: BTreeMap<u64, usize> = BTreeMap::new();
-        for (at, text) in input.lines().enumerate() {
-            let line = at + 1;
-            let text = text.map_err(|source| TraceError::Unreadable { file: file.to_owned(), source })?;
+        // Each with whether it is part of a job.
+        let mut lines: Vec<(TraceJob, bool)> = Vec::new();
+        let mut bytes = Vec::new();
+        for line in 1.. {
+            bytes.clear();
+            let read = input.read_until(b'\n', &mut bytes);
+            if read.map_err(|source| TraceError::Unreadable { file: file.to_owned(), source })? == 0 {
+                break;
+            }
+            // Comments of old traces are in other encodings than UTF-8.
+            let text = String::from_utf8_lossy(&bytes);
             let text = text.trim();
             if let Some(comment) = text.strip_prefix(';') {
-                if trace.jobs.is_empty() {
+                if lines.is_empty() {
                     trace.note_header(comment);
                 }
-                continue;
+            } else if !text.is_empty() {
+                let fields = Fields::read(file, line, text)?;
+                lines.push((fields.job()?, fields.is_part()));
             }
-            if text.is_empty() {
-                continue;
-            }
-            let fields = Fields::read(file, line, text)?;
-            if fields.is_part() {
-                trace.parts += 1;
-                continue;
-            }
-            let job = fields.job()?;
-            if let Some(first) = lines.insert(job.number, line) {
-                return Err(TraceError::Repeated { file: file.to_owned(), line, number: job.number, first });
-            }
-            trace.jobs.push(job);
         }
+        trace.keep_jobs(&lines);
         Ok(trace)
+    }
+
+    /// Leaves out parts of jobs that have a line of their own.
+    fn keep_jobs(&mut self, lines: &[(TraceJob, bool)]) {
+        let whole: BTreeSet<u64> = lines.iter().filter(|(_, is_part)| !is_part).map(|(job, _)| job.number).collect();
+        let jobs = lines.iter().filter(|(job, is_part)| !(*is_part && whole.contains(&job.number)));
+        self.jobs = jobs.map(|(job, _)| *job).collect();
+        self.parts = lines.len() - self.jobs.len();
     }
 
     /// `Label: text`. Anything else is a remark.
@@ -175,58 +182,76 @@ impl<'a> Fields<'a> {
     fn read(file: &'a str, line: usize, text: &'a str) -> Result<Self, TraceError> {
         let read = Fields { file, line, texts: text.split_whitespace().collect() };
         for (at, field) in read.texts.iter().take(FIELDS.len()).enumerate() {
-            // Averages have fractions; what is used here has none, which is seen to where it is used.
             if field.parse::<f64>().is_err() {
                 return Err(read.wrong(at + 1, format!("{field:?} is no number")));
             }
         }
-        if read.texts.len() != FIELDS.len() {
-            let found = read.texts.len();
-            let missing = FIELDS.get(found).map(|name| format!(": field {} ({name}) is missing", found + 1));
-            let missing = missing.unwrap_or_default();
-            return Err(TraceError::Count { file: file.to_owned(), line, found, missing });
+        match FIELDS.get(read.texts.len()) {
+            Some(missing) => {
+                let found = read.texts.len();
+                Err(TraceError::Count { file: file.to_owned(), line, found, missing })
+            }
+            // Some archives add fields of their own.
+            None => Ok(read),
         }
-        Ok(read)
     }
 
     /// It tells of a part of a job that was swapped out.
     fn is_part(&self) -> bool {
-        matches!(self.texts[10], "2" | "3" | "4")
+        matches!(self.texts[10].parse(), Ok(2.0 | 3.0 | 4.0))
     }
 
     fn job(&self) -> Result<TraceJob, TraceError> {
         let run = self.positive(4, SECONDS_MAX)?;
+        let submit = self.at_most(2, SECONDS_MAX, Round::Down)?;
         Ok(TraceJob {
-            number: self.natural(1, 0..=i64::MAX)?,
-            submit: self.natural(2, 0..=SECONDS_MAX)?,
+            number: self.number()?,
+            submit: u64::try_from(submit).ok(),
             size: self.positive(8, i64::MAX)?.or(self.positive(5, i64::MAX)?),
-            walltime: self.positive(9, SECONDS_MAX)?.or(run),
+            walltime: self.positive(9, i64::MAX)?.map(|walltime| walltime.min(SECONDS_MAX.unsigned_abs())).or(run),
             run,
         })
     }
 
-    /// What must be known.
-    fn natural(&self, field: usize, range: RangeInclusive<i64>) -> Result<u64, TraceError> {
-        let number = self.whole(field)?;
-        if !range.contains(&number) {
-            let (least, most) = range.into_inner();
-            return Err(self.wrong(field, format!("{number} is not between {least} and {most}")));
-        }
-        Ok(number.unsigned_abs())
+    /// The job's number, which must be known.
+    fn number(&self) -> Result<u64, TraceError> {
+        let number = self.at_most(1, i64::MAX, Round::Never)?;
+        u64::try_from(number).map_err(|_| self.wrong(1, format!("{number} is less than 0")))
     }
 
-    /// What may be unknown: -1, or 0 where nothing makes no sense.
+    /// What may be unknown: -1, or 0 where nothing makes no sense. A part of a second or processor counts as a whole one.
     fn positive(&self, field: usize, most: i64) -> Result<Option<u64>, TraceError> {
-        let number = self.whole(field)?;
-        if number > most {
-            return Err(self.wrong(field, format!("{number} is more than {most}")));
-        }
+        let number = self.at_most(field, most, Round::Up)?;
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
     }
 
-    fn whole(&self, field: usize) -> Result<i64, TraceError> {
+    fn at_most(&self, field: usize, most: i64, round: Round) -> Result<i64, TraceError> {
+        let number = self.whole(field, round)?;
+        if number > most {
+            return Err(self.wrong(field, format!("{number} is more than {most}")));
+        }
+        Ok(number)
+    }
+
+    fn whole(&self, field: usize, round: Round) -> Result<i64, TraceError> {
         let text = self.texts[field - 1];
-        text.parse().map_err(|_| self.wrong(field, format!("{text:?} is no whole number")))
+        if let Ok(number) = text.parse() {
+            return Ok(number);
+        }
+        let no_whole = || self.wrong(field, format!("{text:?} is no whole number"));
+        let decimal: f64 = text.parse().map_err(|_| no_whole())?;
+        let rounded = match round {
+            Round::Down => decimal.floor(),
+            Round::Up => decimal.ceil(),
+            Round::Never if decimal.fract() == 0.0 => decimal,
+            Round::Never => return Err(no_whole()),
+        };
+        // Neither of these holds for what is no number.
+        if !(-DECIMAL_MAX..=DECIMAL_MAX).contains(&rounded) {
+            return Err(self.wrong(field, format!("{text:?} is out of range")));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "it is whole, and in range")]
+        Ok(rounded as i64)
     }
 
     fn wrong(&self, field: usize, problem: String) -> TraceError {
@@ -244,7 +269,7 @@ mod tests {
     }
 
     fn job(number: u64, submit: u64, size: u64, walltime: u64, run: u64) -> TraceJob {
-        TraceJob { number, submit, size: Some(size), walltime: Some(walltime), run: Some(run) }
+        TraceJob { number, submit: Some(submit), size: Some(size), walltime: Some(walltime), run: Some(run) }
     }
 
     #[test]
@@ -257,7 +282,7 @@ mod tests {
              3 7 5 -1 -1 -1 -1 0 0 -1 5 1 1 1 1 1 -1 -1\n",
         )
         .unwrap();
-        let unknown = TraceJob { number: 3, submit: 7, size: None, walltime: None, run: None };
+        let unknown = TraceJob { number: 3, submit: Some(7), size: None, walltime: None, run: None };
         assert_eq!(trace.jobs, [job(1, 0, 8, 200, 100), job(2, 7, 4, 100, 100), unknown]);
         assert_eq!(trace.header["Computer"], ["a small one"]);
         assert_eq!(trace.header["Note"], ["this", "and that"]);
@@ -276,22 +301,74 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_jobs_where_nothing_tells_of_the_whole() {
+        let trace = read(
+            "1 0 5 60 4 -1 -1 8 200 -1 2 1 1 1 1 1 -1 -1\n\
+             2 0 5 40 4 -1 -1 8 200 -1 3.0 1 1 1 1 1 -1 -1\n\
+             1 -1 5 40 4 -1 -1 8 200 -1 4 1 1 1 1 1 -1 -1\n\
+             2 0 5 100 4 -1 -1 8 200 -1 -1 1 1 1 1 1 -1 -1\n",
+        )
+        .unwrap();
+        let last = TraceJob { submit: None, ..job(1, 0, 8, 200, 40) };
+        assert_eq!((trace.jobs, trace.parts), (vec![job(1, 0, 8, 200, 60), last, job(2, 0, 8, 200, 100)], 1));
+    }
+
+    #[test]
+    fn comments_may_be_in_any_encoding() {
+        let text =
+            b"; Installation: Universit\xe9\r\n; MaxProcs: 64\r\n1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\xa0";
+        let error = Trace::read("a.swf", &text[..]).unwrap_err().to_string();
+        assert_eq!(error, "a.swf:3: field 18 (think time): \"-1\u{fffd}\" is no number");
+        let trace = Trace::read("a.swf", &text[..text.len() - 1]).unwrap();
+        assert_eq!((trace.processors(), trace.jobs), (Some(64), vec![job(1, 0, 8, 200, 100)]));
+    }
+
+    /// A job of less than a second runs, and none is ended earlier than it asked for.
+    #[test]
+    fn decimals_are_rounded() {
+        let trace = read(
+            "1.0 7.9 5.5 0.2 4 1.5 -1.0 7.5 199.01 -1 1 1 1 1 1 1 -1 -1\n\
+             2 7.0 5 100.0 8.0 -1 -1 -1.0 0.0 -1 1 1 1 1 1 1 -1 -1\n\
+             3 -0.5 5 -0.5 -1 -1 -1 -1 1e2 -1 1 1 1 1 1 1 -1 -1\n",
+        )
+        .unwrap();
+        let unknown = TraceJob { number: 3, submit: None, size: None, walltime: Some(100), run: None };
+        assert_eq!(trace.jobs, [job(1, 7, 8, 200, 1), job(2, 7, 8, 100, 100), unknown]);
+    }
+
+    #[test]
+    fn fields_after_the_last_do_not_count_and_numbers_may_repeat() {
+        let trace = read(
+            "1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1 9 gpu:2\n\
+             1 3 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
+        )
+        .unwrap();
+        assert_eq!(trace.jobs, [job(1, 0, 8, 200, 9), job(1, 3, 8, 200, 9)]);
+    }
+
+    #[test]
+    fn a_walltime_beyond_what_can_be_planned_is_no_limit() {
+        let trace = read("1 0 5 9 4 -1 -1 8 4294967295 -1 1 1 1 1 1 1 -1 -1\n").unwrap();
+        assert_eq!(trace.jobs, [job(1, 0, 8, 3_153_600_000, 9)]);
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_file_line_and_field() {
         let cases = [
             ("1 0 5\n", "a.swf:1: has 3 fields, and should have 18: field 4 (run time) is missing"),
-            ("; x\n1 0 5 10 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1 9\n", "a.swf:2: has 19 fields, and should have 18"),
             ("\n1 0 5 ten 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n", "a.swf:2: field 4 (run time): \"ten\" is no number"),
             (
-                "1 0 5 9.5 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:1: field 4 (run time): \"9.5\" is no whole number",
+                "1.5 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 1 (job number): \"1.5\" is no whole number",
+            ),
+            ("-1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n", "a.swf:1: field 1 (job number): -1 is less than 0"),
+            (
+                "1 0 5 9 4 -1 -1 8 nan -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 9 (requested time): \"nan\" is out of range",
             ),
             (
-                "1 -1 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:1: field 2 (submit time): -1 is not between 0 and 3162240000",
-            ),
-            (
-                "1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:2: field 1 (job number): job 1 is there already, on line 1",
+                "1 5000000000 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 2 (submit time): 5000000000 is more than 3153600000",
             ),
         ];
         for (text, error) in cases {

@@ -19,7 +19,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub(crate) fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: impl AsRef<[u8]>) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("fluxqueue-{}-{number}-{name}", std::process::id()));
@@ -76,7 +76,8 @@ fn what_cannot_run_is_skipped_and_listed() {
                  3 0 -1 10 2 -1 -1 5 20 -1 1 1 1 1 1 1 -1 -1\n\
                  4 0 -1 10 -1 -1 -1 0 20 -1 1 1 1 1 1 1 -1 -1\n\
                  5 0 -1 -1 2 -1 -1 2 20 -1 5 1 1 1 1 1 -1 -1\n\
-                 6 0 -1 10 2 -1 -1 2 20 -1 2 1 1 1 1 1 -1 -1\n";
+                 1 0 -1 10 2 -1 -1 2 20 -1 2 1 1 1 1 1 -1 -1\n\
+                 6 -1 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n";
     let file = Scratch::new("skipped.swf", trace);
     let said = simulate(&["--trace", file.path(), "--nodes", "4", "--output", "csv"]);
     assert_eq!(text(&said.stdout), "job,start,end\n1,0,10\n");
@@ -84,11 +85,26 @@ fn what_cannot_run_is_skipped_and_listed() {
 2 jobs are skipped: its run time is not more than 0: 2, 5
 1 job is skipped: it is larger than 4 nodes: 3
 1 job is skipped: its size is not more than 0: 4
-lines left out because they tell of parts of jobs that were swapped out (status 2 to 4): 1
+1 job is skipped: its submit time is less than 0: 6
+lines left out because they tell of parts of jobs that have a line for the whole (status 2 to 4): 1
 ";
     assert_eq!(text(&said.stderr), listed);
     let said = simulate(&["--trace", file.path(), "--nodes", "4"]);
     assert!(text(&said.stdout).ends_with(listed) && said.stderr.is_empty(), "{}", text(&said.stdout));
+}
+
+/// As archives have it: a name in Latin-1, parts without a whole, decimals, fields of a site's own, a number that repeats.
+#[test]
+fn what_archives_hold_is_run() {
+    let trace = b"; Installation: Universit\xe9 de X; MaxProcs: 4\n\
+                  7 5 -1 10 4 -1 -1 4 20 -1 1 1 1 1 1 1 -1 -1\n\
+                  7 0 -1 10.5 4 -1 -1 4 20.0 -1 1 1 1 1 1 1 -1 -1\n\
+                  7 5 -1 3 4 -1 -1 4 20 -1 1 1 1 1 1 1 -1 -1 17\n\
+                  3 5 -1 10 4 -1 -1 4 20 -1 2 1 1 1 1 1 -1 -1\n";
+    let file = Scratch::new("archive.swf", trace);
+    let said = simulate(&["--trace", file.path(), "--nodes", "4", "--output", "csv"]);
+    let expected = "job,start,end\n3,11,21\n7,21,31\n7,0,11\n7,31,34\n";
+    assert_eq!((text(&said.stdout), text(&said.stderr)), (expected.to_owned(), String::new()));
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod turning;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use fluxqueue_core::QueuePolicy;
 use rows::{Row, Samples, measure};
 use scene::{Size, Twist};
 use turning::{Restless, policy};
@@ -80,6 +81,8 @@ fn test() -> Result<(), Restless> {
     let size = Size { nodes: NODES_OF_A_TEST };
     for twist in [Twist::None, Twist::Repeller, Twist::Completions, Twist::Queues] {
         let samples = measure(size, twist, Duration::ZERO)?;
+        assert_eq!(samples.known_ends, size.ends(), "what runs has other ends than it should");
+        assert!(policy() == QueuePolicy::Fcfs || samples.reservations > 0, "nobody holds a reservation");
         for row in Row::of(policy(), twist).iter().copied() {
             assert!(samples.times.contains_key(&row), "no round of: {}", row.name());
             assert!(!samples.restless.contains(&row), "no rest: {}", row.name());

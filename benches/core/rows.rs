@@ -50,6 +50,10 @@ pub(crate) struct Samples {
     pub(crate) restless: BTreeSet<Row>,
     /// Resident memory of this process, in bytes, with the scene at rest.
     pub(crate) memory: u64,
+    /// Reservations that stand, with the scene at rest.
+    pub(crate) reservations: u64,
+    /// Different ends that are known of what runs, before the first round.
+    pub(crate) known_ends: usize,
     /// What it took to make the scene.
     pub(crate) making: Duration,
     /// Pods of one Job that have ended before.
@@ -138,6 +142,11 @@ impl Row {
         }
     }
 
+    /// What counts is the longest of its rounds, not their median: nobody may wait for longer than the limit.
+    pub(crate) fn is_at_most(self) -> bool {
+        matches!(self, Row::Meanwhile | Row::Slice)
+    }
+
     /// What it may take, if there is a limit.
     pub(crate) fn limit(self) -> Option<Duration> {
         Some(match self {
@@ -166,7 +175,9 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
     let begin = Instant::now();
     let mut bench = Bench::begin(size, twist)?;
     let (making, completed) = (begin.elapsed(), bench.completed);
-    let mut samples = Samples { making, completed, memory: resident(), ..Samples::default() };
+    let (reservations, known_ends) = (bench.turning.reservations(), scene::known_ends(&bench.turning.server));
+    let memory = resident();
+    let mut samples = Samples { making, completed, memory, reservations, known_ends, ..Samples::default() };
     let asked = std::env::var("FLUXQUEUE_BENCH_ROW").unwrap_or_default();
     for row in Row::of(policy(), twist).iter().copied().filter(|row| row.name().contains(&asked)) {
         let begin = Instant::now();

@@ -6,6 +6,7 @@
 //! Of ten nodes eight are in about three of the overlapping sets that most gangs select, one is in none, so whoever selects
 //! nothing may use it, and one is in sets of its own and full of services, so gangs that select those are passed over.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,6 +44,11 @@ const PODS_PER_NODE: usize = 10;
 const WAITING_CORES: u64 = 8;
 /// Pods of a waiting gang.
 pub(crate) const GANG: usize = 8;
+/// What a Job states that states a walltime: far longer than all this takes.
+const WALLTIME_SECS: u64 = 300_000;
+/// Pods of these Jobs start so many at a time, each time so much earlier than the last: so they have different ends.
+const WAVE: usize = 4;
+const WAVE_MILLIS: i64 = 20_000;
 /// Gangs of which the pods end all at once, one a round.
 pub(crate) const LARGE_GANGS: usize = 3;
 
@@ -91,6 +97,11 @@ pub(crate) struct Variant {
 impl Size {
     pub(crate) fn gangs(self) -> usize {
         self.nodes * 2
+    }
+
+    /// Different ends that are known of what runs.
+    pub(crate) fn ends(self) -> usize {
+        self.nodes
     }
 
     fn jobs(self) -> usize {
@@ -279,20 +290,24 @@ fn run_jobs(server: &mut Server, size: Size) {
     let rest = pods - LARGE_GANGS * size.large_gang();
     sizes.extend((0..small).map(|job| rest * (job + 1) / small - rest * job / small));
     let shape = shape(server, RUNNING_CORES, 4 * GIB, &[]);
-    let mut placed = 0;
-    for (number, size) in sizes.into_iter().enumerate() {
+    let (mut placed, mut dated) = (0, 0);
+    for (number, pods) in sizes.into_iter().enumerate() {
         let name = if number < LARGE_GANGS { large_gang(number) } else { format!("job-{number:04}") };
-        let owner = controller(server, &name, OwnerKind::Job, size);
-        // Half of them say how long they run: far longer than all this takes.
+        let owner = controller(server, &name, OwnerKind::Job, pods);
+        // Half of them say how long they run.
         let lifetime = match number % 2 {
-            0 => Lifetime::Seconds(200_000 + 1_000 * (number as u64 % 100)),
+            0 => Lifetime::Seconds(WALLTIME_SECS),
             _ => Lifetime::Eventually,
         };
-        for index in 0..size {
+        for index in 0..pods {
             let mut pod = owned(server, &format!("{name}-{index}-abcde"), &owner, &shape, lifetime);
             pod.completion_index = u32::try_from(index).ok();
             start(&mut pod, placed % nodes);
             placed += 1;
+            if number % 2 == 0 {
+                start_earlier(&mut pod, dated / WAVE % size.ends());
+                dated += 1;
+            }
             server.put_pod(pod);
         }
     }
@@ -404,6 +419,22 @@ fn start(pod: &mut Pod, at: usize) {
     pod.phase = Phase::Running;
     pod.scheduled_condition = Some(scheduled());
     pod.created = START.plus_millis(-3_600_000);
+}
+
+fn start_earlier(pod: &mut Pod, waves: usize) {
+    let waves = i64::try_from(waves).unwrap_or(i64::MAX);
+    pod.created = pod.created.plus_millis(-WAVE_MILLIS * waves);
+    pod.started = Some(pod.created);
+}
+
+/// How many different ends are known of what runs.
+pub(crate) fn known_ends(server: &Server) -> usize {
+    let ends = server.pods.values().filter(|pod| pod.phase == Phase::Running).filter_map(|pod| match pod.lifetime {
+        Lifetime::Seconds(seconds) => Some((pod.started?.seconds(), seconds)),
+        _ => None,
+    });
+    // A planned end counts from the pod's own start.
+    ends.map(|(from, seconds)| from + i64::try_from(seconds).unwrap_or(i64::MAX)).collect::<BTreeSet<i64>>().len()
 }
 
 fn labels(app: &str) -> fluxqueue_workload::metadata::Labels {

@@ -64,6 +64,11 @@ impl Turning {
         Ok(turning)
     }
 
+    /// Reservations that stand.
+    pub(crate) fn reservations(&self) -> u64 {
+        self.core.gauges().reservations
+    }
+
     /// From now on lone pods have FluxJobs, too: another core takes over, by other settings.
     pub(crate) fn record_lone_pods(&mut self) -> Result<(), Restless> {
         if !std::mem::replace(&mut self.records_lone_pods, true) {

@@ -29,6 +29,7 @@ const DOUBT_MILLIS: i64 = 10_000;
 impl Core {
     /// Sends what may leave.
     pub(super) fn dispatch(&mut self) {
+        self.rest_on_what_was_promised();
         let mut misfits = Vec::new();
         let mut waiting = BTreeSet::new();
         while self.actions.bindings_in_flight() < BINDINGS_MAX
@@ -39,7 +40,7 @@ impl Core {
                 continue;
             }
             let Some(job) = self.jobs.all.get(&member.job) else { continue };
-            if self.promises.rests(job.id) {
+            if self.promises.on_record.rests(job.id) {
                 // It comes again when what it rests on is on record.
                 continue;
             }

@@ -11,7 +11,8 @@
 //! - `queue`, `plan`: in which order, and who starts, who waits for what, who holds back whom
 //! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
 //! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about others
-//! - `promises`, `promising`: what is promised to those who wait; on record, told, and put back after a restart
+//! - `promises`, `promising`: what is promised to those who wait: told, and put back after a restart
+//! - `on_record`: what the API server has of that, and in which order it gets what it does not have yet
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
@@ -66,6 +67,7 @@ mod ledger;
 mod levels;
 mod mounting;
 mod notices;
+mod on_record;
 mod pass;
 mod plan;
 mod positions;

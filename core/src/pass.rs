@@ -256,7 +256,7 @@ impl Core {
             job.promised_before = kept.or(job.promised_before.take());
         }
         self.forget_promise(pending);
-        self.rest_on_what_was_promised(id, request, &slots);
+        self.note_start_on(id, request, &slots);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.pending.remove(pending);
             job.blocker = None;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ledger::Reservation;
+use super::on_record::OnRecord;
 use super::plan::{Delay, Kept, Request};
 use crate::fluxion::{Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest};
@@ -22,10 +23,8 @@ pub(super) struct Promises {
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
     /// Jobs for which other nodes are held than when these were last taken.
     drained_anew: BTreeSet<JobId>,
-    /// Reservations as the API server has them.
-    on_record: BTreeMap<JobId, Kept>,
-    /// Jobs whose Bindings wait until others' reservations are on record as they are now: what these have left they take.
-    resting: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// What the API server has of them.
+    pub on_record: OnRecord,
     /// Reservations that an earlier process has written, and that could not be put back.
     lost: BTreeMap<PendingRequest, Kept>,
     /// Reservations that an earlier process has written so late that this one has planned without them.
@@ -96,7 +95,7 @@ impl Promise {
 
 impl Kept {
     /// What stands now is something else.
-    fn is_not(&self, now: Option<&Promise>) -> bool {
+    pub(super) fn is_not(&self, now: Option<&Promise>) -> bool {
         now.is_none_or(|promise| promise.place.start != self.start || promise.place.nodes != self.nodes)
     }
 }
@@ -210,13 +209,14 @@ impl Promises {
         }
     }
 
-    /// It is this one.
-    pub(super) fn inherit_patience(&mut self, pending: &PendingRequest, now: Time) {
+    /// It is this one, and may be passed by for so many seconds.
+    pub(super) fn inherit_patience(&mut self, pending: &PendingRequest, now: Time, allowed_secs: u64) {
         let Some((since, nodes)) = self.inherited.remove(&pending.job()) else { return };
         if !nodes.is_empty() {
             self.lose_date(pending, since.unwrap_or(now), nodes);
         } else if let Some(since) = since {
-            self.pass_by(pending, since);
+            let is_over = since.plus_secs(allowed_secs) <= now;
+            self.passed_by.entry(pending.clone()).or_insert(Patience { since, is_over });
         }
     }
 
@@ -283,62 +283,10 @@ impl Promises {
 
     // --- on record ---
 
-    /// The API server has this reservation of a job, or none.
-    pub(super) fn note_on_record(&mut self, job: JobId, kept: Option<Kept>) {
-        match kept {
-            Some(kept) => drop(self.on_record.insert(job, kept)),
-            None => drop(self.on_record.remove(&job)),
-        }
-    }
-
-    /// The API server has reservations.
-    pub(super) fn is_anything_on_record(&self) -> bool {
-        !self.on_record.is_empty()
-    }
-
-    /// Jobs whose reservation on record is another one than they have now, and what it is.
-    pub(super) fn owing(&self) -> impl Iterator<Item = (JobId, &Kept)> {
-        let now: BTreeMap<JobId, &Promise> =
-            self.reservations().map(|(pending, promise)| (pending.job(), promise)).collect();
-        let owing = self.on_record.iter().filter(move |(job, kept)| kept.is_not(now.get(job).copied()));
-        owing.map(|(job, kept)| (*job, kept))
-    }
-
-    /// The reservation on record of a job is another one than it has now, with this request.
-    pub(super) fn is_owing(&self, job: JobId, pending: Option<&PendingRequest>) -> bool {
-        let promise = pending.and_then(|pending| self.reservation(pending));
-        self.on_record.get(&job).is_some_and(|kept| kept.is_not(promise))
-    }
-
-    /// A job takes what another one has left: its Bindings wait for the other one's record.
-    pub(super) fn rest(&mut self, job: JobId, on: JobId) {
-        self.resting.entry(job).or_default().insert(on);
-    }
-
-    /// The Bindings of a job wait for the records of others.
-    pub(super) fn rests(&self, job: JobId) -> bool {
-        self.resting.contains_key(&job)
-    }
-
-    /// Nobody waits for a job's record any more: those who now wait for nobody's.
-    pub(super) fn end_rest(&mut self, on: JobId) -> Vec<JobId> {
-        if self.resting.is_empty() {
-            return Vec::new();
-        }
-        for others in self.resting.values_mut() {
-            others.remove(&on);
-        }
-        let free: Vec<JobId> =
-            self.resting.iter().filter(|(_, others)| others.is_empty()).map(|(job, _)| *job).collect();
-        self.resting.retain(|_, others| !others.is_empty());
-        free
-    }
-
     /// A job is no more.
     pub(super) fn forget_job(&mut self, job: JobId) {
         self.inherited.remove(&job);
-        self.on_record.remove(&job);
-        self.resting.remove(&job);
+        self.on_record.forget_job(job);
     }
 
     /// What an earlier process has promised cannot be had any more as it was written.

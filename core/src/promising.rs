@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::job::{Job, Said, Style};
-use super::ledger::{Allocation, Allocations};
+use super::ledger::Allocation;
 use super::pass::Parts;
-use super::plan::{Booking, Delay, Kept, Late, Promising, Request, Requests};
+use super::plan::{Booking, Delay, Kept, Late, Promising, Requests};
 use super::record::time_of;
 use super::stored::Stored;
 use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
-use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
@@ -21,9 +20,6 @@ const OVERDUE_SECONDS: u64 = 1;
 
 /// Starts are whole seconds of the core's time: what differs by less is the same by another clock.
 const SAME_START_MICROS: u64 = 1_000_000;
-
-/// A promise that has become better is written so much after the last one.
-const IMPROVEMENT_MILLIS: i64 = 5_000;
 
 /// Who stays longer than was planned.
 enum Stays {
@@ -160,7 +156,7 @@ impl Core {
     }
 
     /// The queue of a job, if it limits what runs.
-    fn limited_queue(&self, job: JobId) -> Option<QueueId> {
+    pub(super) fn limited_queue(&self, job: JobId) -> Option<QueueId> {
         let queue = self.jobs.all.get(&job)?.queue.id;
         self.queues.limits(queue).map(|_| queue)
     }
@@ -253,14 +249,19 @@ impl Core {
 
     /// What has come due leads to a walk: a reservation may start, or somebody is passed by no more.
     pub(super) fn keep_promises(&mut self) {
-        let (queue, queues) = (&self.queue, &self.queues);
-        let is_over = self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)));
+        let is_over = self.end_patience();
         let is_due = self.promises.next_start().is_some_and(|start| Time::from_seconds(start) <= self.now);
         if is_over || is_due {
             self.queue_changed = true;
         } else {
             self.wake_for_promises();
         }
+    }
+
+    /// Nobody is passed by any more for whom the seconds that his queue allows are over. True if that concerns somebody.
+    fn end_patience(&mut self) -> bool {
+        let (queue, queues) = (&self.queue, &self.queues);
+        self.promises.end_patience(self.now, |pending| queues.bypass_secs(queue.queue_of(pending)))
     }
 
     // --- on record ---
@@ -293,7 +294,7 @@ impl Core {
 
     /// What a job is promised now. Where pods start one by one, the first of them may have nodes held for it; when it starts is not
     /// when the job does.
-    fn promise_of(&self, job: &Job) -> Option<Said> {
+    pub(super) fn promise_of(&self, job: &Job) -> Option<Said> {
         let pending = self.queue.first_of(job.id)?;
         if let Some(promise) = self.promises.reservation(pending).filter(|_| starts_job(job, pending)) {
             let start = Some(Time::from_seconds(promise.place.start));
@@ -318,110 +319,13 @@ impl Core {
         Said { start, nodes: said.nodes.clone() }
     }
 
-    /// A promise that was made, or broken, is written at once; one that became better, with others a little later.
-    pub(super) fn note_what_is_promised(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        if job.said.is_none() && job.pending.is_empty() {
-            return;
-        }
-        let actual = self.promise_of(job);
-        let start = |said: &Option<Said>| said.as_ref().and_then(|said| said.start);
-        let is_better = match (start(&job.said), start(&actual)) {
-            (Some(before), Some(now)) => now <= before,
-            _ => false,
-        };
-        let due = job.said_at.plus_millis(IMPROVEMENT_MILLIS);
-        if job.said == actual || (is_better && !job.must_say && self.now < due) {
-            if job.said != actual {
-                self.timers.wake(Timer::Job(id), due);
-            }
-            return;
-        }
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.must_say |= actual.is_some() && !is_better;
-            (job.said, job.said_at) = (actual, self.now);
-        }
-    }
-
-    /// What the API server has of a job's promise has changed, perhaps.
-    pub(super) fn note_on_record(&mut self, id: JobId) {
-        let Some(job) = self.jobs.all.get(&id) else { return };
-        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
-        let kept = written.and_then(|written| self.kept_of(written));
-        let is_said = written.map_or(job.said.is_none(), |written| self.is_said(job, written));
-        self.promises.note_on_record(id, kept);
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said) {
-            job.must_say = false;
-        }
-        let pending = self.queue.first_of(id);
-        if !self.promises.is_owing(id, pending) {
-            for free in self.promises.end_rest(id) {
-                self.release(free);
-            }
-        }
-    }
-
-    /// What a record has of a reservation is what this process says of it.
-    fn is_said(&self, job: &Job, written: &Reservation) -> bool {
-        let start = |said: &Said| said.start.map(|at| self.clock().wall(at));
-        job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
-    }
-
-    /// A job has no record any more on which others could rest.
-    pub(super) fn owe_nothing(&mut self, id: JobId) {
-        self.promises.forget_job(id);
-        for free in self.promises.end_rest(id) {
-            self.release(free);
-        }
-    }
-
-    /// A job starts. If it takes what another one was promised by its record, and has left since, that is to be on record before
-    /// its first Binding: else a successor could not keep what it reads.
-    pub(super) fn rest_on_what_was_promised(&mut self, id: JobId, request: &Request, slots: &Allocations) {
-        if !self.promises.is_anything_on_record() {
-            return;
-        }
-        let lifetimes = request.groups.iter().map(|group| End::of(group.lifetime, self.now.seconds()));
-        let ends = lifetimes.map(|end| if let End::At(end) = end { end } else { i64::MAX });
-        let end = ends.max().unwrap_or(i64::MAX);
-        let nodes: RankSet = slots.iter().flatten().flatten().map(|allocation| allocation.rank).collect();
-        let repelling: Vec<&Constraints> = request
-            .groups
-            .iter()
-            .filter(|group| group.repels_pods())
-            .map(|group| &group.sample.shape.constraints)
-            .collect();
-        let (jobs, cluster) = (&self.jobs, &mut self.cluster);
-        // A successor cannot put back either what pods that have started keep its pods away from, whenever these end.
-        let mut is_closed = |other: JobId, kept: &Kept| {
-            let Some(other) = jobs.all.get(&other).filter(|_| !repelling.is_empty()) else { return false };
-            let pods = jobs.live(other).map(|member| &member.pod);
-            repelling
-                .iter()
-                .any(|constraints| cluster.out_of_reach(constraints, pods.clone(), &kept.nodes).intersects(&nodes))
-        };
-        let owing = self.promises.owing().filter(|(other, kept)| {
-            let is_taken = kept.start < end && kept.nodes.intersects(&nodes);
-            *other != id && (is_taken || is_closed(*other, kept))
-        });
-        let owing: Vec<JobId> = owing.map(|(other, _)| other).collect();
-        for other in owing {
-            self.promises.rest(id, other);
-            self.promises.say_as_it_is(other);
-            if let Some(job) = self.jobs.all.get_mut(&other) {
-                job.must_say = true;
-            }
-            self.dirty.insert(other);
-        }
-    }
-
-    fn nodes_of(&self, names: &str) -> RankSet {
+    pub(super) fn nodes_of(&self, names: &str) -> RankSet {
         let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
         names.iter().filter_map(|name| self.cluster.rank(&NodeName::from(name.as_str()))).collect()
     }
 
     /// A reservation as a record has it, if it has a date.
-    fn kept_of(&self, written: &Reservation) -> Option<Kept> {
+    pub(super) fn kept_of(&self, written: &Reservation) -> Option<Kept> {
         let start = self.core_time(time_of(written.start.as_ref()?)).seconds();
         Some(Kept { start, nodes: self.nodes_of(&written.nodes) })
     }
@@ -462,6 +366,8 @@ impl Core {
                 }
             }
         }
+        // For some it is by now: in the walk that follows nobody passes them by.
+        self.end_patience();
     }
 
     /// A write of an earlier leader took effect while this one works. If it holds a promise, that is put back in the next pass, or broken.
@@ -531,7 +437,7 @@ impl Core {
 }
 
 /// The job starts with this request; else its pods start one by one, and this is one of several.
-fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
+pub(super) fn starts_job(job: &Job, pending: &PendingRequest) -> bool {
     matches!(pending, PendingRequest::Start(_)) || job.style == Style::Lone
 }
 
@@ -541,7 +447,7 @@ fn overdue_from(end: i64) -> Time {
 }
 
 /// What is said stands in a record.
-fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
+pub(super) fn is_as_written(said: &Said, start: Option<Time>, written: &Reservation) -> bool {
     let is_same_start = match (start, written.start.as_ref().map(time_of)) {
         (Some(start), Some(written)) => start.0.abs_diff(written.0) < SAME_START_MICROS,
         (start, written) => start == written,

@@ -1,5 +1,6 @@
 //! Writing FluxJobs, and reading what people changed in them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, Overrides};
@@ -8,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::backoff::Backoff;
 use super::estimates;
 use super::job::{Identity, Job, Stage, Style};
+use super::on_record::Owed;
 use super::plan::Requests;
 use super::record::{self, Snapshot};
 use super::stored::{StatusWrite, Stored, is_old_news};
@@ -31,20 +33,26 @@ impl Core {
     // --- writing ---
 
     pub(super) fn write_records(&mut self) {
-        let dirty = std::mem::take(&mut self.dirty);
-        for id in dirty {
-            self.write_record(id);
+        let (mut dirty, mut called, mut owed) = (std::mem::take(&mut self.dirty), BTreeSet::new(), None);
+        while let Some(id) = dirty.pop_first() {
+            self.write_record(id, &mut owed);
+            // Once is enough: for how many ever wait for it.
+            dirty.extend(self.promises.on_record.take_called().into_iter().filter(|other| called.insert(*other)));
         }
     }
 
-    fn write_record(&mut self, id: JobId) {
+    fn write_record(&mut self, id: JobId, owed: &mut Option<Vec<Owed>>) {
         let Some(job) = self.jobs.all.get(&id) else { return };
+        if self.promises.on_record.rests(id) {
+            // That it starts is said when what it rests on is on record.
+            return;
+        }
         if job.record.retry_at > self.now {
             let at = job.record.retry_at;
             self.timers.wake(Timer::Job(id), at);
             return;
         }
-        self.note_what_is_promised(id);
+        self.note_what_is_promised(id, owed);
         let Some(job) = self.jobs.all.get(&id) else { return };
         let urgent = urgency(job) == Urgency::Urgent;
         if job.record.overtaken.is_some() && !urgent {
@@ -188,6 +196,7 @@ impl Core {
         }
         let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
         self.notice_change(id, &reference, &status);
+        self.note_sent(id, &status);
         let Some(job) = self.jobs.all.get(&id) else { return };
         let urgency = urgency(job);
         let resource_version = job.record.resource_version.clone();
@@ -278,6 +287,7 @@ impl Core {
             }
             (Stored::Creating(..), _) => job.record.stored = Stored::Absent,
             (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
+                self.promises.on_record.forget_sent(id);
                 job.record.is_own = true;
                 job.seats.acknowledge(write.version);
                 job.seats.note_on_record(!write.status.placement.is_empty());

@@ -423,7 +423,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             self.plan.first_undated.push(pending.clone());
         }
         queue.is_anybody_blocked = true;
-        self.capacity.inherit_patience(pending);
+        self.capacity.inherit_patience(pending, place.queue());
         let is_strict = self.depths(place).is_strict;
         if !is_strict && self.capacity.may_be_passed_by(pending) {
             return;

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Within};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger};
 use crate::promises::{Promise, Promises};
-use crate::queue::{ClassId, JobId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use crate::queues::{Accounts, Queues};
 use fluxqueue_workload::Time;
 
@@ -199,8 +199,8 @@ impl Promising for Live<'_> {
         !self.promises.is_patience_over(pending)
     }
 
-    fn inherit_patience(&mut self, pending: &PendingRequest) {
-        self.promises.inherit_patience(pending, self.now);
+    fn inherit_patience(&mut self, pending: &PendingRequest, queue: QueueId) {
+        self.promises.inherit_patience(pending, self.now, self.queues.bypass_secs(queue));
     }
 
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Capacity, Request};
 use crate::fluxion::RankSet;
-use crate::queue::{ClassId, JobId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 
 /// A machine on which places are kept for later.
 pub(crate) trait Promising: Capacity {
@@ -12,7 +12,7 @@ pub(crate) trait Promising: Capacity {
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool;
     /// It is the first of its job's requests that waits for what nobody knows the end of: it has been passed by for as long as an earlier
     /// process has put on record.
-    fn inherit_patience(&mut self, _pending: &PendingRequest) {}
+    fn inherit_patience(&mut self, _pending: &PendingRequest, _queue: QueueId) {}
     /// It has just come in ahead of others, and may delay those behind it, for this cause.
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
     /// Those who have a reservation, or were the first to wait and could not be told when they start.

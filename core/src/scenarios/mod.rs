@@ -38,6 +38,7 @@ mod lone_pods;
 mod mishaps;
 mod neighbours;
 mod nominated;
+mod on_record;
 mod operators;
 mod preferences;
 mod promises;

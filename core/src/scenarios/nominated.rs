@@ -49,7 +49,8 @@ fn a_nominated_pod_closes_its_own_node_to_those_that_are_to_be_apart_from_it() {
 #[test]
 fn a_nominated_pod_keeps_others_off_its_own_node() {
     let mut world = racks(&[("a", "r1", 8), ("b", "r1", 8)]);
-    world.submit(nominated(apart(pod("theirs", 1), "x", "rack"), "a"));
+    let theirs = Pod { lifetime: Lifetime::Endless, ..apart(pod("theirs", 1), "x", "rack") };
+    world.submit(nominated(theirs, "a"));
     for name in ["p0", "p1"] {
         world.submit(Pod { labels: labels("x"), ..pod(name, 4) });
     }

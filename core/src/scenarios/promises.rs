@@ -443,3 +443,29 @@ fn the_queue_depth_bounds_the_reservations_and_not_who_may_start() {
     assert_eq!(reserved(&world, "second"), None, "it is beyond the depth of the queue");
     assert!(starts(&mut world, lasting("third", 4, 50)), "it fits before the gang");
 }
+
+/// The instant since which it is passed by, and what is held for it.
+fn passed_by(world: &World) -> (Option<i64>, Option<(Option<i64>, String)>) {
+    let status = world.record("j").status.as_ref().expect("a status");
+    (status.passed_by_since.as_ref().map(|at| time_of(at).seconds()), reserved(world, "j"))
+}
+
+#[test]
+fn nobody_passes_by_in_the_first_walk_after_a_restart_either() {
+    let mut world = world(QueuePolicy::Easy);
+    assert!(starts(&mut world, pod("a", 4)) && starts(&mut world, lasting("b", 4, 1000)));
+    let started = Some(world.now);
+    for name in ["a", "b"] {
+        world.change(name, |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    }
+    submit_gang(&mut world);
+    world.settle();
+    // Its time is over, and b ends, while nobody leads.
+    world.pass_seconds(301);
+    world.change("b", |pod| pod.phase = Phase::Succeeded);
+    world.submit(Pod { created: world.now, ..lasting("late", 4, 10) });
+    world.restart();
+    world.list(&NODES, &[job("j", 2, 2)]);
+    world.settle();
+    assert_eq!((world.node_of("late"), passed_by(&world).1), (None, Some((None, "n[1-2]".to_owned()))));
+}

@@ -122,6 +122,25 @@ impl Timely<'_> {
         Ok(())
     }
 
+    /// What is on record at this instant, whatever is on its way: a start that is promised by it is promised. What has been taken off
+    /// it because the job starts still goes until it has.
+    pub(super) fn note_what_is_written(&mut self) -> Result<(), Violation> {
+        let waiting: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
+        for name in waiting {
+            let job = &self.jobs[&name];
+            let Some((Some(start), nodes)) = self.said(job) else { continue };
+            if job.told.is_some_and(|told| start > told + PUT_OFF_SECONDS) && !job.is_delayed {
+                let text = format!("{name} was to start at {:?}, now {} it is written {start}", job.told, self.now);
+                return broken(KEPT, text);
+            }
+            let job = self.jobs.get_mut(&name).expect("it was just looked at");
+            let told = job.told.filter(|_| !job.is_delayed);
+            (job.told, job.is_delayed) = (Some(told.map_or(start, |told| told.min(start))), false);
+            job.nodes = nodes;
+        }
+        Ok(())
+    }
+
     /// A job starts: when it was promised, and where nobody is passed by for too long.
     fn judge_start(&self, name: &Arc<str>, job: &Job) -> Result<(), Violation> {
         if job.told.is_some_and(|told| self.now > told + PUT_OFF_SECONDS) && !job.is_delayed {

@@ -6,7 +6,7 @@
 //! of ours of which no two of any job share a node; nothing else says where a pod may go. Our pods have walltimes; of pods of
 //! another scheduler nobody may know when they end. Queues are one, with or without a limit on CPU, under EASY, hybrid or
 //! conservative backfill. Pods end early, on time, late, or when nobody knows; nodes come, go, shrink and are cordoned; another
-//! scheduler takes room; people change their minds; the process is replaced.
+//! scheduler takes room; people change their minds; the process is replaced, at rest or between any two of its writes.
 //!
 //! - [`planner`]: the naive planner
 //! - [`world`]: what happens
@@ -49,6 +49,7 @@ pub(crate) const MUST_HAPPEN: [&str; 13] = [
     "delay: priority",
     "delay: edit",
     "restart with promises",
+    "death between two writes with promises",
     "promise within limits",
     "promise held beside one who repels",
     "kept from what is promised to whom he repels",
@@ -57,6 +58,9 @@ pub(crate) const MUST_HAPPEN: [&str; 13] = [
 
 /// How long one may be passed by here.
 const BYPASS_SECONDS: u64 = 60;
+/// After so many of the things that happen the process dies before all is at rest, when it has done so many things at most.
+const DEATH_PERCENT: usize = 15;
+const DEATH_ACTIONS_MAX: u64 = 6;
 /// Rounds in one instant until nothing moves.
 const ROUNDS_MAX: usize = 200;
 /// After so many seconds without a change nothing is on its way: an improvement is written within five.
@@ -107,6 +111,8 @@ pub(crate) struct Timely<'a> {
     /// Some pods keep others away.
     has_repellers: bool,
     happened: Happened,
+    /// The process dies when it has done so many things more, if it does before all is at rest.
+    dies_in: Option<u64>,
     made: u64,
     pub(crate) steps: u64,
     pub(crate) stats: Stats,
@@ -139,6 +145,7 @@ impl<'a> Timely<'a> {
             cpu_max: None,
             has_repellers: has_repellers(seed),
             happened: Happened::default(),
+            dies_in: None,
             made: 0,
             steps: 0,
             stats: Stats::default(),
@@ -164,6 +171,7 @@ impl<'a> Timely<'a> {
         while self.steps < steps {
             self.steps += 1;
             self.happen()?;
+            self.dies_in = self.rng.chance(DEATH_PERCENT).then(|| self.rng.between(0, DEATH_ACTIONS_MAX));
             self.settle()?;
             if self.come_to_rest()? {
                 self.judge_promises()?;
@@ -213,11 +221,27 @@ impl<'a> Timely<'a> {
                 return self.judge_instant();
             }
             for action in actions {
+                if self.dies_now(&action) {
+                    self.die()?;
+                    break;
+                }
                 self.carry_out(&action)?;
             }
             self.run_pods();
         }
         broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds in one instant"))
+    }
+
+    /// The process dies before it does this. What it tells people does not count: whoever reads records has not heard of it.
+    fn dies_now(&mut self, action: &Action) -> bool {
+        match &mut self.dies_in {
+            Some(0) => !matches!(action.kind, ActionKind::Note(_)),
+            Some(left) if !matches!(action.kind, ActionKind::Note(_)) => {
+                *left -= 1;
+                false
+            }
+            _ => false,
+        }
     }
 
     fn carry_out(&mut self, action: &Action) -> Result<(), Violation> {

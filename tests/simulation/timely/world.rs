@@ -287,6 +287,18 @@ impl Timely<'_> {
         self.happened.edit = true;
     }
 
+    /// The process dies in the middle of what it does. What is on record by then is what its successor has to keep.
+    pub(super) fn die(&mut self) -> Result<(), Violation> {
+        self.dies_in = None;
+        self.note_what_is_written()?;
+        if self.jobs.values().any(|job| job.told.is_some()) {
+            self.stats.count("death between two writes with promises");
+        }
+        self.trace.add(|| "the process dies".to_owned());
+        self.restart();
+        Ok(())
+    }
+
     /// Another process takes over.
     fn restart(&mut self) {
         self.start.epoch += 1;

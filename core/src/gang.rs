@@ -45,6 +45,7 @@ impl Core {
             job.life = Lifecycle::Starting { since: self.now };
             job.promised_before = None;
         }
+        self.promises.forget_patience(id);
         self.jobs.note_life(id);
         for uid in checked.into_iter().rev() {
             self.outbox.push_front(uid);

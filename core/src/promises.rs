@@ -17,7 +17,7 @@ pub(super) struct Promises {
     /// Since when those have been passed by that were the first to wait, and of which nobody knows when they can start.
     passed_by: BTreeMap<PendingRequest, Patience>,
     /// What an earlier process has put on record of jobs whose pods wait one by one: since when one of these has been passed by, and the
-    /// nodes that were held for it.
+    /// nodes that were held for it. Of gangs that are not complete, or have not begun: since when they were passed by before.
     inherited: BTreeMap<JobId, (Option<Time>, RankSet)>,
     /// Nodes that are held for those who are passed by no more.
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
@@ -338,9 +338,17 @@ impl Promises {
         self.ahead.clear();
     }
 
-    /// A request waits no more: its reservation is handed out, to be given up.
+    /// A job begins: whoever passed it by does not any more.
+    pub(super) fn forget_patience(&mut self, job: JobId) {
+        self.inherited.remove(&job);
+    }
+
+    /// A request waits no more: its reservation is handed out, to be given up. Since when a gang has been passed by stays with it until
+    /// it begins: it may wait again.
     pub(super) fn forget(&mut self, pending: &PendingRequest) -> Option<Promise> {
-        self.passed_by.remove(pending);
+        if let (Some(patience), PendingRequest::Start(job)) = (self.passed_by.remove(pending), pending) {
+            self.inherited.entry(*job).or_insert((Some(patience.since), RankSet::new()));
+        }
         self.drained.remove(pending);
         self.ahead.remove(pending);
         self.lost.remove(pending);

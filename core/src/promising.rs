@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::job::{Job, Said, Style};
+use super::job::{Job, Lifecycle, Said, Style};
 use super::ledger::Allocation;
 use super::pass::Parts;
 use super::plan::{Booking, Delay, Kept, Late, Promising, Requests};
@@ -275,7 +275,8 @@ impl Core {
     /// Since when a job has been passed by.
     pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
         let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
-        self.promises.passed_by_since_of(job.id, place).filter(|_| !job.pending.is_empty())
+        let may_wait_again = job.style == Style::Gang && job.life == Lifecycle::Waiting;
+        self.promises.passed_by_since_of(job.id, place).filter(|_| !job.pending.is_empty() || may_wait_again)
     }
 
     /// What those are promised whose jobs start by it, which their records say; and who else is promised something.
@@ -366,8 +367,21 @@ impl Core {
                 }
             }
         }
+        self.restore_patience();
         // For some it is by now: in the walk that follows nobody passes them by.
         self.end_patience();
+    }
+
+    /// Gangs that are not complete now have been passed by all the same when they were.
+    fn restore_patience(&mut self) {
+        let incomplete = self.jobs.all.values().filter(|job| {
+            job.style == Style::Gang && job.life == Lifecycle::Waiting && self.queue.first_of(job.id).is_none()
+        });
+        let since = |job: &Job| job.record.status.as_deref()?.passed_by_since.as_ref().map(time_of);
+        let known = incomplete.filter_map(|job| Some((job.id, self.core_time(since(job)?))));
+        for (id, since) in known.collect::<Vec<_>>() {
+            self.promises.was_passed_by(id, Some(since), RankSet::new());
+        }
     }
 
     /// A write of an earlier leader took effect while this one works. If it holds a promise, that is put back in the next pass, or broken.

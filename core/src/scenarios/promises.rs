@@ -450,6 +450,43 @@ fn passed_by(world: &World) -> (Option<i64>, Option<(Option<i64>, String)>) {
     (status.passed_by_since.as_ref().map(|at| time_of(at).seconds()), reserved(world, "j"))
 }
 
+/// Nobody knows when the gang can start, and for nearly as long as is allowed it has been passed by. Then one of its pods goes.
+fn incomplete_after_a_while() -> World {
+    let mut world = world(QueuePolicy::Easy);
+    assert!(starts(&mut world, pod("a", 4)), "nobody knows when it ends");
+    let started = Some(world.now);
+    world.change("a", |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    submit_gang(&mut world);
+    world.settle();
+    world.pass_seconds(290);
+    world.settle();
+    assert_eq!(passed_by(&world), (Some(2000), None));
+    world.delete("p1");
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Incomplete));
+    world
+}
+
+#[test]
+fn since_when_a_gang_is_passed_by_stays_when_a_pod_of_it_is_replaced() {
+    for restarts in [false, true] {
+        let mut world = incomplete_after_a_while();
+        assert_eq!(passed_by(&world), (Some(2000), None), "it stays in its status");
+        if restarts {
+            world.restart();
+            world.list(&NODES, &[job("j", 2, 2)]);
+            world.settle();
+            assert_eq!(passed_by(&world), (Some(2000), None), "a restart does not change it");
+        }
+        world.submit(of_job(lasting("p2", 4, 60), "j"));
+        world.settle();
+        assert_eq!(passed_by(&world), (Some(2000), None));
+        world.pass_seconds(11);
+        world.settle();
+        assert_eq!(passed_by(&world), (Some(2000), Some((None, "n[1-2]".to_owned()))), "restarts: {restarts}");
+    }
+}
+
 #[test]
 fn nobody_passes_by_in_the_first_walk_after_a_restart_either() {
     let mut world = world(QueuePolicy::Easy);

@@ -19,14 +19,19 @@ impl Core {
 
     pub(super) fn node(&mut self, node: &Arc<Node>) {
         let is_moved = self.is_moved(node);
-        self.has_lost_capacity = true;
+        self.lost.is_any = true;
+        let before = self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank)).cloned();
         match self.ledger.apply_node(&mut self.cluster, node) {
             NodeChange::Added(_) => self.node_is_new(&node.name),
-            NodeChange::Replaced { .. } => {
+            NodeChange::Replaced { old, .. } => {
+                self.lost.node_is_gone(old, &node.name);
                 self.node_is_void(&node.name);
                 self.node_is_new(&node.name);
             }
-            NodeChange::Changed { .. } => {
+            NodeChange::Changed { rank, .. } => {
+                if let Some(before) = before {
+                    self.lost.node_has_changed(rank, &before, node);
+                }
                 self.queue_changed = true;
                 if is_moved {
                     // Who joins those that are there follows them.
@@ -39,11 +44,12 @@ impl Core {
     }
 
     pub(super) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
-        let known = self.cluster.rank(name).and_then(|rank| self.cluster.node(rank));
-        if known.is_none_or(|node| node.uid != *uid) {
+        let Some(rank) = self.cluster.rank(name) else { return };
+        if self.cluster.node(rank).is_none_or(|node| node.uid != *uid) {
             return;
         }
-        self.has_lost_capacity = true;
+        self.lost.is_any = true;
+        self.lost.node_is_gone(rank, name);
         self.ledger.remove_node(&mut self.cluster, name);
         self.node_is_void(name);
     }

@@ -13,6 +13,7 @@
 //! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about others
 //! - `promises`, `promising`: what is promised to those who wait: told, and put back after a restart
 //! - `on_record`: what the API server has of that, and in which order it gets what it does not have yet
+//! - `lost`: what has been lost since the last walk, in words
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
@@ -65,6 +66,7 @@ mod jobs;
 mod labelled;
 mod ledger;
 mod levels;
+mod lost;
 mod mounting;
 mod notices;
 mod on_record;
@@ -126,6 +128,7 @@ use job::Stage;
 use jobs::{Clock, Jobs};
 use labelled::Labelled;
 use ledger::{Allocation, Ledger};
+use lost::Lost;
 use plan::{HeldNodes, Pending};
 use positions::Positions;
 use promises::Promises;
@@ -216,8 +219,8 @@ pub struct Core {
     is_unsettled: bool,
     /// They are looked at in this step.
     settles: bool,
-    /// Since the last walk a node has changed, or somebody has taken room that nobody had planned.
-    has_lost_capacity: bool,
+    /// What has been lost since the last walk.
+    lost: Lost,
     /// Jobs that run, and for which a person has wished more time since the last walk.
     extended: BTreeSet<JobId>,
     /// What an earlier process has promised is to be put back before the first walk.
@@ -304,7 +307,7 @@ impl Core {
             queue_changed: false,
             is_unsettled: false,
             settles: false,
-            has_lost_capacity: false,
+            lost: Lost::default(),
             extended: BTreeSet::new(),
             has_promises_to_put_back: false,
             seen_changes: 0,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::estimates::Expected;
 use super::job::{Lifecycle, Member, Seating};
 use super::ledger::{Allocation, Allocations};
+use super::lost::Lost;
 use super::plan::{self, Asking, Decision, HeldNodes, Live, News, Outcome, Pending, Plan, Request, Walking};
 use super::report::Attempts;
 use super::under_way::{Meanwhile, UnderWay};
@@ -101,7 +102,7 @@ impl Core {
         self.promises.forget_that_came(&ahead);
         self.carry_out(plan, arrivals);
         self.tell_who_is_lost(&heard);
-        self.has_lost_capacity = false;
+        self.lost = Lost::default();
         self.extended.clear();
         self.look_ahead_again();
         self.take_up(meanwhile);

@@ -51,7 +51,7 @@ pub(super) struct Promise {
     pub nodes: Vec<RankSet>,
     /// The start that was told last: what is later than that breaks a promise.
     pub told: i64,
-    /// By which rules of queues it was made: how often they had changed.
+    /// By which rules of its queue it was made: how often they had changed.
     pub rules: u64,
     /// It is where an earlier process had made it, on some of the nodes that this one wrote.
     pub inherited: Option<Inherited>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::job::{Job, Lifecycle, Said, Style};
 use super::ledger::Allocation;
 use super::pass::Parts;
-use super::plan::{Booking, Delay, Kept, Late, Promising, Requests};
+use super::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
 use super::record::time_of;
 use super::stored::Stored;
 use super::{Core, EventKind, Subject, Timer};
@@ -59,6 +59,10 @@ impl Core {
         // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
         let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let (cause, by, overdue) = match late.cause {
+            // A pod that should end in this very second does not have to do with it.
+            Delay::Capacity if self.lost.on(&late.was.nodes).is_some() && self.extended.is_empty() => {
+                (Delay::Capacity, None, None)
+            }
             Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was.nodes, queue, id) {
                 Some(Stays::Extended(by)) => (Delay::Edit, Some(by), None),
                 Some(Stays::Overdue(key)) => (Delay::Walltime, None, Some(key)),
@@ -70,18 +74,8 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by = match cause {
             Delay::Walltime => format!("{} outlived its planned end", overdue.as_deref().unwrap_or("a job")),
-            Delay::Capacity => match (queue, self.names_of(&late.was.nodes)) {
-                (Some(queue), _) => {
-                    format!("there is less room within the limits of FluxQueue {}", self.queues.name(queue))
-                }
-                (None, names) if names.is_empty() => "its nodes are gone".to_owned(),
-                (None, names) => format!("there is less room on {names}"),
-            },
-            Delay::Priority | Delay::Edit => match by.and_then(|by| self.jobs.all.get(&by)) {
-                Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", by.key),
-                Some(by) => format!("{} was changed", by.key),
-                None => "it was changed itself".to_owned(),
-            },
+            Delay::Capacity => self.what_is_lost(&late.was.nodes, queue),
+            Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job),
         };
         let seconds = start.map(|start| start.saturating_sub(late.was.start));
         let by_how_much =
@@ -105,12 +99,51 @@ impl Core {
         }
     }
 
+    /// What takes room from who was promised these nodes.
+    fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>) -> String {
+        if let Some(text) = self.lost.on(nodes) {
+            return text.to_owned();
+        }
+        if let Some(queue) = queue {
+            return format!("there is less room within the limits of FluxQueue {}", self.queues.name(queue));
+        }
+        let names = self.names_of(nodes);
+        self.lost.anywhere().map_or_else(
+            || {
+                if names.is_empty() {
+                    "its nodes are gone".to_owned()
+                } else {
+                    format!("there is less room on {names}")
+                }
+            },
+            str::to_owned,
+        )
+    }
+
+    /// Who came in ahead of a job, or what a person has changed.
+    fn who_did_it(&self, cause: Delay, by: Option<JobId>, job: &Job) -> String {
+        match by.and_then(|by| self.jobs.all.get(&by)) {
+            Some(by) if cause == Delay::Priority => format!("{} came in with higher priority", by.key),
+            Some(by) => match self.lost.queue(&by.queue.name).filter(|_| !self.extended.contains(&by.id)) {
+                Some(text) => format!("{text}, in which {} is", by.key),
+                None => format!("{} was changed", by.key),
+            },
+            None => {
+                // Without queues of their own policies nobody may have a reservation any more.
+                let nobody_is_promised = *self.queues.policies() == Policies::FirstComeFirstServed;
+                let text = self.lost.queue(&job.queue.name);
+                let text = text.or_else(|| self.lost.any_queue().filter(|_| nobody_is_promised));
+                text.unwrap_or_else(|| "it was changed itself".to_owned())
+            }
+        }
+    }
+
     /// Who stays longer than was planned, so that a promise on these nodes, or within the limits of this queue, is later.
     fn who_stays(&self, nodes: &RankSet, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
         let extended = || self.extended_on(nodes).or_else(|| self.extended_in_queue(queue?)).map(Stays::Extended);
         let overdue = || self.overdue_on(nodes, but).or_else(|| self.overdue_in_queue(queue?, but)).map(Stays::Overdue);
         let there = extended().or_else(overdue);
-        if there.is_some() || self.has_lost_capacity {
+        if there.is_some() || self.lost.is_any {
             return there;
         }
         // Where nothing was lost somebody stays, if not there: others make room for whoever waits for him.

@@ -32,6 +32,7 @@ impl Core {
             tracing::warn!(%name, policy, "this Fluxion library keeps no reservations: the queue is walked as fcfs");
         }
         if self.queues.put(queue) {
+            self.lost.queue_has_changed(&queue.name);
             // The first one makes queues of what was one, and that of services takes these from others.
             let concerns_all = is_first || *queue.name == *names::QUEUE_SERVICES;
             self.look_at_jobs(|job| concerns_all || job.queue.is(&queue.name));
@@ -42,6 +43,7 @@ impl Core {
     /// A queue is gone.
     pub(super) fn queue_object_gone(&mut self, name: &str) {
         self.queues.remove(name);
+        self.lost.queue_is_gone(name);
         self.look_at_jobs(|job| job.queue.is(name));
         if *self.queues.policies() == Policies::FirstComeFirstServed {
             self.withdraw_all_promises();

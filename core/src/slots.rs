@@ -206,7 +206,11 @@ impl Core {
     /// keeps away around it.
     fn note_unplanned(&mut self, charged: Option<&Allocation>, pod: &Pod) {
         let Some(allocation) = charged else { return };
-        self.has_lost_capacity = true;
+        self.lost.is_any = true;
+        // What was there before this process has taken nothing from anybody.
+        if self.synced && !self.taking_over {
+            self.lost.took_room(pod, allocation);
+        }
         let (rank, constraints, cluster) = (allocation.rank, &pod.shape.constraints, &mut self.cluster);
         let mut is_kept_off = |promise: &Promise| {
             cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes).contains(rank)
@@ -322,7 +326,10 @@ impl Core {
         if cause == Cause::Refused {
             self.gauges.kubelet_refusals += 1;
             if let Some(node) = &pod.node {
-                self.has_lost_capacity = true;
+                self.lost.is_any = true;
+                if let Some(rank) = self.cluster.rank(node) {
+                    self.lost.node_has_refused(rank, node);
+                }
                 let until = self.suspects.add(node, self.now);
                 self.timers.wake(Timer::Suspect(node.clone()), until);
             }

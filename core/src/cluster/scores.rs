@@ -62,9 +62,9 @@ impl Cluster {
         let fill_score = if is_alone { self.fill_score } else { FillScore::None };
         let mut tiers = self.tiers_by_score(pod, nodes, fill_score);
         if let Some(nominated) = nominated.filter(|rank| nodes.contains(*rank)) {
-            tiers.iter_mut().for_each(|tier| {
+            for tier in &mut tiers {
                 tier.remove(nominated);
-            });
+            }
             tiers.retain(|tier| !tier.is_empty());
             tiers.insert(0, std::iter::once(nominated).collect());
         }

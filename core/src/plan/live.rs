@@ -368,8 +368,8 @@ impl Live<'_> {
             fluxion::Booking::Never => Booking::Never,
             fluxion::Booking::At(place) => {
                 let start = place.start;
-                let (request, nodes) = (request.clone(), nodes.to_vec());
-                let promise = Promise::new(place, class, (request, nodes), self.queues.version());
+                let rules = self.rules_of(request);
+                let promise = Promise::new(place, class, (request.clone(), nodes.to_vec()), rules);
                 self.promises.put(pending, promise);
                 Booking::At(start)
             }

@@ -23,6 +23,11 @@ impl Live<'_> {
         request.groups.first().is_some_and(|group| self.queues.limits(group.queue).is_some())
     }
 
+    /// How often what goes for the queue of a request has changed.
+    pub(super) fn rules_of(&self, request: &Request) -> u64 {
+        request.groups.first().map_or(0, |group| self.queues.version_of(group.queue))
+    }
+
     /// Counts what is promised: what runs is counted already.
     pub(crate) fn count_promises(&mut self) {
         let limited = self.promises.reservations().filter(|(_, promise)| self.is_limited(&promise.request));
@@ -168,7 +173,7 @@ impl Live<'_> {
                     if self.accounts.earliest(&demand, now, start) == Some(start) {
                         let demand = self.demand_on(request, &place.nodes);
                         self.accounts.promise(pending, demand, start);
-                        let (request, rules) = (request.clone(), self.queues.version());
+                        let (request, rules) = (request.clone(), self.rules_of(request));
                         let promise = Promise::new(place, class, (request, nodes), rules);
                         self.promises.put(pending, promise);
                         return Booking::At(start);
@@ -194,8 +199,9 @@ impl Live<'_> {
         let is_same = is_same && self.counts_as_before(&promise);
         let Promise { place, class, request, nodes: before, told, rules, inherited } = promise;
         let was = Kept { start: place.start, nodes: place.nodes.clone() };
+        let rules_now = self.rules_of(&request);
         let cause = match () {
-            () if rules != self.queues.version() => Delay::Edit,
+            () if rules != rules_now => Delay::Edit,
             () if before != nodes => Delay::Capacity,
             () => Delay::Walltime,
         };
@@ -214,7 +220,8 @@ impl Live<'_> {
                     let demand = self.demand_on(&request, &place.nodes);
                     self.accounts.promise(pending, demand, place.start);
                     let cause = later.map_or(cause, Delay::of);
-                    let promise = Promise { place, class, request, nodes, told, rules, inherited };
+                    // It fits what goes now: of what is lost later that is not the cause.
+                    let promise = Promise { place, class, request, nodes, told, rules: rules_now, inherited };
                     return self.keep(pending, promise, was, cause);
                 }
                 ledger::Remade::Kept(place, _) => self.ledger.give_up(&place),

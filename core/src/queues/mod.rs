@@ -36,8 +36,9 @@ pub(crate) struct Queues {
     /// By number.
     named: Vec<Arc<str>>,
     policies: Policies,
-    /// How often the rules have changed.
+    /// How often the rules have changed, of all queues and of each.
     version: u64,
+    versions: BTreeMap<Arc<str>, u64>,
     objects: BTreeMap<Arc<str>, Arc<QueueObject>>,
     namespaces: BTreeMap<Arc<str>, Arc<Namespace>>,
     /// What is in them.
@@ -69,6 +70,7 @@ impl Queues {
             named: vec![default],
             policies: settings.policies(),
             version: 0,
+            versions: BTreeMap::new(),
             objects: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             tally: Tally::default(),
@@ -82,6 +84,7 @@ impl Queues {
         if is_news {
             // What another Fluxqueue says of the queue in its status is let stand until there is something new to say.
             self.tally.note_object(&queue.name);
+            *self.versions.entry(Arc::clone(&queue.name)).or_default() += 1;
             self.rules_changed();
         }
         is_news
@@ -89,7 +92,9 @@ impl Queues {
 
     /// A queue is gone.
     pub(crate) fn remove(&mut self, name: &str) {
-        self.objects.remove(name);
+        if let Some(object) = self.objects.remove(name) {
+            *self.versions.entry(Arc::clone(&object.name)).or_default() += 1;
+        }
         self.rules_changed();
     }
 
@@ -186,6 +191,11 @@ impl Queues {
     /// Differs whenever other rules go for a queue.
     pub(crate) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Differs whenever other rules go for this queue.
+    pub(crate) fn version_of(&self, queue: QueueId) -> u64 {
+        self.versions.get(self.name(queue)).copied().unwrap_or(0)
     }
 
     /// Higher goes first.

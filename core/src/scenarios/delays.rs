@@ -151,3 +151,80 @@ fn who_came_before_a_successor_did_does_not_come_in_ahead_with_it() {
     world.settle();
     assert_eq!((reserved(&world, "low"), delays(&world)), (before, Vec::new()));
 }
+
+/// What was said of a delay: the cause, and the object.
+fn said(world: &World) -> String {
+    world
+        .texts
+        .iter()
+        .find(|text| text.contains("than promised") || text.contains("nobody knows"))
+        .cloned()
+        .unwrap_or_default()
+}
+
+fn cordon(world: &mut World, name: &str) {
+    world.tell(Event::Node(Arc::new(Node { unschedulable: true, ..Node::clone(&node(name, 4)) })));
+    world.settle();
+}
+
+#[test]
+fn a_delay_names_the_node_that_is_gone_or_closed() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    // The pod on the first node should end in this very second.
+    world.pass_seconds(100);
+    world.tell(Event::NodeGone(NodeName::from("n2"), Uid::from("uid-n2")));
+    world.settle();
+    assert_eq!(said(&world), "capacity: starts nobody knows when: node n2 is gone");
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    cordon(&mut world, "n2");
+    assert_eq!(said(&world), "capacity: starts nobody knows when: node n2 was cordoned");
+}
+
+#[test]
+fn a_delay_names_the_pod_of_another_scheduler_that_took_the_room() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    let (node, started) = (Some("n2".into()), Some(world.now));
+    world.submit(Pod { scheduler: "default-scheduler".into(), node, started, ..lasting("theirs", 3, 500) });
+    world.settle();
+    assert_eq!(said(&world), "capacity: starts 400 s later than promised: pod ns/theirs took room on node n2");
+}
+
+/// `waits` is promised the first node within the limits of its queue.
+fn promised_within_limits() -> World {
+    let mut world = world(QueuePolicy::Conservative);
+    let limits = serde_json::json!({"limits": {"resources": {"cpu": 8}}});
+    queues::queue(&mut world, "gpu", &limits);
+    queues::queue(&mut world, "other", &serde_json::json!({}));
+    for (name, seconds) in [("a", 100), ("b", 300)] {
+        assert!(starts(&mut world, queues::timed(name, 4, "default", seconds)), "{name}");
+    }
+    assert!(!starts(&mut world, queues::timed("waits", 4, "gpu", 50)));
+    assert_eq!(reserved(&world, "waits"), Some((Some(2100), "n1".to_owned())));
+    world
+}
+
+#[test]
+fn who_starts_later_within_limits_because_of_a_node_is_told_so_though_a_queue_was_changed_before() {
+    for edited in ["other", "gpu", "new"] {
+        let mut world = promised_within_limits();
+        queues::queue(&mut world, edited, &serde_json::json!({"limits": {"resources": {"cpu": 7}}}));
+        world.settle();
+        world.pass_seconds(1);
+        world.settle();
+        assert_eq!(delays(&world), [], "{edited}");
+        cordon(&mut world, "n1");
+        assert_eq!(delays(&world), [("capacity", 1)], "{edited}");
+        assert!(said(&world).ends_with("node n1 was cordoned"), "{edited}: {}", said(&world));
+    }
+}
+
+#[test]
+fn a_delay_names_the_queue_that_was_changed() {
+    let mut world = promised_within_limits();
+    assert!(!starts(&mut world, queues::timed("next", 4, "gpu", 50)));
+    assert_eq!(start_of(&world, "next"), Some(2150));
+    queues::queue(&mut world, "gpu", &serde_json::json!({"limits": {"resources": {"cpu": 1}}}));
+    world.settle();
+    assert_eq!(delays(&world).first().map(|(cause, _)| *cause), Some("edit"));
+    assert!(said(&world).ends_with(": FluxQueue gpu was changed"), "{}", said(&world));
+}

@@ -229,9 +229,18 @@ pub(super) fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
     // A field that does not exist is empty, unlike a label that does not exist.
     let fields = || term.fields.iter().all(|field_of| field_of.matches(Some(field(&field_of.key).unwrap_or_default())));
     let labels = || term.labels.iter().all(|requirement| requirement.matches(node.label(&requirement.key)));
+    means_something(term) && labels() && fields()
+}
+
+/// The same, whatever the term says of fields.
+pub(super) fn meets_by_labels(node: &Node, term: &NodeSelectorTerm) -> bool {
+    means_something(term) && term.labels.iter().all(|requirement| requirement.matches(node.label(&requirement.key)))
+}
+
+fn means_something(term: &NodeSelectorTerm) -> bool {
     let malformed = |requirement: &Requirement| requirement.operator == Operator::Unknown;
     let empty = term.labels.is_empty() && term.fields.is_empty();
-    !empty && !term.labels.iter().chain(&term.fields).any(malformed) && labels() && fields()
+    !empty && !term.labels.iter().chain(&term.fields).any(malformed)
 }
 
 #[cfg(test)]

@@ -91,9 +91,9 @@ fn rank_of(volume: &PersistentVolume) -> (Option<u64>, usize, &str) {
     (volume.offers.bytes, volume.offers.access_modes.len(), &volume.name)
 }
 
-/// The volume can be used on the node.
+/// The volume can be used on the node, by the node's labels: neither kube-scheduler nor kubelets look at its name.
 pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
-    volume.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| filters::meets(node, term)))
+    volume.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| filters::meets_by_labels(node, term)))
 }
 
 fn is_large_enough(offers: &VolumeWants, wants: &VolumeWants) -> bool {

@@ -25,6 +25,10 @@ const RENAMED: [(&str, &str); 2] = [
 pub(super) struct Mounts {
     uid: Uid,
     bound: Vec<Arc<PersistentVolume>>,
+    /// Of those, by place, which are to be in the node's zone.
+    zonal: Vec<bool>,
+    /// A claim is bound to a volume that is not there.
+    has_missing: bool,
     /// Each with the volumes that it could have.
     unbound: Vec<(Arc<Claim>, Candidates)>,
     exclusive: Vec<ObjectKey>,
@@ -50,16 +54,22 @@ impl Volumes {
         let mut mounts = Mounts {
             uid: pod.id.uid.clone(),
             bound: Vec::new(),
+            zonal: Vec::new(),
+            has_missing: false,
             unbound: Vec::new(),
             exclusive: Vec::new(),
             attachables: self.attachables(pod),
         };
-        for claim in claims {
-            if claim.is_for_one_pod() {
+        for (mounted, claim) in pod.claims.iter().zip(claims) {
+            if claim.is_for_one_pod() && !mounted.is_ephemeral {
                 mounts.exclusive.push(claim.id.key.clone());
             }
-            match claim.volume.as_ref().filter(|_| claim.is_bound).and_then(|name| self.persistent.get(name)) {
-                Some(volume) => mounts.bound.push(Arc::clone(volume)),
+            match claim.volume.as_ref().filter(|_| claim.is_bound).map(|name| self.persistent.get(name)) {
+                Some(Some(volume)) => {
+                    mounts.bound.push(Arc::clone(volume));
+                    mounts.zonal.push(!mounted.is_ephemeral);
+                }
+                Some(None) => mounts.has_missing = true,
                 None => {
                     // A claim that is mounted twice is one.
                     if !mounts.unbound.iter().any(|(known, _)| known.id == claim.id) {
@@ -118,16 +128,15 @@ impl Volumes {
             return Err(vec![Rejection::VolumeLimit]);
         }
         let found = self.bind(mounts, node, together)?;
-        if mounts.bound.iter().all(|volume| is_in_zone(volume, node)) {
-            Ok(found)
-        } else {
-            Err(vec![Rejection::VolumeZone])
-        }
+        let mut zonal = mounts.bound.iter().zip(&mounts.zonal).filter(|(_, is_zonal)| **is_zonal);
+        if zonal.all(|(volume, _)| is_in_zone(volume, node)) { Ok(found) } else { Err(vec![Rejection::VolumeZone]) }
     }
 
     fn bind(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {
         let mut rejections = Vec::new();
-        if !mounts.bound.iter().all(|volume| reaches(volume, node)) {
+        if mounts.has_missing {
+            rejections.push(Rejection::VolumeMissing);
+        } else if !mounts.bound.iter().all(|volume| reaches(volume, node)) {
             rejections.push(Rejection::VolumeAffinity);
         }
         let mut choice = Choice::on(node.name.clone());

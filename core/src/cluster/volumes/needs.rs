@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Volumes, claims_of};
 use fluxqueue_workload::constraints::{Disk, NodeSelectorTerm};
-use fluxqueue_workload::storage::{Attachable, Claim, VolumeWants};
+use fluxqueue_workload::storage::{Attachable, Claim, PodClaim, VolumeWants};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod};
 
 /// What a pod asks of nodes for its volumes. Pods of one class that have the same may use the same nodes.
@@ -50,16 +50,17 @@ impl Volumes {
     pub fn needs(&self, pod: &Pod) -> Result<Option<VolumeNeeds>, Unready> {
         let claims = self.ready_claims(pod)?;
         let mut each = Vec::new();
-        for claim in &claims {
-            if claim.is_for_one_pod() {
+        for (mounted, claim) in pod.claims.iter().zip(&claims) {
+            if claim.is_for_one_pod() && !mounted.is_ephemeral {
                 each.push(Need::Exclusive(claim.id.key.clone()));
             }
             let Some(volume) = claim.volume.as_ref().and_then(|name| self.persistent.get(name)) else {
                 each.push(self.need_of_unbound(claim));
                 continue;
             };
-            if volume.affinity.is_some() || !volume.zones.is_empty() {
-                each.push(Need::Bound { affinity: volume.affinity.clone(), zones: volume.zones.clone() });
+            let zones = if mounted.is_ephemeral { Vec::new() } else { volume.zones.clone() };
+            if volume.affinity.is_some() || !zones.is_empty() {
+                each.push(Need::Bound { affinity: volume.affinity.clone(), zones });
             }
             each.extend(volume.attachable.iter().filter(|it| self.is_limited(it)).cloned().map(Need::Attached));
         }
@@ -73,9 +74,11 @@ impl Volumes {
         self.for_one_pod(pod).find(|key| self.is_in_use(key, &pod.id.uid)).map(|key| key.name)
     }
 
-    /// The claims of the pod that one pod at a time may use.
+    /// The claims that the pod names and one pod at a time may use.
     pub fn for_one_pod(&self, pod: &Pod) -> impl Iterator<Item = ObjectKey> {
-        claims_of(pod).filter(|key| self.claims.get(key).is_some_and(|claim| claim.is_for_one_pod()))
+        let named = pod.claims.iter().zip(claims_of(pod)).filter(|(mounted, _)| !mounted.is_ephemeral);
+        let named = named.map(|(_, key)| key);
+        named.filter(|key| self.claims.get(key).is_some_and(|claim| claim.is_for_one_pod()))
     }
 
     /// Claims that ask for the same are alike, unless some volume is meant for one of them.
@@ -88,7 +91,8 @@ impl Volumes {
     }
 
     /// The pod's claims, if each of them is such that the pod could be placed. In kube-scheduler's order: first
-    /// VolumeRestrictions asks whether all are there, then VolumeBinding for their state, then VolumeZone for their volumes.
+    /// VolumeRestrictions asks whether all are there, then VolumeBinding for their state, then VolumeZone for their volumes. The first
+    /// and the last know nothing of claims that are made for the pod.
     pub(super) fn ready_claims(&self, pod: &Pod) -> Result<Vec<Arc<Claim>>, Unready> {
         if pod.claims.is_empty() {
             return Ok(Vec::new());
@@ -131,11 +135,11 @@ impl Volumes {
             let text = "pod has unbound immediate PersistentVolumeClaims".to_owned();
             return unready(&claim.id.key.name, text);
         }
-        let has_no_volume = |claim: &&Arc<Claim>| {
-            let volume = claim.volume.as_ref().filter(|_| claim.is_bound);
+        let has_no_volume = |(mounted, claim): &(&PodClaim, &Arc<Claim>)| {
+            let volume = claim.volume.as_ref().filter(|_| claim.is_bound && !mounted.is_ephemeral);
             volume.is_some_and(|volume| !self.persistent.contains_key(volume))
         };
-        if let Some(claim) = claims.iter().find(has_no_volume) {
+        if let Some((_, claim)) = pod.claims.iter().zip(&claims).find(has_no_volume) {
             let volume = claim.volume.as_deref().unwrap_or_default();
             return unready(&claim.id.key.name, format!("persistentvolume {volume:?} not found"));
         }

@@ -9,7 +9,7 @@ use super::fluxion::{PoolSupply, RankSet};
 use super::plan::Group;
 
 /// Why a node will not do that another queue could use.
-const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
+pub(super) const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
 
 /// What is known of each group, and what its nodes have too little of.
 #[derive(Default)]

@@ -3,14 +3,14 @@
 //! What is decided is decided elsewhere (`plan`): here it is only told. A text about a class of requests is made when its
 //! outcome is another one, and otherwise once a second at most; who waits behind the first of a class is told in turns.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
 
 use super::blockers::Blockers;
-use super::closed::Closed;
+use super::closed::{Closed, NOT_OF_QUEUE};
 use super::cluster::summary;
 use super::cramped::Cramped;
 use super::estimates::Expected;
@@ -392,9 +392,10 @@ impl Core {
         let worst = worst.map(|at| shortages.remove(at));
         let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
         let mut message = match groups.as_slice() {
-            // Room is asked for before other pods are, but the graph was asked about nodes that other pods leave open.
-            [group] if pods == 1 && *outcome != Outcome::Never && group.depends_on_pods() => {
-                self.cluster.unavailable(&group.sample)
+            [group] if pods == 1 => {
+                let mut counts = self.closed_to_one(group, &attempt.open[0]);
+                apart.count(&mut counts);
+                summary::unavailable(self.cluster.len(), &counts)
             }
             _ => {
                 let mut counts = closed.counts();
@@ -523,6 +524,22 @@ impl Core {
         let member = self.jobs.members.get(uid)?;
         let job = self.jobs.all.get(&member.job)?;
         Some(Holder { job: Some(job.id), key: &job.key, pod: &member.pod, allocation: member.allocation.as_ref()? })
+    }
+
+    /// How many nodes are closed to a pod that comes alone, as kube-scheduler counts them: each for the first reason, full ones too.
+    fn closed_to_one(&mut self, group: &Group, open: &RankSet) -> BTreeMap<String, usize> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        // Of nodes whose other users it must not join nothing else is said.
+        let mut elsewhere = open.clone();
+        elsewhere.subtract(&self.ledger.open_to(group.tenancy, open));
+        if let Some(of_queue) = self.queues.nodes(group.queue) {
+            let mut of_others = self.cluster.class(&group.sample.shape.constraints).now.clone();
+            of_others.subtract(&self.cluster.class(of_queue).lasting);
+            counts.extend((!of_others.is_empty()).then(|| (NOT_OF_QUEUE.to_owned(), of_others.len())));
+            elsewhere.union_with(&of_others);
+        }
+        counts.extend(self.cluster.closed_to(&group.sample, &elsewhere));
+        counts
     }
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.

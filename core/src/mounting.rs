@@ -162,13 +162,18 @@ impl Core {
     /// Pods whose claims are not ready are told so as kube-scheduler tells it.
     pub(super) fn report_unready(&mut self, id: JobId) {
         let Some(job) = self.jobs.all.get(&id) else { return };
+        let is_lone = job.style == Style::Lone;
         let waiting = self.jobs.live(job).filter(|member| member.stage == Stage::Waiting);
-        let unready = waiting.filter_map(|member| Some((member.pod.id.uid.clone(), member.unready.clone()?)));
-        let unready: Vec<(Uid, Unready)> = unready.collect();
-        for (uid, unready) in unready {
-            let text =
-                if unready.is_whole { unready.said } else { summary::unplaceable(self.cluster.len(), &unready.said) };
-            self.report_unscheduled(&uid, "Unschedulable", &text);
+        let unready = waiting.filter_map(|member| Some((Arc::clone(&member.pod), member.unready.clone()?)));
+        let unready: Vec<(Arc<Pod>, Unready)> = unready.collect();
+        for (pod, unready) in unready {
+            let text = match unready.is_whole {
+                // Of many pods it is not asked for which other reasons nodes are closed, too.
+                true if is_lone => self.cluster.unavailable(&pod),
+                true => unready.said,
+                false => summary::unplaceable(self.cluster.len(), &unready.said),
+            };
+            self.report_unscheduled(&pod.id.uid, "Unschedulable", &text);
         }
     }
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::filters::{self, Rejection};
-use super::{Cluster, Node, summary};
-use crate::fluxion::Rank;
+use super::{Cluster, Company, Node, summary, volumes};
+use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::NamedNodes;
 
@@ -60,17 +60,61 @@ impl Cluster {
         {
             return summary::unplaceable(self.len(), &unready.said);
         }
-        let mut reasons: BTreeMap<Rejection, usize> = BTreeMap::new();
-        for rank in self.present().clone().iter() {
-            for rejection in self.judge(rank, pod) {
-                *reasons.entry(rejection).or_default() += 1;
-            }
+        summary::unavailable(self.len(), &self.closed_to(pod, &RankSet::new()))
+    }
+
+    /// How many nodes are closed to a pod whose claims are ready, by kube-scheduler's text for the reason: what [`Cluster::judge`] says of
+    /// all nodes, without a look at each that is closed to pods of its class. Those of `elsewhere` count only if they are closed to the
+    /// class.
+    pub fn closed_to(&mut self, pod: &Pod, elsewhere: &RankSet) -> BTreeMap<String, usize> {
+        let constraints = &pod.shape.constraints;
+        let class = self.class(constraints);
+        let mut counts: BTreeMap<Rejection, usize> =
+            class.closed().map(|(reason, nodes)| (reason.clone(), nodes)).collect();
+        // Features are asked last.
+        let featureless = class.closed_for(&Rejection::Features);
+        counts.remove(&Rejection::Features);
+        let mut open = class.now.clone();
+        open.union_with(&featureless);
+        open.subtract(elsewhere);
+        let mut close = |open: &mut RankSet, (closed, rejection): (RankSet, Rejection)| {
+            *counts.entry(rejection).or_default() += open.intersection(&closed).len();
+            open.subtract(&closed);
+        };
+        close(&mut open, (self.closed_by_ports(constraints), Rejection::HostPorts));
+        let (full, short) = self.without_room(&open, pod);
+        open.subtract(&full);
+        close(&mut open, (self.closed_by_disks(constraints), Rejection::DiskConflict));
+        // A node may be closed for several of these: VolumeBinding says all that it finds.
+        let by_volumes = if volumes::concern(pod) { self.closed_by_volumes(pod) } else { Vec::new() };
+        for (closed, rejection) in &by_volumes {
+            close(&mut open.clone(), (closed.clone(), rejection.clone()));
         }
+        for (closed, _) in &by_volumes {
+            open.subtract(closed);
+        }
+        for closed in self.closed_by_neighbours(pod, Company::Alone) {
+            close(&mut open, closed);
+        }
+        close(&mut open, (featureless, Rejection::Features));
         let mut texts: BTreeMap<String, usize> = BTreeMap::new();
-        for (rejection, nodes) in reasons {
+        for (rejection, nodes) in counts.into_iter().chain(short).filter(|(_, nodes)| *nodes > 0) {
             *texts.entry(rejection.reason().into_owned()).or_default() += nodes;
         }
-        summary::unavailable(self.len(), &texts)
+        texts
+    }
+
+    /// Those of these nodes that have too little left for the pod, and how many of which resource.
+    fn without_room(&self, nodes: &RankSet, pod: &Pod) -> (RankSet, Vec<(Rejection, usize)>) {
+        let (mut full, mut short) = (RankSet::new(), BTreeMap::<Rejection, usize>::new());
+        for rank in nodes.iter() {
+            let Some(node) = self.node(rank) else { continue };
+            for rejection in self.short_of(rank, node, pod) {
+                full.insert(rank);
+                *short.entry(rejection).or_default() += 1;
+            }
+        }
+        (full, short.into_iter().collect())
     }
 
     /// The resources of which too little is left for the pod.

@@ -546,13 +546,25 @@ impl Cluster {
     pub fn repelled(&mut self, pod: &Pod, company: Company) -> Vec<(RankSet, Rejection)> {
         let constraints = &pod.shape.constraints;
         let mut all = vec![
-            (self.ports.closed_to(&constraints.host_ports), Rejection::HostPorts),
-            (self.disks.closed_to(&constraints.disks), Rejection::DiskConflict),
+            (self.closed_by_ports(constraints), Rejection::HostPorts),
+            (self.closed_by_disks(constraints), Rejection::DiskConflict),
         ];
         all.retain(|(ranks, _)| !ranks.is_empty());
-        let crowd = self.crowd(pod);
-        all.extend(self.neighbours.closed(pod, company, crowd, (&self.present, Until::Now)));
+        all.extend(self.closed_by_neighbours(pod, company));
         all
+    }
+
+    pub(super) fn closed_by_ports(&self, constraints: &Constraints) -> RankSet {
+        self.ports.closed_to(&constraints.host_ports)
+    }
+
+    pub(super) fn closed_by_disks(&self, constraints: &Constraints) -> RankSet {
+        self.disks.closed_to(&constraints.disks)
+    }
+
+    pub(super) fn closed_by_neighbours(&mut self, pod: &Pod, company: Company) -> Vec<(RankSet, Rejection)> {
+        let crowd = self.crowd(pod);
+        self.neighbours.closed(pod, company, crowd, (&self.present, Until::Now))
     }
 
     /// All that is known of storage.
@@ -630,6 +642,16 @@ impl Class {
                 self.closed.remove(&rejection);
             }
         }
+    }
+
+    /// How many nodes are closed to it, by reason.
+    pub(super) fn closed(&self) -> impl Iterator<Item = (&Rejection, usize)> {
+        self.closed.iter().map(|(reason, nodes)| (reason, nodes.len()))
+    }
+
+    /// The nodes that are closed to it for this reason.
+    pub(super) fn closed_for(&self, reason: &Rejection) -> RankSet {
+        self.closed.get(reason).cloned().unwrap_or_default()
     }
 
     /// The nodes that are closed to it, by kube-scheduler's text for the reason.

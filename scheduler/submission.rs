@@ -9,7 +9,7 @@ pub(crate) use admission::Additions;
 
 use std::sync::Arc;
 
-use fluxqueue_workload::{Controller, Owner, OwnerKind, Pod, ShapeInterner, Time};
+use fluxqueue_workload::{Controller, Owner, OwnerKind, Pod, ShapeInterner, Time, template};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod as KubePod, PodTemplateSpec};
@@ -192,7 +192,14 @@ fn pod_of(
         parse(document)?
     } else {
         let template: PodTemplateSpec = parse(&document["spec"]["template"])?;
-        let metadata = ObjectMeta { name: metadata.name.clone(), ..template.metadata.unwrap_or_default() };
+        let mut metadata = ObjectMeta { name: metadata.name.clone(), ..template.metadata.unwrap_or_default() };
+        if let Some(job) = controllers.last().filter(|made_by| made_by.kind == OwnerKind::Job) {
+            // As the API server has it; its uid is known to nobody yet.
+            let labels = metadata.labels.get_or_insert_default();
+            for label in ["job-name", "batch.kubernetes.io/job-name"] {
+                labels.entry(label.to_owned()).or_insert_with(|| job.id.key.name.to_string());
+            }
+        }
         KubePod { metadata, spec: template.spec, status: None }
     };
     pod.metadata.namespace.clone_from(&metadata.namespace);
@@ -204,6 +211,7 @@ fn pod_of(
         spec.priority = (defaults.priority_of)(spec.priority_class_name.as_deref())?;
     }
     defaults.additions.add_to(&mut pod)?;
+    template::fill_in(&mut pod);
     let mut pod = Pod::from_kubernetes(&pod, shapes).map_err(|error| error.to_string())?;
     pod.owner = controllers.last().map(owner);
     pod.created = Time(0);

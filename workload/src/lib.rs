@@ -18,6 +18,7 @@ mod resources;
 mod shape;
 pub mod storage;
 mod suspension;
+pub mod template;
 mod unsupported;
 pub mod walltime;
 

@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::Pod as KubePod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Lifetime, ObjectRef, Owner, OwnerKind, Pod, ShapeInterner, Suspension, SuspensionPhase, Time, metadata};
+use super::{
+    Lifetime, ObjectRef, Owner, OwnerKind, Pod, ShapeInterner, Suspension, SuspensionPhase, Time, metadata, template,
+};
 
 /// Whether a Job carries our mark: then a suspension of it is ours.
 pub(super) fn is_marked(job: &Job) -> bool {
@@ -43,7 +45,8 @@ impl Suspension {
         of_pod.scheduling_gates = None;
         of_pod.volumes.iter_mut().for_each(|volumes| volumes.retain(|volume| volume.ephemeral.is_none()));
         let priority_class = of_pod.priority_class_name.as_deref().filter(|name| !name.is_empty()).map(Arc::from);
-        let pod = KubePod { metadata, spec: Some(of_pod), status: None };
+        let mut pod = KubePod { metadata, spec: Some(of_pod), status: None };
+        template::fill_in(&mut pod);
         let mut sample = Pod::from_kubernetes(&pod, shapes).ok()?;
         sample.stands_in = true;
         // By itself it is of the Job, whatever its labels say: others of a group may never come without it.
@@ -122,6 +125,28 @@ mod tests {
         assert_eq!((pod.lifetime, pod.created), (Lifetime::Seconds(90), Time::from_seconds(10)));
         assert!(pod.stands_in && pod.gates.is_empty() && pod.group.is_none() && pod.resource_version.is_none());
         assert_eq!(pod.claims.len(), 1, "one is made with each pod");
+    }
+
+    #[test]
+    fn who_keeps_his_own_job_apart_is_not_apart_from_other_jobs_of_his_labels() {
+        let term = json!({
+            "topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}, "matchLabelKeys": ["job-name"],
+        });
+        let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+        let template = |job: &str| {
+            json!({"template": {
+                "metadata": {"labels": {"app": "x", "job-name": job}},
+                "spec": {"schedulerName": "fluxqueue", "containers": [{"name": "c"}], "affinity": apart},
+            }})
+        };
+        let stand_in = |job: &str| {
+            let job = read(&json!({"fluxqueue/suspended": "true"}), &template(job));
+            job.suspension.expect("it is marked").stand_in(0, 0)
+        };
+        let (one, other) = (stand_in("one"), stand_in("other"));
+        let selects = |term: &crate::constraints::PodTerm, pod: &Pod| term.pods.selects("ns", &[], &pod.labels);
+        let term = &one.shape.constraints.repels[0];
+        assert!(selects(term, &one) && !selects(term, &other));
     }
 
     #[test]

@@ -157,7 +157,8 @@ fn features(spec: &PodSpec) -> Vec<Arc<str>> {
     features
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server has turned them into requirements of the selector.
+/// `matchLabelKeys` and `mismatchLabelKeys` are not read: the API server has turned them into requirements of the selector, or, of a
+/// template, [`fill_in`](crate::template::fill_in) has.
 fn pod_term(term: &PodAffinityTerm, namespace: &Arc<str>) -> PodTerm {
     let mut named: Vec<Arc<str>> = term.namespaces.iter().flatten().map(|name| name.as_str().into()).collect();
     let selected = term.namespace_selector.as_ref().map(selector);

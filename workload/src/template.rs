@@ -1,0 +1,89 @@
+//! What the API server fills in when it makes a pod of a template: where pods are foretold from a template, it has to be done here.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodAffinityTerm};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
+
+/// Makes a pod that has metadata and spec of a template what it would be once it is created, as far as its place depends on that:
+/// `matchLabelKeys` and `mismatchLabelKeys` of terms about pods become requirements (KEP-3633), and on the node's network each port of a
+/// container is one of the node.
+pub fn fill_in(pod: &mut Pod) {
+    let labels = pod.metadata.labels.clone().unwrap_or_default();
+    let Some(spec) = &mut pod.spec else { return };
+    if spec.host_network == Some(true) {
+        spec.containers.iter_mut().for_each(take_ports_of_node);
+        spec.init_containers.iter_mut().flatten().for_each(take_ports_of_node);
+    }
+    let Some(affinity) = &mut spec.affinity else { return };
+    if let Some(near) = &mut affinity.pod_affinity {
+        let preferred = near.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let required = near.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let terms = preferred.map(|preferred| &mut preferred.pod_affinity_term).chain(required);
+        terms.for_each(|term| apply_label_keys(term, &labels));
+    }
+    if let Some(apart) = &mut affinity.pod_anti_affinity {
+        let preferred = apart.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let required = apart.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
+        let terms = preferred.map(|preferred| &mut preferred.pod_affinity_term).chain(required);
+        terms.for_each(|term| apply_label_keys(term, &labels));
+    }
+}
+
+/// A term without a selector selects nobody, whatever its keys.
+fn apply_label_keys(term: &mut PodAffinityTerm, labels: &BTreeMap<String, String>) {
+    let Some(selector) = &mut term.label_selector else { return };
+    for (keys, operator) in [(&term.match_label_keys, "In"), (&term.mismatch_label_keys, "NotIn")] {
+        let known = keys.iter().flatten().filter_map(|key| Some((key, labels.get(key)?)));
+        let requirements = known.map(|(key, value)| LabelSelectorRequirement {
+            key: key.clone(),
+            operator: operator.to_owned(),
+            values: Some(vec![value.clone()]),
+        });
+        selector.match_expressions.get_or_insert_default().extend(requirements);
+    }
+}
+
+fn take_ports_of_node(container: &mut Container) {
+    for port in container.ports.iter_mut().flatten().filter(|port| port.host_port.unwrap_or(0) == 0) {
+        port.host_port = Some(port.container_port);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::constraints::Operator;
+    use crate::{Pod as ReadPod, ShapeInterner};
+
+    #[test]
+    fn keys_of_terms_become_requirements_and_ports_on_the_nodes_network_ports_of_the_node() {
+        let term = |keys: &str| json!({"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}, keys: ["job-name", "absent"]});
+        let required = |term| json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        let mut pod = serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": {"job-name": "j", "app": "x"}},
+            "spec": {
+                "hostNetwork": true,
+                "containers": [{"name": "c", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]}],
+                "affinity": {
+                    "podAntiAffinity": required(term("matchLabelKeys")), "podAffinity": required(term("mismatchLabelKeys")),
+                },
+            },
+        }))
+        .unwrap();
+        fill_in(&mut pod);
+        let read = ReadPod::from_kubernetes(&pod, &mut ShapeInterner::default()).unwrap();
+        let constraints = &read.shape.constraints;
+        let ports: Vec<u16> = constraints.host_ports.iter().map(|port| port.port).collect();
+        assert_eq!(ports, [80, 8081]);
+        let said = |labels: &Option<Vec<crate::constraints::Requirement>>| -> Vec<(String, Operator)> {
+            let requirements = labels.iter().flatten();
+            requirements.map(|requirement| (requirement.key.to_string(), requirement.operator)).collect()
+        };
+        let own = |operator| vec![("app".to_owned(), Operator::In), ("job-name".to_owned(), operator)];
+        assert_eq!(said(&constraints.repels[0].pods.labels), own(Operator::In));
+        assert_eq!(said(&constraints.near[0].pods.labels), own(Operator::NotIn));
+    }
+}

@@ -193,10 +193,10 @@ impl Stalled {
 pub(super) enum Seating {
     /// This one.
     At(PodIndex),
-    /// Its own if it has a number, else the first free one of its role.
+    /// Its own if it has a number, else the first free one of its pod set.
     Free {
-        /// Place of its shape among the job's roles.
-        role: usize,
+        /// Place of its shape among the job's pod sets.
+        pod_set: usize,
     },
 }
 

@@ -280,12 +280,12 @@ impl Core {
         // Seats are given in the order of the pods, not of the nodes.
         let Some(job) = self.jobs.all.get(&id) else { return };
         let live = self.jobs.live_members(job);
-        let roles: Vec<Arc<Shape>> = record::roles(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
+        let pod_sets: Vec<Arc<Shape>> = record::pod_sets(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
         let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
         for uid in order {
             if let Some(allocation) = assigned.remove(&uid) {
-                let role = roles.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
-                self.assign(&uid, allocation, Seating::Free { role });
+                let pod_set = pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
+                self.assign(&uid, allocation, Seating::Free { pod_set });
             }
         }
         for allocation in assigned.into_values() {

@@ -45,16 +45,16 @@ pub(super) struct Snapshot<'a> {
 }
 
 /// The shapes of a job's pods, in the order of its members: its pod sets.
-pub(super) fn roles<'a>(members: &[&'a Member]) -> Vec<(&'a Arc<Shape>, usize)> {
-    let mut roles: Vec<(&Arc<Shape>, usize)> = Vec::new();
+pub(super) fn pod_sets<'a>(members: &[&'a Member]) -> Vec<(&'a Arc<Shape>, usize)> {
+    let mut pod_sets: Vec<(&Arc<Shape>, usize)> = Vec::new();
     for member in members {
         let shape = &member.pod.shape;
-        match roles.iter_mut().find(|(known, _)| Arc::ptr_eq(known, shape) || *known == shape) {
+        match pod_sets.iter_mut().find(|(known, _)| Arc::ptr_eq(known, shape) || *known == shape) {
             Some((_, count)) => *count += 1,
-            None => roles.push((shape, 1)),
+            None => pod_sets.push((shape, 1)),
         }
     }
-    roles
+    pod_sets
 }
 
 impl Snapshot<'_> {
@@ -185,10 +185,10 @@ impl Snapshot<'_> {
     }
 
     fn sets_of_pods(&self) -> Vec<PodSet> {
-        let roles = roles(&self.live);
+        let pod_sets = pod_sets(&self.live);
         let min_count = match (&self.job.identity, self.job.style) {
             (_, Style::Elastic) => Some(1),
-            (Identity::Group(_), _) if roles.len() == 1 => grouping::group_size(&self.live).map(number),
+            (Identity::Group(_), _) if pod_sets.len() == 1 => grouping::group_size(&self.live).map(number),
             _ => None,
         };
         let set = |(at, (shape, count)): (usize, &(&Arc<Shape>, usize))| PodSet {
@@ -197,7 +197,7 @@ impl Snapshot<'_> {
             min_count,
             requests: quantities(&shape.requests),
         };
-        roles.iter().enumerate().map(set).collect()
+        pod_sets.iter().enumerate().map(set).collect()
     }
 
     // --- where it is ---
@@ -217,7 +217,7 @@ impl Snapshot<'_> {
     fn placement(&self) -> Vec<PlacementRange> {
         let mut by_set: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for (_, seat) in self.job.seats.iter() {
-            by_set.entry(seat.role()).or_default().push(seat.node());
+            by_set.entry(seat.pod_set()).or_default().push(seat.node());
         }
         by_set.iter().flat_map(|(set, nodes)| compress(&pod_set_name(*set), nodes)).collect()
     }

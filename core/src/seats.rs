@@ -26,7 +26,7 @@ pub(super) struct PodIndex(usize);
 /// One pod's place.
 #[derive(Debug)]
 pub(super) struct Seat {
-    role: usize,
+    pod_set: usize,
     node: NodeName,
     occupant: Option<Uid>,
     /// The version of the placement that first said so.
@@ -34,9 +34,9 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Place of its shape among the job's roles.
-    pub(super) fn role(&self) -> usize {
-        self.role
+    /// Place of its shape among the job's pod sets.
+    pub(super) fn pod_set(&self) -> usize {
+        self.pod_set
     }
 
     pub(super) fn node(&self) -> &NodeName {
@@ -91,10 +91,10 @@ impl Seats {
 
     /// Gives a pod this seat, on this node: one that was there or, at the end, a new one. If that is another node than it
     /// was, the pod is sent there once a placement that says so is acknowledged.
-    pub(super) fn take(&mut self, index: PodIndex, role: usize, node: &NodeName, pod: &Uid) {
+    pub(super) fn take(&mut self, index: PodIndex, pod_set: usize, node: &NodeName, pod: &Uid) {
         if index.0 == self.all.len() {
             self.version += 1;
-            self.all.push(Seat { role, node: node.clone(), occupant: None, version: self.version });
+            self.all.push(Seat { pod_set, node: node.clone(), occupant: None, version: self.version });
         }
         self.follow(index, node);
         if let Some(seat) = self.all.get_mut(index.0) {
@@ -117,10 +117,10 @@ impl Seats {
         }
     }
 
-    /// The seat for a pod of this role: its own number if it has one and that seat is free, else the lowest free one, else a new
+    /// The seat for a pod of this pod set: its own number if it has one and that seat is free, else the lowest free one, else a new
     /// one. Seats in `retained` are not free.
-    pub(super) fn next_free(&self, role: usize, own: Option<u32>, retained: &[PodIndex]) -> PodIndex {
-        let will_do = |seat: Option<&Seat>| seat.is_none_or(|seat| seat.role == role);
+    pub(super) fn next_free(&self, pod_set: usize, own: Option<u32>, retained: &[PodIndex]) -> PodIndex {
+        let will_do = |seat: Option<&Seat>| seat.is_none_or(|seat| seat.pod_set == pod_set);
         self.own_or_lowest(own, retained, will_do)
     }
 
@@ -157,10 +157,11 @@ impl Seats {
 
     // --- what is on record ---
 
-    /// The placement as its FluxJob has it: role and node of each seat.
+    /// The placement as its FluxJob has it: pod set and node of each seat.
     pub(super) fn restore(&mut self, seats: impl IntoIterator<Item = (usize, NodeName)>) {
         (self.version, self.acked, self.on_record) = (1, 1, true);
-        self.all = seats.into_iter().map(|(role, node)| Seat { role, node, occupant: None, version: 1 }).collect();
+        self.all =
+            seats.into_iter().map(|(pod_set, node)| Seat { pod_set, node, occupant: None, version: 1 }).collect();
     }
 
     /// This leader has placed it.
@@ -246,7 +247,7 @@ mod tests {
         seats.restore([(0, a.clone()), (0, b.clone()), (1, b.clone())]);
         assert!(seats.is_acknowledged());
         assert_eq!(seats.next_free(0, Some(1), &[]), PodIndex(1));
-        assert_eq!(seats.next_free(0, Some(2), &[]), PodIndex(0), "of another role");
+        assert_eq!(seats.next_free(0, Some(2), &[]), PodIndex(0), "of another pod set");
         assert_eq!(seats.next_free(0, None, &[PodIndex(0)]), PodIndex(1));
         assert_eq!(seats.next_free_on(&b, Some(0), &[]), PodIndex(1), "on another node");
         seats.take(PodIndex(1), 0, &b, &"p".into());

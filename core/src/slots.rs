@@ -45,12 +45,12 @@ impl Core {
         // A seat that is not acknowledged is passed over when its turn comes, and comes again with the acknowledgement.
         self.outbox.push_back(uid.clone());
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.writes_ahead()) else { return };
-        let (at, role) = match seating {
+        let (at, pod_set) = match seating {
             Seating::At(at) => (at, 0),
-            Seating::Free { role } => (job.seats.next_free(role, index, &job.retained_seats()), role),
+            Seating::Free { pod_set } => (job.seats.next_free(pod_set, index, &job.retained_seats()), pod_set),
         };
         let before = job.seats.version();
-        job.seats.take(at, role, &node, uid);
+        job.seats.take(at, pod_set, &node, uid);
         if job.seats.version() != before {
             job.seats.placed_by(Some(self.epoch));
         }
@@ -449,7 +449,7 @@ impl Core {
         let slot = job.retained.remove(at);
         self.gauges.slots_passed_on += 1;
         // A slot without a seat is one of a job that has none.
-        let seating = slot.seat.map_or(Seating::Free { role: 0 }, Seating::At);
+        let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
         self.assign(uid, slot.allocation, seating);
         true
     }

@@ -43,11 +43,16 @@ pub const WALLTIME: &str = "fluxqueue/walltime";
 /// none starts. The value is the name of a level in the settings, such as `rack`, or a node label of the level.
 pub const REQUIRED_LEVEL: &str = "fluxqueue/required-level";
 
-/// Annotation of a pod, or of the object that makes it: the pods of each pod set are divided into slices, and each slice is in one part of
+/// Annotation beside [`REQUIRED_LEVEL`], [`PREFERRED_LEVEL`] or [`SPREAD_LEVEL`]: `role` applies them to the pods of each role of the job
+/// separately, `job` (default) to all together.
+pub const LEVEL_SCOPE: &str = "fluxqueue/level-scope";
+
+/// Annotation of a pod, or of the object that makes it: the pods of each role are divided into slices, and each slice is in one part of
 /// this level; see [`SLICE_SIZE`].
 pub const SLICE_LEVEL: &str = "fluxqueue/slice-level";
 
-/// Annotation beside [`SLICE_LEVEL`]: how many pods a slice has. In an Indexed Job the first slice has the indexes from 0 on.
+/// Annotation beside [`SLICE_LEVEL`]: how many pods a slice has. In an Indexed Job the first slice has the indexes from 0 on; of several
+/// Jobs of one role in a JobSet, the pods of the first Job come first.
 pub const SLICE_SIZE: &str = "fluxqueue/slice-size";
 
 /// Annotation of a pod, or of the object that makes it: the pods of the job are in one part of this level if that is possible now, else in

@@ -303,7 +303,8 @@ impl Jobs {
         of_maker.or(pod.exclusive).unwrap_or(false)
     }
 
-    fn controller(&self, pod: &Pod) -> Option<&Controller> {
+    /// The object that made a pod.
+    pub(super) fn controller(&self, pod: &Pod) -> Option<&Controller> {
         self.controllers.get(&pod.owner.as_ref()?.uid).map(|made_by| &**made_by)
     }
 }

@@ -10,8 +10,9 @@ use super::Core;
 use super::cluster::{Node, readable};
 use super::fluxion::Within;
 use super::job::{Job, Member, Style};
-use super::ledger::{LevelWant, LevelWants};
+use super::ledger::{Allocation, LevelWant, LevelWants};
 use super::plan::Attempt;
+use super::roles::Role;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
@@ -20,9 +21,12 @@ use fluxqueue_workload::{Pod, Shape, Uid, Unsupported};
 pub(super) struct Asked {
     /// Some object that makes its pods asks for levels. Most pods need no more than this to be told that they ask for nothing.
     by_makers: bool,
-    /// What pods want, by what they ask for and their shape: many have both in common.
-    wants: Vec<(Arc<[LevelRule]>, Arc<Shape>, LevelWants)>,
+    /// What pods want, by what they ask for, their shape and their role: many have these in common.
+    wants: Vec<(Asks, LevelWants)>,
 }
+
+/// Rules, a shape and a role, if that matters.
+type Asks = (Arc<[LevelRule]>, Arc<Shape>, Option<Role>);
 
 impl Core {
     // --- what cannot be honoured ---
@@ -79,14 +83,16 @@ impl Core {
             return None;
         }
         let rules = self.jobs.level_rules(pod).filter(|_| self.ledger.has_levels())?;
+        let job = self.jobs.all.get(&id)?;
+        let is_of_role = |rule: &LevelRule| matches!(rule.of, RuleScope::Role | RuleScope::Slice(_));
+        let role = if rules.iter().any(is_of_role) { self.jobs.role(job, pod) } else { None };
         let is_known =
-            |(of, shape, _): &&(Arc<[LevelRule]>, Arc<Shape>, LevelWants)| of == rules && *shape == pod.shape;
+            |((of, shape, known), _): &&(Asks, LevelWants)| of == rules && *shape == pod.shape && *known == role;
         // Those who join are where their slice is.
         let is_like_others = !joins || slice_size(rules).is_none();
-        if let Some((.., wants)) = asked.wants.iter().find(is_known).filter(|_| is_like_others) {
+        if let Some((_, wants)) = asked.wants.iter().find(is_known).filter(|_| is_like_others) {
             return wants.clone();
         }
-        let job = self.jobs.all.get(&id)?;
         let want = |rule: &LevelRule| {
             let level = Arc::clone(&self.settings.topology.find(&rule.level)?.name);
             let within = match rule.bound {
@@ -104,11 +110,12 @@ impl Core {
             };
             // A pod that stays alone leads nobody.
             let leads = joins && within == Within::One && job.style != Style::Lone;
-            Some(LevelWant { level, within, of: rule.of.clone(), leads })
+            let role = role.clone().filter(|_| is_of_role(rule));
+            Some(LevelWant { level, within, of: rule.of.clone(), role, leads })
         };
         let wants: Arc<[LevelWant]> = rules.iter().filter_map(want).collect();
         let wants = Some(wants).filter(|wants| !wants.is_empty());
-        asked.wants.push((Arc::clone(rules), Arc::clone(&pod.shape), wants.clone()));
+        asked.wants.push(((Arc::clone(rules), Arc::clone(&pod.shape), role), wants.clone()));
         wants
     }
 
@@ -123,12 +130,14 @@ impl Core {
             let rules = self.jobs.level_rules(other);
             let is_same =
                 |known: &LevelRule| (&known.level, known.bound, &known.of) == (&rule.level, rule.bound, &rule.of);
-            rules.is_some_and(|rules| rules.iter().any(is_same)) && is_with(&rule.of, pod, other)
+            rules.is_some_and(|rules| rules.iter().any(is_same)) && self.jobs.are_together(&rule.of, job, pod, other)
         };
         let members = self.jobs.live(job).filter(|member| asks_for_it(&member.pod));
         let of_members = members.filter_map(|member| member.allocation.as_ref());
-        // Of a slot without a pod it is not known what that asked for, but for its shape.
-        let of_slots = job.retained.iter().map(|slot| &slot.allocation).filter(|slot| slot.shape == pod.shape);
+        // Of a slot without a pod it is not known what that asked for, but by its shape, or if all pods are of one template.
+        let is_of_one = !job.retained.is_empty() && self.jobs.role(job, pod) == Some(Role::Only);
+        let is_alike = |slot: &&Allocation| is_of_one || slot.shape == pod.shape;
+        let of_slots = job.retained.iter().map(|slot| &slot.allocation).filter(is_alike);
         let of_slots = of_slots.filter(|_| !matches!(rule.of, RuleScope::Slice(_)));
         let mut parts: BTreeMap<String, usize> = BTreeMap::new();
         for allocation in of_members.chain(of_slots) {
@@ -151,7 +160,7 @@ impl Core {
             let wants = self.level_wants(id, &member.pod, true, &mut asked);
             let open = open_wants(&wants);
             let leads = |(known, leader, asked): &&(LevelWant, &Member, LevelWants), want: &LevelWant| {
-                known == want && may_lead(want, (leader, asked), (member, &wants))
+                known == want && self.may_lead(want, (leader, asked), (member, &wants))
             };
             let is_first = |want: &LevelWant| first.iter().all(|known| !leads(&known, want));
             if open.is_empty() || open.iter().any(is_first) {
@@ -174,6 +183,26 @@ impl Core {
         let pending = PendingRequest::Member(id, uid.clone());
         let holds_nobody_up = self.queue.last_attempt_of(&pending).is_some_and(Attempt::holds_nobody_up);
         !holds_nobody_up || self.promises.reservation(&pending).is_some()
+    }
+
+    /// Where one pod will be says where another one of its job may be: of slices in the same one. Who is to be spread counts the other, but
+    /// waits for it only if what keeps that one keeps it as well.
+    fn may_lead(
+        &self,
+        want: &LevelWant,
+        (leader, asks): (&Member, &LevelWants),
+        (member, wants): (&Member, &LevelWants),
+    ) -> bool {
+        match (&want.within, &want.of) {
+            (Within::Beside(..), _) => {
+                asks == wants && leader.pod.shape == member.pod.shape && leader.volumes == member.volumes
+            }
+            (_, RuleScope::Slice(size)) => {
+                self.jobs.slice_of(&leader.pod, *size) == self.jobs.slice_of(&member.pod, *size)
+            }
+            (_, RuleScope::Role) => want.role.is_some() || leader.pod.shape == member.pod.shape,
+            _ => true,
+        }
     }
 
     fn tell_who_follows(&mut self, id: JobId, uid: &Uid, leader: &Uid) {
@@ -210,6 +239,8 @@ impl Core {
     /// spread as they ask.
     pub(super) fn torn_apart(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
         let by_makers = self.ask_for_levels(id).by_makers;
+        let job = self.jobs.all.get(&id)?;
+        let queue = job.queue.id;
         let mut spreads: Vec<Spreading> = Vec::new();
         let mut places: Vec<(&LevelRule, &Pod, String)> = Vec::new();
         for member in pods.iter().filter_map(|uid| self.jobs.members.get(uid)) {
@@ -229,9 +260,12 @@ impl Core {
                 };
                 let pod = &*member.pod;
                 if let LevelBound::Spread(spread) = rule.bound {
-                    let is_same = |known: &Spreading| (&known.level, known.spread) == (&level.name, spread);
+                    let is_same = |known: &Spreading| {
+                        (&known.level, known.spread, &known.of) == (&level.name, spread, &rule.of)
+                            && self.jobs.are_together(&rule.of, job, &known.first, pod)
+                    };
                     let at = spreads.iter().position(is_same).unwrap_or_else(|| {
-                        spreads.push(Spreading::new(&level.name, spread));
+                        spreads.push(Spreading::new(&level.name, spread, (&rule.of, &member.pod)));
                         spreads.len() - 1
                     });
                     spreads[at].count(part, pod, &inside);
@@ -241,7 +275,8 @@ impl Core {
                     inside.push((Arc::clone(&level.name), part.clone()));
                 }
                 let is_same = |known: &LevelRule, other: &Pod| {
-                    (&known.level, &known.of) == (&rule.level, &rule.of) && is_with(&rule.of, pod, other)
+                    (&known.level, &known.of) == (&rule.level, &rule.of)
+                        && self.jobs.are_together(&rule.of, job, pod, other)
                 };
                 match places.iter().find(|(known, other, _)| is_same(known, other)) {
                     None => places.push((rule, pod, part)),
@@ -254,13 +289,12 @@ impl Core {
                 }
             }
         }
-        let queue = self.jobs.all.get(&id)?.queue.id;
         spreads.into_iter().find_map(|spreading| self.not_spread(queue, spreading))
     }
 
     /// Why pods are not spread as they ask.
     fn not_spread(&mut self, queue: QueueId, spreading: Spreading) -> Option<String> {
-        let Spreading { level, spread, mut counts, asked } = spreading;
+        let Spreading { level, spread, mut counts, asked, .. } = spreading;
         if let Some(most) = spread.max_per_part
             && let Some((part, _)) = counts.iter().find(|(_, count)| **count > most)
         {
@@ -297,6 +331,9 @@ impl Core {
 struct Spreading {
     level: Arc<str>,
     spread: Spread,
+    of: RuleScope,
+    /// The first of them.
+    first: Arc<Pod>,
     counts: BTreeMap<String, u32>,
     /// What they ask of nodes, and in which parts of other levels they have to be.
     asked: Vec<(Arc<Shape>, Parts)>,
@@ -306,8 +343,9 @@ struct Spreading {
 type Parts = Vec<(Arc<str>, String)>;
 
 impl Spreading {
-    fn new(level: &Arc<str>, spread: Spread) -> Self {
-        Spreading { level: Arc::clone(level), spread, counts: BTreeMap::new(), asked: Vec::new() }
+    fn new(level: &Arc<str>, spread: Spread, (of, first): (&RuleScope, &Arc<Pod>)) -> Self {
+        let (level, of, first) = (Arc::clone(level), of.clone(), Arc::clone(first));
+        Spreading { level, spread, of, first, counts: BTreeMap::new(), asked: Vec::new() }
     }
 
     /// A pod more is in a part.
@@ -328,36 +366,7 @@ fn open_wants(wants: &LevelWants) -> Vec<LevelWant> {
     open.filter(|want| matches!(want.within, Within::One | Within::Beside(..))).cloned().collect()
 }
 
-/// Where one pod will be says where another one of its job may be: of slices in the same one. Who is to be spread counts the other, but
-/// waits for it only if what keeps that one keeps it as well.
-fn may_lead(want: &LevelWant, (leader, asks): (&Member, &LevelWants), (member, wants): (&Member, &LevelWants)) -> bool {
-    match (&want.within, &want.of) {
-        (Within::Beside(..), _) => {
-            asks == wants && leader.pod.shape == member.pod.shape && leader.volumes == member.volumes
-        }
-        (_, RuleScope::Slice(size)) => slice_of(&leader.pod, *size) == slice_of(&member.pod, *size),
-        _ => true,
-    }
-}
-
-/// The slice that a pod is of, of those with so many pods; of one without an index nobody knows it.
-pub(super) fn slice_of(pod: &Pod, size: u32) -> Option<u32> {
-    pod.completion_index.map(|index| index / size)
-}
-
 /// How many pods a slice has, by these rules.
 fn slice_size(rules: &[LevelRule]) -> Option<u32> {
     rules.iter().find_map(|rule| if let RuleScope::Slice(size) = rule.of { Some(size) } else { None })
-}
-
-/// Two pods under one rule are among those whose places count together. Of pods without an index nobody knows the slice later.
-fn is_with(of: &RuleScope, pod: &Pod, other: &Pod) -> bool {
-    match of {
-        RuleScope::Job | RuleScope::Group(_) => true,
-        RuleScope::PodSet => pod.shape == other.shape,
-        RuleScope::Slice(size) => {
-            let slice = slice_of(pod, *size);
-            pod.shape == other.shape && slice.is_some() && slice == slice_of(other, *size)
-        }
-    }
 }

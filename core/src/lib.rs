@@ -19,6 +19,7 @@
 //! - `what_if`: what would come of it if something else was submitted now, on a copy
 //! - `explain`, `blockers`, `cramped`, `positions`: why something waits, and at which place, for people
 //! - `levels`: what jobs ask of racks, zones and other levels of the machine
+//! - `roles`: what pods are in their jobs, and which of them
 //! - `exclusive`: jobs that ask for nodes alone
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
 //! - `stand_ins`: pods that stand in for those of a suspended Job, and its release
@@ -85,6 +86,7 @@ mod recovery;
 mod refresh;
 pub mod report;
 mod review;
+mod roles;
 #[cfg(test)]
 mod scenarios;
 mod seats;

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use fluxqueue_api::names::{
-    MAX_PER_PART, MAX_SKEW, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE, SPREAD_LEVEL,
+    LEVEL_SCOPE, MAX_PER_PART, MAX_SKEW, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE, SPREAD_LEVEL,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Unsupported;
 use super::metadata::annotation;
 
-/// Kueue's: all pods of a pod set within one domain of the level whose node label this is.
+/// Kueue's: all pods of a pod set, which is a role here, within one domain of the level whose node label this is.
 const KUEUE_REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
 /// Kueue's: so if possible.
 const KUEUE_PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
@@ -64,11 +64,11 @@ pub struct Spread {
 pub enum RuleScope {
     /// All pods of the job that ask for the same.
     Job,
-    /// Those of one pod set: each for itself.
-    PodSet,
-    /// Those of all pod sets of this group.
+    /// Those of one role: each for itself.
+    Role,
+    /// Those of all roles of this group.
     Group(Arc<str>),
-    /// Each so many pods of one pod set: by their indexes if they have some, else in their order.
+    /// Each so many pods of one role: by their numbers if they have some, else in their order.
     Slice(u32),
 }
 
@@ -86,6 +86,7 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     if metadata.annotations.is_none() {
         return Ok(None);
     }
+    let own_scope = own_scope(metadata)?;
     let mut found: Vec<LevelRule> = Vec::new();
     for (name, bound, is_ours) in KNOWN {
         let Some(value) = annotation(metadata, name) else { continue };
@@ -96,9 +97,9 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
             return Err(refused(name, "names no level".to_owned()));
         }
         let of = match annotation(metadata, KUEUE_GROUP) {
-            _ if is_ours => RuleScope::Job,
+            _ if is_ours => own_scope.clone(),
             Some(group) => RuleScope::Group(group.into()),
-            None => RuleScope::PodSet,
+            None => RuleScope::Role,
         };
         found.push(LevelRule { level: value.into(), bound, of, annotation: name });
     }
@@ -112,8 +113,24 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
         return Err(of_kueue.refused(text));
     }
     found.extend(of_kueue);
-    found.extend(spread(metadata)?);
+    found.extend(spread(metadata, own_scope)?);
     Ok((!found.is_empty()).then(|| Arc::from(found)))
+}
+
+/// Of which pods our own annotations are, but for slices.
+fn own_scope(metadata: &ObjectMeta) -> Result<RuleScope, Unsupported> {
+    let scope = match annotation(metadata, LEVEL_SCOPE) {
+        None => return Ok(RuleScope::Job),
+        Some("job") => RuleScope::Job,
+        Some("role") => RuleScope::Role,
+        Some(other) => return Err(refused(LEVEL_SCOPE, format!("{other:?} is neither \"job\" nor \"role\""))),
+    };
+    let asks = [REQUIRED_LEVEL, PREFERRED_LEVEL, SPREAD_LEVEL];
+    if asks.iter().all(|name| annotation(metadata, name).is_none()) {
+        let text = format!("says for which pods a rule is, but {} is missing", asks.join(" or "));
+        return Err(refused(LEVEL_SCOPE, text));
+    }
+    Ok(scope)
 }
 
 /// What is asked of slices, by a level and a size.
@@ -127,7 +144,7 @@ fn slices(metadata: &ObjectMeta, level: &'static str, size: &'static str) -> Res
 }
 
 /// Over which level the pods are to be spread, and how.
-fn spread(metadata: &ObjectMeta) -> Result<Option<LevelRule>, Unsupported> {
+fn spread(metadata: &ObjectMeta, of: RuleScope) -> Result<Option<LevelRule>, Unsupported> {
     let numbers = [
         (MAX_PER_PART, "says how many pods may be in one part"),
         (MAX_SKEW, "says by how many pods two parts may differ"),
@@ -136,7 +153,7 @@ fn spread(metadata: &ObjectMeta) -> Result<Option<LevelRule>, Unsupported> {
     Ok(found.map(|(value, [max_per_part, max_skew])| LevelRule {
         level: value.into(),
         bound: LevelBound::Spread(Spread { max_per_part, max_skew }),
-        of: RuleScope::Job,
+        of,
         annotation: SPREAD_LEVEL,
     }))
 }
@@ -207,14 +224,36 @@ mod tests {
     }
 
     #[test]
-    fn kueues_annotations_are_about_pod_sets() {
+    fn kueues_annotations_are_about_roles() {
         let rack = |bound, of| Ok(vec![("example.com/rack".to_owned(), bound, of)]);
         let required = (KUEUE_REQUIRED, "example.com/rack");
-        assert_eq!(read(&[required]), rack(LevelBound::Required, RuleScope::PodSet));
-        assert_eq!(read(&[(KUEUE_PREFERRED, "example.com/rack")]), rack(LevelBound::Preferred, RuleScope::PodSet));
+        assert_eq!(read(&[required]), rack(LevelBound::Required, RuleScope::Role));
+        assert_eq!(read(&[(KUEUE_PREFERRED, "example.com/rack")]), rack(LevelBound::Preferred, RuleScope::Role));
         let group = RuleScope::Group("mpi".into());
         assert_eq!(read(&[required, (KUEUE_GROUP, "mpi")]), rack(LevelBound::Required, group));
         assert_eq!(read(&[("kueue.x-k8s.io/podset-unconstrained-topology", "true")]), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_is_ours_is_for_the_job_or_for_each_role() {
+        let role = (LEVEL_SCOPE, "role");
+        let of_role = |bound| ("rack".to_owned(), bound, RuleScope::Role);
+        assert_eq!(read(&[(REQUIRED_LEVEL, "rack"), role]), Ok(vec![of_role(LevelBound::Required)]));
+        assert_eq!(read(&[(PREFERRED_LEVEL, "rack"), role]), Ok(vec![of_role(LevelBound::Preferred)]));
+        let spread = LevelBound::Spread(Spread { max_per_part: Some(4), max_skew: None });
+        assert_eq!(read(&[(SPREAD_LEVEL, "rack"), (MAX_PER_PART, "4"), role]), Ok(vec![of_role(spread)]));
+        let job = read(&[(REQUIRED_LEVEL, "rack"), (LEVEL_SCOPE, "job")]);
+        assert_eq!(job, read(&[(REQUIRED_LEVEL, "rack")]));
+        for (annotations, expected) in [
+            (&[(REQUIRED_LEVEL, "rack"), (LEVEL_SCOPE, "pod")][..], r#""pod" is neither "job" nor "role""#),
+            (
+                &[role, (KUEUE_REQUIRED, "rack")][..],
+                "says for which pods a rule is, but fluxqueue/required-level or fluxqueue/preferred-level or \
+                 fluxqueue/spread-level is missing",
+            ),
+        ] {
+            assert_eq!(read(annotations), Err(format!("metadata.annotations[fluxqueue/level-scope]: {expected}")));
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod quantity;
 mod refusal;
 pub mod requests;
 mod resources;
+mod role;
 mod shape;
 pub mod storage;
 mod suspension;
@@ -27,6 +28,7 @@ pub use ids::{NodeName, Uid};
 pub use metadata::InvalidObject;
 pub use refusal::Refusal;
 pub use resources::{ResourceName, Resources};
+pub use role::SaidRole;
 pub use shape::{SHAPES_MAX, ShapeInterner};
 
 use std::fmt;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::fluxion::{LevelRule, RankSet, Request, SlotShape, Tenancy, Within};
+use crate::roles::Role;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Lifetime, Shape};
@@ -88,6 +89,8 @@ pub(crate) struct LevelWant {
     pub within: Within,
     /// With which others of the request that want the same.
     pub of: RuleScope,
+    /// Of which role, if that matters and is known.
+    pub role: Option<Role>,
     /// Others come later, and are to be where it is.
     pub leads: bool,
 }
@@ -156,7 +159,7 @@ fn level_rules(
         for wanted in group.levels.iter().flat_map(|levels| levels.iter()) {
             let is_same = |known: &LevelWant, shape: &Arc<Shape>, of: Option<u32>| match wanted.of {
                 RuleScope::Job | RuleScope::Group(_) => known == wanted,
-                RuleScope::PodSet => known == wanted && *shape == want.shape,
+                RuleScope::Role => known == wanted && (wanted.role.is_some() || *shape == want.shape),
                 RuleScope::Slice(_) => of == *slice && of.is_some() && known == wanted,
             };
             match rules.iter_mut().find(|(known, shape, of, _)| is_same(known, shape, *of)) {

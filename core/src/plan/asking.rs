@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use super::group::slice_size;
+use super::group::{slice_size, slicing};
 use super::{Group, Request, RequestKey, Requests, Same, SlotKey};
 use crate::cluster::Company;
 use crate::fluxion::Tenancy;
 use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{Slice, SlotRequest};
-use crate::levels::slice_of;
 use crate::queue::{PendingRequest, QueueId};
 use crate::queues::Queues;
+use crate::roles::Role;
 use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
 
 /// Stands for all jobs that have nothing yet and want their nodes alone: to all of them the same nodes are open.
@@ -26,6 +26,15 @@ pub(crate) struct Asking<'a> {
     pub jobs: &'a Jobs,
     pub queues: &'a Queues,
     pub clock: Clock,
+}
+
+/// Pods out of which slices are cut: of one role, or of one shape where nobody says their roles.
+struct Sliced {
+    size: u32,
+    role: Option<Role>,
+    shape: Option<Arc<Shape>>,
+    /// How many are known.
+    pods: u32,
 }
 
 impl Asking<'_> {
@@ -63,7 +72,7 @@ impl Asking<'_> {
         for member in self.pods(pending) {
             let pod = &member.pod;
             let size = slice_size(&member.levels).filter(|_| is_start);
-            let slices: Vec<u32> = size.and_then(|size| slice_of(pod, size)).into_iter().collect();
+            let slices: Vec<u32> = size.and_then(|size| self.jobs.slice_of(pod, size)).into_iter().collect();
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.occupies(pod, job),
@@ -112,27 +121,30 @@ impl Request {
         Cow::Owned(later)
     }
 
-    /// Says of which slices its pods are, where rules are about these: by their indexes if they have some, else in their order. Pods of a
+    /// Says of which slices its pods are, where rules are about these: by their numbers if they have some, else in their order. Pods of a
     /// slice may be of several groups, since their volumes are in different places, say.
-    fn cut_into_slices(&mut self) {
-        // By shape and size of slices: how many pods there are.
-        let mut kinds: Vec<(Arc<Shape>, u32, u32)> = Vec::new();
+    fn cut_into_slices(&mut self, number: impl Fn(&Pod) -> Option<u32>) {
+        let mut kinds: Vec<Sliced> = Vec::new();
         let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
         for group in &mut self.groups {
-            let Some(size) = group.slice_size() else { continue };
-            for (want, pods) in group.wants.iter_mut().zip(&group.pods) {
-                let is_known = |(shape, of, _): &(Arc<Shape>, u32, u32)| *of == size && *shape == want.shape;
+            let Some((size, role)) = slicing(&group.levels) else { continue };
+            for (want, pods) in group.wants.iter_mut().zip(&mut group.pods) {
+                let shape = if role.is_none() { Some(&want.shape) } else { None };
+                let is_known = |kind: &Sliced| (kind.size, &kind.role, kind.shape.as_ref()) == (size, &role, shape);
                 let kind = kinds.iter().position(is_known).unwrap_or_else(|| {
-                    kinds.push((Arc::clone(&want.shape), size, 0));
+                    kinds.push(Sliced { size, role: role.clone(), shape: shape.cloned(), pods: 0 });
                     kinds.len() - 1
                 });
-                let nth = |pod: &Arc<Pod>| {
-                    let position = kinds[kind].2;
-                    kinds[kind].2 += 1;
-                    (kind, pod.completion_index.unwrap_or(position) / size)
+                let mut nth = |pod: &Arc<Pod>| {
+                    let position = kinds[kind].pods;
+                    kinds[kind].pods += 1;
+                    number(pod).unwrap_or(position) / size
                 };
-                let of_pods = pods.iter().map(nth).collect();
-                cut.push((want, of_pods));
+                let mut of_pods: Vec<(u32, Arc<Pod>)> = pods.iter().map(|pod| (nth(pod), Arc::clone(pod))).collect();
+                // Of several Jobs the pods come index by index, and are numbered Job by Job.
+                of_pods.sort_by_key(|(slice, _)| *slice);
+                *pods = of_pods.iter().map(|(_, pod)| Arc::clone(pod)).collect();
+                cut.push((want, of_pods.into_iter().map(|(slice, _)| (kind, slice)).collect()));
             }
         }
         let known: BTreeSet<(usize, u32)> = cut.iter().flat_map(|(_, of_pods)| of_pods).copied().collect();
@@ -249,7 +261,7 @@ impl Requests for Asking<'_> {
         if request.groups.iter().any(|group| group.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
             request.groups.iter_mut().for_each(|group| group.queue_nodes.clone_from(&nodes));
-            request.cut_into_slices();
+            request.cut_into_slices(|pod| self.jobs.number(pod));
         }
         if let [group] = request.groups.as_mut_slice()
             && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()

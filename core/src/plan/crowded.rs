@@ -209,7 +209,7 @@ impl Live<'_> {
             (0..request.groups.len()).filter(|at| wants(&request.groups[*at]).as_ref() == Some(&want)).collect();
         let mut shapes = together.iter().flat_map(|at| &request.groups[*at].wants).map(|want| &want.shape);
         let is_one = shapes.next().is_none_or(|first| shapes.all(|shape| shape == first));
-        if want.of == RuleScope::PodSet && !is_one {
+        if want.of == RuleScope::Role && want.role.is_none() && !is_one {
             // Each is to be in a part of its own choice.
             return vec![nodes.to_vec()];
         }

@@ -7,6 +7,7 @@ use super::Group;
 use crate::cluster::{Cluster, Company, KeyId};
 use crate::fluxion::{Rank, RankSet, Within};
 use crate::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
+use crate::roles::Role;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
@@ -122,8 +123,13 @@ impl Group {
 
 /// How many pods a slice has, by what they want of levels.
 pub(super) fn slice_size(wants: &LevelWants) -> Option<u32> {
+    slicing(wants).map(|(size, _)| size)
+}
+
+/// The same, and of which role the pods are.
+pub(super) fn slicing(wants: &LevelWants) -> Option<(u32, Option<Role>)> {
     wants.iter().flat_map(|wants| wants.iter()).find_map(|want| match want.of {
-        RuleScope::Slice(size) => Some(size),
+        RuleScope::Slice(size) => Some((size, want.role.clone())),
         _ => None,
     })
 }

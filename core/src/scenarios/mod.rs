@@ -46,6 +46,7 @@ mod promises_after_restart;
 mod queues;
 mod repelling;
 mod restarts;
+mod roles;
 mod scaling;
 mod several_shapes;
 mod slices;

@@ -425,9 +425,9 @@ fn who_does_not_get_the_level_that_he_prefers_gets_the_next_wider_one() {
 }
 
 #[test]
-fn pod_sets_are_each_in_a_rack_and_jobs_in_one() {
+fn roles_are_each_in_a_rack_and_jobs_in_one() {
     // A launcher of 1 core and three workers of 2: all together they need more than a rack has.
-    for (of, expected) in [(RuleScope::PodSet, true), (RuleScope::Job, false), (RuleScope::Group("g".into()), false)] {
+    for (of, expected) in [(RuleScope::Role, true), (RuleScope::Job, false), (RuleScope::Group("g".into()), false)] {
         let mut world = racks(settings());
         for (name, cores) in [("w0", 2), ("w1", 2), ("w2", 2), ("l", 1)] {
             let levels = Some(within(LevelBound::Required, "rack", of.clone()));

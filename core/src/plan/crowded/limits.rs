@@ -29,7 +29,7 @@ struct Limit {
     want: LevelWant,
     /// The number of its level.
     level: usize,
-    /// Only for pods of this shape, if each pod set is for itself.
+    /// Only for pods of this shape, if each role is for itself, and nobody says which they have.
     shape: Option<Arc<Shape>>,
     /// Only for those of this slice, if each is for itself.
     slice: Option<u32>,
@@ -92,7 +92,8 @@ impl Limits {
         piece: &Piece<'_>,
         known: &mut BTreeMap<Option<u32>, Vec<usize>>,
     ) -> usize {
-        let shape = (want.of == RuleScope::PodSet).then(|| Arc::clone(shape));
+        let is_by_shape = want.of == RuleScope::Role && want.role.is_none();
+        let shape = is_by_shape.then(|| Arc::clone(shape));
         let slice = piece.slice.filter(|_| matches!(want.of, RuleScope::Slice(_)));
         let known = known.entry(slice).or_default();
         let is_same = |at: &&usize| self.rules[**at].want == *want && self.rules[**at].shape == shape;

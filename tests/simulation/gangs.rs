@@ -62,6 +62,9 @@ fn judge_start(view: &View, now: Time, unit: &Unit, before: &[Binding], rest: &[
     if let Some(text) = start.is_torn(&ready) {
         return broken("a gang that requires a level starts in one part of it", text);
     }
+    if let Some(text) = start.is_parted(objects::is_to_be_with_its_role, objects::have_one_role) {
+        return broken("the pods of a role that requires a level start in one part of it", text);
+    }
     if let Some(text) = start.is_cut() {
         return broken(SLICED_GANGS, text);
     }
@@ -131,17 +134,24 @@ impl Start<'_> {
 
     /// The zones in which a slice would be, of those who are bound now.
     fn is_cut(&self) -> Option<String> {
-        let mut slices: Vec<(&Pod, BTreeSet<Option<&str>>)> = Vec::new();
-        for (node, pod) in self.own.iter().filter(|(_, pod)| objects::slice_of(pod).is_some()) {
+        let are_together = |pod: &Pod, other: &Pod| {
+            objects::have_one_role(pod, other) && objects::slice_of(pod) == objects::slice_of(other)
+        };
+        self.is_parted(|pod| objects::slice_of(pod).is_some(), are_together)
+    }
+
+    /// The zones in which such would be that are to be in one together, of those who are bound now.
+    fn is_parted(&self, asks: impl Fn(&Pod) -> bool, are_together: impl Fn(&Pod, &Pod) -> bool) -> Option<String> {
+        let mut parties: Vec<(&Pod, BTreeSet<Option<&str>>)> = Vec::new();
+        for (node, pod) in self.own.iter().filter(|(_, pod)| asks(pod)) {
             let zone = self.view.nodes.get(*node).and_then(|node| node.label(ZONE));
-            let is_same = |known: &Pod| known.shape == pod.shape && objects::slice_of(known) == objects::slice_of(pod);
-            match slices.iter_mut().find(|(known, _)| is_same(known)) {
+            match parties.iter_mut().find(|(known, _)| are_together(known, pod)) {
                 Some((_, zones)) => drop(zones.insert(zone)),
-                None => slices.push((pod, BTreeSet::from([zone]))),
+                None => parties.push((pod, BTreeSet::from([zone]))),
             }
         }
-        let cut = slices.into_iter().find(|(_, zones)| zones.len() > 1 || zones.contains(&None));
-        cut.map(|(pod, zones)| format!("{zones:?} of slice {:?} with {}", objects::slice_of(pod), pod.id))
+        let parted = parties.into_iter().find(|(_, zones)| zones.len() > 1 || zones.contains(&None));
+        parted.map(|(pod, zones)| format!("{zones:?} of those with {}", pod.id))
     }
 
     /// How many are in which zone, of a gang of which all ask to be spread, and are not. Zones count that have a node which one of them

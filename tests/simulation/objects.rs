@@ -287,8 +287,9 @@ fn levels(rng: &mut Rng, requests: &Resources) -> LevelRules {
     let bound = if rng.chance(15) { Some(bound) } else { is_spread.then_some(SPREAD) };
     let of_zone = |bound, of| LevelRule { level: Arc::from(ZONE), bound, of, annotation: "fluxqueue/required-level" };
     let of_slices = is_in_slices(requests).then(|| of_zone(LevelBound::Required, RuleScope::Slice(2)));
-    let rules: Arc<[LevelRule]> =
-        bound.map(|bound| of_zone(bound, RuleScope::Job)).into_iter().chain(of_slices).collect();
+    // Each role by itself, or all together.
+    let of = if requests.get("cpu") == 500 { RuleScope::Role } else { RuleScope::Job };
+    let rules: Arc<[LevelRule]> = bound.map(|bound| of_zone(bound, of)).into_iter().chain(of_slices).collect();
     (!rules.is_empty()).then_some(rules)
 }
 
@@ -307,7 +308,21 @@ pub(crate) fn is_to_be_in_one(pod: &Pod) -> bool {
     rules.any(|rule| rule.bound == LevelBound::Required && rule.of == RuleScope::Job)
 }
 
-/// The slice of its pod set that is to be in one part of a level with this pod, where that is known by its index.
+/// The pod is to be in one part of a level with others of its role.
+pub(crate) fn is_to_be_with_its_role(pod: &Pod) -> bool {
+    let mut rules = pod.levels.iter().flat_map(|rules| rules.iter());
+    rules.any(|rule| rule.bound == LevelBound::Required && rule.of == RuleScope::Role)
+}
+
+/// Two pods have the same role in their job: here nothing but who made them says it, or what they ask for.
+pub(crate) fn have_one_role(pod: &Pod, other: &Pod) -> bool {
+    match (&pod.owner, &other.owner) {
+        (None, None) => pod.shape == other.shape,
+        (owner, other) => owner.as_ref().map(|owner| &owner.uid) == other.as_ref().map(|owner| &owner.uid),
+    }
+}
+
+/// The slice of its Job that is to be in one part of a level with this pod, where that is known by its index.
 pub(crate) fn slice_of(pod: &Pod) -> Option<u32> {
     let size = pod.levels.iter().flat_map(|rules| rules.iter()).find_map(|rule| match rule.of {
         RuleScope::Slice(size) => Some(size),

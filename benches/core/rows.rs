@@ -177,7 +177,7 @@ pub(crate) fn measure(size: Size, twist: Twist, row_time: Duration) -> Result<Sa
     let (making, completed) = (begin.elapsed(), bench.completed);
     let (reservations, known_ends) = (bench.turning.reservations(), scene::known_ends(&bench.turning.server));
     let memory = resident();
-    let mut samples = Samples { making, completed, memory, reservations, known_ends, ..Samples::default() };
+    let mut samples = Samples { memory, reservations, known_ends, making, completed, ..Samples::default() };
     let asked = std::env::var("FLUXQUEUE_BENCH_ROW").unwrap_or_default();
     for row in Row::of(policy(), twist).iter().copied().filter(|row| row.name().contains(&asked)) {
         let begin = Instant::now();

@@ -55,7 +55,9 @@ impl Closed {
             nodes.entry(why).or_default().union_with(closed);
         }
         for group in &told {
-            nodes.values_mut().for_each(|nodes| nodes.subtract(&group.open));
+            for nodes in nodes.values_mut() {
+                nodes.subtract(&group.open);
+            }
         }
         if !is_some_stuck {
             for (why, short) in &self.short {

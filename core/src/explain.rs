@@ -391,18 +391,7 @@ impl Core {
             .reduce(|worst, at| if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst });
         let worst = worst.map(|at| shortages.remove(at));
         let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
-        let mut message = match groups.as_slice() {
-            [group] if pods == 1 => {
-                let mut counts = self.closed_to_one(group, &attempt.open[0]);
-                apart.count(&mut counts);
-                summary::unavailable(self.cluster.len(), &counts)
-            }
-            _ => {
-                let mut counts = closed.counts();
-                apart.count(&mut counts);
-                summary::unavailable(self.cluster.len(), &counts) + &closed.text()
-            }
-        };
+        let mut message = self.unavailable(attempt, pods, &closed, &apart);
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
             let idle = if *outcome == Outcome::Never { "in all" } else { "free" };
             let amount = |amount| super::record::quantity(&worst.resource, amount);
@@ -424,18 +413,7 @@ impl Core {
         }
         message += &self.where_volumes_are(&attempt.request);
         let reason = reason_of(outcome);
-        if *outcome == Outcome::PassedOver {
-            message += " Work that has no end is in the way, so later jobs are not held back.";
-        }
-        if *outcome == Outcome::NotFound {
-            let rules =
-                if attempt.request.asks_about_pods() { " that keeps what they ask about other pods" } else { "" };
-            let _ = write!(
-                message,
-                " No placement of all of them together was found{rules}, and none was proved impossible, so later jobs are \
-                 not held back."
-            );
-        }
+        message += &why_others_need_not_wait(attempt);
         let mut said: BTreeSet<String> = worst.iter().map(|worst| worst.resource.clone()).collect();
         let others =
             shortages.into_iter().filter(|shortage| shortage.is_on_nodes && shortage.free < shortage.requested);
@@ -455,6 +433,18 @@ impl Core {
         }
         let first = all.remove(0);
         (first, all)
+    }
+
+    /// How many nodes are closed for each reason, in kube-scheduler's words.
+    fn unavailable(&mut self, attempt: &Attempt, pods: usize, closed: &Closed, apart: &Apart) -> String {
+        let alone = match attempt.request.groups.as_slice() {
+            [group] if pods == 1 => Some(self.closed_to_one(group, &attempt.open[0])),
+            _ => None,
+        };
+        let others = if alone.is_some() { String::new() } else { closed.text() };
+        let mut counts = alone.unwrap_or_else(|| closed.counts());
+        apart.count(&mut counts);
+        summary::unavailable(self.cluster.len(), &counts) + &others
     }
 
     /// Whose ends nobody knows on these nodes, but one's own: a few of those that count.
@@ -635,6 +625,22 @@ impl Core {
         if let Some(pod) = first {
             self.note(Subject::Pod(pod), EventKind::Warning, warning.as_str(), "Grouping", text, &reporter);
         }
+    }
+}
+
+/// Why jobs behind a request are not held back by it, if they are not.
+fn why_others_need_not_wait(attempt: &Attempt) -> String {
+    match attempt.outcome {
+        Outcome::PassedOver => " Work that has no end is in the way, so later jobs are not held back.".to_owned(),
+        Outcome::NotFound => {
+            let rules =
+                if attempt.request.asks_about_pods() { " that keeps what they ask about other pods" } else { "" };
+            format!(
+                " No placement of all of them together was found{rules}, and none was proved impossible, so later jobs are \
+                 not held back."
+            )
+        }
+        _ => String::new(),
     }
 }
 

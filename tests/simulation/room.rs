@@ -89,12 +89,9 @@ pub(crate) fn repeller<'a>(
     node: &Node,
     pod: &Pod,
 ) -> Option<&'a Pod> {
-    let in_its_domain = |place: &NodeName, term: &PodTerm| {
-        let domain = nodes.get(place).and_then(|place| label(place, &term.topology_key));
-        domain.is_some() && domain == label(node, &term.topology_key)
-    };
     let repels = |place: &NodeName, other: &Pod| {
-        other.shape.constraints.repels.iter().any(|term| in_its_domain(place, term) && is_selected(term, pod))
+        let mut terms = other.shape.constraints.repels.iter();
+        terms.any(|term| is_in_domain(nodes, node, (place, other), term) && is_selected(term, pod))
     };
     there.into_iter().find(|(place, other)| repels(place, other)).map(|(_, other)| other)
 }
@@ -107,14 +104,17 @@ pub(crate) fn avoided<'a>(
     pod: &Pod,
 ) -> Option<&'a Pod> {
     let is_avoided = |place: &NodeName, other: &Pod| {
-        let place = nodes.get(place);
-        other.id.uid != pod.id.uid
-            && pod.shape.constraints.repels.iter().filter(|term| is_selected(term, other)).any(|term| {
-                let domain = place.and_then(|place| label(place, &term.topology_key));
-                domain.is_some() && domain == label(node, &term.topology_key)
-            })
+        let mut terms = pod.shape.constraints.repels.iter().filter(|term| is_selected(term, other));
+        other.id.uid != pod.id.uid && terms.any(|term| is_in_domain(nodes, node, (place, other), term))
     };
     there.into_iter().find(|(place, other)| is_avoided(place, other)).map(|(_, other)| other)
+}
+
+/// A pod is in the node's domain, by the label of a term. One that is only nominated may yet go elsewhere in it: it counts on its node alone.
+fn is_in_domain(nodes: &Nodes, node: &Node, (place, other): (&NodeName, &Pod), term: &PodTerm) -> bool {
+    let is_nominated = other.node.is_none() && other.nominated.as_ref() == Some(place);
+    let domain = nodes.get(place).and_then(|place| label(place, &term.topology_key));
+    domain.is_some() && domain == label(node, &term.topology_key) && (!is_nominated || *place == node.name)
 }
 
 /// The term speaks of this pod.

@@ -270,7 +270,7 @@ fn pool_supply(
     }
     supply.short_nodes = short.len() as u64;
     short.sort_unstable();
-    idset::write(&mut supply.short, short.into_iter());
+    idset::write(&mut supply.short, short);
     supply
 }
 

@@ -360,7 +360,9 @@ impl Core {
         let kept = written.and_then(|written| self.kept_of(written));
         let kept = kept.map(|kept| Kept { start: start().unwrap_or(kept.start), ..kept });
         self.promises.on_record.note(id, kept);
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said) {
+        // While it waits for another record, what is to be written at once is not said yet.
+        let waits = self.promises.on_record.behind.contains_key(&id);
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said && !waits) {
             job.must_say = false;
         }
         self.dirty.extend(self.promises.on_record.end_turn(id));
@@ -435,6 +437,7 @@ impl Core {
         self.promises.on_record.rest(id, other);
         self.promises.say_as_it_is(other);
         if let Some(job) = self.jobs.all.get_mut(&other) {
+            job.said_at = Time(0);
             job.must_say = true;
         }
         self.dirty.insert(other);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ledger::Reservation;
 use super::on_record::OnRecord;
-use super::plan::{Delay, Kept, Request};
+use super::plan::{Delay, Kept, Late, Request};
 use crate::fluxion::{Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::Time;
@@ -26,7 +26,7 @@ pub(super) struct Promises {
     /// What the API server has of them.
     pub on_record: OnRecord,
     /// Reservations that an earlier process has written, and that could not be put back.
-    lost: BTreeMap<PendingRequest, Kept>,
+    lost: BTreeMap<PendingRequest, Late>,
     /// Reservations that an earlier process has written so late that this one has planned without them.
     heard: BTreeMap<PendingRequest, Kept>,
     /// Those who have come in ahead of others since the last walk, and why they may.
@@ -290,12 +290,12 @@ impl Promises {
     }
 
     /// What an earlier process has promised cannot be had any more as it was written.
-    pub(super) fn is_to_be_made_anew(&mut self, pending: &PendingRequest, was: Kept) {
-        self.lost.insert(pending.clone(), was);
+    pub(super) fn is_to_be_made_anew(&mut self, pending: &PendingRequest, late: Late) {
+        self.lost.insert(pending.clone(), late);
     }
 
-    /// What was promised to a request by an earlier process, and could not be put back.
-    pub(super) fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept> {
+    /// What was promised to a request by an earlier process, and could not be put back: and why, as far as is known.
+    pub(super) fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
         self.lost.remove(pending)
     }
 

@@ -457,8 +457,8 @@ impl Core {
     /// Promises of an earlier leader for which a walk has found nothing are broken.
     pub(super) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
         for pending in heard {
-            if let Some(was) = self.promises.take_lost(pending) {
-                self.tell_delay(pending.job(), &Late { cause: Delay::Capacity, was, by: None }, None);
+            if let Some(late) = self.promises.take_lost(pending) {
+                self.tell_delay(pending.job(), &late, None);
             }
         }
     }
@@ -477,9 +477,22 @@ impl Core {
                 if let Some(promise) = self.promises.take(pending) {
                     self.ledger.give_up(&promise.place);
                 }
-                self.promises.is_to_be_made_anew(pending, was);
+                let by = self.stays_by_wish(&was);
+                let cause = if by.is_some() { Delay::Edit } else { Delay::Capacity };
+                self.promises.is_to_be_made_anew(pending, Late { cause, was, by });
             }
         }
+    }
+
+    /// A job there is planned to run beyond a start that an earlier process has promised, and a person has wished a walltime for it: that
+    /// was after the promise, which had been made behind the job.
+    fn stays_by_wish(&self, was: &Kept) -> Option<JobId> {
+        let stays = |end: End| end.is_later_than(End::At(was.start));
+        let mut holders = self.holders_on(&was.nodes).filter(|holder| stays(holder.allocation.end));
+        holders.find_map(|holder| {
+            let job = self.jobs.all.get(&holder.job?)?;
+            job.record.overrides.walltime_seconds.map(|_| job.id)
+        })
     }
 }
 

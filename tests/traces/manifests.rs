@@ -57,8 +57,8 @@ fn workload(jobs: &[Job]) -> String {
 }
 
 fn simulated(jobs: &[Job], nodes: usize, settings: &CoreSettings) -> Outcome {
-    let cluster = Scratch::new("cluster.yaml", &cluster(nodes));
-    let workload = Scratch::new("workload.yaml", &workload(jobs));
+    let cluster = Scratch::new("cluster.yaml", cluster(nodes));
+    let workload = Scratch::new("workload.yaml", workload(jobs));
     let files = (Path::new(cluster.path()), Path::new(workload.path()));
     world::run(files, settings, FunctionTable::builtin(), &mut Progress::none()).unwrap()
 }
@@ -110,7 +110,7 @@ fn what_never_starts_is_listed_with_the_reason() {
 
 #[test]
 fn what_is_wrong_with_manifests_is_said() {
-    let cluster = Scratch::new("wrong-cluster.yaml", &cluster(1));
+    let cluster = Scratch::new("wrong-cluster.yaml", cluster(1));
     let job =
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never}}}\n";
     let cases = [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::ledger::{Allocations, Change};
-use crate::plan::{Booking, Capacity, Delay, Group, Kept, Live, Promising, Remade, Request, Reserved, Version};
+use crate::plan::{Booking, Capacity, Delay, Group, Kept, Late, Live, Promising, Remade, Request, Reserved, Version};
 use crate::queue::{ClassId, JobId, PendingRequest};
 use fluxqueue_workload::{Lifetime, Shape};
 
@@ -167,7 +167,7 @@ impl Promising for Foreseen<'_> {
         remade
     }
 
-    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept> {
+    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
         self.live.take_lost(pending)
     }
 

@@ -132,8 +132,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return self.visit_behind(place, class, &head);
         }
         let displaces = self.capacity.displaces(pending);
-        let lost = self.capacity.take_lost(pending);
-        let mut before = lost.map(|was| Late { cause: Delay::Capacity, was, by: None });
+        let mut before = self.capacity.take_lost(pending);
         if self.capacity.reserved(pending).is_some() {
             if displaces == Some(Delay::Edit) {
                 // It asks for something else than when it was promised, or for another place in the queue.
@@ -238,9 +237,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 return true;
             }
         }
-        if let Some(was) = self.capacity.take_lost(pending) {
-            let later = Some(Late { cause: Delay::Capacity, was, by: None });
-            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later });
+        if let Some(late) = self.capacity.take_lost(pending) {
+            self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: Some(late) });
         }
         self.capacity.let_go(pending);
         self.say_behind(pending, class, head);

@@ -199,7 +199,7 @@ impl Promising for Timetable {
         Remade::Kept { start: at, later: (at > before.start).then_some(late), moved }
     }
 
-    fn take_lost(&mut self, _: &PendingRequest) -> Option<Kept> {
+    fn take_lost(&mut self, _: &PendingRequest) -> Option<Late> {
         None
     }
 

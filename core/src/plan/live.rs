@@ -280,7 +280,7 @@ impl Promising for Live<'_> {
         }
     }
 
-    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept> {
+    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
         self.promises.take_lost(pending)
     }
 

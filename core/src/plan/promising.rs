@@ -50,7 +50,7 @@ pub(crate) trait Promising: Capacity {
         left_of: &dyn Fn(&RankSet) -> RankSet,
     ) -> Remade<Self::Slots>;
     /// What was promised to a request before, and could not be kept: asked once.
-    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Kept>;
+    fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late>;
     /// Gives a reservation up, and says what it was.
     fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept>;
     /// No nodes are held for a request any more.

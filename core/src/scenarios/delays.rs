@@ -189,6 +189,25 @@ fn a_delay_names_the_pod_of_another_scheduler_that_took_the_room() {
     assert_eq!(said(&world), "capacity: starts 400 s later than promised: pod ns/theirs took room on node n2");
 }
 
+#[test]
+fn a_successor_knows_a_wish_by_which_a_promise_that_it_finds_cannot_be_kept() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    let started = Some(world.now);
+    world.change("a", |pod| (pod.phase, pod.started) = (Phase::Running, started));
+    world.settle();
+    // The process before has died when it had written nothing of it.
+    let wished = {
+        let record = world.record_mut("a");
+        record.spec.overrides.walltime_seconds = Some(300);
+        key_of(record)
+    };
+    world.restart();
+    world.list(&[("n1", 4), ("n2", 4)], &[job("j", 2, 2)]);
+    world.settle();
+    assert_eq!((start_of(&world, "j"), delays(&world)), (Some(2300), vec![("edit", 1)]));
+    assert_eq!(said(&world), format!("edit: starts 200 s later than promised: {wished} was changed"));
+}
+
 /// `waits` is promised the first node within the limits of its queue.
 fn promised_within_limits() -> World {
     let mut world = world(QueuePolicy::Conservative);

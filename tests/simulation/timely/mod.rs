@@ -39,7 +39,7 @@ use planner::Amounts;
 pub(crate) const TIMELY: u64 = 2_000_000_000;
 
 /// What a run of many seeds must have met.
-pub(crate) const MUST_HAPPEN: [&str; 13] = [
+pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "promise held against the naive planner's",
     "promised job started",
     "nodes held for one who was passed by",

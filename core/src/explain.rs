@@ -349,8 +349,11 @@ impl Core {
         let mut cramped = Cramped::cut(&attempt.request, &attempt.open, &self.ledger, &self.cluster);
         let mut apart = Apart::default();
         let mut with_levels: Vec<GroupRequest> = Vec::new();
+        let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
         for (group, open) in groups.iter().zip(&*attempt.open) {
-            self.note_closed(group, &mut closed);
+            if pods > 1 {
+                self.note_closed(group, &mut closed);
+            }
             cramped = cramped.or_else(|| Cramped::beside(group, &self.ledger, &mut self.cluster));
             let request = group.request(open, &mut self.cluster);
             if let Some(size) = group.slice_size() {
@@ -390,7 +393,6 @@ impl Core {
         let worst = (0..shortages.len())
             .reduce(|worst, at| if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst });
         let worst = worst.map(|at| shortages.remove(at));
-        let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
         let mut message = self.unavailable(attempt, pods, &closed, &apart);
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
             let idle = if *outcome == Outcome::Never { "in all" } else { "free" };

@@ -5,7 +5,7 @@
 //! leaves when all its claims are bound, and the first of a gang when those of all its pods are. What is written stays if that fails,
 //! so the next plan finds it: a bound volume by its nodes, a claim whose volume is being made by the node that it names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::BlockedReason;
@@ -148,15 +148,20 @@ impl Core {
         if is_alone || self.cluster.volumes().is_idle() {
             return String::new();
         }
-        let mut claims: BTreeSet<String> = BTreeSet::new();
-        let pods = request.all_pods().filter(|pod| volumes::concern(pod));
-        for claim in pods.flat_map(|pod| self.cluster.tied_claims(pod)) {
-            if claims.len() == CLAIMS_NAMED && !claims.contains(&claim) {
-                return format!(" {}; and others.", join(&claims));
+        let mut tied = BTreeMap::new();
+        for (claim, volume) in request.all_pods().flat_map(|pod| self.cluster.volumes().tied(pod)) {
+            tied.insert(claim, volume);
+            if tied.len() > CLAIMS_NAMED {
+                break;
             }
-            claims.insert(claim);
         }
-        if claims.is_empty() { String::new() } else { format!(" {}.", join(&claims)) }
+        let named = tied.iter().take(CLAIMS_NAMED);
+        let claims: Vec<String> = named.map(|(claim, volume)| self.cluster.where_claim_is(claim, volume)).collect();
+        match tied.len() {
+            0 => String::new(),
+            1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
+            _ => format!(" {}; and others.", sentence(&claims)),
+        }
     }
 
     /// Pods whose claims are not ready are told so as kube-scheduler tells it.
@@ -308,8 +313,7 @@ impl Core {
     }
 }
 
-fn join(claims: &BTreeSet<String>) -> String {
-    let claims: Vec<&str> = claims.iter().map(String::as_str).collect();
+fn sentence(claims: &[String]) -> String {
     let mut text = claims.join("; ");
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();

@@ -22,7 +22,8 @@ use crate::fluxion::{Rank, RankSet};
 use crate::table::Table;
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 use fluxqueue_workload::metadata::Labels;
-use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
+use fluxqueue_workload::storage::PersistentVolume;
+use fluxqueue_workload::{NodeName, ObjectKey, Pod, Resources, Shape};
 
 /// Classes kept at most. Beyond it all are dropped and computed anew as they are asked for.
 const CLASSES_MAX: usize = 2048;
@@ -583,21 +584,17 @@ impl Cluster {
         self.volumes.closed_to(pod, nodes)
     }
 
-    /// Claims of the pod whose volumes only some nodes can use, as people read it: which volume, and where it is.
-    pub fn tied_claims(&self, pod: &Pod) -> impl Iterator<Item = String> {
-        self.volumes.tied(pod).into_iter().map(|(claim, volume)| {
-            let nodes = self
-                .by_name
-                .iter()
-                .filter(|(_, rank)| self.node(**rank).is_some_and(|node| volumes::can_use(&volume, node)));
-            let names: Vec<&str> = nodes.map(|(name, _)| &**name).collect();
-            let only = match names.as_slice() {
-                [] => "no node can use".to_owned(),
-                [name] => format!("only {name} can use"),
-                names => format!("only {} of {} nodes can use", names.len(), self.len()),
-            };
-            format!("claim {claim} is bound to volume {}, which {only}", volume.name)
-        })
+    /// Which nodes can use the volume of a claim, as people read it.
+    pub(crate) fn where_claim_is(&self, claim: &ObjectKey, volume: &PersistentVolume) -> String {
+        let can_use = |rank: Rank| self.node(rank).is_some_and(|node| volumes::can_use(volume, node));
+        let names: Vec<&str> =
+            self.by_name.iter().filter(|(_, rank)| can_use(**rank)).map(|(name, _)| &**name).collect();
+        let only = match names.as_slice() {
+            [] => "no node can use".to_owned(),
+            [name] => format!("only {name} can use"),
+            names => format!("only {} of {} nodes can use", names.len(), self.len()),
+        };
+        format!("claim {claim} is bound to volume {}, which {only}", volume.name)
     }
 
     /// The pod, which has a slot on the node, can still have its volumes there.

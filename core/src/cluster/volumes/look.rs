@@ -99,7 +99,7 @@ impl Volumes {
     }
 
     /// The pod's claims that are bound to volumes which not all nodes can use, with these volumes.
-    pub(in crate::cluster) fn tied(&self, pod: &Pod) -> Vec<(ObjectKey, Arc<PersistentVolume>)> {
+    pub(crate) fn tied(&self, pod: &Pod) -> Vec<(ObjectKey, Arc<PersistentVolume>)> {
         let claims = claims_of(pod).filter_map(|key| self.claims.get(&key)).filter(|claim| claim.is_bound);
         let with_volume = claims.filter_map(|claim| {
             let volume = self.persistent.get(claim.volume.as_ref()?)?;

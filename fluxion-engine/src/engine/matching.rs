@@ -361,7 +361,7 @@ impl Engine {
         }
     }
 
-    fn usable(&self, ask: &Ask<'_>, request: &flat::Request<'_>, status: Status) -> Usable {
+    pub(super) fn usable(&self, ask: &Ask<'_>, request: &flat::Request<'_>, status: Status) -> Usable {
         let slots = request.shapes.iter().map(|shape| shape.extras);
         let usable = candidates::usable(&self.graph, ask.spec, slots, status);
         request.admitted(&self.graph.pools, usable)

@@ -7,7 +7,8 @@ use super::{Engine, Job, JobMode, MatchOp, no_job};
 use crate::Error;
 use crate::bits::Bits;
 use crate::matcher::candidates::{self, Status};
-use crate::pools::{SlotShape, Tenancy};
+use crate::matcher::flat::Pick;
+use crate::pools::{SlotShape, Sought, Tenancy};
 use crate::time::End;
 use crate::vertex::VertexId;
 
@@ -51,7 +52,12 @@ impl Engine {
         let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
         let gains = self.graph.pools.gains.count();
         self.note_job(id);
-        if !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &ask, &usable) {
+        let known = self.known_place(id, &ask);
+        let is_known_to_stay = match &known {
+            Some((at, picks)) => *at == self.jobs[&id].info.at && self.has_slots_of(id, picks),
+            None => !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &ask, &usable),
+        };
+        if is_known_to_stay {
             return Ok(self.stays(id, gains));
         }
         let Some(job) = self.jobs.remove(&id) else { return Err(no_job(id)) };
@@ -59,7 +65,10 @@ impl Engine {
         let slots = self.slots_of(id, &job);
         let had = slots.clone();
         self.give_back(id, &job);
-        let place = self.soonest(&ask, self.now);
+        let place = match known.filter(|(at, _)| *at <= before) {
+            Some((at, picks)) => Ok((Found::Flat(picks), at)),
+            None => self.soonest(&ask, self.now),
+        };
         let mut later = Later::default();
         // Whole vertices stay where they are.
         let is_no_better = |(found, at): &(Found, i64)| match found {
@@ -89,6 +98,36 @@ impl Engine {
             return Ok(self.stays(id, gains));
         }
         Ok(Moved { at, reserved: at > self.now, r, later })
+    }
+
+    /// Where a reservation would be if it were made anew, and when; `None` where that takes a search.
+    fn known_place(&mut self, id: u64, ask: &Ask<'_>) -> Option<(i64, Vec<Pick>)> {
+        let Form::Flat(request) = &ask.form else { return None };
+        let [shape] = &request.shapes[..] else { return None };
+        if ask.policy.by_fill().is_some() || request.has_rules() || request.tenancy != Tenancy::Shared {
+            return None;
+        }
+        let usable = self.usable(ask, request, Status::Heeded);
+        let [rows] = usable.tiers(0) else { return None };
+        let needs = request.slot(0).needs.clone();
+        if needs.len() < shape.needs.len() || needs.iter().any(|(_, amount)| *amount == 0) {
+            return None;
+        }
+        let job = &self.jobs[&id];
+        let (starts, claims) = (job.info.at, job.ranks.len());
+        let sought = Sought { job: id, needs, cap: request.cap(shape).min(shape.count), rows: rows.clone() };
+        let how = (shape.count, ask.policy.descends());
+        let (at, rows) = self.graph.pools.outlook(sought, (starts, claims), how)?;
+        Some((at, rows.into_iter().map(|(row, count)| Pick { shape: 0, row, count }).collect()))
+    }
+
+    /// Whether a reservation of slots of one shape has these, and no others.
+    fn has_slots_of(&self, id: u64, picks: &[Pick]) -> bool {
+        let (job, pools) = (&self.jobs[&id], &self.graph.pools);
+        let has = |(rank, pick): (&u32, &Pick)| {
+            pools.ranks()[pick.row] == *rank && pools.placed(pick.row, id).map(|(_, count, _)| count).eq([pick.count])
+        };
+        job.ranks.len() == picks.len() && job.ranks.iter().zip(picks).all(has)
     }
 
     /// A reservation that was looked at, and stays where it is.

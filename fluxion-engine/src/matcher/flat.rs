@@ -263,7 +263,7 @@ impl<'a> Request<'a> {
     }
 
     /// How many slots of a shape may come to one node.
-    fn cap(&self, shape: &Shape<'_>) -> u64 {
+    pub(crate) fn cap(&self, shape: &Shape<'_>) -> u64 {
         shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX)
     }
 

@@ -16,6 +16,7 @@ mod gains;
 mod journal;
 pub(crate) mod levels;
 mod order;
+mod outlook;
 mod tenancy;
 mod timeline;
 
@@ -28,6 +29,7 @@ use smallvec::SmallVec;
 pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use free::Free;
 pub(crate) use order::{Cursor, Key};
+pub(crate) use outlook::Sought;
 pub use tenancy::Tenancy;
 
 use crate::admitted::Admitted;
@@ -110,6 +112,8 @@ pub struct Pools {
     pub(crate) levels: levels::Levels,
     /// Where there is more room than there was.
     pub(crate) gains: gains::Gains,
+    /// What the reservation that was looked at last could have instead.
+    outlook: outlook::Outlook,
     journal: journal::Journal,
 }
 
@@ -263,6 +267,7 @@ impl Pools {
         self.timelines.insert(row);
         self.maxima.get_mut().clear();
         self.levels.insert_row(row);
+        self.outlook.forget();
         for column in self.columns.iter_mut().flatten() {
             column.size.insert(row, 0);
             column.usable.insert(row, 0);
@@ -284,6 +289,7 @@ impl Pools {
             self.unlist(claim);
         }
         self.levels.remove_row(row, self.ranks[row]);
+        self.outlook.forget();
         self.ranks.remove(row);
         self.vertices.remove(row);
         self.planned.remove(row);
@@ -334,6 +340,7 @@ impl Pools {
         self.fills.note(self.ranks[row]);
         self.levels.note(self.ranks[row]);
         self.timelines.forget(row);
+        self.outlook.note(row);
         if let Some(block) = self.maxima.get_mut().get_mut(row / 64) {
             *block = None;
         }

@@ -14,50 +14,93 @@ pub(super) struct Foreseen<'a> {
     pub failures: &'a mut Failures,
 }
 
-/// What could not start, since anything was given back: who asks for no less cannot start either. As time passes it can only
-/// become harder, since what is planned comes nearer.
+/// What cannot start: who asks for no less cannot start either. As time passes it can only become harder, since what is planned
+/// comes nearer.
 #[derive(Default)]
 pub(super) struct Failures {
     known: Vec<Want>,
+    room: Room,
     /// How often anything was given back.
     given_back: u64,
 }
 
 /// So many pods of a shape for so long.
-#[derive(Clone)]
 struct Want {
     shape: Arc<Shape>,
     pods: usize,
     lifetime: Lifetime,
 }
 
+/// For how many pods more there is room on all nodes together, as long as all that came are of one shape.
+#[derive(Default)]
+enum Room {
+    /// Nobody has come.
+    #[default]
+    Unknown,
+    /// All are of this shape.
+    Of(Arc<Shape>, u64),
+    /// They are of several.
+    Various,
+}
+
 impl Failures {
-    /// Somebody has given nodes back, or keeps them no more.
-    pub(super) fn forget(&mut self) {
+    /// Pods of a shape come; `count` says for how many there is room on the idle machine.
+    pub(super) fn meet(&mut self, shape: &Arc<Shape>, count: impl FnOnce() -> u64) {
+        match &self.room {
+            Room::Unknown => self.room = Room::Of(Arc::clone(shape), count()),
+            Room::Of(known, _) if !Arc::ptr_eq(known, shape) => self.room = Room::Various,
+            Room::Of(..) | Room::Various => {}
+        }
+    }
+
+    /// So many pods have their nodes now.
+    pub(super) fn take(&mut self, pods: usize) {
+        if let Room::Of(_, room) = &mut self.room {
+            *room = room.saturating_sub(pods as u64);
+        }
+    }
+
+    /// So many pods have given their nodes back: there is room for as many more.
+    pub(super) fn give_back(&mut self, pods: usize) {
+        self.given_back += 1;
+        if let Room::Of(_, room) = &mut self.room {
+            *room += pods as u64;
+            self.known.iter_mut().for_each(|known| known.pods += pods);
+        } else {
+            self.known.clear();
+        }
+    }
+
+    /// Somebody is to have other nodes, or has them at another time.
+    fn forget(&mut self) {
         self.known.clear();
         self.given_back += 1;
     }
 
-    fn rules_out(&self, want: &Want) -> bool {
-        self.known.iter().any(|failed| failed.is_no_more_than(want))
+    fn rules_out(&self, request: &Request) -> bool {
+        let Some((shape, pods, lifetime)) = Want::parts(request) else { return false };
+        let is_too_much = matches!(&self.room, Room::Of(_, room) if pods as u64 > *room);
+        is_too_much || self.known.iter().any(|failed| failed.is_no_more_than(shape, pods, lifetime))
     }
 
-    fn note(&mut self, want: Want) {
-        self.known.retain(|known| !want.is_no_more_than(known));
+    fn note(&mut self, request: &Request) {
+        let Some((shape, pods, lifetime)) = Want::parts(request) else { return };
+        let want = Want { shape: Arc::clone(shape), pods, lifetime };
+        self.known.retain(|known| !want.is_no_more_than(&known.shape, known.pods, known.lifetime));
         self.known.push(want);
     }
 }
 
 impl Want {
     /// What a request asks for. Here it is pods of one shape.
-    fn of(request: &Request) -> Option<Self> {
+    fn parts(request: &Request) -> Option<(&Arc<Shape>, usize, Lifetime)> {
         let [group] = request.groups.as_slice() else { return None };
         let [want] = group.wants.as_slice() else { return None };
-        Some(Want { shape: Arc::clone(&want.shape), pods: want.count, lifetime: group.lifetime })
+        Some((&want.shape, want.count, group.lifetime))
     }
 
-    fn is_no_more_than(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shape, &other.shape) && self.pods <= other.pods && self.lifetime <= other.lifetime
+    fn is_no_more_than(&self, shape: &Arc<Shape>, pods: usize, lifetime: Lifetime) -> bool {
+        Arc::ptr_eq(&self.shape, shape) && self.pods <= pods && self.lifetime <= lifetime
     }
 }
 
@@ -77,13 +120,12 @@ impl Capacity for Foreseen<'_> {
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
-        let want = Want::of(request);
-        if want.as_ref().is_some_and(|want| self.failures.rules_out(want)) {
+        if self.failures.rules_out(request) {
             return Fit::NotNow;
         }
         let fit = self.live.place(request, nodes);
-        if let (Fit::NotNow, Some(want)) = (&fit, want) {
-            self.failures.note(want);
+        if matches!(fit, Fit::NotNow) {
+            self.failures.note(request);
         }
         fit
     }
@@ -123,7 +165,7 @@ impl Capacity for Foreseen<'_> {
     }
 
     fn rules_out(&self, request: &Request) -> bool {
-        Want::of(request).is_some_and(|want| self.failures.rules_out(&want))
+        self.failures.rules_out(request)
     }
 }
 

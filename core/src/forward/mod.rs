@@ -103,16 +103,19 @@ impl Forward {
 
     /// A job has ended: its nodes are free.
     pub fn end(&mut self, job: JobId) {
-        for allocation in self.running.remove(&job).into_iter().flatten() {
+        let slots = self.running.remove(&job).unwrap_or_default();
+        self.failures.give_back(slots.len());
+        for allocation in slots {
             self.ledger.free(&mut self.cluster, allocation);
             self.changed = true;
         }
-        self.failures.forget();
     }
 
     /// A job has come. Those that came at the same time have their order by their numbers.
     pub fn submit(&mut self, job: JobId, queued_at: Time, priority: i32, ask: Ask) {
         let key = ask.key();
+        let shape = &ask.sample.shape;
+        self.failures.meet(shape, || self.cluster.iter().map(|(_, rank)| self.cluster.room(rank, shape)).sum());
         self.waiting.insert(job, ask);
         self.queue.put(Place::new(priority, queued_at, 0, PendingRequest::Start(job)), key);
     }
@@ -163,6 +166,7 @@ impl Forward {
         let job = pending.job();
         self.waiting.remove(&job);
         let slots: Vec<Allocation> = slots.into_iter().flatten().flatten().collect();
+        self.failures.take(slots.len());
         let ranks = slots.iter().map(|allocation| allocation.rank).collect();
         self.running.insert(job, slots);
         Began { job, ranks }

@@ -1,5 +1,6 @@
 //! A machine on which everything has an end, and no node comes or goes: the real one, asked no more than is needed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
@@ -18,17 +19,11 @@ pub(super) struct Foreseen<'a> {
 /// comes nearer.
 #[derive(Default)]
 pub(super) struct Failures {
-    known: Vec<Want>,
+    /// Of each shape, how many pods were too many for how long: the longer, the fewer.
+    known: Vec<(Arc<Shape>, BTreeMap<Lifetime, usize>)>,
     room: Room,
     /// How often anything was given back.
     given_back: u64,
-}
-
-/// So many pods of a shape for so long.
-struct Want {
-    shape: Arc<Shape>,
-    pods: usize,
-    lifetime: Lifetime,
 }
 
 /// For how many pods more there is room on all nodes together, as long as all that came are of one shape.
@@ -65,7 +60,7 @@ impl Failures {
         self.given_back += 1;
         if let Room::Of(_, room) = &mut self.room {
             *room += pods as u64;
-            self.known.iter_mut().for_each(|known| known.pods += pods);
+            self.known.iter_mut().flat_map(|(_, too_many)| too_many.values_mut()).for_each(|count| *count += pods);
         } else {
             self.known.clear();
         }
@@ -78,30 +73,32 @@ impl Failures {
     }
 
     fn rules_out(&self, request: &Request) -> bool {
-        let Some((shape, pods, lifetime)) = Want::parts(request) else { return false };
-        let is_too_much = matches!(&self.room, Room::Of(_, room) if pods as u64 > *room);
-        is_too_much || self.known.iter().any(|failed| failed.is_no_more_than(shape, pods, lifetime))
+        let Some((shape, pods, lifetime)) = only_want(request) else { return false };
+        if matches!(&self.room, Room::Of(_, room) if pods as u64 > *room) {
+            return true;
+        }
+        let of_shape = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, shape));
+        let too_many = of_shape.and_then(|(_, too_many)| too_many.range(..=lifetime).next_back());
+        too_many.is_some_and(|(_, too_many)| *too_many <= pods)
     }
 
     fn note(&mut self, request: &Request) {
-        let Some((shape, pods, lifetime)) = Want::parts(request) else { return };
-        let want = Want { shape: Arc::clone(shape), pods, lifetime };
-        self.known.retain(|known| !want.is_no_more_than(&known.shape, known.pods, known.lifetime));
-        self.known.push(want);
+        let Some((shape, pods, lifetime)) = only_want(request) else { return };
+        let at = self.known.iter().position(|(known, _)| Arc::ptr_eq(known, shape)).unwrap_or_else(|| {
+            self.known.push((Arc::clone(shape), BTreeMap::new()));
+            self.known.len() - 1
+        });
+        let too_many = &mut self.known[at].1;
+        too_many.retain(|longer, count| *longer < lifetime || *count < pods);
+        too_many.insert(lifetime, pods);
     }
 }
 
-impl Want {
-    /// What a request asks for. Here it is pods of one shape.
-    fn parts(request: &Request) -> Option<(&Arc<Shape>, usize, Lifetime)> {
-        let [group] = request.groups.as_slice() else { return None };
-        let [want] = group.wants.as_slice() else { return None };
-        Some((&want.shape, want.count, group.lifetime))
-    }
-
-    fn is_no_more_than(&self, shape: &Arc<Shape>, pods: usize, lifetime: Lifetime) -> bool {
-        Arc::ptr_eq(&self.shape, shape) && self.pods <= pods && self.lifetime <= lifetime
-    }
+/// What a request asks for, if that is pods of one shape: the shape, how many, and for how long.
+fn only_want(request: &Request) -> Option<(&Arc<Shape>, usize, Lifetime)> {
+    let [group] = request.groups.as_slice() else { return None };
+    let [want] = group.wants.as_slice() else { return None };
+    Some((&want.shape, want.count, group.lifetime))
 }
 
 impl Capacity for Foreseen<'_> {

@@ -4,6 +4,9 @@
 //! once with more than it can, so that the queue grows to the end. `FLUXQUEUE_BENCH_JOBS` (100,000) is the number of jobs.
 //! `cargo test` runs it with very few, to see that it still works: there times mean nothing.
 
+#[path = "../tests/splitmix.rs"]
+mod splitmix;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -12,6 +15,7 @@ use fluxqueue::simulate::machine::{self, Job};
 use fluxqueue::simulate::progress::Progress;
 use fluxqueue::simulate::{Outcome, report::Report};
 use fluxqueue_core::{CoreError, QueuePolicy};
+use splitmix::SplitMix;
 
 const NODES: u32 = 5_000;
 const JOBS: u64 = 100_000;
@@ -22,21 +26,12 @@ const JOBS_OF_A_TEST: u64 = 50;
 const LOADS: [u64; 2] = [95, 110];
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// SplitMix64.
-struct Rng(u64);
+struct Rng(SplitMix);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
     /// From `least` to `most`, both included.
     fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
+        least + self.0.next() % (most - least + 1)
     }
 
     /// From 1 to less than 2^`powers`, as often below 2^n as between that and 2^(n+1).
@@ -108,7 +103,7 @@ fn run(count: u64, nodes: u32, load: u64) -> Result<(Duration, Report), CoreErro
 
 /// Many small jobs and some large ones, of a minute to a day. Most end before their walltime. They arrive at random instants.
 fn trace(count: u64, machine: u32, load: u64) -> Vec<Job> {
-    let mut rng = Rng(7);
+    let mut rng = Rng(SplitMix(7));
     let mut jobs: Vec<Job> = (1..=count)
         .map(|number| {
             let powers = if rng.between(1, 10) == 1 { 12 } else { 7 };

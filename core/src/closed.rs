@@ -85,6 +85,22 @@ impl Closed {
 }
 
 impl Core {
+    /// How many nodes are closed to a pod that comes alone, as kube-scheduler counts them: each for the first reason, full ones too.
+    pub(super) fn closed_to_one(&mut self, group: &Group, open: &RankSet) -> BTreeMap<String, usize> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        // Of nodes whose other users it must not join nothing else is said.
+        let mut elsewhere = open.clone();
+        elsewhere.subtract(&self.ledger.open_to(group.tenancy, open));
+        if let Some(of_queue) = self.queues.nodes(group.queue) {
+            let mut of_others = self.cluster.class(&group.sample.shape.constraints).now.clone();
+            of_others.subtract(&self.cluster.class(of_queue).lasting);
+            counts.extend((!of_others.is_empty()).then(|| (NOT_OF_QUEUE.to_owned(), of_others.len())));
+            elsewhere.union_with(&of_others);
+        }
+        counts.extend(self.cluster.closed_to(&group.sample, &elsewhere));
+        counts
+    }
+
     /// Finds out which nodes are closed to a group.
     pub(super) fn note_closed(&mut self, group: &Group, all: &mut Closed) {
         let sample = &group.sample;

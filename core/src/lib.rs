@@ -91,6 +91,7 @@ mod roles;
 mod scenarios;
 mod seats;
 mod settings;
+mod shortage;
 mod slots;
 mod stand_ins;
 mod stored;

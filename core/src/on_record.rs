@@ -271,11 +271,16 @@ impl Core {
         if owed.is_inherited {
             self.promises.say_as_it_is(owed.job);
         }
-        if let Some(job) = self.jobs.all.get_mut(&owed.job) {
+        self.hurry(owed.job, must_say);
+        self.promises.on_record.called.push(owed.job);
+    }
+
+    /// A job's record is written as soon as it may be.
+    fn hurry(&mut self, id: JobId, must_say: bool) {
+        if let Some(job) = self.jobs.all.get_mut(&id) {
             job.said_at = Time(0);
             job.must_say |= must_say;
         }
-        self.promises.on_record.called.push(owed.job);
     }
 
     /// What a job was promised on record is broken by what it is promised now.
@@ -436,10 +441,7 @@ impl Core {
         }
         self.promises.on_record.rest(id, other);
         self.promises.say_as_it_is(other);
-        if let Some(job) = self.jobs.all.get_mut(&other) {
-            job.said_at = Time(0);
-            job.must_say = true;
-        }
+        self.hurry(other, true);
         self.dirty.insert(other);
     }
 }

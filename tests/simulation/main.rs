@@ -37,6 +37,8 @@ mod sabotage;
 mod seating;
 mod server;
 mod simulation;
+#[path = "../splitmix.rs"]
+mod splitmix;
 mod stats;
 mod succession;
 mod suspended;

@@ -1,12 +1,13 @@
 //! The only source of chance: everything that happens in a run follows from one seed.
 
+use crate::splitmix::SplitMix;
+
 /// Seeds from here on are runs with whole amounts, on a Fluxion library without extensions.
 pub(crate) const WHOLE: u64 = 1_000_000_000;
 
-/// splitmix64: small, fast, and the same on every machine for ever.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng {
-    state: u64,
+    numbers: SplitMix,
     /// Amounts come in whole cores and GiB.
     pub(crate) whole_amounts: bool,
 }
@@ -14,15 +15,11 @@ pub(crate) struct Rng {
 impl Rng {
     /// A stream of numbers that depends on nothing but the seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Rng { state: seed, whole_amounts: seed >= WHOLE }
+        Rng { numbers: SplitMix(seed), whole_amounts: seed >= WHOLE }
     }
 
     fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.numbers.next()
     }
 
     /// A number from 0 to `bound` - 1; 0 if `bound` is 0.

@@ -15,3 +15,5 @@ mod examples;
 mod manifests;
 mod plain;
 mod random;
+#[path = "../splitmix.rs"]
+mod splitmix;

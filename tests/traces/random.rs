@@ -1,17 +1,13 @@
 //! Random traces, each made by its seed alone.
 
 use crate::plain::Job;
+use crate::splitmix::SplitMix;
 
-/// SplitMix64.
-struct Rng(u64);
+struct Rng(SplitMix);
 
 impl Rng {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        self.0.next()
     }
 
     /// From `least` to `most`, both included.
@@ -27,7 +23,7 @@ impl Rng {
 /// Jobs, and nodes on which each of them fits. Traces differ in kind: many jobs at the same instant or few, small jobs or such as
 /// want the whole machine, walltimes that are true, far too long, or passed.
 pub(crate) fn trace(seed: u64) -> (Vec<Job>, usize) {
-    let mut rng = Rng(seed);
+    let mut rng = Rng(SplitMix(seed));
     let nodes = rng.between(1, 12);
     let count = rng.between(1, 40);
     let last_submit = [0, 10, 60, 300][usize::try_from(rng.between(0, 3)).unwrap()];

@@ -33,9 +33,7 @@ impl Request {
     pub(super) fn may_be_kept_away(&self) -> bool {
         self.groups.iter().any(Group::may_be_kept_away)
     }
-}
 
-impl Request {
     /// A pod on a node may have to go before one of it can come there.
     pub(crate) fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
         self.groups.iter().any(|group| cluster.are_apart(&group.sample, pod))

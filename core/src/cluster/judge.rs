@@ -47,10 +47,13 @@ impl Cluster {
         if !volumes.is_empty() {
             return volumes;
         }
-        if let Some(rejection) = self.judge_neighbours(rank, pod) {
+        if let Some(rejection) = self.judge_with_nominated(rank, pod) {
             return vec![rejection];
         }
-        if lacks_features { vec![Rejection::Features] } else { Vec::new() }
+        if lacks_features {
+            return vec![Rejection::Features];
+        }
+        self.judge_neighbours(rank, pod).into_iter().collect()
     }
 
     /// What kube-scheduler says of a pod that no node takes.
@@ -93,7 +96,16 @@ impl Cluster {
         for (closed, _) in &by_volumes {
             open.subtract(closed);
         }
-        for closed in self.closed_by_neighbours(pod, Company::Alone) {
+        let mut by_neighbours = self.closed_by_neighbours(pod, Company::Alone);
+        // What kube-scheduler finds by its second look it finds after that they are missing.
+        for rank in self.neighbours.nominated_among(&featureless) {
+            if self.judge_with_nominated(rank, pod).is_none() {
+                for (closed, _) in &mut by_neighbours {
+                    closed.remove(rank);
+                }
+            }
+        }
+        for closed in by_neighbours {
             close(&mut open, closed);
         }
         close(&mut open, (featureless, Rejection::Features));

@@ -448,6 +448,12 @@ impl Cluster {
         self.neighbours.judge(rank, pod, crowd)
     }
 
+    /// The same by kube-scheduler's first look, where those count that are nominated to the node.
+    pub(super) fn judge_with_nominated(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
+        let crowd = self.crowd(pod);
+        self.neighbours.judge_with_nominated(rank, pod, crowd)
+    }
+
     /// The node holds no more than it has, of every resource that `requests` names.
     pub fn holds(&self, rank: Rank, requests: &Resources) -> bool {
         self.entry(rank).is_some_and(|entry| {

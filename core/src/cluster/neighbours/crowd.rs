@@ -141,10 +141,10 @@ impl Crowd {
     /// Whether this part counts the pod.
     pub(super) fn counts(&self, part: Part, pod: &Occupant, namespaces: &Namespaces) -> bool {
         let selects = |pods: &PodSelector| namespaces.selects(pods, &pod.namespace, &pod.labels);
-        // A selector that selects everything counts nobody, as kube-scheduler has it.
-        let spreads = |pods: &PodSelector| {
-            !pod.deleting && pods.labels.as_ref().is_some_and(|labels| !labels.is_empty()) && selects(pods)
-        };
+        // A selector that selects everything counts nobody who is there, as kube-scheduler has it.
+        let selects_all = |pods: &PodSelector| pods.labels.as_ref().is_none_or(Vec::is_empty);
+        let is_overlooked = |pods: &PodSelector| pod.presence == Presence::There && (pod.deleting || selects_all(pods));
+        let spreads = |pods: &PodSelector| !is_overlooked(pods) && selects(pods);
         match part {
             Part::Near => self.says.near.iter().all(|term| selects(&term.pods)),
             Part::Apart(at) => selects(&self.says.repels[at].pods),
@@ -228,22 +228,24 @@ impl Crowd {
         }
     }
 
-    /// What keeps a pod of the class off a node, by the plugins' order.
-    pub(super) fn judge(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> Option<Rejection> {
+    /// What keeps a pod of the class off a node, by the plugins' order: with the pods that are nominated to the node, or without.
+    pub(super) fn judge(&self, rank: Rank, own: &OwnTerms, topology: &Topology, with: bool) -> Option<Rejection> {
         for (at, says) in self.says.spreads.iter().enumerate() {
             let tally = &self.spreads[at];
             let Some(domain) = topology.domain(tally.key(), rank) else { return Some(Rejection::SpreadLabel) };
-            if tally.of(domain) > self.most(at, own) || self.is_full_with_nominees(at, rank, own, topology) {
+            let nominated = if with && tally.counts_on(rank) { self.nominees.on(Part::Spread(at), rank) } else { 0 };
+            let pods = tally.of(domain) + nominated + u32::from(own.spreads[at]);
+            if pods > tally.least_with(says.min_domains, domain, nominated) + says.max_skew {
                 return Some(Rejection::Spread);
             }
             debug_assert!(says.max_skew > 0, "as the API server has it");
         }
-        if !self.is_near(rank, own, topology) {
+        if !self.is_near(rank, own, topology, with) {
             return Some(Rejection::Affinity);
         }
         let is_met = |(at, tally): (usize, &Tally)| {
-            let domain = topology.domain(tally.key, rank);
-            domain.is_some_and(|domain| tally.of(domain) > 0 || self.nominees.on(Part::Apart(at), rank) > 0)
+            let nominated = with && self.nominees.on(Part::Apart(at), rank) > 0;
+            topology.domain(tally.key, rank).is_some_and(|domain| nominated || tally.of(domain) > 0)
         };
         self.apart.iter().enumerate().any(is_met).then_some(Rejection::OwnAntiAffinity)
     }
@@ -255,18 +257,10 @@ impl Crowd {
         (self.spreads[spread].least(says.min_domains) + says.max_skew).saturating_sub(itself)
     }
 
-    /// The domain of a node would have too many pods, by a spread constraint, with those that are nominated to the node.
-    fn is_full_with_nominees(&self, spread: usize, rank: Rank, own: &OwnTerms, topology: &Topology) -> bool {
-        let (says, tally) = (&self.says.spreads[spread], &self.spreads[spread]);
-        let more = self.nominees.on(Part::Spread(spread), rank);
-        let Some(domain) = topology.domain(tally.key(), rank).filter(|_| more > 0 && tally.counts_on(rank)) else {
-            return false;
-        };
-        let pods = tally.of(domain) + more + u32::from(own.spreads[spread]);
-        pods > tally.least_with(says.min_domains, domain, more) + says.max_skew
-    }
-
-    fn is_near(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> bool {
+    fn is_near(&self, rank: Rank, own: &OwnTerms, topology: &Topology, with: bool) -> bool {
+        if with && self.nominees.on(Part::Near, rank) > 0 {
+            return self.near.iter().all(|tally| topology.domain(tally.key, rank).is_some());
+        }
         let mut is_alone = false;
         for tally in &self.near {
             let Some(domain) = topology.domain(tally.key, rank) else { return false };
@@ -323,9 +317,6 @@ impl Crowd {
             for domain in topology.domains(tally.key()).filter(|domain| tally.of(*domain) > most) {
                 full.union_with(topology.members(tally.key(), domain));
             }
-            let nominated = self.nominees.nodes(Part::Spread(at));
-            let is_full = |rank: &Rank| self.is_full_with_nominees(at, *rank, own, topology);
-            full.union_with(&nominated.filter(is_full).collect());
             all.push((full, Rejection::Spread));
         }
         if !self.near.is_empty() {

@@ -17,6 +17,7 @@ mod tally;
 mod terms;
 mod topology;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Node;
@@ -71,6 +72,8 @@ pub(super) struct Neighbours {
     occupants: Occupants,
     repellers: Repellers,
     opinions: Opinions,
+    /// The nodes to which pods are nominated, and how many.
+    nominated: BTreeMap<Rank, usize>,
     namespaces: Namespaces,
     crowds: Vec<Crowd>,
     /// How often a crowd has changed: a crowd's version is the number of its last change.
@@ -155,6 +158,9 @@ impl Neighbours {
     /// A pod is on a node, or will be, or is nominated to it; and perhaps never ends.
     pub(super) fn settle(&mut self, rank: Rank, pod: &Pod, presence: Presence, endless: bool) -> OccupantId {
         let id = self.occupants.insert(Occupant::of(pod, rank, presence, endless));
+        if presence == Presence::Nominated {
+            *self.nominated.entry(rank).or_default() += 1;
+        }
         self.count(id, true);
         id
     }
@@ -178,7 +184,15 @@ impl Neighbours {
     /// Takes back a [`Neighbours::settle`].
     pub(super) fn leave(&mut self, id: OccupantId) {
         self.count(id, false);
-        self.occupants.remove(id);
+        let left = self.occupants.remove(id).filter(|pod| pod.presence == Presence::Nominated);
+        if let Some(rank) = left.map(|pod| pod.rank)
+            && let Some(others) = self.nominated.get_mut(&rank)
+        {
+            *others -= 1;
+            if *others == 0 {
+                self.nominated.remove(&rank);
+            }
+        }
     }
 
     /// The occupant is this pod as it is now.
@@ -195,7 +209,7 @@ impl Neighbours {
 
     /// Counts a pod wherever it counts, or takes that back.
     fn count(&mut self, id: OccupantId, comes: bool) {
-        let Neighbours { topology, occupants, repellers, opinions, namespaces, crowds, changes, askers } = self;
+        let Neighbours { topology, occupants, repellers, opinions, namespaces, crowds, changes, askers, .. } = self;
         let Some(pod) = occupants.get(id) else { return };
         let (terms, at) = (&pod.shape.constraints.repels, (pod.rank, pod.presence));
         if comes {
@@ -271,8 +285,19 @@ impl Neighbours {
 
     /// What of other pods keeps this one off a node.
     pub(super) fn judge(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
-        let by_own = crowd.and_then(|crowd| self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology));
+        self.judge_with_nominated(rank, pod, crowd).or_else(|| self.judge_without_nominated(rank, pod, crowd))
+    }
+
+    /// The same by kube-scheduler's first look, where those count that are nominated to the node.
+    pub(super) fn judge_with_nominated(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
+        let by_own = crowd.and_then(|crowd| self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology, true));
         by_own.or_else(|| self.is_repelled(rank, pod).then_some(Rejection::AntiAffinity))
+    }
+
+    /// What is found by its second look alone, where they do not.
+    fn judge_without_nominated(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
+        let crowd = crowd.filter(|_| self.nominated.contains_key(&rank))?;
+        self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology, false)
     }
 
     /// The nodes that other pods keep this one off, in the order of kube-scheduler's plugins. Of those from whom it is to be apart, or
@@ -290,6 +315,23 @@ impl Neighbours {
         };
         let mut all = crowd.map_or_else(Vec::new, of_crowd);
         all.push((self.repellers.closed(&self.topology, pod, &self.namespaces, until), Rejection::AntiAffinity));
+        if company == Company::Alone && crowd.is_some() {
+            for rank in self.nominated.keys() {
+                let found = self.judge(*rank, pod, crowd);
+                let found = match until {
+                    // There it matters which of the two looks finds something first.
+                    Until::Now => {
+                        for (nodes, _) in &mut all {
+                            nodes.remove(*rank);
+                        }
+                        found
+                    }
+                    // Whoever is only nominated to a node is apart from nobody for ever.
+                    Until::ForEver => found.filter(|found| *found == Rejection::Spread),
+                };
+                all.extend(found.map(|found| (std::iter::once(*rank).collect(), found)));
+            }
+        }
         all.retain(|(nodes, _)| !nodes.is_empty());
         all
     }
@@ -318,6 +360,11 @@ impl Neighbours {
     /// Each of these nodes is a domain of the label for itself.
     pub(super) fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
         self.topology.tells_apart(key, nodes)
+    }
+
+    /// Of these nodes, those to which pods are nominated.
+    pub(super) fn nominated_among(&self, nodes: &RankSet) -> Vec<Rank> {
+        self.nominated.keys().copied().filter(|rank| nodes.contains(*rank)).collect()
     }
 
     /// How crowded a node's domains of these labels are, by the spread constraints of a class and its preferences.

@@ -15,9 +15,9 @@ pub(super) struct Nominees {
 }
 
 impl Nominees {
-    /// One that this part counts is nominated to a node, or is not any more. Nobody is near to it, and it is no matter of preference.
+    /// One that this part counts is nominated to a node, or is not any more. It is no matter of preference.
     pub(super) fn count(&mut self, part: Part, rank: Rank, comes: bool) {
-        if !matches!(part, Part::Apart(_) | Part::Spread(_)) {
+        if !part.is_required() {
             return;
         }
         let count = self.counts.entry((part, rank)).or_default();

@@ -9,7 +9,9 @@ use super::storage;
 pub(crate) const REASONS: &[&str] = &[
     "Insufficient cpu",
     "Insufficient memory",
+    "Insufficient ephemeral-storage",
     "Insufficient example.com/gpu",
+    "Insufficient hugepages-2Mi",
     "Too many pods",
     "node(s) didn't have free ports for the requested pod ports",
     "node(s) didn't match Pod's node affinity/selector",
@@ -44,6 +46,7 @@ const QUESTIONS: usize = 20;
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 pub(crate) const ZONES: [&str; 3] = ["east", "west", "south"];
 const RACKS: [&str; 4] = ["r1", "r2", "r3", "r4"];
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const FEATURES: [&str; 2] = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
 pub(crate) const TOPOLOGY_KEYS: [&str; 4] = ["kubernetes.io/hostname", "zone", "rack", "nowhere"];
 /// Labels of pods, and what they may be.
@@ -56,6 +59,8 @@ pub(crate) struct Case {
     pub namespaces: Vec<Value>,
     pub nodes: Vec<Value>,
     pub pods: Vec<Value>,
+    /// Pods of another scheduler, which means to put them on nodes.
+    pub nominated: Vec<Value>,
     pub storage: Value,
     pub questions: Vec<Question>,
 }
@@ -71,14 +76,27 @@ impl Case {
     pub(crate) fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let nodes = rng.between(2, 12);
-        Case {
+        let mut case = Case {
             seed,
             namespaces: NAMESPACES.iter().map(|name| namespace(&mut rng, name)).collect(),
             nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
             storage: storage::of_cluster(&mut rng, nodes),
             pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
+            nominated: if rng.chance(50) { rng.some(3, |rng| nominated(rng, nodes)) } else { Vec::new() },
             questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes), scores: false }).collect(),
+        };
+        for Question { pod, .. } in &mut case.questions {
+            storage::make_claims_of(&mut rng, pod, nodes, &mut case.storage);
+            storage::mount_twice(&mut rng, pod, &case.storage);
         }
+        case
+    }
+
+    /// The same cluster, and nothing is asked but the last question.
+    pub(crate) fn of_one(seed: u64) -> Self {
+        let mut case = Case::of(seed);
+        case.questions.drain(..case.questions.len() - 1);
+        case
     }
 
     /// As `testbed oracle` reads it.
@@ -86,10 +104,17 @@ impl Case {
         let questions = self.questions.iter();
         let questions: Vec<Value> =
             questions.map(|question| json!({"pod": question.pod, "scores": question.scores})).collect();
-        let Case { namespaces, nodes, pods, storage, .. } = self;
+        let Case { namespaces, nodes, storage, .. } = self;
+        // kube-scheduler is not told of pods that have ended.
+        let pods: Vec<&Value> = self.pods.iter().filter(|pod| !has_ended(pod)).chain(&self.nominated).collect();
         json!({"namespaces": namespaces, "nodes": nodes, "pods": pods, "storage": storage, "questions": questions})
             .to_string()
     }
+}
+
+/// Whatever it had of its node is free again.
+pub(crate) fn has_ended(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
 }
 
 pub(crate) fn namespace(rng: &mut Rng, name: &str) -> Value {
@@ -119,12 +144,35 @@ pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
     if rng.chance(50) {
         allocatable["example.com/gpu"] = json!(rng.between(0, 4).to_string());
     }
+    if rng.chance(60) {
+        allocatable["ephemeral-storage"] = json!(format!("{}Gi", rng.between(1, 20)));
+    }
+    if rng.chance(40) {
+        allocatable["hugepages-2Mi"] = json!(format!("{}Mi", 2 * rng.between(0, 64)));
+    }
+    let mut taints = taints;
+    let ready = readiness(rng, &mut taints);
     let features: Vec<&str> = FEATURES.iter().copied().filter(|_| rng.chance(60)).collect();
     json!({
         "metadata": {"name": name, "uid": name, "labels": labels},
         "spec": {"taints": taints, "unschedulable": rng.chance(8)},
-        "status": {"allocatable": allocatable, "declaredFeatures": features},
+        "status": {
+            "allocatable": allocatable, "declaredFeatures": features, "conditions": [{"type": "Ready", "status": ready}],
+        },
     })
+}
+
+/// What the condition Ready says, with the taint that the node controller makes of it.
+fn readiness(rng: &mut Rng, taints: &mut Vec<Value>) -> &'static str {
+    let (ready, taint) = *rng.pick(&[("False", "node.kubernetes.io/not-ready"), ("Unknown", UNREACHABLE)]);
+    if !rng.chance(6) {
+        return "True";
+    }
+    taints.push(json!({"key": taint, "effect": "NoSchedule"}));
+    if rng.chance(50) {
+        taints.push(json!({"key": taint, "effect": "NoExecute"}));
+    }
+    ready
 }
 
 /// A pod on some node, whether or not it should be there.
@@ -137,6 +185,21 @@ pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     if rng.chance(25) {
         pod["spec"]["affinity"] = json!({"podAntiAffinity": required_terms(rng)});
     }
+    if rng.chance(8) {
+        pod["status"] = json!({"phase": rng.pick(&["Succeeded", "Failed"])});
+    }
+    pod
+}
+
+/// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does not ask such a pod about that where no
+/// pod that is there repels, and none is asked about. Which volumes it will attach does not count here until it is there.
+fn nominated(rng: &mut Rng, nodes: usize) -> Value {
+    let name = format!("nominated-{}", rng.between(0, 9999));
+    let mut pod = pod(rng, &name, 2);
+    pod["spec"]["volumes"] = json!([]);
+    pod["spec"]["schedulerName"] = json!("other");
+    pod["spec"]["priority"] = json!(rng.pick(&[0, 10]));
+    pod["status"] = json!({"nominatedNodeName": format!("n{}", rng.between(0, nodes - 1))});
     pod
 }
 
@@ -194,15 +257,19 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
         }
     }
     let limits = json!({"example.com/gpu": requests.get("example.com/gpu").cloned().unwrap_or_else(|| json!("0"))});
+    let mut limits = limits;
+    if rng.chance(8) {
+        let amount = json!(format!("{}Mi", 2 * rng.between(1, 16 * size)));
+        (requests["hugepages-2Mi"], limits["hugepages-2Mi"]) = (amount.clone(), amount);
+    }
+    if rng.chance(12) {
+        requests["ephemeral-storage"] = json!(format!("{}Mi", rng.between(1, 2000 * size)));
+    }
     let mut container = json!({"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}});
     if rng.chance(15) {
-        let mut port =
-            json!({"hostPort": rng.between(80, 82), "containerPort": 80, "protocol": rng.pick(&["TCP", "UDP"])});
-        if rng.chance(30) {
-            port["hostIP"] = json!(rng.pick(&["10.0.0.1", "10.0.0.2"]));
-        }
-        container["ports"] = json!([port]);
+        container["ports"] = json!([host_port(rng)]);
     }
+    let init: Vec<Value> = if rng.chance(20) { rng.some(3, |rng| init_container(rng, size)) } else { Vec::new() };
     let mut volumes = if rng.chance(15) { rng.some(2, disk) } else { Vec::new() };
     if rng.chance(30) {
         let mut mounts = rng.some(2, storage::mount);
@@ -212,8 +279,48 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
     }
     json!({
         "metadata": {"name": name, "namespace": rng.pick(&NAMESPACES), "uid": name, "labels": labels},
-        "spec": {"containers": [container], "restartPolicy": "Never", "volumes": volumes},
+        "spec": {
+            "containers": [container], "initContainers": init, "restartPolicy": "Never", "volumes": volumes,
+            "overhead": if rng.chance(8) { json!({"cpu": "250m", "memory": "100Mi"}) } else { Value::Null },
+            "resources": if rng.chance(8) { pod_level(rng, size) } else { Value::Null },
+        },
     })
+}
+
+fn host_port(rng: &mut Rng) -> Value {
+    let mut port = json!({"hostPort": rng.between(80, 82), "containerPort": 80, "protocol": rng.pick(&["TCP", "UDP"])});
+    if rng.chance(30) {
+        port["hostIP"] = json!(rng.pick(&["10.0.0.1", "10.0.0.2"]));
+    }
+    port
+}
+
+/// A container that runs before the others, or goes on beside them.
+fn init_container(rng: &mut Rng, size: usize) -> Value {
+    let mut requests = json!({});
+    for (resource, unit, percent) in [("cpu", "00m", 80), ("memory", "00Mi", 60)] {
+        if rng.chance(percent) {
+            requests[resource] = json!(format!("{}{unit}", rng.between(1, 12 * size)));
+        }
+    }
+    let name = format!("init-{}", rng.between(0, 9999));
+    let mut container = json!({"name": name, "image": "i", "resources": {"requests": requests}});
+    if rng.chance(50) {
+        container["restartPolicy"] = json!("Always");
+    }
+    if rng.chance(20) {
+        container["ports"] = json!([host_port(rng)]);
+    }
+    container
+}
+
+/// What the pod as a whole asks for, whatever its containers do.
+fn pod_level(rng: &mut Rng, size: usize) -> Value {
+    let mut requests = json!({"cpu": format!("{}00m", rng.between(1, 12 * size))});
+    if rng.chance(50) {
+        requests["memory"] = json!(format!("{}00Mi", rng.between(1, 12 * size)));
+    }
+    json!({"requests": requests})
 }
 
 /// A volume that is a disk which the pod names itself.
@@ -234,7 +341,7 @@ fn disk(rng: &mut Rng) -> Value {
 
 pub(crate) fn toleration(rng: &mut Rng) -> Value {
     let mut toleration = json!({"operator": rng.pick(&["Equal", "Exists", "Exists"])});
-    let keys = ["dedicated", "broken", "node.kubernetes.io/unschedulable"];
+    let keys = ["dedicated", "broken", "node.kubernetes.io/unschedulable", UNREACHABLE];
     if toleration["operator"] == "Equal" || rng.chance(85) {
         toleration["key"] = json!(rng.pick(&keys));
     }
@@ -254,7 +361,11 @@ fn node_term(rng: &mut Rng, nodes: usize) -> Value {
             let operator = rng.pick(&["In", "In", "NotIn"]);
             json!({"key": "metadata.name", "operator": operator, "values": [format!("n{}", rng.between(0, nodes))]})
         };
-        return json!({"matchFields": (0..rng.between(1, 2)).map(|_| name(rng)).collect::<Vec<Value>>()});
+        let mut term = json!({"matchFields": (0..rng.between(1, 2)).map(|_| name(rng)).collect::<Vec<Value>>()});
+        if rng.chance(30) {
+            term["matchExpressions"] = json!([node_requirement(rng)]);
+        }
+        return term;
     }
     json!({"matchExpressions": rng.some(2, node_requirement)})
 }

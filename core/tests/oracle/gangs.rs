@@ -29,11 +29,26 @@ pub(crate) struct Placed {
 
 /// Lets the core place the first pod that asks in a case, alone: its node, if it gets one.
 pub(crate) fn place_alone(settings: CoreSettings, case: &Case) -> Option<String> {
+    begin_alone(settings, case).node
+}
+
+/// What the core makes of a pod that comes alone.
+pub(crate) struct Begun {
+    /// Its node, if it gets one.
+    pub node: Option<String>,
+    /// What is written into its condition, if that is told why it waits.
+    pub condition: Option<String>,
+}
+
+/// Lets the core look at the first pod that asks in a case, alone.
+pub(crate) fn begin_alone(settings: CoreSettings, case: &Case) -> Begun {
     let mut world = World::of(settings, case);
-    let pod = &case.questions[0].pod;
+    let mut pod = case.questions[0].pod.clone();
+    pod["spec"]["schedulerName"] = json!(cases::SCHEDULER);
     world.submit(pod.clone());
     world.settle();
-    node_of(&world.pods[name_of(pod)])
+    let name = name_of(&pod);
+    Begun { node: node_of(&world.pods[name]), condition: world.conditions.remove(name) }
 }
 
 /// The core with a cluster, and what it wants written is written.
@@ -42,6 +57,8 @@ struct World {
     shapes: ShapeInterner,
     pods: BTreeMap<String, Value>,
     records: BTreeMap<String, FluxJob>,
+    /// Why pods wait, as their conditions say it.
+    conditions: BTreeMap<String, String>,
     now: Time,
 }
 
@@ -72,6 +89,7 @@ pub(crate) fn place(settings: CoreSettings, seed: u64) -> Option<Placed> {
             nodes: case.nodes.clone(),
             storage: case.storage.clone(),
             pods: case.pods.iter().cloned().chain(others).collect(),
+            nominated: case.nominated.clone(),
             questions: vec![Question { pod: members[at].clone(), scores: false }],
         }
     };
@@ -103,6 +121,7 @@ impl World {
             shapes: ShapeInterner::new(),
             pods: BTreeMap::new(),
             records: BTreeMap::new(),
+            conditions: BTreeMap::new(),
             now: Time::from_seconds(1_000),
         };
         world.begin(case);
@@ -123,7 +142,7 @@ impl World {
         for news in storage::news(&case.storage) {
             self.tell(Event::Storage(news));
         }
-        for pod in &case.pods {
+        for pod in case.pods.iter().chain(&case.nominated) {
             self.submit(pod.clone());
         }
         self.tell(Event::Synced);
@@ -171,6 +190,10 @@ impl World {
                 record.status = Some(Arc::unwrap_or_clone(status));
                 let record = Arc::new(record.clone());
                 self.tell(Event::FluxJob(record));
+                Outcome::Write(WriteOutcome::Written(None))
+            }
+            ActionKind::SetPodScheduled { pod, message, .. } => {
+                self.conditions.insert(pod.key.name.to_string(), message);
                 Outcome::Write(WriteOutcome::Written(None))
             }
             ActionKind::Note(_) => return,

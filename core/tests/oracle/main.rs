@@ -58,6 +58,31 @@ fn nodes_take_the_pods_that_kube_schedulers_plugins_let_through_and_say_the_same
 }
 
 #[test]
+fn the_condition_of_a_pod_that_waits_alone_begins_with_what_kube_scheduler_would_write() {
+    let wanted = number("FLUXQUEUE_ORACLE_CASES", 100_000) / 20;
+    let first = number("FLUXQUEUE_ORACLE_SEED", 1);
+    let mut waits = 0;
+    kube_scheduler::ask((first..first + wanted).map(Case::of_one), |case, answers| {
+        let begun = gangs::begin_alone(settings(), case);
+        if answers[0].passing.is_empty() {
+            let said = begun.condition.unwrap_or_default();
+            assert!(
+                begun.node.is_none() && said.starts_with(&answers[0].text),
+                "seed {}: {said:?}; kube-scheduler says {:?}\n{}\nof {}",
+                case.seed,
+                answers[0].text,
+                case.questions[0].pod,
+                case.line()
+            );
+            waits += 1;
+        }
+        true
+    });
+    println!("{waits} of {wanted} pods wait");
+    assert!(waits * 10 > wanted, "too few wait to tell anything: {waits}");
+}
+
+#[test]
 fn members_of_gangs_are_where_kube_schedulers_plugins_let_them_be() {
     let wanted = number("FLUXQUEUE_ORACLE_CASES", 100_000) / 100;
     let first = number("FLUXQUEUE_ORACLE_SEED", 1);

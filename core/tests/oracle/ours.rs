@@ -8,7 +8,7 @@ use fluxqueue_core::cluster::{Cluster, Company, Node};
 use fluxqueue_core::fluxion::{Rank, RankSet};
 use fluxqueue_workload::{Pod, Resources, ShapeInterner, metadata};
 
-use super::cases::{Case, Question};
+use super::cases::{self, Case, Question};
 use super::kube_scheduler::Answer;
 use super::storage;
 
@@ -39,7 +39,12 @@ impl Ours {
             let labels: metadata::Labels = metadata::sorted(namespace.metadata.labels.as_ref()).collect();
             ours.cluster.put_namespace(&namespace.metadata.name.unwrap().into(), &labels);
         }
-        for pod in &case.pods {
+        for pod in &case.nominated {
+            let pod = ours.read(pod);
+            let rank = ours.cluster.rank(pod.nominated.as_ref().unwrap()).unwrap();
+            ours.cluster.nominate(rank, &pod);
+        }
+        for pod in case.pods.iter().filter(|pod| !cases::has_ended(pod)) {
             let pod = Arc::new(ours.read(pod));
             let node = pod.node.clone().unwrap();
             ours.cluster.put(ours.cluster.rank(&node).unwrap(), &pod);

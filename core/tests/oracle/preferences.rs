@@ -38,6 +38,7 @@ fn asked_by(seed: u64, questions: usize) -> Case {
         namespaces: cases::NAMESPACES.iter().map(|name| cases::namespace(&mut rng, name)).collect(),
         nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
         storage: storage::none(),
+        nominated: Vec::new(),
         pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
         questions: (0..questions).map(|at| Question { pod: preferring(&mut rng, at), scores: true }).collect(),
     }
@@ -52,13 +53,14 @@ fn node(rng: &mut Rng, at: usize) -> Value {
     };
     if rng.chance(30) {
         node["spec"]["taints"] = json!(rng.some(2, preferring));
+        node["status"]["conditions"] = json!([]);
     }
     node
 }
 
 fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let mut pod = cases::placed(rng, at, nodes);
-    pod["spec"]["volumes"] = json!([]);
+    simplify(&mut pod);
     if rng.chance(25) {
         pod["spec"]["affinity"] = json!({});
         for kind in ["podAffinity", "podAntiAffinity"] {
@@ -73,9 +75,20 @@ fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     pod
 }
 
+/// Leaves one container and no volumes: of several containers kube-scheduler guesses what each uses that asks for nothing, and here it is
+/// guessed of the pod.
+fn simplify(pod: &mut Value) {
+    for list in ["volumes", "initContainers"] {
+        pod["spec"][list] = json!([]);
+    }
+    for field in ["overhead", "resources"] {
+        pod["spec"][field] = Value::Null;
+    }
+}
+
 fn preferring(rng: &mut Rng, at: usize) -> Value {
     let mut pod = cases::pod(rng, &format!("preferring-{at}"), 1);
-    pod["spec"]["volumes"] = json!([]);
+    simplify(&mut pod);
     pod["spec"]["schedulerName"] = json!(cases::SCHEDULER);
     let spec = &mut pod["spec"];
     if rng.chance(50) {

@@ -82,10 +82,55 @@ pub(crate) fn news(storage: &Value) -> Vec<StorageNews> {
 /// A volume of a pod.
 pub(crate) fn mount(rng: &mut Rng) -> Value {
     let claim = *rng.pick(&CLAIMS);
-    if rng.chance(3) {
+    if rng.chance(6) {
         return json!({"name": claim, "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
     }
     json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
+}
+
+/// The claims that are made of the templates in a pod, as far as they have been: most are its own, but one of the name may be another's.
+pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: &mut Value) {
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    let mut all = Storage { claims: taken(storage, "claims"), volumes: taken(storage, "volumes") };
+    for volume in volumes.iter().filter(|volume| volume.get("ephemeral").is_some()) {
+        let (of, meta) = (text(&volume["name"]), &pod["metadata"]);
+        let name = format!("{}-{of}", text(&meta["name"]));
+        let is_known = all.claims.iter().any(|claim| claim["metadata"]["name"] == name);
+        if is_known || !rng.chance(75) {
+            continue;
+        }
+        all.claim(rng, text(&meta["namespace"]), &name, nodes);
+        let owner = if rng.chance(85) { meta["uid"].clone() } else { json!("another") };
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": owner, "controller": true});
+        let made = all.claims.last_mut().unwrap();
+        made["metadata"]["ownerReferences"] = if rng.chance(95) { json!([owner]) } else { json!([]) };
+    }
+    (storage["claims"], storage["volumes"]) = (json!(all.claims), json!(all.volumes));
+}
+
+/// Mounts a claim once more under another name, if it is bound: of one that is not, kube-scheduler would find two volumes.
+pub(crate) fn mount_twice(rng: &mut Rng, pod: &mut Value, storage: &Value) {
+    let namespace = pod["metadata"]["namespace"].clone();
+    let is_bound = |name: &Value| {
+        let mut claims = storage["claims"].as_array().unwrap().iter();
+        let claim =
+            claims.find(|claim| claim["metadata"]["name"] == *name && claim["metadata"]["namespace"] == namespace);
+        claim.is_some_and(|claim| claim["status"]["phase"] == "Bound")
+    };
+    let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
+    let bound = volumes.iter().find(|volume| is_bound(&volume["persistentVolumeClaim"]["claimName"])).cloned();
+    if let Some(mut again) = bound.filter(|_| rng.chance(15)) {
+        again["name"] = json!("again");
+        volumes.push(again);
+    }
+}
+
+fn taken(storage: &mut Value, kind: &str) -> Vec<Value> {
+    std::mem::take(storage[kind].as_array_mut().unwrap())
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
 }
 
 struct Storage {
@@ -152,11 +197,18 @@ impl Storage {
         if rng.chance(15) {
             volume["spec"]["accessModes"] = json!(["ReadWriteOnce"]);
         }
+        if rng.chance(4) {
+            volume["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
         let terms = |key: &str, values: &[String]| {
             let requirement = json!({"key": key, "operator": "In", "values": values});
             json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}})
         };
-        match rng.between(0, 3) {
+        match rng.between(0, 4) {
+            4 => {
+                let terms: Vec<Value> = (0..rng.between(1, 2)).map(|_| volume_term(rng, nodes)).collect();
+                volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": terms}});
+            }
             0 => {
                 let hosts = [format!("n{}", rng.between(0, nodes - 1)), format!("n{}", rng.between(0, nodes - 1))];
                 volume["spec"]["nodeAffinity"] = terms("kubernetes.io/hostname", &hosts[..rng.between(1, 2)]);
@@ -190,6 +242,20 @@ impl Storage {
     }
 }
 
+/// Where a volume is to be had, in an unusual way.
+fn volume_term(rng: &mut Rng, nodes: usize) -> Value {
+    let elsewhere = json!({"key": "zone", "operator": "NotIn", "values": [rng.pick(&ZONES)]});
+    let labelled = json!({"key": "disk", "operator": rng.pick(&["Exists", "DoesNotExist"])});
+    let host = format!("n{}", rng.between(0, nodes - 1));
+    let named = json!({"key": "metadata.name", "operator": rng.pick(&["In", "NotIn"]), "values": [host]});
+    match rng.between(0, 3) {
+        0 => json!({"matchExpressions": [elsewhere]}),
+        1 => json!({"matchExpressions": [elsewhere, labelled]}),
+        2 => json!({"matchFields": [named]}),
+        _ => json!({"matchFields": [named], "matchExpressions": [labelled]}),
+    }
+}
+
 fn class(rng: &mut Rng, name: &str) -> Option<Value> {
     let mode = if name == "now" { "Immediate" } else { "WaitForFirstConsumer" };
     let provisioner = if name == "local" { "kubernetes.io/no-provisioner" } else { DRIVER };
@@ -200,7 +266,13 @@ fn class(rng: &mut Rng, name: &str) -> Option<Value> {
     });
     if name == "zoned" {
         let zones = [rng.pick(&ZONES), rng.pick(&ZONES)];
-        class["allowedTopologies"] = json!([{"matchLabelExpressions": [{"key": "zone", "values": zones}]}]);
+        let mut terms = vec![json!({"matchLabelExpressions": [{"key": "zone", "values": zones}]})];
+        if rng.chance(40) {
+            let (disk, zone) = (rng.pick(&["ssd", "hdd"]), rng.pick(&ZONES));
+            let both = json!([{"key": "disk", "values": [disk]}, {"key": "zone", "values": [zone]}]);
+            terms.push(json!({"matchLabelExpressions": both}));
+        }
+        class["allowedTopologies"] = json!(terms);
     }
     rng.chance(97).then_some(class)
 }
@@ -229,6 +301,17 @@ fn capacity(rng: &mut Rng) -> Value {
         "capacity": format!("{}Gi", rng.between(1, 6)),
         "nodeTopology": {"matchLabels": {"zone": rng.pick(&ZONES)}},
     });
+    match rng.between(0, 9) {
+        0 => drop(capacity.as_object_mut().unwrap().remove("nodeTopology")),
+        1 => capacity["nodeTopology"] = json!({}),
+        2 | 3 => {
+            let requirement = json!({"key": "zone", "operator": "NotIn", "values": [rng.pick(&ZONES)]});
+            let labelled = json!({"key": "disk", "operator": "Exists"});
+            let all = if rng.chance(50) { vec![requirement, labelled] } else { vec![requirement] };
+            capacity["nodeTopology"] = json!({"matchExpressions": all});
+        }
+        _ => {}
+    }
     if rng.chance(30) {
         capacity["maximumVolumeSize"] = json!(format!("{}Gi", rng.between(1, 6)));
     }

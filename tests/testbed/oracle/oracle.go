@@ -24,7 +24,7 @@ type Cluster struct {
 	Namespaces []*v1.Namespace `json:"namespaces"`
 	Nodes      []*v1.Node      `json:"nodes"`
 	Storage    Storage         `json:"storage"`
-	// Pods are on nodes already: spec.nodeName says where.
+	// Pods are on nodes already: spec.nodeName says where. Those without are nominated to one: status.nominatedNodeName does.
 	Pods      []*v1.Pod  `json:"pods"`
 	Questions []Question `json:"questions"`
 }
@@ -79,7 +79,17 @@ func (s *scheduler) answer(ctx context.Context, cluster *Cluster) ([]Answer, err
 	if err := s.setStorage(&cluster.Storage); err != nil {
 		return nil, err
 	}
-	pods := cluster.Pods
+	var pods, nominated []*v1.Pod
+	for _, pod := range cluster.Pods {
+		if pod.Spec.NodeName == "" {
+			nominated = append(nominated, pod)
+		} else {
+			pods = append(pods, pod)
+		}
+	}
+	if err := s.nominator.set(nominated); err != nil {
+		return nil, err
+	}
 	s.lister.snapshot = cache.NewSnapshot(pods, cluster.Nodes)
 	answers := make([]Answer, 0, len(cluster.Questions))
 	for at, question := range cluster.Questions {
@@ -130,7 +140,7 @@ func (s *scheduler) ask(ctx context.Context, question Question) (*Answer, error)
 			answer.Rejected[name] = found.Diagnosis.NodeToStatus.AbsentNodesStatus().Reasons()
 			continue
 		}
-		status := s.framework.RunFilterPlugins(ctx, state, pod, node)
+		status := s.framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
 		switch {
 		case status.IsSuccess():
 			answer.Passing[name] = nil

@@ -27,6 +27,7 @@ var notAsked = []string{names.DynamicResources, names.DefaultPreemption, names.D
 type scheduler struct {
 	framework framework.Framework
 	lister    *lister
+	nominator *nominator
 	informers informers.SharedInformerFactory
 }
 
@@ -53,7 +54,7 @@ func newScheduler(ctx context.Context) (*scheduler, error) {
 	// The real one binds; a framework without one is an error.
 	profile.Plugins.Bind.Enabled = []config.Plugin{{Name: names.DefaultBinder}}
 
-	s := &scheduler{lister: &lister{snapshot: cache.NewEmptySnapshot()}}
+	s := &scheduler{lister: &lister{snapshot: cache.NewEmptySnapshot()}, nominator: &nominator{}}
 	client := fake.NewClientset()
 	s.informers = informers.NewSharedInformerFactory(client, 0)
 	csiNodes := s.informers.Storage().V1().CSINodes().Lister()
@@ -61,6 +62,7 @@ func newScheduler(ctx context.Context) (*scheduler, error) {
 		runtime.WithClientSet(client),
 		runtime.WithInformerFactory(s.informers),
 		runtime.WithSnapshotSharedLister(s.lister),
+		runtime.WithPodNominator(s.nominator),
 		runtime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(csiNodes)),
 		runtime.WithParallelism(1),
 	)

@@ -18,6 +18,7 @@ use crate::cluster::filters::Rejection;
 use crate::cluster::summary;
 use crate::cluster::volumes::{self, Progress, StorageNews, Unready, VolumeNeeds, Written};
 use crate::queue::JobId;
+use fluxqueue_workload::constraints::NamedNodes;
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Uid};
 
 /// The pause after a write has failed.
@@ -175,6 +176,8 @@ impl Core {
             let text = match unready.is_whole {
                 // Of many pods it is not asked for which other reasons nodes are closed, too.
                 true if is_lone => self.cluster.unavailable(&pod),
+                // That its affinity names no node is found before its claims are looked at.
+                false if pod.shape.constraints.named_nodes() == NamedNodes::None => self.cluster.unavailable(&pod),
                 true => unready.said,
                 false => summary::unplaceable(self.cluster.len(), &unready.said),
             };

@@ -7,8 +7,11 @@ use super::look::Mounts;
 use super::{Volumes, claims_of};
 use crate::cluster::Node;
 use fluxqueue_workload::Pod;
-use fluxqueue_workload::constraints::Disk;
+use fluxqueue_workload::constraints;
 use fluxqueue_workload::storage::{Attachable, Claim};
+
+/// A driver, and what it knows a volume by.
+type Disk = (Arc<str>, Arc<str>);
 
 impl Volumes {
     /// Some node attaches only so many volumes of this driver.
@@ -19,7 +22,7 @@ impl Volumes {
     /// What drivers attach for a pod. A claim that is not there (any more) counts for nothing.
     pub(super) fn attachables(&self, pod: &Pod) -> Vec<Attachable> {
         let claims = claims_of(pod).filter_map(|key| self.claims.get(&key));
-        let disks = pod.shape.constraints.disks.iter().filter_map(Disk::attachable);
+        let disks = pod.shape.constraints.disks.iter().filter_map(constraints::Disk::attachable);
         claims.filter_map(|claim| self.attachable(claim)).chain(disks).collect()
     }
 
@@ -37,35 +40,27 @@ impl Volumes {
     /// With the pod's volumes the node would have more of some driver than it attaches.
     pub(super) fn exceeds_limit(&self, mounts: &Mounts, node: &Node) -> bool {
         let Some(csi) = self.csi_nodes.get(&node.name).filter(|csi| !csi.limits.is_empty()) else { return false };
-        let wanted: BTreeSet<&Attachable> = mounts.attachables.iter().collect();
-        if !wanted.iter().any(|volume| csi.limits.contains_key(&volume.driver)) {
+        let mut new: BTreeSet<Disk> = mounts.attachables.iter().map(disk_of).collect();
+        if !new.iter().any(|(driver, _)| csi.limits.contains_key(driver)) {
             return false;
         }
-        let mut there: BTreeSet<(Arc<str>, Arc<str>)> = BTreeSet::new();
+        let mut there: BTreeSet<Disk> = BTreeSet::new();
         for uid in self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid()) {
             let Some(pod) = self.pods.get(uid) else { continue };
-            there.extend(self.attachables(pod).into_iter().map(|volume| (volume.driver, volume.handle)));
+            there.extend(self.attachables(pod).iter().map(disk_of));
         }
-        let mut counts: BTreeMap<Arc<str>, u64> = BTreeMap::new();
-        let mut is_new =
-            |volume: &&&Attachable| !there.contains(&(Arc::clone(&volume.driver), Arc::clone(&volume.handle)));
-        let new: Vec<&Attachable> = wanted.iter().filter(&mut is_new).copied().collect();
+        new.retain(|disk| !there.contains(disk));
         // What is attached and used by nobody counts too, also if the pod wants it: as kube-scheduler has it.
         there.extend(self.attached_to(&node.name));
-        for (driver, _) in &there {
-            *counts.entry(Arc::clone(driver)).or_default() += 1;
-        }
-        let mut more: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
-        for volume in new {
-            *more.entry(&volume.driver).or_default() += 1;
-        }
-        more.into_iter().any(|(driver, more)| {
-            let there = counts.get(driver).copied().unwrap_or(0);
-            csi.limits.get(driver).is_some_and(|limit| there + more > *limit)
+        let count =
+            |disks: &BTreeSet<Disk>, driver: &str| disks.iter().filter(|(of, _)| &**of == driver).count() as u64;
+        csi.limits.iter().any(|(driver, limit)| {
+            let more = count(&new, driver);
+            more > 0 && count(&there, driver) + more > *limit
         })
     }
 
-    fn attached_to(&self, node: &str) -> Vec<(Arc<str>, Arc<str>)> {
+    fn attached_to(&self, node: &str) -> Vec<Disk> {
         let attachments = self.attachments.get(node).into_iter().flat_map(BTreeMap::values);
         let volumes = attachments.filter_map(|attachment| {
             let volume = self.persistent.get(&attachment.volume)?;
@@ -74,4 +69,9 @@ impl Volumes {
         });
         volumes.filter(|(driver, _)| !driver.is_empty()).collect()
     }
+}
+
+/// However it is written, by a plugin or by the driver that has replaced it, a disk is one.
+fn disk_of(volume: &Attachable) -> Disk {
+    (Arc::clone(&volume.driver), Arc::clone(&volume.handle))
 }

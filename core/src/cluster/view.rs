@@ -592,7 +592,7 @@ impl Cluster {
 
     /// Which nodes can use the volume of a claim, as people read it.
     pub(crate) fn where_claim_is(&self, claim: &ObjectKey, volume: &PersistentVolume) -> String {
-        let can_use = |rank: Rank| self.node(rank).is_some_and(|node| volumes::can_use(volume, node));
+        let can_use = |rank: Rank| self.node(rank).is_some_and(|node| self.volumes.can_use(volume, node));
         let names: Vec<&str> =
             self.by_name.iter().filter(|(_, rank)| can_use(**rank)).map(|(name, _)| &**name).collect();
         let only = match names.as_slice() {

@@ -70,6 +70,7 @@ impl World {
             affinity: on.map(|node| vec![NodeSelectorTerm { labels: vec![hostname(node)], fields: Vec::new() }]),
             zones: Vec::new(),
             attachable: None,
+            taken_over: None,
         };
         self.tell_volume(volume);
     }
@@ -578,7 +579,7 @@ fn volumes_that_are_not_bound_in_time_give_the_slot_back() {
 fn a_node_attaches_so_many_volumes_and_no_more() {
     let mut world = World::labelled(&[("n0", 8)]);
     let limits = [(Arc::from("example.com/disk"), 2)].into();
-    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits };
+    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits, taken_over: [].into() };
     world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(node.clone()))));
     world.class("made", "example.com/disk");
     for name in ["a", "b", "c"] {

@@ -131,6 +131,11 @@ pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
             labels[key] = json!(rng.pick(values));
         }
     }
+    for label in storage::ZONES_OF_DRIVERS {
+        if rng.chance(60) {
+            labels[label] = json!(rng.pick(&ZONES));
+        }
+    }
     let taint = |rng: &mut Rng| {
         let effect = rng.pick(&["NoSchedule", "NoExecute", "PreferNoSchedule"]);
         json!({"key": rng.pick(&["dedicated", "broken"]), "value": rng.pick(&["", "x", "y"]), "effect": effect})
@@ -325,9 +330,12 @@ fn pod_level(rng: &mut Rng, size: usize) -> Value {
 
 /// A volume that is a disk which the pod names itself.
 fn disk(rng: &mut Rng) -> Value {
-    let (one, only_read) = (*rng.pick(&["a", "b"]), rng.chance(50));
+    let (one, only_read) = (*rng.pick(&["vol-a", "vol-b"]), rng.chance(50));
     let mut volume = json!({"name": "v"});
-    match rng.between(0, 3) {
+    match rng.between(0, 6) {
+        4 => volume["azureDisk"] = json!({"diskName": one, "diskURI": one, "readOnly": only_read}),
+        5 => volume["cinder"] = json!({"volumeID": one, "readOnly": only_read}),
+        6 => volume["portworxVolume"] = json!({"volumeID": one, "readOnly": only_read}),
         0 => volume["gcePersistentDisk"] = json!({"pdName": one, "readOnly": only_read}),
         1 => volume["awsElasticBlockStore"] = json!({"volumeID": one, "readOnly": only_read}),
         2 => volume["iscsi"] = json!({"targetPortal": "t", "iqn": one, "lun": 0, "readOnly": only_read}),

@@ -16,11 +16,23 @@ pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 /// The claims of a namespace, as far as they are there.
 const CLAIMS: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
 
-/// A class that makes volumes at once, two that wait for a pod and make one, of these one in a single zone, and one whose volumes
-/// nobody makes.
-const CLASSES: [&str; 4] = ["now", "made", "zoned", "local"];
+/// A class that makes volumes at once, two that wait for a pod and make one, of these one in a single zone, one whose volumes
+/// nobody makes, and one whose provisioner was part of Kubernetes.
+const CLASSES: [&str; 5] = ["now", "made", "zoned", "local", "replaced"];
 
 const DRIVER: &str = "csi.example.com";
+
+/// Labels of nodes by which drivers tell zones apart that have taken over from plugins.
+pub(crate) const ZONES_OF_DRIVERS: [&str; 2] = ["topology.gke.io/zone", "topology.ebs.csi.aws.com/zone"];
+
+/// Plugins that drivers have replaced, and these drivers.
+const REPLACED: [(&str, &str); 5] = [
+    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+];
 
 pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
     let mut storage = Storage { claims: Vec::new(), volumes: Vec::new() };
@@ -204,7 +216,12 @@ impl Storage {
             let requirement = json!({"key": key, "operator": "In", "values": values});
             json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}})
         };
-        match rng.between(0, 4) {
+        match rng.between(0, 5) {
+            5 => {
+                // As plugins wrote it that were part of Kubernetes.
+                let zone = *rng.pick(&[ZONE, "failure-domain.beta.kubernetes.io/zone"]);
+                volume["spec"]["nodeAffinity"] = terms(zone, &[(*rng.pick(&ZONES)).to_owned()]);
+            }
             4 => {
                 let terms: Vec<Value> = (0..rng.between(1, 2)).map(|_| volume_term(rng, nodes)).collect();
                 volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": terms}});
@@ -221,7 +238,8 @@ impl Storage {
             }
             _ => {}
         }
-        match rng.between(0, 2) {
+        match rng.between(0, 5) {
+            3.. => replaced(rng, &mut volume),
             0 => volume["spec"]["csi"] = json!({"driver": DRIVER, "volumeHandle": format!("h{}", rng.between(0, 9))}),
             1 => volume["spec"]["nfs"] = json!({"server": "s", "path": "/"}),
             _ => volume["spec"]["local"] = json!({"path": "/x"}),
@@ -234,11 +252,39 @@ impl Storage {
         Some(json!({
             "metadata": {"name": format!("a{at}"), "uid": format!("a{at}")},
             "spec": {
-                "attacher": DRIVER,
+                "attacher": volume["spec"].pointer("/csi/driver").cloned().unwrap_or_else(|| json!(DRIVER)),
                 "nodeName": format!("n{}", rng.between(0, nodes - 1)),
                 "source": {"persistentVolumeName": volume["metadata"]["name"]},
             },
         }))
+    }
+}
+
+/// Makes a volume one of a plugin that a driver has replaced, or of that driver.
+fn replaced(rng: &mut Rng, volume: &mut Value) {
+    let (disk, spec) = (*rng.pick(&["vol-a", "vol-b", "vol-c"]), &mut volume["spec"]);
+    match rng.between(0, 5) {
+        0 => {
+            spec["awsElasticBlockStore"] =
+                json!({"volumeID": format!("{}{disk}", rng.pick(&["", "aws://east/", "aws:///"]))})
+        }
+        1 => spec["azureDisk"] = json!({"diskName": disk, "diskURI": disk, "kind": "Managed"}),
+        2 => spec["cinder"] = json!({"volumeID": disk}),
+        3 => spec["portworxVolume"] = json!({"volumeID": disk}),
+        4 => {
+            spec["gcePersistentDisk"] = json!({"pdName": disk});
+            // kube-scheduler gives up on a disk in several zones whose names do not say the region.
+            for (_, zones) in volume["metadata"]["labels"].as_object_mut().unwrap() {
+                *zones = json!(text(zones).split("__").next().unwrap());
+            }
+        }
+        _ => {
+            let zones = format!("zones/{}", rng.pick(&["UNSPECIFIED", "east", "west"]));
+            let gce = format!("projects/UNSPECIFIED/{zones}/disks/{disk}");
+            let (_, driver) = *rng.pick(&REPLACED);
+            let handle = if driver.starts_with("pd.") { gce.as_str() } else { disk };
+            spec["csi"] = json!({"driver": driver, "volumeHandle": handle});
+        }
     }
 }
 
@@ -258,7 +304,11 @@ fn volume_term(rng: &mut Rng, nodes: usize) -> Value {
 
 fn class(rng: &mut Rng, name: &str) -> Option<Value> {
     let mode = if name == "now" { "Immediate" } else { "WaitForFirstConsumer" };
-    let provisioner = if name == "local" { "kubernetes.io/no-provisioner" } else { DRIVER };
+    let provisioner = match name {
+        "local" => "kubernetes.io/no-provisioner",
+        "replaced" => rng.pick(&REPLACED).0,
+        _ => DRIVER,
+    };
     let mut class = json!({
         "metadata": {"name": name, "uid": name},
         "provisioner": provisioner,
@@ -282,13 +332,22 @@ fn csi_node(rng: &mut Rng, at: usize) -> Option<Value> {
     if rng.chance(70) {
         driver["allocatable"] = json!({"count": rng.between(0, 4)});
     }
+    let mut drivers = vec![driver];
     // Drivers count what was written for the plugins that they have replaced, whether or not the node says so.
-    let migrated = if rng.chance(50) { "kubernetes.io/aws-ebs,kubernetes.io/gce-pd" } else { "" };
+    let mut migrated: Vec<&str> = Vec::new();
+    for (plugin, driver) in REPLACED {
+        if rng.chance(60) {
+            drivers.push(json!({"name": driver, "nodeID": "y", "allocatable": {"count": rng.between(0, 3)}}));
+        }
+        if rng.chance(50) {
+            migrated.push(plugin);
+        }
+    }
     let node = json!({
         "metadata": {"name": format!("n{at}"), "uid": format!("csi-{at}"), "annotations": {
-            "storage.alpha.kubernetes.io/migrated-plugins": migrated,
+            "storage.alpha.kubernetes.io/migrated-plugins": migrated.join(","),
         }},
-        "spec": {"drivers": [driver, {"name": "ebs.csi.aws.com", "nodeID": "y", "allocatable": {"count": rng.between(0, 2)}}]},
+        "spec": {"drivers": drivers},
     });
     rng.chance(80).then_some(node)
 }

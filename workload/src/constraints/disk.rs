@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Volume;
 
-use crate::storage::Attachable;
+use crate::storage::{Attachable, replaced};
 
 /// A disk that a pod names itself, without a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -93,11 +93,11 @@ impl Disk {
     /// What of it counts against the limit of a node: a driver has replaced the plugin for such disks.
     pub fn attachable(&self) -> Option<Attachable> {
         match self {
-            Disk::Gce { name, .. } => Attachable::of_plugin("kubernetes.io/gce-pd", name),
-            Disk::Aws { id } => Attachable::of_plugin("kubernetes.io/aws-ebs", id),
-            Disk::Azure { uri } => Attachable::of_plugin("kubernetes.io/azure-disk", uri),
-            Disk::Cinder { id } => Attachable::of_plugin("kubernetes.io/cinder", id),
-            Disk::Portworx { id } => Attachable::of_plugin("kubernetes.io/portworx-volume", id),
+            Disk::Gce { name, .. } => Attachable::of_gce(name, &[]),
+            Disk::Aws { id } => Attachable::of_aws(id),
+            Disk::Azure { uri } => Attachable::of_plugin(replaced::AZURE_DISK, uri),
+            Disk::Cinder { id } => Attachable::of_plugin(replaced::CINDER, id),
+            Disk::Portworx { id } => Attachable::of_plugin(replaced::PORTWORX, id),
             Disk::Iscsi { .. } | Disk::Rbd { .. } => None,
         }
     }
@@ -173,14 +173,14 @@ mod tests {
 
     #[test]
     fn disks_of_clouds_are_attached_and_those_of_networks_are_not() {
-        for (kind, id) in [
-            ("gcePersistentDisk", "pdName"),
-            ("awsElasticBlockStore", "volumeID"),
-            ("cinder", "volumeID"),
-            ("portworxVolume", "volumeID"),
+        for (kind, id, handle) in [
+            ("gcePersistentDisk", "pdName", "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"),
+            ("awsElasticBlockStore", "volumeID", "d"),
+            ("cinder", "volumeID", "d"),
+            ("portworxVolume", "volumeID", "d"),
         ] {
             let attached = disk(json!({ "name": "v", kind: { id: "d" } })).and_then(|disk| disk.attachable());
-            assert_eq!(attached.map(|disk| disk.handle.to_string()).as_deref(), Some("d"), "{kind}");
+            assert_eq!(attached.map(|disk| disk.handle.to_string()).as_deref(), Some(handle), "{kind}");
         }
         let azure = disk(json!({ "name": "v", "azureDisk": { "diskName": "n", "diskURI": "u" } })).unwrap();
         assert_eq!(&*azure.attachable().unwrap().handle, "u");

@@ -2,8 +2,10 @@
 //! placement depends on.
 
 mod read;
+pub(crate) mod replaced;
 
 pub(crate) use read::claims_of;
+pub use replaced::TakenOver;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -92,6 +94,8 @@ pub struct PersistentVolume {
     pub zones: Vec<(Arc<str>, BTreeSet<Arc<str>>)>,
     /// What of it counts against the limits of nodes.
     pub attachable: Option<Attachable>,
+    /// It is of a plugin that a driver has replaced: where it can be used on nodes that say so.
+    pub taken_over: Option<TakenOver>,
 }
 
 /// The claim that a volume belongs to.
@@ -138,6 +142,8 @@ pub struct CsiNode {
     pub uid: Uid,
     /// How many volumes each driver attaches at most; drivers without a limit are left out.
     pub limits: BTreeMap<Arc<str>, u64>,
+    /// The plugins from which drivers have taken over there.
+    pub taken_over: BTreeSet<Arc<str>>,
 }
 
 /// A CSIDriver.
@@ -179,33 +185,6 @@ pub struct VolumeAttachment {
     pub volume: Arc<str>,
 }
 
-/// The drivers that replace plugins of Kubernetes itself, and whose volumes kube-scheduler counts then.
-const REPLACED: [(&str, &str); 5] = [
-    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
-    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
-    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
-    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
-    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
-];
-
-impl Attachable {
-    /// A volume of a plugin of Kubernetes itself.
-    pub(crate) fn of_plugin(plugin: &str, id: &str) -> Option<Self> {
-        let (plugin, driver) = REPLACED.into_iter().find(|(known, _)| *known == plugin)?;
-        Some(Attachable { driver: driver.into(), handle: id.into(), replaces: Some(plugin) })
-    }
-
-    /// A volume that a provisioner has still to make for a claim.
-    pub fn to_be_made(provisioner: &Arc<str>, claim: &ObjectKey) -> Self {
-        let handle = format!("claim {claim}");
-        Self::of_plugin(provisioner, &handle).unwrap_or_else(|| Attachable {
-            driver: Arc::clone(provisioner),
-            handle: handle.into(),
-            replaces: None,
-        })
-    }
-}
-
 impl Claim {
     /// Only one pod may use it at a time.
     pub fn is_for_one_pod(&self) -> bool {
@@ -214,6 +193,12 @@ impl Claim {
 }
 
 impl PersistentVolume {
+    /// Every node can use it.
+    pub fn is_everywhere(&self) -> bool {
+        let taken_over = self.taken_over.as_ref().and_then(|it| it.affinity.as_ref());
+        self.affinity.is_none() && taken_over.is_none() && self.zones.is_empty()
+    }
+
     /// It is bound to this claim, or meant for it.
     pub fn is_of(&self, claim: &ObjectRef) -> bool {
         self.claim

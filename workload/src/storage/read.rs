@@ -11,11 +11,14 @@ use std::collections::BTreeMap;
 
 use super::{
     Attachable, Claim, ClaimRef, CsiDriver, CsiNode, PersistentVolume, PodClaim, SELECTED_NODE, StorageCapacity,
-    StorageClass, VolumeAttachment, VolumeWants,
+    StorageClass, TakenOver, VolumeAttachment, VolumeWants, replaced,
 };
 use crate::constraints::{Operator, Requirement, node_terms, selector};
 use crate::metadata::{self, InvalidObject, annotation};
 use crate::{ObjectKey, quantity};
+
+/// Annotation of a CSINode: the plugins from which drivers have taken over there.
+const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
@@ -31,7 +34,7 @@ const ZONE_LABELS: [&str; 4] = [
 ];
 
 /// What stands between the zones of a volume that is in several.
-const ZONES_BETWEEN: &str = "__";
+pub(super) const ZONES_BETWEEN: &str = "__";
 
 /// The claims that a pod mounts.
 pub(crate) fn claims_of(spec: &core_v1::PodSpec, pod: &str) -> Vec<PodClaim> {
@@ -79,12 +82,17 @@ impl PersistentVolume {
         let spec = volume.spec.clone().unwrap_or_default();
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+        let affinity = required.map(|selector| node_terms(&selector.node_selector_terms));
+        let labels: metadata::Labels = metadata::sorted(meta.labels.as_ref()).collect();
+        let attachable = attachable(&spec, &labels);
+        let plugin = attachable.as_ref().and_then(|attachable| attachable.replaces);
+        let taken_over = plugin.and_then(|plugin| TakenOver::of(plugin, affinity.as_deref(), &labels));
         Ok(PersistentVolume {
             name,
             uid,
             resource_version: meta.resource_version.as_deref().filter(|_| phase != Some("Bound")).map(Arc::from),
             deleting: meta.deletion_timestamp.is_some(),
-            labels: metadata::sorted(meta.labels.as_ref()).collect(),
+            labels,
             offers: VolumeWants {
                 class: class(meta, spec.storage_class_name.as_ref()),
                 bytes: storage(spec.capacity.as_ref()),
@@ -101,9 +109,10 @@ impl PersistentVolume {
                 uid: claim.uid.as_deref().filter(|uid| !uid.is_empty()).map(Into::into),
             }),
             is_available: phase == Some("Available"),
-            affinity: required.map(|selector| node_terms(&selector.node_selector_terms)),
+            affinity,
             zones: zones(meta),
-            attachable: attachable(&spec),
+            attachable,
+            taken_over,
         })
     }
 }
@@ -138,7 +147,13 @@ impl CsiNode {
             let count = driver.allocatable.as_ref()?.count?;
             Some((Arc::from(driver.name.as_str()), u64::try_from(count).unwrap_or(0)))
         };
-        Ok(CsiNode { node: (&*name).into(), uid, limits: node.spec.drivers.iter().filter_map(limit).collect() })
+        let migrated = annotation(&node.metadata, MIGRATED_PLUGINS).unwrap_or_default();
+        Ok(CsiNode {
+            node: (&*name).into(),
+            uid,
+            limits: node.spec.drivers.iter().filter_map(limit).collect(),
+            taken_over: migrated.split(',').filter(|plugin| !plugin.is_empty()).map(Arc::from).collect(),
+        })
     }
 }
 
@@ -210,17 +225,21 @@ fn zones(meta: &ObjectMeta) -> Vec<(Arc<str>, BTreeSet<Arc<str>>)> {
     ZONE_LABELS.iter().filter_map(zones).collect()
 }
 
-fn attachable(spec: &core_v1::PersistentVolumeSpec) -> Option<Attachable> {
+fn attachable(spec: &core_v1::PersistentVolumeSpec, labels: &metadata::Labels) -> Option<Attachable> {
     if let Some(csi) = &spec.csi {
         let (driver, handle) = (csi.driver.as_str().into(), csi.volume_handle.as_str().into());
         return Some(Attachable { driver, handle, replaces: None });
     }
+    if let Some(disk) = &spec.aws_elastic_block_store {
+        return Attachable::of_aws(&disk.volume_id);
+    }
+    if let Some(disk) = &spec.gce_persistent_disk {
+        return Attachable::of_gce(&disk.pd_name, labels);
+    }
     let sources = [
-        ("kubernetes.io/aws-ebs", spec.aws_elastic_block_store.as_ref().map(|disk| &disk.volume_id)),
-        ("kubernetes.io/azure-disk", spec.azure_disk.as_ref().map(|disk| &disk.disk_uri)),
-        ("kubernetes.io/cinder", spec.cinder.as_ref().map(|disk| &disk.volume_id)),
-        ("kubernetes.io/gce-pd", spec.gce_persistent_disk.as_ref().map(|disk| &disk.pd_name)),
-        ("kubernetes.io/portworx-volume", spec.portworx_volume.as_ref().map(|disk| &disk.volume_id)),
+        (replaced::AZURE_DISK, spec.azure_disk.as_ref().map(|disk| &disk.disk_uri)),
+        (replaced::CINDER, spec.cinder.as_ref().map(|disk| &disk.volume_id)),
+        (replaced::PORTWORX, spec.portworx_volume.as_ref().map(|disk| &disk.volume_id)),
     ];
     let (plugin, id) = sources.into_iter().find_map(|(plugin, id)| Some((plugin, id?)))?;
     Attachable::of_plugin(plugin, id)

@@ -7,7 +7,7 @@ use super::Volumes;
 use crate::cluster::{Node, filters};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator};
-use fluxqueue_workload::storage::{Claim, PersistentVolume, VolumeWants};
+use fluxqueue_workload::storage::{Claim, PersistentVolume, TakenOver, VolumeWants};
 
 /// The label by which volumes on a node's own disks say where they are.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -91,9 +91,26 @@ fn rank_of(volume: &PersistentVolume) -> (Option<u64>, usize, &str) {
     (volume.offers.bytes, volume.offers.access_modes.len(), &volume.name)
 }
 
+impl Volumes {
+    /// The volume, which is bound, can be used on the node. Where a driver has taken over from its plugin, that goes by the driver's
+    /// labels; a volume that is still to be bound goes by what is written in it, as kube-scheduler has it.
+    pub(super) fn reaches_bound(&self, volume: &PersistentVolume, node: &Node) -> bool {
+        let there = self.csi_nodes.get(&node.name);
+        let is_there = |it: &&TakenOver| there.is_some_and(|there| there.taken_over.contains(it.plugin));
+        match volume.taken_over.as_ref().filter(is_there) {
+            Some(it) => is_met(it.affinity.as_deref(), node),
+            None => reaches(volume, node),
+        }
+    }
+}
+
 /// The volume can be used on the node, by the node's labels: neither kube-scheduler nor kubelets look at its name.
-pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
-    volume.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| filters::meets_by_labels(node, term)))
+fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
+    is_met(volume.affinity.as_deref(), node)
+}
+
+fn is_met(affinity: Option<&[NodeSelectorTerm]>, node: &Node) -> bool {
+    affinity.is_none_or(|terms| terms.iter().any(|term| filters::meets_by_labels(node, term)))
 }
 
 fn is_large_enough(offers: &VolumeWants, wants: &VolumeWants) -> bool {

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::candidates::reaches;
 use super::{MadeFor, Volumes};
 use crate::cluster::Node;
 use fluxqueue_workload::storage::{Claim, PersistentVolume};
@@ -182,7 +181,7 @@ impl Volumes {
         }
         if claim.is_bound {
             return match claim.volume.as_ref().and_then(|name| self.persistent.get(name)) {
-                Some(volume) if reaches(volume, node) => Progress::Bound,
+                Some(volume) if self.reaches_bound(volume, node) => Progress::Bound,
                 Some(volume) => Progress::Failed(format!(
                     "persistentvolumeclaim {} is bound to pv {:?}, whose node affinity doesn't match node {:?}",
                     id.key, volume.name, node.name

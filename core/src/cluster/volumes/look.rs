@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::candidates::{Candidates, reaches};
+use super::candidates::Candidates;
 use super::{Volumes, choices::Choice, claims_of};
 use crate::cluster::Node;
 use crate::cluster::filters::Rejection;
@@ -105,13 +105,18 @@ impl Volumes {
             let volume = self.persistent.get(claim.volume.as_ref()?)?;
             Some((claim.id.key.clone(), Arc::clone(volume)))
         });
-        with_volume.filter(|(_, volume)| volume.affinity.is_some() || !volume.zones.is_empty()).collect()
+        with_volume.filter(|(_, volume)| !volume.is_everywhere()).collect()
     }
 
     /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins says that rejects it.
     pub fn reject(&self, pod: &Pod, node: &Node) -> Vec<Rejection> {
         let found = self.mounts(pod).map(|mounts| self.look(&mounts, node, &BTreeSet::new()));
         found.and_then(Result::err).unwrap_or_default()
+    }
+
+    /// The node is where the volume, which is bound, can be used.
+    pub(in crate::cluster) fn can_use(&self, volume: &PersistentVolume, node: &Node) -> bool {
+        self.reaches_bound(volume, node) && is_in_zone(volume, node)
     }
 
     /// What the pod would have on this node, beside what was chosen for those that start together with it.
@@ -136,7 +141,7 @@ impl Volumes {
         let mut rejections = Vec::new();
         if mounts.has_missing {
             rejections.push(Rejection::VolumeMissing);
-        } else if !mounts.bound.iter().all(|volume| reaches(volume, node)) {
+        } else if !mounts.bound.iter().all(|volume| self.reaches_bound(volume, node)) {
             rejections.push(Rejection::VolumeAffinity);
         }
         let mut choice = Choice::on(node.name.clone());
@@ -210,11 +215,6 @@ impl Volumes {
         });
         if is_enough { Ok(()) } else { Err(Rejection::TooLittleStorage) }
     }
-}
-
-/// The node is where the volume can be used.
-pub(in crate::cluster) fn can_use(volume: &PersistentVolume, node: &Node) -> bool {
-    reaches(volume, node) && is_in_zone(volume, node)
 }
 
 /// A term without requirements matches nothing.

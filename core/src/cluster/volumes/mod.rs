@@ -19,7 +19,6 @@ mod look;
 mod needs;
 
 pub use choices::{Choice, Progress, Written};
-pub(super) use look::can_use;
 pub use needs::{Unready, VolumeNeeds};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Volumes, claims_of};
 use fluxqueue_workload::constraints::{Disk, NodeSelectorTerm};
-use fluxqueue_workload::storage::{Attachable, Claim, PodClaim, VolumeWants};
+use fluxqueue_workload::storage::{Attachable, Claim, PodClaim, TakenOver, VolumeWants};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod};
 
 /// What a pod asks of nodes for its volumes. Pods of one class that have the same may use the same nodes.
@@ -17,7 +17,11 @@ pub struct VolumeNeeds {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Need {
     /// A volume that is there: its nodes.
-    Bound { affinity: Option<Vec<NodeSelectorTerm>>, zones: Vec<(Arc<str>, BTreeSet<Arc<str>>)> },
+    Bound {
+        affinity: Option<Vec<NodeSelectorTerm>>,
+        taken_over: Option<TakenOver>,
+        zones: Vec<(Arc<str>, BTreeSet<Arc<str>>)>,
+    },
     /// A volume that counts against a limit.
     Attached(Attachable),
     /// A volume that has to be found or made, for any such claim, or for this one alone.
@@ -58,9 +62,10 @@ impl Volumes {
                 each.push(self.need_of_unbound(claim));
                 continue;
             };
-            let zones = if mounted.is_ephemeral { Vec::new() } else { volume.zones.clone() };
-            if volume.affinity.is_some() || !zones.is_empty() {
-                each.push(Need::Bound { affinity: volume.affinity.clone(), zones });
+            if !volume.is_everywhere() {
+                let zones = if mounted.is_ephemeral { Vec::new() } else { volume.zones.clone() };
+                let (affinity, taken_over) = (volume.affinity.clone(), volume.taken_over.clone());
+                each.push(Need::Bound { affinity, taken_over, zones });
             }
             each.extend(volume.attachable.iter().filter(|it| self.is_limited(it)).cloned().map(Need::Attached));
         }

@@ -24,15 +24,19 @@ const RENAMED: [(&str, &str); 2] = [
 /// What a pod's volumes are, whatever the node.
 pub(super) struct Mounts {
     uid: Uid,
-    bound: Vec<Arc<PersistentVolume>>,
-    /// Of those, by place, which are to be in the node's zone.
-    zonal: Vec<bool>,
-    /// A claim is bound to a volume that is not there.
-    has_missing: bool,
+    bound: Vec<Bound>,
     /// Each with the volumes that it could have.
     unbound: Vec<(Arc<Claim>, Candidates)>,
     exclusive: Vec<ObjectKey>,
     pub(super) attachables: Vec<Attachable>,
+}
+
+/// A claim that is bound.
+struct Bound {
+    /// `None`: its volume is not there.
+    volume: Option<Arc<PersistentVolume>>,
+    /// It is to be in the node's zone.
+    is_zonal: bool,
 }
 
 impl Mounts {
@@ -54,8 +58,6 @@ impl Volumes {
         let mut mounts = Mounts {
             uid: pod.id.uid.clone(),
             bound: Vec::new(),
-            zonal: Vec::new(),
-            has_missing: false,
             unbound: Vec::new(),
             exclusive: Vec::new(),
             attachables: self.attachables(pod),
@@ -65,11 +67,9 @@ impl Volumes {
                 mounts.exclusive.push(claim.id.key.clone());
             }
             match claim.volume.as_ref().filter(|_| claim.is_bound).map(|name| self.persistent.get(name)) {
-                Some(Some(volume)) => {
-                    mounts.bound.push(Arc::clone(volume));
-                    mounts.zonal.push(!mounted.is_ephemeral);
+                Some(volume) => {
+                    mounts.bound.push(Bound { volume: volume.cloned(), is_zonal: !mounted.is_ephemeral });
                 }
-                Some(None) => mounts.has_missing = true,
                 None => {
                     // A claim that is mounted twice is one.
                     if !mounts.unbound.iter().any(|(known, _)| known.id == claim.id) {
@@ -133,17 +133,16 @@ impl Volumes {
             return Err(vec![Rejection::VolumeLimit]);
         }
         let found = self.bind(mounts, node, together)?;
-        let mut zonal = mounts.bound.iter().zip(&mounts.zonal).filter(|(_, is_zonal)| **is_zonal);
-        if zonal.all(|(volume, _)| is_in_zone(volume, node)) { Ok(found) } else { Err(vec![Rejection::VolumeZone]) }
+        let mut zonal = mounts.bound.iter().filter(|bound| bound.is_zonal).filter_map(|bound| bound.volume.as_ref());
+        if zonal.all(|volume| is_in_zone(volume, node)) { Ok(found) } else { Err(vec![Rejection::VolumeZone]) }
     }
 
     fn bind(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {
-        let mut rejections = Vec::new();
-        if mounts.has_missing {
-            rejections.push(Rejection::VolumeMissing);
-        } else if !mounts.bound.iter().all(|volume| self.reaches_bound(volume, node)) {
-            rejections.push(Rejection::VolumeAffinity);
-        }
+        let of_bound = |bound: &Bound| match &bound.volume {
+            None => Some(Rejection::VolumeMissing),
+            Some(volume) => (!self.reaches_bound(volume, node)).then_some(Rejection::VolumeAffinity),
+        };
+        let mut rejections: Vec<Rejection> = mounts.bound.iter().find_map(of_bound).into_iter().collect();
         let mut choice = Choice::on(node.name.clone());
         let made_for = |claim: &Claim| self.made_for.get(&claim.id).map(|made_for| made_for.node.clone());
         let selected = |claim: &Claim| claim.selected_node.clone().or_else(|| made_for(claim));

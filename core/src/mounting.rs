@@ -14,6 +14,7 @@ use super::backoff::Backoff;
 use super::job::{Member, Stage, Style};
 use super::plan::Request;
 use super::{ActionKind, Core, InFlight, Timer, WriteOutcome};
+use crate::cluster::Presence;
 use crate::cluster::filters::Rejection;
 use crate::cluster::summary;
 use crate::cluster::volumes::{self, Progress, StorageNews, Unready, VolumeNeeds, Written};
@@ -63,17 +64,20 @@ impl Core {
     /// A pod has come or changed, or has another node or slot than before: what it uses of storage agrees with that.
     pub(super) fn note_volumes(&mut self, uid: &Uid) {
         let (pod, place) = if let Some(foreign) = self.foreign.get(uid) {
-            (&foreign.pod, foreign.pod.node.as_ref())
+            let there = foreign.pod.node.as_ref().map(|node| (node, Presence::There));
+            let nominated = foreign.pod.nominated.as_ref().map(|node| (node, Presence::Nominated));
+            (&foreign.pod, there.or(nominated))
         } else if let Some(member) = self.jobs.members.get(uid) {
             let slot = member.allocation.as_ref().map(|allocation| &allocation.node);
-            (&member.pod, slot.or(member.pod.node.as_ref()).filter(|_| member.stage != Stage::Ended))
+            let node = slot.or(member.pod.node.as_ref()).filter(|_| member.stage != Stage::Ended);
+            (&member.pod, node.map(|node| (node, Presence::There)))
         } else {
             return;
         };
         if !volumes::concern(pod) {
             return;
         }
-        let (pod, place) = (Arc::clone(pod), place.cloned());
+        let (pod, place) = (Arc::clone(pod), place.map(|(node, presence)| (node.clone(), presence)));
         let has_ended =
             pod.phase.is_terminal() || self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Ended);
         let volumes = self.cluster.volumes_mut();
@@ -82,7 +86,8 @@ impl Core {
         } else {
             volumes.note_pod(&pod);
             match place {
-                Some(node) => volumes.place(uid, &node),
+                Some((node, Presence::There)) => volumes.place(uid, &node),
+                Some((node, Presence::Nominated)) => volumes.nominate(uid, &node),
                 None => volumes.release(uid),
             }
         };

@@ -53,7 +53,8 @@ impl Cluster {
         if lacks_features {
             return vec![Rejection::Features];
         }
-        self.judge_neighbours(rank, pod).into_iter().collect()
+        let second = self.volumes().reject_alone(pod, &node).or_else(|| self.judge_without_nominated(rank, pod));
+        second.into_iter().collect()
     }
 
     /// What kube-scheduler says of a pod that no node takes.
@@ -80,6 +81,13 @@ impl Cluster {
         let mut open = class.now.clone();
         open.union_with(&featureless);
         open.subtract(elsewhere);
+        // There it matters which of kube-scheduler's two looks finds something first. There are few of these.
+        for rank in self.neighbours.nominated_among(&open) {
+            for rejection in self.judge(rank, pod) {
+                *counts.entry(rejection).or_default() += 1;
+            }
+            open.remove(rank);
+        }
         let mut close = |open: &mut RankSet, (closed, rejection): (RankSet, Rejection)| {
             *counts.entry(rejection).or_default() += open.intersection(&closed).len();
             open.subtract(&closed);
@@ -96,16 +104,7 @@ impl Cluster {
         for (closed, _) in &by_volumes {
             open.subtract(closed);
         }
-        let mut by_neighbours = self.closed_by_neighbours(pod, Company::Alone);
-        // What kube-scheduler finds by its second look it finds after that they are missing.
-        for rank in self.neighbours.nominated_among(&featureless) {
-            if self.judge_with_nominated(rank, pod).is_none() {
-                for (closed, _) in &mut by_neighbours {
-                    closed.remove(rank);
-                }
-            }
-        }
-        for closed in by_neighbours {
+        for closed in self.closed_by_neighbours(pod, Company::Alone) {
             close(&mut open, closed);
         }
         close(&mut open, (featureless, Rejection::Features));

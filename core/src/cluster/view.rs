@@ -454,6 +454,12 @@ impl Cluster {
         self.neighbours.judge_with_nominated(rank, pod, crowd)
     }
 
+    /// What is found by its second look alone, where they do not.
+    pub(super) fn judge_without_nominated(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
+        let crowd = self.crowd(pod);
+        self.neighbours.judge_without_nominated(rank, pod, crowd)
+    }
+
     /// The node holds no more than it has, of every resource that `requests` names.
     pub fn holds(&self, rank: Rank, requests: &Resources) -> bool {
         self.entry(rank).is_some_and(|entry| {

@@ -599,6 +599,26 @@ fn a_node_attaches_so_many_volumes_and_no_more() {
 }
 
 #[test]
+fn a_nominated_pod_keeps_the_place_of_its_volume_on_its_node() {
+    let mut world = World::labelled(&[("n0", 8)]);
+    let limits = [(Arc::from("example.com/disk"), 1)].into();
+    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits, taken_over: [].into() };
+    world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(node))));
+    world.class("made", "example.com/disk");
+    world.claim("theirs", "made");
+    world.claim("ours", "made");
+    let theirs = Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };
+    world.submit(mounting(theirs, &["theirs"]));
+    world.submit(mounting(pod("ours", 1), &["ours"]));
+    world.settle();
+    assert_eq!(world.written().len(), 0);
+    assert!(world.blocked("ours").1.contains("1 node(s) exceed max volume count"), "{:?}", world.blocked("ours"));
+    world.change("theirs", |pod| pod.nominated = None);
+    world.settle();
+    assert_eq!(world.written().len(), 1);
+}
+
+#[test]
 fn what_rests_on_volumes_is_promised_no_start() {
     let mut world = World::told(
         CoreSettings { queue_policy: crate::QueuePolicy::Easy, ..settings() },

@@ -85,8 +85,14 @@ impl Case {
             nominated: if rng.chance(50) { rng.some(3, |rng| nominated(rng, nodes)) } else { Vec::new() },
             questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes), scores: false }).collect(),
         };
+        for pod in &mut case.nominated {
+            storage::mount_at_leisure(pod, &case.storage);
+        }
+        for pod in &case.pods {
+            storage::make_claims_of(&mut rng, pod, nodes, &mut case.storage, 100);
+        }
         for Question { pod, .. } in &mut case.questions {
-            storage::make_claims_of(&mut rng, pod, nodes, &mut case.storage);
+            storage::make_claims_of(&mut rng, pod, nodes, &mut case.storage, 80);
             storage::mount_twice(&mut rng, pod, &case.storage);
         }
         case
@@ -197,11 +203,10 @@ pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
 }
 
 /// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does not ask such a pod about that where no
-/// pod that is there repels, and none is asked about. Which volumes it will attach does not count here until it is there.
+/// pod that is there repels, and none is asked about.
 fn nominated(rng: &mut Rng, nodes: usize) -> Value {
     let name = format!("nominated-{}", rng.between(0, 9999));
     let mut pod = pod(rng, &name, 2);
-    pod["spec"]["volumes"] = json!([]);
     pod["spec"]["schedulerName"] = json!("other");
     pod["spec"]["priority"] = json!(rng.pick(&[0, 10]));
     pod["status"] = json!({"nominatedNodeName": format!("n{}", rng.between(0, nodes - 1))});

@@ -43,6 +43,11 @@ impl Ours {
             let pod = ours.read(pod);
             let rank = ours.cluster.rank(pod.nominated.as_ref().unwrap()).unwrap();
             ours.cluster.nominate(rank, &pod);
+            if volumes::concern(&pod) {
+                let (pod, node) = (Arc::new(pod), ours.cluster.node(rank).unwrap().name.clone());
+                ours.cluster.volumes_mut().note_pod(&pod);
+                ours.cluster.volumes_mut().nominate(&pod.id.uid, &node);
+            }
         }
         for pod in case.pods.iter().filter(|pod| !cases::has_ended(pod)) {
             let pod = Arc::new(ours.read(pod));

@@ -100,8 +100,9 @@ pub(crate) fn mount(rng: &mut Rng) -> Value {
     json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
 }
 
-/// The claims that are made of the templates in a pod, as far as they have been: most are its own, but one of the name may be another's.
-pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: &mut Value) {
+/// The claims that are made of the templates in a pod, as far as they have been: so many in 100 are its own, others of the name are
+/// another's or nobody's.
+pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: &mut Value, own: usize) {
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     let mut all = Storage { claims: taken(storage, "claims"), volumes: taken(storage, "volumes") };
     for volume in volumes.iter().filter(|volume| volume.get("ephemeral").is_some()) {
@@ -112,12 +113,29 @@ pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: 
             continue;
         }
         all.claim(rng, text(&meta["namespace"]), &name, nodes);
-        let owner = if rng.chance(85) { meta["uid"].clone() } else { json!("another") };
+        let (is_own, is_owned) = (rng.chance(own), rng.chance(75));
+        let owner = if is_own { meta["uid"].clone() } else { json!("another") };
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": owner, "controller": true});
         let made = all.claims.last_mut().unwrap();
-        made["metadata"]["ownerReferences"] = if rng.chance(95) { json!([owner]) } else { json!([]) };
+        made["metadata"]["ownerReferences"] = if is_own || is_owned { json!([owner]) } else { json!([]) };
     }
     (storage["claims"], storage["volumes"]) = (json!(all.claims), json!(all.volumes));
+}
+
+/// Leaves out claims that one pod at a time may use: whether a nominated pod uses one kube-scheduler asks only for pods that have disks of
+/// their own. And claims that are made for the pod, which kube-scheduler wants to be its own.
+pub(crate) fn mount_at_leisure(pod: &mut Value, storage: &Value) {
+    let namespace = pod["metadata"]["namespace"].clone();
+    let is_shared = |name: &Value| {
+        let mut claims = storage["claims"].as_array().unwrap().iter();
+        let claim =
+            claims.find(|claim| claim["metadata"]["name"] == *name && claim["metadata"]["namespace"] == namespace);
+        claim.is_none_or(|claim| claim["spec"]["accessModes"][0] != "ReadWriteOncePod")
+    };
+    pod["spec"]["volumes"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|volume| volume.get("ephemeral").is_none() && is_shared(&volume["persistentVolumeClaim"]["claimName"]));
 }
 
 /// Mounts a claim once more under another name, if it is bound: of one that is not, kube-scheduler would find two volumes.

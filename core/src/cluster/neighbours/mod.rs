@@ -295,7 +295,7 @@ impl Neighbours {
     }
 
     /// What is found by its second look alone, where they do not.
-    fn judge_without_nominated(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
+    pub(super) fn judge_without_nominated(&self, rank: Rank, pod: &Pod, crowd: Option<CrowdId>) -> Option<Rejection> {
         let crowd = crowd.filter(|_| self.nominated.contains_key(&rank))?;
         self.crowds[crowd].judge(rank, &self.own_terms(pod), &self.topology, false)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::look::Mounts;
 use super::{Volumes, claims_of};
 use crate::cluster::Node;
+use crate::cluster::neighbours::Presence;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints;
 use fluxqueue_workload::storage::{Attachable, Claim};
@@ -37,8 +38,20 @@ impl Volumes {
         }
     }
 
-    /// With the pod's volumes the node would have more of some driver than it attaches.
+    /// With the pod's volumes the node would have more of some driver than it attaches: by kube-scheduler's first look, where those pods
+    /// count that are nominated to the node.
     pub(super) fn exceeds_limit(&self, mounts: &Mounts, node: &Node) -> bool {
+        self.exceeds(mounts, node, true)
+    }
+
+    /// The same by its second look, where they do not: a disk that they would share is the pod's alone then.
+    pub(super) fn exceeds_limit_alone(&self, mounts: &Mounts, node: &Node) -> bool {
+        let mut there = self.on_node.get(&node.name).into_iter().flatten();
+        let is_any_nominated = there.any(|uid| self.presence(uid) == Some(Presence::Nominated));
+        is_any_nominated && self.exceeds(mounts, node, false)
+    }
+
+    fn exceeds(&self, mounts: &Mounts, node: &Node, with_nominated: bool) -> bool {
         let Some(csi) = self.csi_nodes.get(&node.name).filter(|csi| !csi.limits.is_empty()) else { return false };
         let mut new: BTreeSet<Disk> = mounts.attachables.iter().map(disk_of).collect();
         if !new.iter().any(|(driver, _)| csi.limits.contains_key(driver)) {
@@ -46,7 +59,8 @@ impl Volumes {
         }
         let mut there: BTreeSet<Disk> = BTreeSet::new();
         for uid in self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid()) {
-            let Some(pod) = self.pods.get(uid) else { continue };
+            let counts = with_nominated || self.presence(uid) == Some(Presence::There);
+            let Some(pod) = self.pods.get(uid).filter(|_| counts) else { continue };
             there.extend(self.attachables(pod).iter().map(disk_of));
         }
         new.retain(|disk| !there.contains(disk));

@@ -108,10 +108,17 @@ impl Volumes {
         with_volume.filter(|(_, volume)| !volume.is_everywhere()).collect()
     }
 
-    /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins says that rejects it.
+    /// Why the pod cannot have its volumes on the node: what the first of kube-scheduler's plugins says that rejects it, by its first look,
+    /// where those pods count that are nominated to the node.
     pub fn reject(&self, pod: &Pod, node: &Node) -> Vec<Rejection> {
-        let found = self.mounts(pod).map(|mounts| self.look(&mounts, node, &BTreeSet::new()));
+        let found = self.mounts(pod).map(|mounts| self.first_look(&mounts, node, &BTreeSet::new()));
         found.and_then(Result::err).unwrap_or_default()
+    }
+
+    /// The same by its second look alone, where they do not count.
+    pub fn reject_alone(&self, pod: &Pod, node: &Node) -> Option<Rejection> {
+        let mounts = self.mounts(pod)?;
+        self.exceeds_limit_alone(&mounts, node).then_some(Rejection::VolumeLimit)
     }
 
     /// The node is where the volume, which is bound, can be used.
@@ -126,6 +133,11 @@ impl Volumes {
         node: &Node,
         together: &BTreeSet<Uid>,
     ) -> Result<Choice, Vec<Rejection>> {
+        let found = self.first_look(mounts, node, together)?;
+        if self.exceeds_limit_alone(mounts, node) { Err(vec![Rejection::VolumeLimit]) } else { Ok(found) }
+    }
+
+    fn first_look(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {
         if mounts.exclusive.iter().any(|claim| self.is_in_use(claim, &mounts.uid)) {
             return Err(vec![Rejection::ClaimInUse]);
         }

@@ -24,6 +24,7 @@ pub use needs::{Unready, VolumeNeeds};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::neighbours::Presence;
 use fluxqueue_workload::storage::{
     Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
 };
@@ -82,8 +83,8 @@ pub struct Volumes {
     pods: HashMap<Uid, Arc<Pod>>,
     /// Who mounts a claim.
     users: HashMap<ObjectKey, BTreeSet<Uid>>,
-    /// Where those of them are that have a node, or a slot on one.
-    places: HashMap<Uid, NodeName>,
+    /// Where those of them are that have a node, or a slot on one, or are nominated to one.
+    places: HashMap<Uid, (NodeName, Presence)>,
     on_node: HashMap<NodeName, BTreeSet<Uid>>,
     choices: HashMap<Uid, Choice>,
     /// Volumes that were chosen for a claim and do not say so yet.
@@ -282,12 +283,22 @@ impl Volumes {
 
     /// A pod is on this node, or has a slot there. Returns who may wait for a claim that only one pod may use.
     pub fn place(&mut self, uid: &Uid, node: &NodeName) -> Vec<Uid> {
-        if self.places.get(uid) == Some(node) {
+        self.place_as(Presence::There, uid, node)
+    }
+
+    /// A pod is nominated to this node: what it will attach counts there, and it uses nothing yet. Returns who may wait for a claim that
+    /// only one pod may use.
+    pub fn nominate(&mut self, uid: &Uid, node: &NodeName) -> Vec<Uid> {
+        self.place_as(Presence::Nominated, uid, node)
+    }
+
+    fn place_as(&mut self, presence: Presence, uid: &Uid, node: &NodeName) -> Vec<Uid> {
+        if self.places.get(uid).is_some_and(|place| *place == (node.clone(), presence)) {
             return Vec::new();
         }
         self.leave(uid);
         self.version += 1;
-        self.places.insert(uid.clone(), node.clone());
+        self.places.insert(uid.clone(), (node.clone(), presence));
         self.on_node.entry(node.clone()).or_default().insert(uid.clone());
         self.rivals_of(uid)
     }
@@ -303,7 +314,7 @@ impl Volumes {
     }
 
     fn leave(&mut self, uid: &Uid) -> bool {
-        let Some(node) = self.places.remove(uid) else { return false };
+        let Some((node, _)) = self.places.remove(uid) else { return false };
         if let Some(there) = self.on_node.get_mut(&node) {
             there.remove(uid);
             if there.is_empty() {
@@ -323,7 +334,11 @@ impl Volumes {
     /// Another pod that has a node uses the claim.
     fn is_in_use(&self, claim: &ObjectKey, by_other_than: &Uid) -> bool {
         let users = self.users.get(claim).into_iter().flatten();
-        users.into_iter().any(|user| user != by_other_than && self.places.contains_key(user))
+        users.into_iter().any(|user| user != by_other_than && self.presence(user) == Some(Presence::There))
+    }
+
+    fn presence(&self, uid: &Uid) -> Option<Presence> {
+        self.places.get(uid).map(|(_, presence)| *presence)
     }
 
     /// A claim as it is now, if it still is this one.

@@ -1,5 +1,6 @@
 //! Clusters and pods, each made by a seed: small enough to be read, crowded enough that every filter has its say.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::rng::Rng;
@@ -65,7 +66,18 @@ pub(crate) struct Case {
     pub questions: Vec<Question>,
 }
 
+/// The same as it is written.
+#[derive(Serialize)]
+struct Line<'a> {
+    namespaces: &'a [Value],
+    nodes: &'a [Value],
+    pods: Vec<&'a Value>,
+    storage: &'a Value,
+    questions: &'a [Question],
+}
+
 /// Where may this pod go?
+#[derive(Serialize)]
 pub(crate) struct Question {
     pub pod: Value,
     /// And where would it rather go?
@@ -107,14 +119,10 @@ impl Case {
 
     /// As `testbed oracle` reads it.
     pub(crate) fn line(&self) -> String {
-        let questions = self.questions.iter();
-        let questions: Vec<Value> =
-            questions.map(|question| json!({"pod": question.pod, "scores": question.scores})).collect();
-        let Case { namespaces, nodes, storage, .. } = self;
+        let Case { namespaces, nodes, storage, questions, .. } = self;
         // kube-scheduler is not told of pods that have ended.
-        let pods: Vec<&Value> = self.pods.iter().filter(|pod| !has_ended(pod)).chain(&self.nominated).collect();
-        json!({"namespaces": namespaces, "nodes": nodes, "pods": pods, "storage": storage, "questions": questions})
-            .to_string()
+        let pods = self.pods.iter().filter(|pod| !has_ended(pod)).chain(&self.nominated).collect();
+        serde_json::to_string(&Line { namespaces, nodes, pods, storage, questions }).unwrap()
     }
 }
 
@@ -124,7 +132,8 @@ pub(crate) fn has_ended(pod: &Value) -> bool {
 }
 
 pub(crate) fn namespace(rng: &mut Rng, name: &str) -> Value {
-    json!({"metadata": {"name": name, "labels": {"team": rng.pick(&["x", "y"])}}})
+    let labels = if rng.chance(85) { json!({"team": rng.pick(&["x", "y"])}) } else { json!({}) };
+    json!({"metadata": {"name": name, "labels": labels}})
 }
 
 pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
@@ -196,10 +205,37 @@ pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     if rng.chance(25) {
         pod["spec"]["affinity"] = json!({"podAntiAffinity": required_terms(rng)});
     }
+    if rng.chance(15) {
+        pod["status"] = resized(rng);
+    }
     if rng.chance(8) {
-        pod["status"] = json!({"phase": rng.pick(&["Succeeded", "Failed"])});
+        pod["status"]["phase"] = json!(rng.pick(&["Succeeded", "Failed"]));
     }
     pod
+}
+
+/// The status of a pod that has more or less than it asks for, and may yet get that or never.
+fn resized(rng: &mut Rng) -> Value {
+    let amounts = |rng: &mut Rng| {
+        let mut amounts = json!({"cpu": format!("{}00m", rng.between(1, 16))});
+        if rng.chance(60) {
+            amounts["memory"] = json!(format!("{}00Mi", rng.between(1, 16)));
+        }
+        amounts
+    };
+    let mut container = json!({"name": "c", "image": "i", "imageID": "i", "ready": true, "restartCount": 0});
+    if rng.chance(80) {
+        container["resources"] = json!({"requests": amounts(rng)});
+    }
+    if rng.chance(80) {
+        container["allocatedResources"] = amounts(rng);
+    }
+    let mut status = json!({"containerStatuses": [container]});
+    if rng.chance(40) {
+        let reason = rng.pick(&["Deferred", "Infeasible"]);
+        status["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+    }
+    status
 }
 
 /// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does not ask such a pod about that where no
@@ -405,8 +441,15 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
         term["namespaces"] = json!([rng.pick(&NAMESPACES)]);
     }
     if rng.chance(20) {
-        let team = json!({"matchLabels": {"team": rng.pick(&["x", "y", "z"])}});
-        term["namespaceSelector"] = if rng.chance(30) { json!({}) } else { team };
+        let team = rng.pick(&["x", "y", "z"]);
+        // kube-scheduler finds that what a pod says itself of labels that namespaces do not have holds for every namespace: it asks for
+        // these namespaces first and then keeps the selector, which it holds against no labels at all.
+        term["namespaceSelector"] = match rng.between(0, 9) {
+            0..3 => json!({}),
+            3 | 4 => json!({"matchExpressions": [{"key": "team", "operator": "In", "values": [team, "x"]}]}),
+            5 => json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]}),
+            _ => json!({"matchLabels": {"team": team}}),
+        };
     }
     term
 }

@@ -122,19 +122,17 @@ pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: 
     (storage["claims"], storage["volumes"]) = (json!(all.claims), json!(all.volumes));
 }
 
-/// Leaves out claims that one pod at a time may use: whether a nominated pod uses one kube-scheduler asks only for pods that have disks of
-/// their own. And claims that are made for the pod, which kube-scheduler wants to be its own.
+/// Leaves out claims that one pod at a time may use, in whatever namespace: whether a nominated pod uses one kube-scheduler asks only for
+/// pods that have disks of their own, and then by the claim's name alone. And claims that are made for the pod, which kube-scheduler wants
+/// to be its own.
 pub(crate) fn mount_at_leisure(pod: &mut Value, storage: &Value) {
-    let namespace = pod["metadata"]["namespace"].clone();
     let is_shared = |name: &Value| {
-        let mut claims = storage["claims"].as_array().unwrap().iter();
-        let claim =
-            claims.find(|claim| claim["metadata"]["name"] == *name && claim["metadata"]["namespace"] == namespace);
-        claim.is_none_or(|claim| claim["spec"]["accessModes"][0] != "ReadWriteOncePod")
+        let claims = storage["claims"].as_array().unwrap().iter();
+        let mut claims = claims.filter(|claim| claim["metadata"]["name"] == *name);
+        claims.all(|claim| claim["spec"]["accessModes"][0] != "ReadWriteOncePod")
     };
-    pod["spec"]["volumes"]
-        .as_array_mut()
-        .unwrap()
+    let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
+    volumes
         .retain(|volume| volume.get("ephemeral").is_none() && is_shared(&volume["persistentVolumeClaim"]["claimName"]));
 }
 
@@ -184,6 +182,7 @@ impl Storage {
         if rng.chance(4) {
             claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
+        be_unusual(rng, &mut claim);
         if rng.chance(10) {
             claim["spec"]["selector"] = json!({"matchLabels": {"kind": rng.pick(&["fast", "slow"])}});
         }
@@ -227,6 +226,7 @@ impl Storage {
         if rng.chance(15) {
             volume["spec"]["accessModes"] = json!(["ReadWriteOnce"]);
         }
+        be_unusual(rng, &mut volume);
         if rng.chance(4) {
             volume["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
@@ -278,13 +278,29 @@ impl Storage {
     }
 }
 
+/// What a claim and its volume have to agree in, where it is not as usual: a device instead of a file system, attributes, and the class as
+/// it was named of old.
+fn be_unusual(rng: &mut Rng, claim_or_volume: &mut Value) {
+    let spec = &mut claim_or_volume["spec"];
+    if rng.chance(10) {
+        spec["volumeMode"] = json!(rng.pick(&["Block", "Filesystem"]));
+    }
+    if rng.chance(10) {
+        spec["volumeAttributesClassName"] = json!(rng.pick(&["gold", "silver", ""]));
+    }
+    if rng.chance(5) {
+        claim_or_volume["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"] =
+            json!(rng.pick(&CLASSES));
+    }
+}
+
 /// Makes a volume one of a plugin that a driver has replaced, or of that driver.
 fn replaced(rng: &mut Rng, volume: &mut Value) {
     let (disk, spec) = (*rng.pick(&["vol-a", "vol-b", "vol-c"]), &mut volume["spec"]);
     match rng.between(0, 5) {
         0 => {
-            spec["awsElasticBlockStore"] =
-                json!({"volumeID": format!("{}{disk}", rng.pick(&["", "aws://east/", "aws:///"]))})
+            let id = format!("{}{disk}", rng.pick(&["", "aws://east/", "aws:///"]));
+            spec["awsElasticBlockStore"] = json!({"volumeID": id});
         }
         1 => spec["azureDisk"] = json!({"diskName": disk, "diskURI": disk, "kind": "Managed"}),
         2 => spec["cinder"] = json!({"volumeID": disk}),

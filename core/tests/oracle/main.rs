@@ -20,6 +20,8 @@ mod kube_scheduler;
 mod ours;
 mod preferences;
 mod rng;
+#[path = "../../../tests/splitmix.rs"]
+mod splitmix;
 mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};

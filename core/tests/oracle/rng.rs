@@ -1,24 +1,17 @@
 //! The only source of chance: everything in a case follows from its seed.
 
-/// splitmix64: small, and the same on every machine for ever.
-pub(crate) struct Rng(u64);
+use crate::splitmix::SplitMix;
+
+pub(crate) struct Rng(SplitMix);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Rng(seed.wrapping_mul(0xd134_2543_de82_ef95))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Rng(SplitMix(seed.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 
     /// A number between both, both included.
     pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
-        low + usize::try_from(self.next() >> 16).unwrap() % (high - low + 1)
+        low + usize::try_from(self.0.next() >> 16).unwrap() % (high - low + 1)
     }
 
     /// True in `percent` of 100 cases.

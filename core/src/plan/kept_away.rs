@@ -151,12 +151,16 @@ impl Live<'_> {
         outcome: &Outcome,
     ) -> Option<RankSet> {
         // Where more of its pods may come when some are there, or have to be even, nobody knows what would be enough.
-        let is_in_doubt = request.pods() > 1 && request.depends_on_order();
         let is_not_found = *outcome == Outcome::NotFound;
+        let are_to_be_near = is_not_found && self.are_only_to_be_near(request);
+        let is_in_doubt = request.pods() > 1 && request.depends_on_order() && !are_to_be_near;
         if is_in_doubt || (is_not_found && request.rests_on_volumes()) {
             return None;
         }
         let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
+        if are_to_be_near {
+            return self.waited_for_together(request, &nodes);
+        }
         let is_anybody_in_the_way = nodes != open;
         let may_be_apart = is_not_found && request.groups.iter().any(Group::repels_pods);
         if nodes.iter().any(RankSet::is_empty) || !(is_anybody_in_the_way || may_be_apart) {
@@ -173,7 +177,7 @@ impl Live<'_> {
     }
 
     /// When all pods could start on some of these nodes, such that their own rules are kept.
-    fn forecast_on(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Forecast {
+    pub(super) fn forecast_on(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Forecast {
         let within = self.within(request, nodes, sieve, ranks);
         if within.iter().any(RankSet::is_empty) {
             return Forecast::Never;

@@ -309,9 +309,27 @@ impl Promising for Live<'_> {
                 return known;
             }
         }
+        for nodes in self.domains_to_wait_for(request, nodes) {
+            if let Some(held) = self.fewest_that_are_enough(request, &nodes) {
+                let held = Arc::new(held);
+                self.promises.drain(pending, Arc::clone(&held));
+                return held;
+            }
+        }
+        // What others hold and what never ends leaves too little: to keep the rest idle would help nobody.
+        self.promises.let_go(pending);
+        Arc::default()
+    }
+}
+
+impl Live<'_> {
+    /// The fewest of these nodes that are enough for a request once everything with an end has ended, those with the fewest ends in the
+    /// way.
+    fn fewest_that_are_enough(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+        let sieve = Sieve::of(request, nodes, self);
+        let sieve = sieve.as_ref();
         let eligible = self.eligible(request, nodes);
         let ranks = self.fewest_in_the_way_first(request, &eligible);
-        // The fewest in this order that are enough.
         let (mut low, mut high) = (0, ranks.len());
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -322,19 +340,10 @@ impl Promising for Live<'_> {
             }
         }
         let enough = self.enough_of(request, nodes, sieve, &ranks[..high]);
-        let held = union(&self.within(request, nodes, sieve, &enough));
-        if high == ranks.len() && !self.is_enough(request, nodes, sieve, &enough) {
-            // What others hold and what never ends leaves too little: to keep the rest idle would help nobody.
-            self.promises.let_go(pending);
-            return Arc::default();
-        }
-        let held = Arc::new(held);
-        self.promises.drain(pending, Arc::clone(&held));
-        held
+        let are_enough = high < ranks.len() || self.is_enough(request, nodes, sieve, &enough);
+        are_enough.then(|| union(&self.within(request, nodes, sieve, &enough)))
     }
-}
 
-impl Live<'_> {
     /// Takes slots or makes a reservation, first on these nodes if they are as good as any.
     fn reserve_first_on(
         &mut self,

@@ -25,6 +25,7 @@ mod preferred;
 mod promising;
 #[cfg(test)]
 mod tests;
+mod together;
 mod within_limits;
 
 pub(super) use asking::Asking;

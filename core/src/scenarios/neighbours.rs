@@ -199,9 +199,14 @@ fn who_keeps_others_away_leads_to_no_more_passes_than_another_pod() {
 }
 
 pub(super) fn gang(world: &mut World, size: u32, how: impl Fn(Pod) -> Pod) {
+    gang_of(world, size, 1, how);
+}
+
+/// The same with pods of so many cores.
+pub(super) fn gang_of(world: &mut World, size: u32, cores: u64, how: impl Fn(Pod) -> Pod) {
     world.tell(Event::Controller(Arc::new(job("j", size, size))));
     for at in 0..size {
-        world.submit(how(of_job(pod(&format!("p{at}"), 1), "j")));
+        world.submit(how(of_job(pod(&format!("p{at}"), cores), "j")));
     }
     world.settle();
 }

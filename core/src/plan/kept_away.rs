@@ -177,7 +177,13 @@ impl Live<'_> {
     }
 
     /// When all pods could start on some of these nodes, such that their own rules are kept.
-    pub(super) fn forecast_on(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Forecast {
+    pub(super) fn forecast_on(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        sieve: Option<&Sieve>,
+        ranks: &[Rank],
+    ) -> Forecast {
         let within = self.within(request, nodes, sieve, ranks);
         if within.iter().any(RankSet::is_empty) {
             return Forecast::Never;

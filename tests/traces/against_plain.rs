@@ -15,8 +15,15 @@ pub(crate) fn settings(policy: QueuePolicy, reservation_depth: usize) -> CoreSet
 }
 
 fn compare(policy: Policy, settings: &CoreSettings, seeds: Range<u64>) {
-    for seed in seeds {
-        let (jobs, nodes) = random::trace(seed);
+    compare_all(policy, settings, seeds.map(|seed| (seed, random::trace(seed))));
+}
+
+fn compare_large(policy: Policy, settings: &CoreSettings, seeds: Range<u64>) {
+    compare_all(policy, settings, seeds.map(|seed| (seed, random::large_trace(seed))));
+}
+
+fn compare_all(policy: Policy, settings: &CoreSettings, traces: impl Iterator<Item = (u64, (Vec<plain::Job>, usize))>) {
+    for (seed, (jobs, nodes)) in traces {
         let expected = plain::run(&jobs, nodes, policy);
         let jobs: Vec<machine::Job> = jobs
             .iter()
@@ -60,4 +67,12 @@ fn hybrid() {
 #[test]
 fn conservative() {
     compare(Policy::Backfill(usize::MAX), &settings(QueuePolicy::Conservative, 64), 0..1_000);
+}
+
+#[test]
+fn large_traces() {
+    compare_large(Policy::Fcfs, &settings(QueuePolicy::Fcfs, 1), 0..3);
+    compare_large(Policy::Backfill(1), &settings(QueuePolicy::Easy, 64), 0..8);
+    compare_large(Policy::Backfill(4), &settings(QueuePolicy::Hybrid, 4), 0..3);
+    compare_large(Policy::Backfill(usize::MAX), &settings(QueuePolicy::Conservative, 64), 0..2);
 }

@@ -20,14 +20,37 @@ impl Rng {
     }
 }
 
+/// How large a trace may be.
+struct Scale {
+    nodes: (u64, u64),
+    jobs: (u64, u64),
+    /// The last job comes at one of these seconds at the latest.
+    last_submits: [u64; 4],
+    longest: u64,
+}
+
+const SMALL: Scale = Scale { nodes: (1, 12), jobs: (1, 40), last_submits: [0, 10, 60, 300], longest: 30 };
+
+/// More nodes than there are bits in a word.
+const LARGE: Scale = Scale { nodes: (60, 130), jobs: (60, 120), last_submits: [0, 500, 2_000, 6_000], longest: 500 };
+
 /// Jobs, and nodes on which each of them fits. Traces differ in kind: many jobs at the same instant or few, small jobs or such as
 /// want the whole machine, walltimes that are true, far too long, or passed.
 pub(crate) fn trace(seed: u64) -> (Vec<Job>, usize) {
+    made(seed, &SMALL)
+}
+
+/// The same of about a hundred jobs on about a hundred nodes.
+pub(crate) fn large_trace(seed: u64) -> (Vec<Job>, usize) {
+    made(seed, &LARGE)
+}
+
+fn made(seed: u64, scale: &Scale) -> (Vec<Job>, usize) {
     let mut rng = Rng(SplitMix(seed));
-    let nodes = rng.between(1, 12);
-    let count = rng.between(1, 40);
-    let last_submit = [0, 10, 60, 300][usize::try_from(rng.between(0, 3)).unwrap()];
-    let longest = rng.between(1, 30);
+    let nodes = rng.between(scale.nodes.0, scale.nodes.1);
+    let count = rng.between(scale.jobs.0, scale.jobs.1);
+    let last_submit = scale.last_submits[usize::try_from(rng.between(0, 3)).unwrap()];
+    let longest = rng.between(1, scale.longest);
     let large = rng.between(0, 100);
     let (early, overlong) = (rng.between(0, 100), rng.between(0, 30));
     let mut jobs: Vec<Job> = (1..=count)

@@ -12,7 +12,7 @@ use crate::bits::Bits;
 use crate::time::End;
 
 /// What a reservation asks for: slots of one shape that share their nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sought {
     pub(crate) job: u64,
     /// What a slot takes; nothing of it is 0.
@@ -52,11 +52,8 @@ impl Clone for Outlook {
 impl Outlook {
     /// A row is not what it was.
     pub(super) fn note(&mut self, row: usize) {
-        if let Some(known) = &mut self.0
-            && !known.changed.contains(row)
-        {
-            known.changed.insert(row);
-            known.changed_rows.push(row);
+        if let Some(known) = &mut self.0 {
+            known.note(row);
         }
     }
 
@@ -79,16 +76,17 @@ impl Pools {
         if !is_only_one {
             return None;
         }
-        let mut known = match self.outlook.0.take().filter(|known| known.sought == sought) {
-            Some(known) => known,
-            None => Box::new(Known {
+        let known = self.outlook.0.take().filter(|known| known.sought.is_but_for_rows(&sought));
+        let mut known = known.unwrap_or_else(|| {
+            Box::new(Known {
                 steps: vec![Steps::new(); self.len()],
                 more: BTreeMap::new(),
                 changed: Bits::empty(self.len()),
-                changed_rows: sought.rows.iter().collect(),
-                sought,
-            }),
-        };
+                changed_rows: Vec::new(),
+                sought: Sought { rows: Bits::empty(self.len()), ..sought.clone() },
+            })
+        });
+        known.use_rows(sought.rows);
         self.look_again(&mut known);
         // What is past its end is there now, and gone in the next second.
         let found = known.first(wanted).map(|first| match first {
@@ -103,10 +101,7 @@ impl Pools {
     fn look_again(&self, known: &mut Known) {
         for row in std::mem::take(&mut known.changed_rows) {
             known.changed.remove(row);
-            if !known.sought.rows.contains(row) {
-                continue;
-            }
-            let steps = self.steps(row, &known.sought);
+            let steps = if known.sought.rows.contains(row) { self.steps(row, &known.sought) } else { Steps::new() };
             let before = std::mem::replace(&mut known.steps[row], steps);
             if before == known.steps[row] {
                 continue;
@@ -161,7 +156,33 @@ impl Pools {
     }
 }
 
+impl Sought {
+    /// The same is sought, but perhaps on other rows.
+    fn is_but_for_rows(&self, other: &Sought) -> bool {
+        (self.job, &self.needs, self.cap) == (other.job, &other.needs, other.cap)
+    }
+}
+
 impl Known {
+    fn note(&mut self, row: usize) {
+        if !self.changed.contains(row) {
+            self.changed.insert(row);
+            self.changed_rows.push(row);
+        }
+    }
+
+    /// From now on these rows may be used.
+    fn use_rows(&mut self, rows: Bits) {
+        if self.sought.rows == rows {
+            return;
+        }
+        let (mut gone, mut new) = (self.sought.rows.clone(), rows.clone());
+        gone.subtract(&rows);
+        new.subtract(&self.sought.rows);
+        self.sought.rows = rows;
+        gone.iter().chain(new.iter()).for_each(|row| self.note(row));
+    }
+
     /// The first instant from which there is room for so many.
     fn first(&self, wanted: u64) -> Option<i64> {
         let mut sum = 0;

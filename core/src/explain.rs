@@ -271,6 +271,9 @@ impl Core {
                     others.extend(self.unknown_ends(held, head.map(PendingRequest::job), |_| true));
                 }
             }
+            Outcome::Scattered { held } => {
+                others.extend(self.unknown_ends(held, head.map(PendingRequest::job), |_| true));
+            }
             Outcome::KeptAway { held } => {
                 let is_in_the_way = |taken: &Holder| attempt.request.is_kept_away_by(taken.pod, &self.cluster);
                 others.extend(self.unknown_ends(held, head.map(PendingRequest::job), is_in_the_way));
@@ -504,7 +507,11 @@ impl Core {
 fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingRequest) -> bool {
     let waits_for_all = matches!(
         attempt.outcome,
-        Outcome::Waits { .. } | Outcome::KeptAway { .. } | Outcome::Behind { .. } | Outcome::AtLimit(_)
+        Outcome::Waits { .. }
+            | Outcome::KeptAway { .. }
+            | Outcome::Scattered { .. }
+            | Outcome::Behind { .. }
+            | Outcome::AtLimit(_)
     );
     waits_for_all && matches!(pending, PendingRequest::Start(_)) && head != pending
 }

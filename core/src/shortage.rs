@@ -101,7 +101,7 @@ impl Core {
         }
         message += &self.where_volumes_are(&attempt.request);
         let reason = reason_of(outcome);
-        message += &why_others_need_not_wait(attempt);
+        message += &more_about(attempt);
         let mut said: BTreeSet<String> = worst.iter().map(|worst| worst.resource.clone()).collect();
         let others =
             shortages.into_iter().filter(|shortage| shortage.is_on_nodes && shortage.free < shortage.requested);
@@ -136,9 +136,12 @@ impl Core {
     }
 }
 
-/// Why jobs behind a request are not held back by it, if they are not.
-fn why_others_need_not_wait(attempt: &Attempt) -> String {
+/// What else is to be said of an outcome: that no domain has room for all, or why jobs behind it are not held back.
+fn more_about(attempt: &Attempt) -> String {
     match attempt.outcome {
+        Outcome::Scattered { .. } => {
+            " There is room for all of them, but in no one domain, as near to each other as they ask for.".to_owned()
+        }
         Outcome::PassedOver => " Work that has no end is in the way, so later jobs are not held back.".to_owned(),
         Outcome::NotFound => {
             let rules =

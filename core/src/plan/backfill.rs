@@ -533,7 +533,10 @@ impl Waits {
             Outcome::Behind { .. } => Waits::Behind,
             Outcome::AtLimit(limit) if limit.never => Waits::InVain,
             Outcome::AtLimit(limit) if limit.at.is_some() => Waits::ForADate,
-            Outcome::Waits { at: None, .. } | Outcome::KeptAway { .. } | Outcome::AtLimit(_) => Waits::ForUnknown,
+            Outcome::Waits { at: None, .. }
+            | Outcome::KeptAway { .. }
+            | Outcome::Scattered { .. }
+            | Outcome::AtLimit(_) => Waits::ForUnknown,
             Outcome::PassedOver | Outcome::NodesAway | Outcome::NoNodes | Outcome::Never | Outcome::NotFound => {
                 Waits::InVain
             }

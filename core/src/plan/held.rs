@@ -49,8 +49,10 @@ pub(super) struct InQueue {
 impl HeldNodes {
     /// What an attempt has come to holds, if it holds anything.
     pub(super) fn add(&mut self, attempt: &Attempt, job: JobId) {
-        if let Outcome::Waits { held, .. } | Outcome::KeptAway { held } | Outcome::Behind { held, .. } =
-            &attempt.outcome
+        if let Outcome::Waits { held, .. }
+        | Outcome::KeptAway { held }
+        | Outcome::Scattered { held }
+        | Outcome::Behind { held, .. } = &attempt.outcome
             && !held.is_subset(&self.held)
         {
             self.add_nodes(held, &attempt.request, job);

@@ -230,6 +230,9 @@ pub(super) enum Outcome {
     Waits { held: Arc<RankSet>, at: Option<Time> },
     /// Pods with an end keep its pods away: it could start when these have ended, and holds these nodes.
     KeptAway { held: Arc<RankSet> },
+    /// There is room for its pods, but in no domain for all of those that are to be near to each other: it holds the nodes of domains
+    /// where there is one day.
+    Scattered { held: Arc<RankSet> },
     /// It would fit, but an earlier job holds the nodes.
     Behind { held: Arc<RankSet>, job: JobId },
     /// Work without an end is in the way: it holds nothing.
@@ -493,7 +496,11 @@ fn attempt<C: Capacity>(
         }
     };
     let held = if outcome.is_in_vain() { capacity.waits_for_others(&request, &open, &outcome) } else { None };
-    let outcome = held.map_or(outcome, |held| Outcome::KeptAway { held: Arc::new(held) });
+    let outcome = match held.map(Arc::new) {
+        None => outcome,
+        Some(held) if request.is_to_be_near() => Outcome::Scattered { held },
+        Some(held) => Outcome::KeptAway { held },
+    };
     Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
 }
 
@@ -625,7 +632,7 @@ impl Attempt {
         let is_free = |rank| self.free.iter().any(|free| free.contains(rank));
         let mut nodes = Vec::new();
         let concerned = capacity.changed_since(self.version.changes, &mut |change| match (change, &self.outcome) {
-            (Change::Node(_), Outcome::KeptAway { .. }) => true,
+            (Change::Node(_), Outcome::KeptAway { .. } | Outcome::Scattered { .. }) => true,
             (Change::FreedForGood(_), outcome) if outcome.is_in_vain() && self.request.may_be_kept_away() => true,
             (Change::Node(rank), _) => {
                 nodes.push(rank);
@@ -642,7 +649,10 @@ impl Attempt {
             (Change::FreedForGood(rank), _) => is_open(rank),
             (
                 Change::TakenForGood(rank),
-                Outcome::Waits { held, .. } | Outcome::KeptAway { held } | Outcome::Behind { held, .. },
+                Outcome::Waits { held, .. }
+                | Outcome::KeptAway { held }
+                | Outcome::Scattered { held }
+                | Outcome::Behind { held, .. },
             ) => held.contains(rank),
             (Change::TakenForGood(_), _) => false,
         });

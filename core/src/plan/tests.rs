@@ -233,6 +233,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
                     Outcome::Waits { held, .. } => format!("{who} waits and holds {held}"),
                     Outcome::Behind { held, job } => format!("{who} is behind {} and holds {held}", name(*job)),
                     Outcome::KeptAway { held } => format!("{who} is kept away and holds {held}"),
+                    Outcome::Scattered { held } => format!("{who} has room in no domain and holds {held}"),
                     Outcome::PassedOver => format!("{who} is passed over"),
                     Outcome::NodesAway => format!("{who}: nodes away"),
                     Outcome::NoNodes => format!("{who}: no nodes"),

@@ -12,6 +12,13 @@ use crate::plan::Capacity;
 /// Domains that are looked at for one request, those with the fewest ends in the way first.
 const DOMAINS_MAX: usize = 8;
 
+impl Request {
+    /// Some of its pods are to be near to each other.
+    pub(super) fn is_to_be_near(&self) -> bool {
+        self.pods() > 1 && self.groups.iter().any(|group| group.stance.own.near)
+    }
+}
+
 impl Live<'_> {
     /// Some pod of a request wants to be near to others of it, and to nobody who is there.
     fn first_to_be_near<'r>(&mut self, request: &'r Request) -> Option<&'r Group> {

@@ -378,7 +378,11 @@ fn a_gang_for_one_rack_starts_beside_a_stream_of_small_jobs_that_leaves_no_rack_
         submit_gang_for_a_rack(&mut world);
         // There is room for eight, but in no rack.
         assert_eq!(count(&world, 8, ""), 0);
-        assert!(passed_by(&world, "j"), "{policy:?}: {:?}", world.blocked("j"));
+        let (reason, why) = world.blocked("j");
+        assert_eq!(reason, "InsufficientResources");
+        assert!(why.contains("There is room for all of them, but in no one domain"), "{why}");
+        assert!(why.contains("Nobody knows when ns/theirs"), "{why}");
+        assert!(passed_by(&world, "j"), "{policy:?}");
         stream.go_on(&mut world, 290);
         assert_eq!((count(&world, 8, ""), held(&world, "j")), (0, None), "{policy:?}");
         stream.go_on(&mut world, 20);

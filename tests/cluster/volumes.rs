@@ -10,8 +10,9 @@ use crate::harness::{ControlPlane, Fluxqueue, NODES, Namespace, node_of, pod, ro
 
 const PROVISIONER: &str = "example.com/disk";
 
-/// Classes whose volumes wait for a pod: one that our provisioner serves, and one of volumes that people make.
-const CLASSES: &str = "
+/// Classes whose volumes wait for a pod: one that our provisioner serves, one of volumes that people make, and one of a driver that says
+/// where it has room. The volumes of another class do not wait. Two nodes attach one volume each of another driver.
+const STORAGE: &str = "
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: made}
@@ -29,22 +30,52 @@ kind: StorageClass
 metadata: {name: at-once}
 provisioner: example.com/nobody
 volumeBindingMode: Immediate
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: measured}
+provisioner: measured.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: measured.example.com}
+spec: {storageCapacity: true, attachRequired: false}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata: {name: small-0}
+spec: {drivers: [{name: attached.example.com, nodeID: small-0, allocatable: {count: 1}}]}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata: {name: small-1}
+spec: {drivers: [{name: attached.example.com, nodeID: small-1, allocatable: {count: 1}}]}
 ---";
 
-/// A control plane with a provisioner.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// A control plane with a provisioner. The nodes that attach one volume each are a zone.
 fn plane() -> &'static ControlPlane {
     static PLANE: OnceLock<(ControlPlane, Mutex<(Fluxqueue, Fluxqueue)>)> = OnceLock::new();
     let (plane, _) = PLANE.get_or_init(|| {
         let plane = ControlPlane::start(NODES, &[]);
-        let (ok, _, err) = plane.try_kubectl(&["create", "-f", "-"], CLASSES);
+        let (ok, _, err) = plane.try_kubectl(&["create", "-f", "-"], STORAGE);
         assert!(ok, "{err}");
-        let mut provisioner = Command::new(root().join("tests/testbed/bin/testbed"));
-        provisioner.args(["provisioner", "--name", PROVISIONER, "--dir"]).arg(&plane.dir);
-        let provisioner = Fluxqueue::guarded(provisioner, &plane.dir.join("provisioner.log"));
+        plane.kubectl(&["label", "nodes", "small-0", "small-1", &format!("{ZONE}=west")]);
+        plane.kubectl(&["label", "nodes", "small-2", "small-3", "gpu-0", "closed-0", &format!("{ZONE}=east")]);
+        let provisioner = provisioner(&plane, PROVISIONER);
         let fluxqueue = plane.fluxqueue(&[]);
         (plane, Mutex::new((fluxqueue, provisioner)))
     });
     plane
+}
+
+/// Makes the volumes of classes that name it, and ends when it is dropped.
+fn provisioner(plane: &ControlPlane, name: &str) -> Fluxqueue {
+    let mut provisioner = Command::new(root().join("tests/testbed/bin/testbed"));
+    provisioner.args(["provisioner", "--name", name, "--dir"]).arg(&plane.dir);
+    Fluxqueue::guarded(provisioner, &plane.dir.join("provisioner.log"))
 }
 
 fn claim(name: &str, class: &str, annotations: &str) -> String {
@@ -75,6 +106,25 @@ spec:
     )
 }
 
+/// A claim, and a volume that is meant for it and says by these fields where it can be used.
+fn claim_with_volume(ns: &Namespace<'_>, name: &str, labels: &str, where_it_is: &str) -> String {
+    let volume = format!("{}-{name}", ns.name);
+    format!(
+        "
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: {volume}, labels: {{{labels}}}}}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: none
+  capacity: {{storage: 1Gi}}
+  claimRef: {{namespace: {}, name: {name}}}
+  {where_it_is}
+---",
+        ns.name
+    ) + &claim(name, "none", "")
+}
+
 /// A pod of group `g` that mounts a claim.
 fn member(name: &str, size: usize, cpu: &str, claim: &str) -> String {
     let labels = format!("  labels: {{fluxqueue/pod-group: g, fluxqueue/group-size: '{size}'}}");
@@ -84,6 +134,34 @@ fn member(name: &str, size: usize, cpu: &str, claim: &str) -> String {
 fn mounting(pod: &str, claim: &str) -> String {
     let volumes = format!("spec:\n  volumes: [{{name: data, persistentVolumeClaim: {{claimName: {claim}}}}}]");
     pod.replacen("spec:", &volumes, 1)
+}
+
+/// Waits until a pod was told this by its condition.
+fn told(ns: &Namespace<'_>, pod: &str, text: &str) {
+    let says = |one: &Value| one["message"].as_str().is_some_and(|said| said.contains(text));
+    ns.pods(1, &format!("told {text:?}"), |it| {
+        let conditions = it["status"]["conditions"].as_array();
+        it["metadata"]["name"] == pod && conditions.is_some_and(|all| all.iter().any(says))
+    });
+}
+
+/// Waits until a pod has a node.
+fn placed(ns: &Namespace<'_>, name: &str) -> String {
+    let there = ns.pods(1, &format!("with a node, named {name}"), |pod| {
+        pod["metadata"]["name"] == name && !node_of(pod).is_empty()
+    });
+    node_of(&there[0]).to_owned()
+}
+
+fn end(ns: &Namespace<'_>, pod: &str) {
+    ns.kubectl(&["delete", "pod", pod, "--grace-period=0", "--force"]);
+}
+
+/// Creates claims that are bound without a pod, and waits until they are: pods that come earlier are told so, and something else only
+/// half a minute later.
+fn bound_first(ns: &Namespace<'_>, claims: &str) {
+    ns.apply(claims);
+    until("all claims to be bound", || ns.list("pvc").iter().all(is_bound).then_some(()));
 }
 
 fn is_bound(claim: &Value) -> bool {
@@ -207,9 +285,94 @@ fn a_claim_that_is_missing_or_not_bound_is_waited_for() {
 }
 
 #[test]
+fn a_node_attaches_as_many_volumes_as_its_csi_node_says() {
+    let ns = plane().namespace("limits");
+    let names = ["a", "b", "c"];
+    let disk = |name| format!("csi: {{driver: attached.example.com, volumeHandle: disk-{name}}}");
+    bound_first(&ns, &names.map(|name| claim_with_volume(&ns, name, "", &disk(name))).concat());
+    let in_the_west = format!("spec:\n  nodeSelector: {{{ZONE}: west}}");
+    let pod = |name| mounting(&pod(name, "10m", "infinity", "").replace("spec:", &in_the_west), name);
+    ns.apply(&names.map(pod).concat());
+    let there = ns.pods(2, "with nodes", |pod| !node_of(pod).is_empty());
+    let nodes: BTreeSet<&str> = there.iter().map(node_of).collect();
+    assert_eq!(nodes, ["small-0", "small-1"].into());
+    let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or("").to_owned();
+    let waiting = ns.list("pods").iter().map(name).find(|it| there.iter().all(|pod| name(pod) != *it));
+    let waiting = waiting.expect("one that waits");
+    told(&ns, &waiting, "2 node(s) exceed max volume count");
+    end(&ns, &name(&there[0]));
+    assert_eq!(placed(&ns, &waiting), node_of(&there[0]));
+}
+
+#[test]
+fn a_volume_is_made_where_its_driver_has_room() {
+    let ns = plane().namespace("room");
+    let _provisioner = provisioner(plane(), "measured.example.com");
+    let room = |node: &str, capacity: &str| {
+        let on = format!("{{matchLabels: {{kubernetes.io/hostname: {node}}}}}");
+        format!(
+            "
+apiVersion: storage.k8s.io/v1
+kind: CSIStorageCapacity
+metadata: {{name: {node}}}
+storageClassName: measured
+nodeTopology: {on}
+capacity: {capacity}
+---"
+        )
+    };
+    let large = claim("large", "measured", "").replace("1Gi", "8Gi");
+    ns.apply(&(room("small-1", "512Mi") + &room("small-2", "4Gi") + &large));
+    ns.apply(&mounting(&pod("none", "10m", "infinity", ""), "large"));
+    told(&ns, "none", "5 node(s) did not have enough free storage");
+    ns.apply(&(claim("data", "measured", "") + &mounting(&pod("some", "10m", "infinity", ""), "data")));
+    assert_eq!(placed(&ns, "some"), "small-2");
+    ns.kubectl(&["patch", "csistoragecapacity", "small-1", "--type=merge", "-p", r#"{"capacity": "16Gi"}"#]);
+    assert_eq!(placed(&ns, "none"), "small-1");
+}
+
+#[test]
+fn a_claim_that_is_for_one_pod_is_had_by_one_after_the_other() {
+    let ns = plane().namespace("alone");
+    let alone = |name: &str| claim(name, "made", "").replace("ReadWriteOnce", "ReadWriteOncePod");
+    ns.apply(&(alone("data") + &mounting(&pod("first", "10m", "infinity", ""), "data")));
+    placed(&ns, "first");
+    ns.apply(&mounting(&pod("second", "10m", "infinity", ""), "data"));
+    ns.apply(&(alone("shared") + &member("a", 2, "10m", "shared") + &member("b", 2, "10m", "shared")));
+    told(&ns, "second", "unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use");
+    let record = ns.flux_job("g", "is told why", |job| !job["status"]["blockedBy"][0].is_null());
+    let blocked = &record["status"]["blockedBy"][0];
+    assert_eq!(blocked["reason"], "VolumesNotReady", "{record:#}");
+    let text = blocked["message"].as_str().unwrap_or("");
+    assert!(text.contains("shared: pods that start together mount it"), "{text}");
+    end(&ns, "first");
+    placed(&ns, "second");
+    let of_gang = |pod: &&Value| pod["metadata"]["labels"]["fluxqueue/pod-group"].is_string();
+    assert!(ns.list("pods").iter().filter(of_gang).all(|pod| node_of(pod).is_empty()));
+}
+
+#[test]
+fn a_pod_starts_in_the_zone_of_its_volume() {
+    let ns = plane().namespace("zones");
+    let disk = "hostPath: {path: /disk}";
+    let west = format!("{{matchExpressions: [{{key: {ZONE}, operator: In, values: [west]}}]}}");
+    let by_affinity = format!("nodeAffinity: {{required: {{nodeSelectorTerms: [{west}]}}}}\n  {disk}");
+    let claims = claim_with_volume(&ns, "labelled", &format!("{ZONE}: west"), disk)
+        + &claim_with_volume(&ns, "tied", "", &by_affinity)
+        + &claim_with_volume(&ns, "north", &format!("{ZONE}: north"), disk);
+    bound_first(&ns, &claims);
+    ns.apply(&["labelled", "tied", "north"].map(|name| mounting(&pod(name, "10m", "infinity", ""), name)).concat());
+    for name in ["labelled", "tied"] {
+        let node = placed(&ns, name);
+        assert!(["small-0", "small-1"].contains(&&*node), "{name} is on {node}");
+    }
+    told(&ns, "north", "5 node(s) had no available volume zone");
+}
+
+#[test]
 fn a_successor_finds_what_was_written_and_goes_on() {
     let plane = ControlPlane::start(NODES, &[]);
-    let (ok, _, err) = plane.try_kubectl(&["create", "-f", "-"], CLASSES);
+    let (ok, _, err) = plane.try_kubectl(&["create", "-f", "-"], STORAGE);
     assert!(ok, "{err}");
     let mut first = plane.fluxqueue(&[]);
     let ns = plane.namespace("successor");
@@ -225,9 +388,7 @@ fn a_successor_finds_what_was_written_and_goes_on() {
     let before = until("both claims to name their nodes", || Some(selected(&ns)).filter(|nodes| nodes.len() == 2));
     first.kill();
     let _second = plane.fluxqueue(&[]);
-    let mut provisioner = Command::new(root().join("tests/testbed/bin/testbed"));
-    provisioner.args(["provisioner", "--name", PROVISIONER, "--dir"]).arg(&plane.dir);
-    let _provisioner = Fluxqueue::guarded(provisioner, &plane.dir.join("provisioner.log"));
+    let _provisioner = provisioner(&plane, PROVISIONER);
     bound_after_claims(&ns, 2);
     assert_eq!(selected(&ns), before);
     let pods = ns.list("pods");

@@ -52,6 +52,15 @@ pub enum ActionKind {
         /// It was not False before, so this is when it became so.
         newly: bool,
     },
+    /// Say in the pod's status for which node it is meant, or for none any more, if uid and version still are the pod's.
+    Nominate {
+        /// The pod.
+        pod: ObjectRef,
+        /// The version of the pod that this was decided on, if that is known.
+        resource_version: Option<Arc<str>>,
+        /// The node.
+        node: Option<NodeName>,
+    },
     /// Create a FluxJob (its status is written apart). An urgent one may overtake a trailing one, as with
     /// [`ActionKind::WriteStatus`].
     CreateFluxJob {

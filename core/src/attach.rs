@@ -10,6 +10,7 @@ use super::cluster::Stance;
 use super::estimates::Expected;
 use super::grouping::{self, Belonging};
 use super::job::{InQueue, Job, Lifecycle, Member, PodOrder, Stage, Style, Suspended};
+use super::nominating::Nomination;
 use super::record::time_of;
 use super::recovery::ended_as;
 use super::seats::Seats;
@@ -109,6 +110,7 @@ impl Core {
             unready: None,
             mountings_failed: 0,
             telling: None,
+            nomination: Nomination::none(),
         };
         self.jobs.members.insert(uid.clone(), member);
         self.note_volumes(&uid);
@@ -369,6 +371,9 @@ impl Core {
         self.touched.insert(member.job);
         self.forget_request(&crate::queue::PendingRequest::Member(member.job, uid.clone()));
         self.attach(member.pod, false);
+        if let Some(anew) = self.jobs.members.get_mut(uid) {
+            anew.nomination = member.nomination;
+        }
     }
 }
 

@@ -68,7 +68,7 @@ impl Core {
             } else if !given_up && self.still_fits(&uid) {
                 match self.mount(&uid) {
                     Mounting::Done => self.send(&uid),
-                    Mounting::Later => {}
+                    Mounting::Later => self.nominate(&uid),
                     Mounting::Failed(why) => self.mounting_failed(&uid, why),
                 }
             } else if doubt_until > self.now {
@@ -164,6 +164,9 @@ impl Core {
                 self.volume_written(&uid, &claim, version, &outcome);
             }
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => self.ungate_done(&uid, action, outcome),
+            (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
+                self.nomination_written(&uid, before, &outcome);
+            }
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
                     member.telling = None;

@@ -14,7 +14,7 @@ use super::ledger::Allocation;
 use super::plan::{Attempt, Group, Outcome};
 use super::promises::Promise;
 use super::record::micro_time;
-use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer};
+use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, nominating};
 use crate::fluxion::{End, Forecast, Rank, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, ObjectKey, Pod, Time, Uid};
@@ -421,6 +421,10 @@ impl Core {
                 self.timers.wake(Timer::Untold(uid.clone()), at);
             }
             return;
+        }
+        if member.nomination.is_being_written() {
+            // Of two writes to one version of the pod one would be for nothing.
+            return self.timers.wake(Timer::Untold(uid.clone()), now.plus_millis(nominating::SOON_MILLIS));
         }
         let recently = |at: Time| now < at.plus_millis(REPORT_MILLIS);
         if let Some((_, at)) = member.reported.as_ref().filter(|(text, at)| text != message && recently(*at)) {

@@ -85,6 +85,10 @@ impl Core {
                 }
             }
             if !are_mounted {
+                // Also those without claims wait for the others.
+                for uid in &pods {
+                    self.nominate(uid);
+                }
                 return Begin::Later;
             }
         }

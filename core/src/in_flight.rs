@@ -7,7 +7,7 @@ use fluxqueue_api::FluxQueueStatus;
 
 use super::{Action, ActionId, ActionKind};
 use crate::queue::JobId;
-use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 
 /// What an outcome will be about.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub(super) enum InFlight {
     Ungate(Uid),
     /// The condition of this pod.
     Condition(Uid),
+    /// For which node this pod is meant; and for which it was until then.
+    Nomination(Uid, Option<NodeName>),
     /// What gets a claim of this pod its volume, decided on an object of that version.
     Volume(Uid, ObjectRef, Option<Arc<str>>),
     /// A write of this job's FluxJob.

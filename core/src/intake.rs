@@ -301,6 +301,7 @@ impl Core {
             Stage::Waiting if old.shape != pod.shape || old.gates != pod.gates => self.queue_changed = true,
             _ => {}
         }
+        self.see_to_nomination(&uid);
     }
 
     // --- controllers ---

@@ -12,6 +12,7 @@ use super::ActionId;
 use super::cluster::Stance;
 use super::estimates::Expected;
 use super::ledger::{Allocation, LevelWants};
+use super::nominating::Nomination;
 use super::plan::Kept;
 use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
@@ -281,6 +282,8 @@ pub(super) struct Member {
     pub mountings_failed: u32,
     /// The condition that is to be written.
     pub telling: Option<ActionId>,
+    /// What it says of the node that it is to go to.
+    pub nomination: Nomination,
 }
 
 /// Where one of our pods is on its way to a node.

@@ -22,6 +22,7 @@
 //! - `roles`: what pods are in their jobs, and which of them
 //! - `exclusive`: jobs that ask for nodes alone
 //! - `mounting`: the volumes of pods that wait, and of those that have a slot, until they are bound
+//! - `nominating`: the node that a pod says it is to go to, until then
 //! - `stand_ins`: pods that stand in for those of a suspended Job, and its release
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
@@ -69,6 +70,7 @@ mod ledger;
 mod levels;
 mod lost;
 mod mounting;
+mod nominating;
 mod notices;
 mod on_record;
 mod pass;
@@ -523,6 +525,7 @@ impl Core {
                 }
                 Timer::AwaitingPod(uid) => self.stop_awaiting_owner(&uid),
                 Timer::Untold(uid) => self.report_again(&uid),
+                Timer::Nomination(uid) => self.see_to_nomination(&uid),
                 Timer::Suspect(node) => match self.suspects.trust(&node, self.now) {
                     Some(until) => self.timers.wake(Timer::Suspect(node), until),
                     None => self.queue_changed = true,

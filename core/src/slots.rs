@@ -70,6 +70,7 @@ impl Core {
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.seats.leave(seat);
         }
+        self.withdraw_nomination(uid);
         self.touched.insert(id);
     }
 

@@ -16,6 +16,8 @@ pub(super) enum Timer {
     AwaitingPod(Uid),
     /// A pod is told why it waits: its condition could not be written, or it had been told something else just before.
     Untold(Uid),
+    /// For which node a pod is meant could not be written, or taken away.
+    Nomination(Uid),
     Suspect(NodeName),
     /// The planned end of a pod has passed.
     Overdue(Uid),

@@ -1,4 +1,4 @@
-//! Writes everything but Bindings and Events: FluxJobs, their status, the pods' gates and conditions, and suspended Jobs.
+//! Writes everything but Bindings and Events: FluxJobs, their status, the pods' gates, conditions and nominated nodes, and suspended Jobs.
 //!
 //! There are two work queues. Bindings wait for the urgent writes. The trailing ones run in the background: while Bindings
 //! are under way they get little of the API server's time (see `throttle`).
@@ -61,6 +61,8 @@ pub enum Write {
     ReleaseJob(ObjectRef, Option<Arc<str>>, Time),
     /// Suspend a Job of this version again.
     SuspendJob(ObjectRef, Option<Arc<str>>),
+    /// Say in a pod of this version for which node it is meant, or for none any more.
+    Nominate(ObjectRef, Option<Arc<str>>, Option<NodeName>),
     /// Set a pod's condition PodScheduled to False with reason and message.
     Unscheduled {
         /// The pod.
@@ -140,6 +142,9 @@ impl Write {
             ActionKind::SetPodScheduled { pod, resource_version, reason, message, newly } => {
                 (Write::Unscheduled { pod, resource_version, reason, message, newly }, Urgency::Trailing)
             }
+            ActionKind::Nominate { pod, resource_version, node } => {
+                (Write::Nominate(pod, resource_version, node), Urgency::Trailing)
+            }
             ActionKind::SelectNode { claim, resource_version, node } => {
                 (Write::SelectNode(claim, resource_version, node), Urgency::Urgent)
             }
@@ -164,6 +169,7 @@ impl Write {
             Write::QueueStatus(..) => "write_queue_status",
             Write::Ungate(..) => "ungate_pod",
             Write::Unscheduled { .. } => "set_pod_condition",
+            Write::Nominate(..) => "nominate_pod",
             Write::SelectNode(..) => "select_node",
             Write::ClaimVolume { .. } => "claim_volume",
             Write::ReleaseJob(..) => "release_job",
@@ -246,6 +252,11 @@ impl Writer {
             Write::SuspendJob(job, version) => {
                 let metadata = identity(job, version.as_deref());
                 self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": true } })).await
+            }
+            Write::Nominate(pod, version, node) => {
+                let metadata = identity(pod, version.as_deref());
+                let body = json!({ "metadata": metadata, "status": { "nominatedNodeName": node.as_deref() } });
+                done(self.patch(&pod_path(&pod.key), "/status", Content::StrategicMergePatch, &body, pod).await)
             }
             Write::Unscheduled { pod, resource_version, reason, message, newly } => {
                 // Merged by type: what is left out stays as it is.

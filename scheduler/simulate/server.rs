@@ -127,6 +127,9 @@ impl Server {
                     let condition = ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
                     Outcome::Write(self.change(&pod, &mut events, |pod| pod.scheduled_condition = Some(condition)))
                 }
+                ActionKind::Nominate { pod, node, .. } => {
+                    Outcome::Write(self.change(&pod, &mut events, |pod| pod.nominated = node))
+                }
                 ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(*job, &mut events)),
                 ActionKind::WriteStatus { job, status, .. } => {
                     Outcome::Write(self.write_status(&job, Arc::unwrap_or_clone(status), &mut events))

@@ -386,6 +386,11 @@ fn a_successor_finds_what_was_written_and_goes_on() {
         ns.list("pvc").iter().filter_map(node).collect()
     };
     let before = until("both claims to name their nodes", || Some(selected(&ns)).filter(|nodes| nodes.len() == 2));
+    let meant = |ns: &Namespace<'_>| -> Vec<String> {
+        let pods = ns.list("pods");
+        pods.iter().filter_map(|pod| pod["status"]["nominatedNodeName"].as_str().map(str::to_owned)).collect()
+    };
+    until("both pods to say where they are meant to be", || (meant(&ns) == before).then_some(()));
     first.kill();
     let _second = plane.fluxqueue(&[]);
     let _provisioner = provisioner(&plane, PROVISIONER);
@@ -394,4 +399,5 @@ fn a_successor_finds_what_was_written_and_goes_on() {
     let pods = ns.list("pods");
     let nodes: Vec<&str> = pods.iter().map(node_of).collect();
     assert_eq!(nodes, before, "each where its volume was asked for");
+    assert!(meant(&ns).is_empty(), "a Binding takes that away");
 }

@@ -306,7 +306,7 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
             server.flux_job(job).is_none_or(|stored| jobs::is_of(stored, &view.scheduler))
         }
-        ActionKind::Ungate { pod, .. } | ActionKind::SetPodScheduled { pod, .. } => {
+        ActionKind::Ungate { pod, .. } | ActionKind::SetPodScheduled { pod, .. } | ActionKind::Nominate { pod, .. } => {
             view.pods.get(&pod.uid).is_none_or(|pod| pod.scheduler == view.scheduler)
         }
         // Queues are everybody's, and so are claims and volumes.
@@ -474,6 +474,7 @@ fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
         ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => ("FluxJob", named(&job.key)),
         ActionKind::Ungate { pod, .. } => ("gate", (*pod.uid).into()),
         ActionKind::SetPodScheduled { pod, .. } => ("condition", (*pod.uid).into()),
+        ActionKind::Nominate { pod, .. } => ("nomination", (*pod.uid).into()),
         ActionKind::SelectNode { claim, .. } => ("claim", (*claim.uid).into()),
         ActionKind::ClaimVolume { volume, .. } => ("volume", (*volume.uid).into()),
         ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. } => ("job", (*job.uid).into()),

@@ -204,6 +204,10 @@ impl Server {
                     });
                 }))
             }
+            ActionKind::Nominate { pod, resource_version, node } => {
+                let version = resource_version.as_deref();
+                Outcome::Write(self.change_pod(pod, version, |pod| pod.nominated.clone_from(node)))
+            }
             ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(job, now)),
             ActionKind::WriteStatus { job, resource_version, status, .. } => {
                 Outcome::Write(self.write_status(job, resource_version.as_deref(), status))

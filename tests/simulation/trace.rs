@@ -96,6 +96,7 @@ pub(crate) fn kind(kind: &ActionKind) -> String {
         ActionKind::SetPodScheduled { pod, reason, message, .. } => {
             format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)
         }
+        ActionKind::Nominate { pod, node, .. } => format!("nominate pod {pod} ({}) to {node:?}", pod.uid),
         ActionKind::CreateFluxJob { job, urgency } => format!("create {urgency:?} {}", flux_job(job)),
         ActionKind::WriteStatus { job, status, urgency, .. } => {
             format!("write {urgency:?} FluxJob {job} ({}) {}", job.uid, self::status(status))

@@ -301,7 +301,7 @@ impl World {
             ActionKind::Bind { pod, node } => {
                 let name = pod.key.name.to_string();
                 self.bindings.push((name.clone(), node.to_string()));
-                self.change(&name, |pod| pod.node = Some(node));
+                self.change(&name, |pod| (pod.node, pod.nominated) = (Some(node), None));
                 Outcome::Bind(BindOutcome::Bound)
             }
             ActionKind::CreateFluxJob { job, .. } => {
@@ -334,6 +334,10 @@ impl World {
             ActionKind::SetPodScheduled { pod, reason, message, .. } => {
                 let said = ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
                 self.conditions.insert(pod.key.name.to_string(), said);
+                Outcome::Write(WriteOutcome::Written(None))
+            }
+            ActionKind::Nominate { pod, node, .. } => {
+                self.change(&pod.key.name, |pod| pod.nominated = node);
                 Outcome::Write(WriteOutcome::Written(None))
             }
             ActionKind::WriteQueueStatus { queue, status, .. } => {

@@ -464,6 +464,90 @@ fn a_volume_is_made_for_the_node_and_waited_for() {
     assert_eq!(world.node_of("p"), Some("n0"));
 }
 
+/// The node that a pod says it is meant for.
+fn nominated<'a>(world: &'a World, pod: &str) -> Option<&'a str> {
+    world.pods[pod].nominated.as_deref()
+}
+
+#[test]
+fn while_a_claim_is_bound_its_pod_says_where_it_is_to_be() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.submit(mounting(pod("p", 1), &["data"]));
+    world.settle();
+    assert_eq!((world.written(), nominated(&world, "p")), (pair(&[("data", "n0")]), Some("n0")));
+    world.change_claim("data", |claim| claim.selected_node = None);
+    world.settle();
+    assert_eq!(nominated(&world, "p"), None, "its provisioner gave up");
+    // Somebody else's nomination stays, until it has a place.
+    world.change("p", |pod| pod.nominated = Some("gone".into()));
+    world.settle();
+    assert_eq!(nominated(&world, "p"), Some("gone"));
+    world.pass_seconds(3);
+    world.settle();
+    let node = world.written()[0].1.clone();
+    assert_eq!(nominated(&world, "p"), Some(&*node));
+    world.volume("v", "made", Some(&node));
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!((world.node_of("p"), nominated(&world, "p")), (Some(&*node), None));
+}
+
+#[test]
+fn all_pods_of_a_gang_say_where_they_are_to_be_while_claims_are_bound() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.submit(of_group(mounting(pod("p0", 3), &["data"]), "g", Ok(2)));
+    world.submit(of_group(pod("p1", 3), "g", Ok(2)));
+    world.settle();
+    let node = world.written()[0].1.clone();
+    let other = nominated(&world, "p1").expect("it waits for the other's claim").to_owned();
+    assert_eq!(nominated(&world, "p0"), Some(&*node));
+    world.volume("v", "made", Some(&node));
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some(&*node), Some(&*other)));
+
+    let mut world = gang_whose_volumes_are_made();
+    assert!(["p0", "p1"].into_iter().all(|pod| nominated(&world, pod).is_some()));
+    world.change_claim("c0", |claim| claim.selected_node = None);
+    world.settle();
+    assert_eq!((nominated(&world, "p0"), nominated(&world, "p1")), (None, None), "{:?}", world.blocked("g"));
+}
+
+#[test]
+fn where_a_pod_is_to_be_is_written_again_after_a_conflict_and_binds_without() {
+    for outcome in [WriteOutcome::Conflict, WriteOutcome::Failed("timeout".to_owned())] {
+        let mut world = World::labelled(&NODES);
+        world.class("made", "example.com/disk");
+        world.claim("data", "made");
+        world.submit(mounting(pod("p", 1), &["data"]));
+        world.submit(pod("plain", 1));
+        let mut asked = Vec::new();
+        for _ in 0..30 {
+            for action in world.step() {
+                match &action.kind {
+                    ActionKind::Nominate { pod, .. } => {
+                        asked.push(pod.key.name.to_string());
+                        world.tell(Event::Done(action.id, Outcome::Write(outcome.clone())));
+                    }
+                    _ => world.carry_out(action),
+                }
+            }
+            world.now = world.now.plus_millis(100);
+        }
+        // What may have taken effect is left at that.
+        let times = if matches!(outcome, WriteOutcome::Conflict) { 3 } else { 1 };
+        assert_eq!(asked, vec!["p"; times], "once a second, and never for a pod without claims");
+        world.volume("v", "made", Some("n0"));
+        world.bind_claim("data", "v");
+        world.settle();
+        assert_eq!(world.node_of("p"), Some("n0"));
+    }
+}
+
 #[test]
 fn a_provisioner_that_gives_up_is_asked_again_and_one_elsewhere_is_followed() {
     let mut world = World::labelled(&NODES);

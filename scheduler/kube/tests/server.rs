@@ -423,7 +423,7 @@ fn merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     Ok(object)
 }
 
-/// The two lists that are patched are merged by their keys; of the metadata only preconditions are sent.
+/// The two lists that are patched are merged by their keys, and a field is set; of the metadata only preconditions are sent.
 fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> {
     same_identity(known, patch)?;
     let mut object = known.clone();
@@ -437,6 +437,9 @@ fn strategically_merged(known: &Value, patch: &Value) -> Result<Value, Refused> 
         others.retain(|other| other["type"] != condition["type"]);
         others.push(condition.clone());
         object["status"]["conditions"] = others.into();
+    }
+    if let Some(node) = patch["status"].get("nominatedNodeName") {
+        json_patch::merge(&mut object, &json!({ "status": { "nominatedNodeName": node } }));
     }
     if patch.get("series").is_some() {
         object["series"] = patch["series"].clone();

@@ -151,6 +151,23 @@ async fn pods_are_patched_by_uid() {
 }
 
 #[tokio::test]
+async fn the_node_that_a_pod_is_meant_for_is_written_and_taken_away() {
+    let server = Server::start().await;
+    let metadata = json!({ "name": "j", "namespace": "ns", "uid": "u1" });
+    server.put(POD, json!({ "metadata": metadata, "status": { "phase": "Pending" } }));
+    let nominate = |node: Option<&str>| Write::Nominate(id("u1"), Some(version(&server, POD)), node.map(Into::into));
+    for node in [Some("n1"), None] {
+        assert!(matches!(writer(&server).write(&nominate(node)).await, WriteOutcome::Written(None)));
+        assert_eq!(server.seen("PATCH").pop().unwrap().path, format!("{POD}/status"));
+        let status = &server.object(POD).unwrap()["status"];
+        assert_eq!(
+            (status.get("nominatedNodeName"), &status["phase"]),
+            (node.map(|it| json!(it)).as_ref(), &json!("Pending"))
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_suspended_job_is_released_by_one_write_to_the_version_that_was_seen() {
     const SUSPENDED: &str = "/apis/batch/v1/namespaces/ns/jobs/j";
     let server = Server::start().await;
@@ -204,6 +221,7 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
         Write::Status(id("u1"), Some(Arc::clone(&old_job)), status(7)),
         Write::Delete(id("u1"), Some(Arc::clone(&old_job))),
         Write::Ungate(id("u1"), Some(Arc::clone(&old_pod)), "fluxqueue".into()),
+        Write::Nominate(id("u1"), Some(Arc::clone(&old_pod)), Some("n1".into())),
         condition(old_pod),
     ];
     let before = (version(&server, JOB), version(&server, POD));
@@ -230,6 +248,7 @@ async fn nothing_is_written_once_the_fence_has_fallen() {
         Write::Status(id("u1"), Some(version(&server, JOB)), Arc::default()),
         Write::Delete(id("u1"), Some(version(&server, JOB))),
         Write::Ungate(id("u1"), None, "fluxqueue".into()),
+        Write::Nominate(id("u1"), None, Some("n1".into())),
         Write::Unscheduled {
             pod: id("u1"),
             resource_version: None,

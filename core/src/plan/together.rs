@@ -51,7 +51,9 @@ impl Live<'_> {
         by_ends.sort_by_key(|(ends, _)| *ends);
         let within = |(_, domain): (u64, RankSet)| {
             let mut nodes = nodes.to_vec();
-            near.iter().for_each(|at| nodes[*at].intersect_with(&domain));
+            for at in &near {
+                nodes[*at].intersect_with(&domain);
+            }
             nodes
         };
         by_ends.into_iter().take(DOMAINS_MAX).map(within).collect()

@@ -49,13 +49,15 @@ impl Engine {
         let spec = spec.ok_or_else(|| Error::invalid(format!("job {id}: is no reservation of a graph with pools")))?;
         let ask = self.ask(&spec)?;
         self.refresh_index();
-        let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
         let gains = self.graph.pools.gains.count();
         self.note_job(id);
         let known = self.known_place(id, &ask);
         let is_known_to_stay = match &known {
             Some((at, picks)) => *at == self.jobs[&id].info.at && self.has_slots_of(id, picks),
-            None => !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &ask, &usable),
+            None => {
+                let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
+                !self.may_be_elsewhere(&self.jobs[&id], &ask, &usable) && self.is_intact(id, &ask, &usable)
+            }
         };
         if is_known_to_stay {
             return Ok(self.stays(id, gains));
@@ -79,6 +81,7 @@ impl Engine {
             let taken: Vec<VertexId> = self.taken_vertices(&job);
             self.put_back(id, job, slots);
             self.graph.pools.gains.take_back(gains);
+            let usable = candidates::rows(&self.graph, &spec, Status::Heeded);
             let intact = taken.is_empty() && self.is_intact(id, &ask, &usable);
             match &place {
                 Ok((_, at)) if !intact && *at > before => later = self.why_later(id, &ask, &taken, &usable),

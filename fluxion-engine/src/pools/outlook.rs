@@ -35,7 +35,6 @@ struct Known {
     more: BTreeMap<i64, u64>,
     /// Rows that have changed since they were looked at.
     changed: Bits,
-    changed_rows: Vec<usize>,
 }
 
 /// What is known of the reservation that was looked at last.
@@ -53,7 +52,7 @@ impl Outlook {
     /// A row is not what it was.
     pub(super) fn note(&mut self, row: usize) {
         if let Some(known) = &mut self.0 {
-            known.note(row);
+            known.changed.insert(row);
         }
     }
 
@@ -82,7 +81,6 @@ impl Pools {
                 steps: vec![Steps::new(); self.len()],
                 more: BTreeMap::new(),
                 changed: Bits::empty(self.len()),
-                changed_rows: Vec::new(),
                 sought: Sought { rows: Bits::empty(self.len()), ..sought.clone() },
             })
         });
@@ -99,8 +97,7 @@ impl Pools {
 
     /// Brings the rows up to date that have changed.
     fn look_again(&self, known: &mut Known) {
-        for row in std::mem::take(&mut known.changed_rows) {
-            known.changed.remove(row);
+        for row in std::mem::replace(&mut known.changed, Bits::empty(self.len())).iter() {
             let steps = if known.sought.rows.contains(row) { self.steps(row, &known.sought) } else { Steps::new() };
             let before = std::mem::replace(&mut known.steps[row], steps);
             if before == known.steps[row] {
@@ -164,13 +161,6 @@ impl Sought {
 }
 
 impl Known {
-    fn note(&mut self, row: usize) {
-        if !self.changed.contains(row) {
-            self.changed.insert(row);
-            self.changed_rows.push(row);
-        }
-    }
-
     /// From now on these rows may be used.
     fn use_rows(&mut self, rows: Bits) {
         if self.sought.rows == rows {
@@ -180,7 +170,8 @@ impl Known {
         gone.subtract(&rows);
         new.subtract(&self.sought.rows);
         self.sought.rows = rows;
-        gone.iter().chain(new.iter()).for_each(|row| self.note(row));
+        self.changed.unite(&gone);
+        self.changed.unite(&new);
     }
 
     /// The first instant from which there is room for so many.

@@ -91,14 +91,19 @@ impl Core {
         // Of nodes whose other users it must not join nothing else is said.
         let mut elsewhere = open.clone();
         elsewhere.subtract(&self.ledger.open_to(group.tenancy, open));
-        if let Some(of_queue) = self.queues.nodes(group.queue) {
-            let mut of_others = self.cluster.class(&group.sample.shape.constraints).now.clone();
-            of_others.subtract(&self.cluster.class(of_queue).lasting);
-            counts.extend((!of_others.is_empty()).then(|| (NOT_OF_QUEUE.to_owned(), of_others.len())));
-            elsewhere.union_with(&of_others);
-        }
+        let of_others = self.outside_its_queue(group);
+        counts.extend((!of_others.is_empty()).then(|| (NOT_OF_QUEUE.to_owned(), of_others.len())));
+        elsewhere.union_with(&of_others);
         counts.extend(self.cluster.closed_to(&group.sample, &elsewhere));
         counts
+    }
+
+    /// The nodes that a group could use if it was in another queue.
+    fn outside_its_queue(&mut self, group: &Group) -> RankSet {
+        let Some(of_queue) = self.queues.nodes(group.queue) else { return RankSet::new() };
+        let mut others = self.cluster.class(&group.sample.shape.constraints).now.clone();
+        others.subtract(&self.cluster.class(of_queue).lasting);
+        others
     }
 
     /// Finds out which nodes are closed to a group.
@@ -108,11 +113,7 @@ impl Core {
         let (closed, open) = (class.rejections(), class.now.clone());
         let mut of_group = OfGroup { pod: Arc::clone(&sample.id.key.name), closed, open };
         // A node is closed for the first reason alone.
-        if let Some(of_queue) = self.queues.nodes(group.queue) {
-            let mut others = of_group.open.clone();
-            others.subtract(&self.cluster.class(of_queue).lasting);
-            of_group.close(others, NOT_OF_QUEUE.to_owned());
-        }
+        of_group.close(self.outside_its_queue(group), NOT_OF_QUEUE.to_owned());
         for (closed, rejection) in self.cluster.repelled(sample, group.company) {
             of_group.close(of_group.open.intersection(&closed), rejection.reason().into_owned());
         }

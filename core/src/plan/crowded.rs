@@ -17,6 +17,7 @@ mod ways;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::together::within;
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, CrowdId, KeyId};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
@@ -191,10 +192,9 @@ impl Live<'_> {
     /// Node sets per group that are to be tried, one after the other. Pods that want to be near to each other, and to nobody who is
     /// there, need one domain.
     fn alternatives(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
-        let is_first = |group: &&Group| group.stance.own.near && self.cluster.is_first(&group.sample);
-        let Some(first) = request.groups.iter().find(is_first) else { return self.alternative_parts(request, nodes) };
-        let near: Vec<usize> = (0..request.groups.len()).filter(|at| request.groups[*at].stance.own.near).collect();
-        let domains = self.cluster.narrowest_domains(&first.sample);
+        let Some((near, domains)) = self.domains_of_near(request) else {
+            return self.alternative_parts(request, nodes);
+        };
         self.tightest(request, nodes, &near, domains)
     }
 
@@ -257,14 +257,7 @@ impl Live<'_> {
             }
         }
         by_room.sort_by_key(|(free, _)| *free);
-        let within = |domain: &RankSet| {
-            let mut nodes = nodes.to_vec();
-            for at in near {
-                nodes[*at].intersect_with(domain);
-            }
-            nodes
-        };
-        by_room.iter().take(DOMAINS_TRIED_MAX).map(|(_, domain)| within(domain)).collect()
+        by_room.iter().take(DOMAINS_TRIED_MAX).map(|(_, domain)| within(nodes, near, domain)).collect()
     }
 
     /// Puts all pods on nodes one after the other, and takes that back. `None` if one finds no node.

@@ -20,10 +20,13 @@ impl Request {
 }
 
 impl Live<'_> {
-    /// Some pod of a request wants to be near to others of it, and to nobody who is there.
-    fn first_to_be_near<'r>(&mut self, request: &'r Request) -> Option<&'r Group> {
+    /// Of pods that want to be near to each other, and to nobody who is there: their groups, by number, and the domains of which they
+    /// need one.
+    pub(super) fn domains_of_near(&mut self, request: &Request) -> Option<(Vec<usize>, Vec<RankSet>)> {
         let is_first = |group: &&Group| group.stance.own.near && self.cluster.is_first(&group.sample);
-        request.groups.iter().find(is_first).filter(|_| request.pods() > 1)
+        let first = request.groups.iter().find(is_first).filter(|_| request.pods() > 1)?;
+        let near = (0..request.groups.len()).filter(|at| request.groups[*at].stance.own.near).collect();
+        Some((near, self.cluster.narrowest_domains(&first.sample)))
     }
 
     /// What is asked of other pods is no more than that all are near to each other.
@@ -32,15 +35,13 @@ impl Live<'_> {
             let constraints = &group.sample.shape.constraints;
             !constraints.spreads.is_empty() || (!constraints.near.is_empty() && !group.stance.own.near)
         };
-        !request.groups.iter().any(says_more) && self.first_to_be_near(request).is_some()
+        !request.groups.iter().any(says_more) && self.domains_of_near(request).is_some()
     }
 
     /// Node sets per group, each of which may be enough once everything with an end has ended: these nodes, or for pods that are to be
     /// near to each other those of one domain.
     pub(super) fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
-        let Some(first) = self.first_to_be_near(request) else { return vec![nodes.to_vec()] };
-        let domains = self.cluster.narrowest_domains(&first.sample);
-        let near: Vec<usize> = (0..request.groups.len()).filter(|at| request.groups[*at].stance.own.near).collect();
+        let Some((near, domains)) = self.domains_of_near(request) else { return vec![nodes.to_vec()] };
         let mut by_ends: Vec<(u64, RankSet)> = domains
             .into_iter()
             .filter_map(|domain| {
@@ -49,14 +50,7 @@ impl Live<'_> {
             })
             .collect();
         by_ends.sort_by_key(|(ends, _)| *ends);
-        let within = |(_, domain): (u64, RankSet)| {
-            let mut nodes = nodes.to_vec();
-            for at in &near {
-                nodes[*at].intersect_with(&domain);
-            }
-            nodes
-        };
-        by_ends.into_iter().take(DOMAINS_MAX).map(within).collect()
+        by_ends.iter().take(DOMAINS_MAX).map(|(_, domain)| within(nodes, &near, domain)).collect()
     }
 
     /// How many ends that nobody knows are in the way of a group on as many nodes of a domain as it needs, those with the fewest;
@@ -102,4 +96,13 @@ impl Live<'_> {
         }
         (!all.is_empty()).then_some(all)
     }
+}
+
+/// The same nodes per group, but for these groups only those of a domain.
+pub(super) fn within(nodes: &[RankSet], groups: &[usize], domain: &RankSet) -> Vec<RankSet> {
+    let mut nodes = nodes.to_vec();
+    for group in groups {
+        nodes[*group].intersect_with(domain);
+    }
+    nodes
 }

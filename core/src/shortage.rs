@@ -139,8 +139,12 @@ impl Core {
 /// What else is to be said of an outcome: that no domain has room for all, or why jobs behind it are not held back.
 fn more_about(attempt: &Attempt) -> String {
     match attempt.outcome {
-        Outcome::Scattered { .. } => {
+        Outcome::Scattered { .. } if attempt.request.is_to_be_near() => {
             " There is room for all of them, but in no one domain, as near to each other as they ask for.".to_owned()
+        }
+        Outcome::Scattered { .. } => {
+            " There is room for all of them, but not where they may be together by what they ask about other pods."
+                .to_owned()
         }
         Outcome::PassedOver => " Work that has no end is in the way, so later jobs are not held back.".to_owned(),
         Outcome::NotFound => {

@@ -30,6 +30,16 @@ impl Cluster {
         self.neighbours.passing(pod, crowd, ranks)
     }
 
+    /// A copy in which those who have an end keep nobody away, and have no host port or disk. As for whom pods are to be near to, or
+    /// spread among, it is as it is now; and so it is with room.
+    pub(crate) fn without_passing(&self) -> Cluster {
+        let mut cluster = self.clone();
+        cluster.ports = self.ports_for_ever.clone();
+        cluster.disks = self.disks_for_ever.clone();
+        cluster.neighbours.forget_who_passes();
+        cluster
+    }
+
     /// What never ends has these host ports and disks on a node.
     pub(crate) fn take_for_ever(&mut self, rank: Rank, shape: &Shape) {
         self.ports_for_ever.take(rank, &shape.constraints.host_ports);

@@ -339,11 +339,21 @@ impl Ledger {
 
     /// How many pods of this shape a node has room for once everything with an end has ended.
     pub(super) fn room_some_day(&self, cluster: &Cluster, rank: Rank, shape: &Shape) -> u64 {
+        cluster.room_beside(rank, shape, &self.taken_for_ever(rank))
+    }
+
+    /// What never ends has so much of a node.
+    pub(super) fn taken_for_ever(&self, rank: Rank) -> Resources {
         let mut taken = Resources::new();
         for booked in self.booked.on(rank).filter(|booked| booked.end == End::Never) {
             taken.add(&booked.shape.requests);
         }
-        cluster.room_beside(rank, shape, &taken)
+        taken
+    }
+
+    /// Something on a node has an end.
+    pub(super) fn has_passing(&self, rank: Rank) -> bool {
+        self.booked.on(rank).any(|booked| booked.end != End::Never)
     }
 
     /// Gives an allocation back. On a node that is gone there is nothing to give back.

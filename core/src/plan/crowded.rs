@@ -6,8 +6,8 @@
 //! answers is checked pod by pod before it is taken. What the pods ask of levels the trial keeps as well ([`limits`]). Where it
 //! comes to nothing, and there would be room, all ways are looked through, as many as a bound lets ([`ways`]).
 //!
-//! A place is one, but none may be found where there is one: that is told as such, and holds nobody up. No such request is
-//! promised a start, since its nodes depend on pods that come and go.
+//! A place is one, but none may be found where there is one: that is told as such, and holds nobody up unless a trial without those who
+//! have an end finds one (see [`super::together`]). No such request is promised a start, since its nodes depend on pods that come and go.
 
 mod limits;
 mod line;
@@ -17,6 +17,7 @@ mod ways;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::kept_away::union;
 use super::together::within;
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, CrowdId, KeyId};
@@ -27,7 +28,6 @@ use fluxqueue_workload::levels::RuleScope;
 use fluxqueue_workload::{Pod, Shape};
 
 use limits::{Limits, Parts};
-use trial::Trial;
 
 /// Domains that are tried for pods that want to be near to each other, the tightest first.
 const DOMAINS_TRIED_MAX: usize = 8;
@@ -107,6 +107,12 @@ struct Share {
 /// How many pods of a piece are in a cell.
 type Slots = BTreeMap<(usize, usize), usize>;
 
+/// A way in which all pods can come to nodes.
+struct Found {
+    slots: Slots,
+    nodes: RankSet,
+}
+
 impl Live<'_> {
     /// Takes slots for all pods on these nodes, and lets the pods in.
     pub(super) fn place_now(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
@@ -164,9 +170,9 @@ impl Live<'_> {
         let nodes = self.open_to(request, nodes);
         let pieces = request.pieces();
         let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
-        let cells = Cells::of(request, &nodes, &mut limits, self);
-        let slots = ways::find(request, &pieces, &nodes, &cells, &mut limits, self.cluster)?;
-        self.place_shares(request, &cells.shares(request, &pieces, &nodes, &slots)).placed()
+        let cells = Cells::of(request, &nodes, union(&nodes).iter(), &mut limits, self);
+        let found = ways::find(request, &pieces, &nodes, &cells, &mut limits, self.cluster)?;
+        self.place_shares(request, &cells.shares(request, &pieces, &nodes, &found.slots)).placed()
     }
 
     /// A trial counts room, and does not know who has a node alone.
@@ -264,16 +270,25 @@ impl Live<'_> {
     fn shares(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Vec<Share>> {
         let pieces = request.pieces();
         let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
-        let cells = Cells::of(request, nodes, &mut limits, self);
-        let before = self.cluster.begin_trial();
-        let mut trial = Trial::new(request, &pieces, nodes, &cells, &mut limits, self.cluster);
-        let mut slots = trial.run(trial::Parts::Tightest);
-        if slots.is_none() && trial.has_slices() {
-            slots = trial.run(trial::Parts::Roomiest);
-        }
-        self.cluster.end_trial(before);
-        let shares = cells.shares(request, &pieces, nodes, &slots?);
+        let cells = Cells::of(request, nodes, union(nodes).iter(), &mut limits, self);
+        let found = trial::find(request, &pieces, nodes, &cells, &mut limits, self.cluster)?;
+        let shares = cells.shares(request, &pieces, nodes, &found.slots);
         (shares.len() <= SHARES_MAX).then_some(shares)
+    }
+
+    /// Nodes on which all pods can come together, by a trial alone: the first of these that will do.
+    pub(super) fn nodes_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<RankSet> {
+        let pieces = request.pieces();
+        self.alternatives(request, nodes).into_iter().find_map(|nodes| {
+            let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
+            let usable = union(&nodes);
+            let ranks = ranks.iter().copied().filter(|rank| usable.contains(*rank));
+            let cells = Cells::of(request, &nodes, ranks, &mut limits, self);
+            let (limits, cluster) = (&mut limits, &mut *self.cluster);
+            let found = trial::find(request, &pieces, &nodes, &cells, limits, cluster);
+            let found = found.or_else(|| ways::find(request, &pieces, &nodes, &cells, limits, cluster));
+            found.map(|found| found.nodes)
+        })
     }
 
     fn place_shares(&mut self, request: &Request, shares: &[Share]) -> Fit<Allocations> {
@@ -380,7 +395,14 @@ struct Kind {
 }
 
 impl Cells {
-    fn of(request: &Request, nodes: &[RankSet], limits: &mut Limits, live: &mut Live<'_>) -> Self {
+    /// Of these nodes, which are those of all groups: what is alike is tried in their order.
+    fn of(
+        request: &Request,
+        nodes: &[RankSet],
+        ranks: impl Iterator<Item = Rank>,
+        limits: &mut Limits,
+        live: &mut Live<'_>,
+    ) -> Self {
         let cluster = &mut *live.cluster;
         let constraints = request.groups.iter().map(|group| &group.sample.shape.constraints);
         let keys = cluster.topology_keys(constraints);
@@ -392,11 +414,7 @@ impl Cells {
         let mut cells = Cells { are_alone: keys.len() == 1, ..Cells::default() };
         let mut numbers: HashMap<Kind, usize> = HashMap::new();
         let mut known: HashSet<Option<u32>> = HashSet::new();
-        let mut union = RankSet::new();
-        for nodes in nodes {
-            union.union_with(nodes);
-        }
-        for rank in union.iter() {
+        for rank in ranks {
             let liked: Vec<i64> = liked.iter().map(|liked| liked.get(&rank).copied().unwrap_or(0)).collect();
             let (domains, parts) = (cluster.domains(rank, &keys), limits.parts(rank, cluster, live.ledger));
             cells.are_alone = cells.are_alone && known.insert(domains[0]);

@@ -67,9 +67,7 @@ impl Sieve {
         if rivals.is_empty() {
             return None;
         }
-        let requests = live.groups(request, nodes);
-        let eligible = requests.into_iter().map(|group| live.ledger.eligible(&[group]).unwrap_or_default());
-        let nodes: Vec<RankSet> = eligible.zip(nodes).map(|(eligible, nodes)| eligible.intersection(nodes)).collect();
+        let nodes = live.eligible_by_group(request, nodes);
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         order.sort_by_key(|group| nodes[*group].len());
         Some(Sieve { rivals, nodes, order })
@@ -150,18 +148,15 @@ impl Live<'_> {
         open: &[RankSet],
         outcome: &Outcome,
     ) -> Option<RankSet> {
-        // Where more of its pods may come when some are there, or have to be even, nobody knows what would be enough.
         let is_not_found = *outcome == Outcome::NotFound;
-        let are_to_be_near = is_not_found && self.are_only_to_be_near(request);
-        let is_in_doubt = request.pods() > 1 && request.depends_on_order() && !are_to_be_near;
-        if is_in_doubt || (is_not_found && request.rests_on_volumes()) {
+        if is_not_found && request.rests_on_volumes() {
             return None;
         }
         let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
-        if are_to_be_near {
-            return self.waited_for_together(request, &nodes);
-        }
         let is_anybody_in_the_way = nodes != open;
+        if request.needs_a_trial() {
+            return (is_not_found || is_anybody_in_the_way).then(|| self.waited_for_together(request, &nodes))?;
+        }
         let may_be_apart = is_not_found && request.groups.iter().any(Group::repels_pods);
         if nodes.iter().any(RankSet::is_empty) || !(is_anybody_in_the_way || may_be_apart) {
             return None;
@@ -176,14 +171,15 @@ impl Live<'_> {
         }
     }
 
+    /// Per group, those of these nodes where a pod of it could be once everything with an end has ended.
+    pub(super) fn eligible_by_group(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
+        let groups = self.groups(request, nodes).into_iter();
+        let eligible = groups.map(|group| self.ledger.eligible(&[group]).unwrap_or_default());
+        eligible.zip(nodes).map(|(eligible, nodes)| eligible.intersection(nodes)).collect()
+    }
+
     /// When all pods could start on some of these nodes, such that their own rules are kept.
-    pub(super) fn forecast_on(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-        sieve: Option<&Sieve>,
-        ranks: &[Rank],
-    ) -> Forecast {
+    fn forecast_on(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Forecast {
         let within = self.within(request, nodes, sieve, ranks);
         if within.iter().any(RankSet::is_empty) {
             return Forecast::Never;

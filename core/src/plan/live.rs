@@ -301,20 +301,15 @@ impl Promising for Live<'_> {
             self.promises.let_go(pending);
             return Arc::default();
         }
-        let sieve = Sieve::of(request, nodes, self);
-        let sieve = sieve.as_ref();
-        if let Some(known) = self.promises.drained(pending).cloned() {
-            let ranks = self.fewest_in_the_way_first(request, &known);
-            if self.is_enough(request, nodes, sieve, &ranks) {
-                return known;
-            }
+        if let Some(known) = self.promises.drained(pending).cloned()
+            && self.are_still_enough(request, nodes, &known)
+        {
+            return known;
         }
-        for nodes in self.domains_to_wait_for(request, nodes) {
-            if let Some(held) = self.fewest_that_are_enough(request, &nodes) {
-                let held = Arc::new(held);
-                self.promises.drain(pending, Arc::clone(&held));
-                return held;
-            }
+        if let Some(held) = self.fewest_that_are_enough(request, nodes) {
+            let held = Arc::new(held);
+            self.promises.drain(pending, Arc::clone(&held));
+            return held;
         }
         // What others hold and what never ends leaves too little: to keep the rest idle would help nobody.
         self.promises.let_go(pending);
@@ -323,9 +318,23 @@ impl Promising for Live<'_> {
 }
 
 impl Live<'_> {
+    /// What is held for a request is enough for it still, on those of the nodes that it may use.
+    fn are_still_enough(&mut self, request: &Request, nodes: &[RankSet], held: &RankSet) -> bool {
+        if request.needs_a_trial() {
+            let within: Vec<RankSet> = nodes.iter().map(|nodes| nodes.intersection(held)).collect();
+            return self.together_some_day(request, &within).is_some();
+        }
+        let sieve = Sieve::of(request, nodes, self);
+        let ranks = self.fewest_in_the_way_first(request, held);
+        self.is_enough(request, nodes, sieve.as_ref(), &ranks)
+    }
+
     /// The fewest of these nodes that are enough for a request once everything with an end has ended, those with the fewest ends in the
     /// way.
     fn fewest_that_are_enough(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+        if request.needs_a_trial() {
+            return self.together_some_day(request, nodes);
+        }
         let sieve = Sieve::of(request, nodes, self);
         let sieve = sieve.as_ref();
         let eligible = self.eligible(request, nodes);

@@ -230,8 +230,8 @@ pub(super) enum Outcome {
     Waits { held: Arc<RankSet>, at: Option<Time> },
     /// Pods with an end keep its pods away: it could start when these have ended, and holds these nodes.
     KeptAway { held: Arc<RankSet> },
-    /// There is room for its pods, but in no domain for all of those that are to be near to each other: it holds the nodes of domains
-    /// where there is one day.
+    /// There is room for its pods, but not where they may be together by what they ask about other pods, each other included: it could
+    /// start when work with an end has ended, and holds these nodes.
     Scattered { held: Arc<RankSet> },
     /// It would fit, but an earlier job holds the nodes.
     Behind { held: Arc<RankSet>, job: JobId },
@@ -498,7 +498,7 @@ fn attempt<C: Capacity>(
     let held = if outcome.is_in_vain() { capacity.waits_for_others(&request, &open, &outcome) } else { None };
     let outcome = match held.map(Arc::new) {
         None => outcome,
-        Some(held) if request.is_to_be_near() => Outcome::Scattered { held },
+        Some(held) if outcome == Outcome::NotFound && request.needs_a_trial() => Outcome::Scattered { held },
         Some(held) => Outcome::KeptAway { held },
     };
     Err(Box::new(Attempt::new(outcome, version, request, (open, free))))

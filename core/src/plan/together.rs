@@ -1,11 +1,13 @@
-//! Gangs whose pods are to be near to each other, in one domain of a label, while no domain has room for all of them.
+//! Gangs whose pods let each other come to nodes, or keep each other off: they are to be near to each other, or spread among each other.
 //!
-//! They wait for work in one domain to end, so that a stream of small jobs cannot keep them away for ever; and what is held for one
-//! lies in one domain. Of pods that want to be near to others nothing is said here: these say where.
+//! The graph knows when there is room for them, and not where they may be together. While they may be nowhere, though there would be
+//! room, they wait for work to end, so that a stream of small jobs cannot keep them away for ever. Where they could be then is found by
+//! a trial on a copy of the nodes without anybody who has an end. Whom they are to be near to, or spread among, counts there as now.
 
-use super::kept_away::Sieve;
+use super::kept_away::union;
 use super::live::Live;
 use super::{Group, Request};
+use crate::cluster::Cluster;
 use crate::fluxion::{Forecast, Rank, RankSet};
 use crate::plan::Capacity;
 
@@ -14,12 +16,69 @@ const DOMAINS_MAX: usize = 8;
 
 impl Request {
     /// Some of its pods are to be near to each other.
-    pub(super) fn is_to_be_near(&self) -> bool {
+    pub(crate) fn is_to_be_near(&self) -> bool {
         self.pods() > 1 && self.groups.iter().any(|group| group.stance.own.near)
+    }
+
+    /// Whether all its pods may be on some nodes together only a trial says.
+    pub(super) fn needs_a_trial(&self) -> bool {
+        self.pods() > 1 && self.depends_on_order()
     }
 }
 
 impl Live<'_> {
+    /// The nodes on which such a gang could be some day, if something there has to end before.
+    pub(super) fn waited_for_together(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+        let found = self.together_some_day(request, nodes)?;
+        let ranks: Vec<Rank> = found.iter().collect();
+        let keeps_away = |group: &Group| self.cluster.passing(&group.sample, &ranks).iter().any(|passing| *passing > 0);
+        let is_anybody_there = ranks.iter().any(|rank| self.ledger.has_passing(*rank));
+        // Otherwise no end helps.
+        let helps = is_anybody_there || request.groups.iter().any(keeps_away);
+        helps.then(|| self.eligible(request, nodes))
+    }
+
+    /// Some of these nodes on which all pods of a gang could be once everything with an end has ended, those with the fewest ends in
+    /// the way.
+    pub(super) fn together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+        self.domains_to_wait_for(request, nodes).iter().find_map(|nodes| {
+            let usable = self.eligible_by_group(request, nodes);
+            if usable.iter().any(RankSet::is_empty) {
+                return None;
+            }
+            let all = union(&usable);
+            let ranks = self.fewest_in_the_way_first(request, &all);
+            let mut cluster = self.without_passing(&all);
+            let found = self.on(&mut cluster).nodes_by_trial(request, &usable, &ranks)?;
+            let within: Vec<RankSet> = usable.iter().map(|usable| usable.intersection(&found)).collect();
+            let forecast = self.forecast(request, &within);
+            matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually).then_some(found)
+        })
+    }
+
+    /// A copy of the nodes in which nothing of these has an end.
+    fn without_passing(&self, nodes: &RankSet) -> Cluster {
+        let mut cluster = self.cluster.without_passing();
+        for rank in nodes.iter().filter(|rank| self.ledger.has_passing(*rank)) {
+            cluster.count_anew(rank, self.ledger.taken_for_ever(rank));
+        }
+        cluster
+    }
+
+    /// The same view of other nodes.
+    fn on<'a>(&'a mut self, cluster: &'a mut Cluster) -> Live<'a> {
+        Live {
+            ledger: self.ledger,
+            cluster,
+            promises: self.promises,
+            queues: self.queues,
+            accounts: self.accounts,
+            suspects: self.suspects,
+            suspects_version: self.suspects_version,
+            now: self.now,
+        }
+    }
+
     /// Of pods that want to be near to each other, and to nobody who is there: their groups, by number, and the domains of which they
     /// need one.
     pub(super) fn domains_of_near(&mut self, request: &Request) -> Option<(Vec<usize>, Vec<RankSet>)> {
@@ -29,18 +88,9 @@ impl Live<'_> {
         Some((near, self.cluster.narrowest_domains(&first.sample)))
     }
 
-    /// What is asked of other pods is no more than that all are near to each other.
-    pub(super) fn are_only_to_be_near(&mut self, request: &Request) -> bool {
-        let says_more = |group: &Group| {
-            let constraints = &group.sample.shape.constraints;
-            !constraints.spreads.is_empty() || (!constraints.near.is_empty() && !group.stance.own.near)
-        };
-        !request.groups.iter().any(says_more) && self.domains_of_near(request).is_some()
-    }
-
     /// Node sets per group, each of which may be enough once everything with an end has ended: these nodes, or for pods that are to be
     /// near to each other those of one domain.
-    pub(super) fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
+    fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let Some((near, domains)) = self.domains_of_near(request) else { return vec![nodes.to_vec()] };
         let mut by_ends: Vec<(u64, RankSet)> = domains
             .into_iter()
@@ -79,22 +129,6 @@ impl Live<'_> {
             most = most.max(ends);
         }
         Some(most)
-    }
-
-    /// The nodes of all domains in which pods that are to be near to each other could start when work there has ended; `None` if there
-    /// is none, or if one has room now, so that something else is in the way.
-    pub(super) fn waited_for_together(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
-        let mut all = RankSet::new();
-        for nodes in self.domains_to_wait_for(request, nodes) {
-            let sieve = Sieve::of(request, &nodes, self);
-            let ranks: Vec<Rank> = super::kept_away::union(&nodes).iter().collect();
-            match self.forecast_on(request, &nodes, sieve.as_ref(), &ranks) {
-                Forecast::Now => return None,
-                Forecast::At(_) | Forecast::Eventually => all.union_with(&self.eligible(request, &nodes)),
-                Forecast::Blocked | Forecast::Never | Forecast::NotFound => {}
-            }
-        }
-        (!all.is_empty()).then_some(all)
     }
 }
 

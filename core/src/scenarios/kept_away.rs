@@ -1,15 +1,15 @@
 //! Pods that are kept off nodes by pods with an end, one after the other: they are passed by for a time, and not for ever.
 
-use super::neighbours::{apart, constrained, count, gang_of, labels, near, on, racks_under};
+use super::neighbours::{apart, constrained, count, labels, on, racks_under};
 use super::promises::reserved;
 use super::*;
 use crate::QueuePolicy;
 use fluxqueue_workload::constraints::HostPort;
 
-const BACKFILL: [QueuePolicy; 3] = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
+pub(super) const BACKFILL: [QueuePolicy; 3] = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
 
 /// Four hosts, two in each rack, with room for many.
-fn hosts(policy: QueuePolicy) -> World {
+pub(super) fn hosts(policy: QueuePolicy) -> World {
     racks_under(policy, &[("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8), ("b2", "b", 8)])
 }
 
@@ -28,7 +28,7 @@ fn submit_mpi_gang(world: &mut World, pods: u32, key: &str) {
 }
 
 /// Those of a stream that run now.
-struct Stream {
+pub(super) struct Stream {
     next: usize,
     running: Vec<String>,
     of: Box<dyn Fn(&str) -> Pod>,
@@ -36,11 +36,11 @@ struct Stream {
 
 impl Stream {
     /// So many pods of it wait at any time, or have just begun.
-    fn of(of: impl Fn(&str) -> Pod + 'static) -> Self {
+    pub(super) fn of(of: impl Fn(&str) -> Pod + 'static) -> Self {
         Stream { next: 0, running: Vec::new(), of: Box::new(of) }
     }
 
-    fn submit(&mut self, world: &mut World, pods: usize) {
+    pub(super) fn submit(&mut self, world: &mut World, pods: usize) {
         for _ in 0..pods {
             let name = format!("s{}", self.next);
             world.submit((self.of)(&name));
@@ -51,7 +51,7 @@ impl Stream {
     }
 
     /// For so many seconds: every ten seconds the oldest that runs ends, when others wait to take its place.
-    fn go_on(&mut self, world: &mut World, seconds: i64) {
+    pub(super) fn go_on(&mut self, world: &mut World, seconds: i64) {
         for _ in 0..seconds / 10 {
             world.pass_seconds(10);
             self.submit(world, 1);
@@ -65,7 +65,7 @@ impl Stream {
     }
 
     /// All that run end.
-    fn end(&mut self, world: &mut World) {
+    pub(super) fn end(&mut self, world: &mut World) {
         let there: Vec<String> = self.running.iter().filter(|name| world.node_of(name).is_some()).cloned().collect();
         for name in there {
             world.change(&name, |pod| pod.phase = Phase::Succeeded);
@@ -74,11 +74,11 @@ impl Stream {
     }
 }
 
-fn passed_by(world: &World, workload: &str) -> bool {
+pub(super) fn passed_by(world: &World, workload: &str) -> bool {
     world.record(workload).status.as_ref().is_some_and(|status| status.passed_by_since.is_some())
 }
 
-fn held(world: &World, workload: &str) -> Option<String> {
+pub(super) fn held(world: &World, workload: &str) -> Option<String> {
     reserved(world, workload).map(|(start, nodes)| {
         assert_eq!(start, None, "no start is promised");
         nodes
@@ -359,76 +359,5 @@ fn a_gang_that_needs_a_host_port_starts_beside_a_stream_of_pods_that_have_it() {
         stream.go_on(&mut world, 30);
         stream.end(&mut world);
         assert_eq!(count(&world, 3, ""), 3, "{policy:?}, held {nodes}");
-    }
-}
-
-/// Job `j` comes, of eight pods of two cores that are to be in one rack: they need all of one.
-fn submit_gang_for_a_rack(world: &mut World) {
-    gang_of(world, 8, 2, |pod| near(pod, "mpi", "rack"));
-}
-
-#[test]
-fn a_gang_for_one_rack_starts_beside_a_stream_of_small_jobs_that_leaves_no_rack_empty() {
-    for policy in BACKFILL {
-        let mut world = hosts(policy);
-        let mut stream = Stream::of(|name| pod(name, 2));
-        world.submit(on(pod("theirs", 1), "a1"));
-        world.submit(on(pod("others", 1), "b1"));
-        stream.submit(&mut world, 2);
-        submit_gang_for_a_rack(&mut world);
-        // There is room for eight, but in no rack.
-        assert_eq!(count(&world, 8, ""), 0);
-        let (reason, why) = world.blocked("j");
-        assert_eq!(reason, "InsufficientResources");
-        assert!(why.contains("There is room for all of them, but in no one domain"), "{why}");
-        assert!(why.contains("Nobody knows when ns/theirs"), "{why}");
-        assert!(passed_by(&world, "j"), "{policy:?}");
-        stream.go_on(&mut world, 290);
-        assert_eq!((count(&world, 8, ""), held(&world, "j")), (0, None), "{policy:?}");
-        stream.go_on(&mut world, 20);
-        // The stream has been in the first rack.
-        assert_eq!(held(&world, "j").as_deref(), Some("b[1-2]"), "{policy:?}");
-        stream.go_on(&mut world, 60);
-        assert_eq!(count(&world, 8, ""), 0);
-        assert_eq!(held(&world, "j").as_deref(), Some("b[1-2]"), "{policy:?}");
-        world.change("others", |pod| pod.phase = Phase::Succeeded);
-        world.settle();
-        assert_eq!(count(&world, 8, "b"), 8, "{policy:?}");
-    }
-}
-
-#[test]
-fn what_is_held_for_a_gang_that_is_to_be_together_lies_in_one_rack() {
-    for policy in BACKFILL {
-        let mut world = hosts(policy);
-        for (name, host) in [("s", "a1"), ("t", "b1"), ("u", "b2")] {
-            world.submit(on(pod(name, 8), host));
-        }
-        world.submit(on(pod("v", 4), "a2"));
-        submit_gang_for_a_rack(&mut world);
-        world.pass_seconds(310);
-        world.settle();
-        // Of four hosts a2 and another one are enough for eight pods; those of a are in one rack.
-        assert_eq!(held(&world, "j").as_deref(), Some("a[1-2]"), "{policy:?}: {:?}", world.blocked("j"));
-        for name in ["s", "v"] {
-            world.change(name, |pod| pod.phase = Phase::Succeeded);
-        }
-        world.settle();
-        assert_eq!(count(&world, 8, "a"), 8, "{policy:?}");
-    }
-}
-
-#[test]
-fn a_gang_that_no_rack_could_ever_hold_keeps_nothing_from_others() {
-    for policy in BACKFILL {
-        let mut world = hosts(policy);
-        world.submit(on(pod("busy", 1), "a1"));
-        gang_of(&mut world, 9, 2, |pod| near(pod, "mpi", "rack"));
-        world.pass_seconds(310);
-        world.settle();
-        assert_eq!((count(&world, 9, ""), held(&world, "j")), (0, None), "{policy:?}");
-        world.submit(pod("small", 8));
-        world.settle();
-        assert!(world.node_of("small").is_some(), "{policy:?}");
     }
 }

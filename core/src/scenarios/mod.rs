@@ -55,6 +55,7 @@ mod slices_that_ask;
 mod spread_over_levels;
 mod stand_ins;
 mod starting;
+mod together;
 mod topology;
 mod versions;
 mod volumes;

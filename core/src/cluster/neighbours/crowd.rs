@@ -363,6 +363,12 @@ impl Crowd {
         met
     }
 
+    /// Nobody has to be apart any more from those who have an end, or are only nominated to a node.
+    pub(super) fn forget_who_passes(&mut self) {
+        self.apart.clone_from(&self.apart_for_ever);
+        self.nominees.forget(|part| matches!(part, Part::Apart(_)));
+    }
+
     /// By domain, how many pods there are whom the pod has to be apart from, and of these how many never end.
     pub(super) fn apart(&self) -> (&[Tally], &[Tally]) {
         (&self.apart, &self.apart_for_ever)

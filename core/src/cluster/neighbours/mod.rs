@@ -336,6 +336,12 @@ impl Neighbours {
         all
     }
 
+    /// Whoever has an end keeps nobody away any more. Nobody who is there may leave after that.
+    pub(super) fn forget_who_passes(&mut self) {
+        self.repellers.forget_who_passes();
+        self.crowds.iter_mut().for_each(Crowd::forget_who_passes);
+    }
+
     /// How many pods with an end keep this one off each of these nodes: they are to be apart from it, or it from them.
     pub(super) fn passing(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Vec<u32> {
         let (mut all, mut endless) = self.repellers.tallies(pod, &self.namespaces);

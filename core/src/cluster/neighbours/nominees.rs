@@ -27,6 +27,11 @@ impl Nominees {
         }
     }
 
+    /// Those that these parts count do not count any more.
+    pub(super) fn forget(&mut self, is_forgotten: impl Fn(Part) -> bool) {
+        self.counts.retain(|(part, _), _| !is_forgotten(*part));
+    }
+
     /// How many on a node.
     pub(super) fn on(&self, part: Part, rank: Rank) -> u32 {
         self.counts.get(&(part, rank)).copied().unwrap_or(0)

@@ -171,6 +171,11 @@ impl Repellers {
         }
     }
 
+    /// Only pods that never end repel others.
+    pub(super) fn forget_who_passes(&mut self) {
+        self.terms.clone_from(&self.endless);
+    }
+
     /// The numbers of the terms that repel a pod, in order.
     pub(super) fn repelling(&self, pod: &Pod, namespaces: &Namespaces) -> Vec<u32> {
         self.terms.selecting(pod, namespaces)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::limits::Limits;
 use super::line::Line;
-use super::{Cells, Piece, Slots};
+use super::{Cells, Found, Piece, Slots};
 use crate::cluster::{Cluster, OccupantId};
 use crate::fluxion::{Rank, RankSet, Within};
 use crate::ledger::LevelWant;
@@ -19,7 +19,7 @@ use fluxqueue_workload::levels::RuleScope;
 
 /// The order in which a slice looks at parts that are as crowded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parts {
+enum Parts {
     /// Those with the least room first.
     Tightest,
     /// Those with most room first.
@@ -43,7 +43,7 @@ struct Put {
     cell: usize,
 }
 
-pub(super) struct Trial<'a> {
+struct Trial<'a> {
     request: &'a Request,
     pieces: &'a [Piece<'a>],
     nodes: &'a [RankSet],
@@ -71,8 +71,27 @@ struct OfPart {
     taken: u64,
 }
 
+/// Nodes for all pods; `None` if one has found none where it came after the others.
+pub(super) fn find(
+    request: &Request,
+    pieces: &[Piece<'_>],
+    nodes: &[RankSet],
+    cells: &Cells,
+    limits: &mut Limits,
+    cluster: &mut Cluster,
+) -> Option<Found> {
+    let before = cluster.begin_trial();
+    let mut trial = Trial::new(request, pieces, nodes, cells, limits, cluster);
+    let mut found = trial.run(Parts::Tightest);
+    if found.is_none() && trial.has_slices() {
+        found = trial.run(Parts::Roomiest);
+    }
+    cluster.end_trial(before);
+    found
+}
+
 impl<'a> Trial<'a> {
-    pub(super) fn new(
+    fn new(
         request: &'a Request,
         pieces: &'a [Piece<'a>],
         nodes: &'a [RankSet],
@@ -98,8 +117,8 @@ impl<'a> Trial<'a> {
         trial
     }
 
-    /// Puts all pods on nodes, and takes them away. How many of each piece were in which cell; `None` if one has found no node.
-    pub(super) fn run(&mut self, order: Parts) -> Option<Slots> {
+    /// Puts all pods on nodes, and takes them away. Where they were; `None` if one has found no node.
+    fn run(&mut self, order: Parts) -> Option<Found> {
         let mut units = self.units();
         while !self.is_complete(0..self.pieces.len()) {
             let before = self.put.len();
@@ -117,13 +136,14 @@ impl<'a> Trial<'a> {
                 break;
             }
         }
-        let slots = self.is_complete(0..self.pieces.len()).then(|| self.slots.clone());
+        let nodes = || self.put.iter().map(|put| put.rank).collect();
+        let found = self.is_complete(0..self.pieces.len()).then(|| Found { slots: self.slots.clone(), nodes: nodes() });
         self.take_away_from(0);
-        slots
+        found
     }
 
     /// The request has pods that are to be in one part of a level by slices.
-    pub(super) fn has_slices(&self) -> bool {
+    fn has_slices(&self) -> bool {
         !self.parts.is_empty()
     }
 

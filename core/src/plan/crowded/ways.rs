@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::limits::Limits;
-use super::{Cells, Piece, Slots};
+use super::{Cells, Found, Piece, Slots};
 use crate::cluster::Cluster;
 use crate::fluxion::{Rank, RankSet};
 use crate::plan::Request;
@@ -27,6 +27,8 @@ struct Search<'a> {
     /// Per piece how many of its pods have been put.
     put: Vec<usize>,
     slots: Slots,
+    /// Where those are that have been put.
+    ranks: Vec<Rank>,
     /// From where no way was found.
     dead_ends: HashSet<State>,
     looks: usize,
@@ -34,7 +36,7 @@ struct Search<'a> {
     depends_on_order: bool,
 }
 
-/// Slots for all pods; `None` if there is no way, or none was found within the bound.
+/// Nodes for all pods; `None` if there is no way, or none was found within the bound.
 pub(super) fn find(
     request: &Request,
     pieces: &[Piece<'_>],
@@ -42,7 +44,7 @@ pub(super) fn find(
     cells: &Cells,
     limits: &mut Limits,
     cluster: &mut Cluster,
-) -> Option<Slots> {
+) -> Option<Found> {
     if request.pods() * cells.nodes.len() > LOOKS_MAX {
         return None;
     }
@@ -56,11 +58,13 @@ pub(super) fn find(
         kinds: kinds(pieces),
         put: vec![0; pieces.len()],
         slots: Slots::new(),
+        ranks: Vec::new(),
         dead_ends: HashSet::new(),
         looks: 0,
         depends_on_order: request.depends_on_order(),
     };
-    let found = search.goes_on().then_some(search.slots);
+    let is_found = search.goes_on();
+    let found = is_found.then(|| Found { slots: search.slots, nodes: search.ranks.into_iter().collect() });
     cluster.end_trial(trial);
     found
 }
@@ -80,7 +84,7 @@ fn kinds(pieces: &[Piece<'_>]) -> Vec<usize> {
 }
 
 impl Search<'_> {
-    /// Whether there is a way from here. Pods are taken away again; the slots of a way stay counted.
+    /// Whether there is a way from here. Pods are taken away again; the slots and nodes of a way stay noted.
     fn goes_on(&mut self) -> bool {
         let is_missing = |at: &usize| self.put[*at] < self.pieces[*at].pods.len();
         let mut missing: Vec<usize> = (0..self.pieces.len()).filter(is_missing).collect();
@@ -113,11 +117,13 @@ impl Search<'_> {
             for (_, cell) in cells {
                 if let Some(rank) = self.node(group, cell, pod) {
                     let occupant = self.cluster.put(rank, pod);
+                    self.ranks.push(rank);
                     let found = self.is_way(at, cell);
                     self.cluster.take_away(occupant, rank, &pod.shape);
                     if found {
                         return true;
                     }
+                    self.ranks.pop();
                 }
             }
         }

@@ -1,0 +1,214 @@
+//! Gangs whose pods are to be near to each other or to others, or spread, while room is not where they may be: they are passed by for a
+//! time, and not for ever.
+
+use super::kept_away::{BACKFILL, Stream, held, hosts, passed_by};
+use super::neighbours::{count, gang_of, labels, near, on, spread};
+use super::*;
+use crate::QueuePolicy;
+
+/// Job `j` comes, of four pods of two cores, two for each rack.
+fn submit_spread_gang(world: &mut World) {
+    gang_of(world, 4, 2, |pod| spread(pod, "mpi", "rack"));
+}
+
+/// Others fill these hosts, and nobody knows for how long.
+fn fill(world: &mut World, hosts: &[&str]) {
+    for host in hosts {
+        world.submit(on(pod(&format!("busy-{host}"), 8), host));
+    }
+}
+
+fn free(world: &mut World, host: &str) {
+    world.change(&format!("busy-{host}"), |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+}
+
+#[test]
+fn a_spread_gang_starts_beside_a_stream_that_takes_what_becomes_free() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        // Each needs a host for itself.
+        let mut stream = Stream::of(|name| pod(name, 8));
+        fill(&mut world, &["b1", "b2"]);
+        stream.submit(&mut world, 2);
+        gang_of(&mut world, 4, 4, |pod| spread(pod, "mpi", "rack"));
+        assert!(passed_by(&world, "j"), "{policy:?}");
+        stream.submit(&mut world, 1);
+        free(&mut world, "b1");
+        assert_eq!(world.node_of("s2"), Some("b1"), "{policy:?}: it is passed by");
+        stream.go_on(&mut world, 290);
+        assert_eq!(held(&world, "j"), None, "{policy:?}");
+        stream.go_on(&mut world, 10);
+        // One host in each rack is enough.
+        let nodes = held(&world, "j").expect("nodes are held");
+        let (a, b) = nodes.split_once(',').expect("two hosts");
+        assert!(a.starts_with('a') && b.starts_with('b'), "{policy:?}: {nodes}");
+        stream.go_on(&mut world, 30);
+        assert_eq!((count(&world, 4, a), count(&world, 4, b)), (2, 2), "{policy:?}");
+    }
+}
+
+/// What its spread lets it use of the racks has room for none of it, and there is room for all in the other one.
+#[test]
+fn a_spread_gang_waits_for_a_full_rack_though_there_is_room_in_another() {
+    let mut world = hosts(QueuePolicy::Easy);
+    fill(&mut world, &["b1", "b2"]);
+    submit_spread_gang(&mut world);
+    let (reason, why) = world.blocked("j");
+    assert_eq!(reason, "InsufficientResources", "{why}");
+    assert!(
+        why.contains("There is room for all of them, but not where they may be together by what they ask"),
+        "{why}"
+    );
+    assert!(why.contains("Nobody knows when ns/busy-b1"), "{why}");
+    free(&mut world, "b2");
+    assert_eq!((count(&world, 4, "a"), count(&world, 4, "b2")), (2, 2));
+}
+
+#[test]
+fn what_is_held_for_a_spread_gang_is_in_as_many_racks_as_it_needs() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        fill(&mut world, &["a1", "a2"]);
+        for host in ["b1", "b2"] {
+            for name in ["one", "two"] {
+                world.submit(on(pod(&format!("{name}-{host}"), 4), host));
+            }
+        }
+        submit_spread_gang(&mut world);
+        assert!(passed_by(&world, "j"), "{policy:?}: {:?}", world.blocked("j"));
+        world.pass_seconds(301);
+        world.settle();
+        assert_eq!(held(&world, "j").as_deref(), Some("a1,b1"), "{policy:?}: a[1-2] have fewer ends in the way");
+        free(&mut world, "a1");
+        for name in ["one-b1", "two-b1"] {
+            world.submit(pod(&format!("late-{name}"), 4));
+            world.change(name, |pod| pod.phase = Phase::Succeeded);
+            world.settle();
+        }
+        assert_eq!((count(&world, 4, "a1"), count(&world, 4, "b1")), (2, 2), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_gang_that_is_to_be_near_to_others_waits_for_work_beside_these_to_end() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        let database = Pod { labels: labels("db"), lifetime: Lifetime::Endless, ..on(pod("database", 1), "a2") };
+        world.submit(database);
+        world.submit(on(pod("beside", 7), "a2"));
+        fill(&mut world, &["a1"]);
+        // They are no databases, so none of them draws the others.
+        gang_of(&mut world, 3, 2, |pod| Pod { labels: labels("mpi"), ..near(pod, "db", "rack") });
+        assert!(passed_by(&world, "j"), "{policy:?}: {:?}", world.blocked("j"));
+        world.pass_seconds(301);
+        world.settle();
+        assert_eq!(held(&world, "j").as_deref(), Some("a1"), "{policy:?}");
+        world.submit(pod("small", 1));
+        world.settle();
+        free(&mut world, "a1");
+        assert_eq!(count(&world, 3, "a1"), 3, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_spread_gang_whose_racks_services_fill_keeps_nothing_from_others() {
+    for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
+        let mut world = hosts(policy);
+        for host in ["b1", "b2"] {
+            world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod(&format!("service-{host}"), 8), host) });
+        }
+        world.submit(on(pod("busy", 1), "a1"));
+        submit_spread_gang(&mut world);
+        world.pass_seconds(400);
+        world.settle();
+        assert!(!passed_by(&world, "j") && held(&world, "j").is_none(), "{policy:?}");
+        world.submit(pod("small", 8));
+        world.settle();
+        assert_eq!(world.node_of("small"), Some("a2"), "{policy:?}");
+    }
+}
+
+#[test]
+fn first_come_first_served_nobody_passes_by_a_spread_gang() {
+    let mut world = hosts(QueuePolicy::Fcfs);
+    fill(&mut world, &["b1", "b2"]);
+    submit_spread_gang(&mut world);
+    world.submit(pod("small", 1));
+    world.settle();
+    assert_eq!(world.node_of("small"), None);
+    free(&mut world, "b2");
+    assert_eq!((count(&world, 4, "a"), count(&world, 4, "b2")), (2, 2));
+    assert!(world.node_of("small").is_some());
+}
+
+/// Job `j` comes, of eight pods of two cores that are to be in one rack: they need all of one.
+fn submit_gang_for_a_rack(world: &mut World) {
+    gang_of(world, 8, 2, |pod| near(pod, "mpi", "rack"));
+}
+
+#[test]
+fn a_gang_for_one_rack_starts_beside_a_stream_of_small_jobs_that_leaves_no_rack_empty() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        let mut stream = Stream::of(|name| pod(name, 2));
+        world.submit(on(pod("theirs", 1), "a1"));
+        world.submit(on(pod("others", 1), "b1"));
+        stream.submit(&mut world, 2);
+        submit_gang_for_a_rack(&mut world);
+        // There is room for eight, but in no rack.
+        assert_eq!(count(&world, 8, ""), 0);
+        let (reason, why) = world.blocked("j");
+        assert_eq!(reason, "InsufficientResources");
+        assert!(why.contains("There is room for all of them, but in no one domain"), "{why}");
+        assert!(why.contains("Nobody knows when ns/theirs"), "{why}");
+        assert!(passed_by(&world, "j"), "{policy:?}");
+        stream.go_on(&mut world, 290);
+        assert_eq!((count(&world, 8, ""), held(&world, "j")), (0, None), "{policy:?}");
+        stream.go_on(&mut world, 20);
+        // The stream has been in the first rack.
+        assert_eq!(held(&world, "j").as_deref(), Some("b[1-2]"), "{policy:?}");
+        stream.go_on(&mut world, 60);
+        assert_eq!(count(&world, 8, ""), 0);
+        assert_eq!(held(&world, "j").as_deref(), Some("b[1-2]"), "{policy:?}");
+        world.change("others", |pod| pod.phase = Phase::Succeeded);
+        world.settle();
+        assert_eq!(count(&world, 8, "b"), 8, "{policy:?}");
+    }
+}
+
+#[test]
+fn what_is_held_for_a_gang_that_is_to_be_together_lies_in_one_rack() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        for (name, host) in [("s", "a1"), ("t", "b1"), ("u", "b2")] {
+            world.submit(on(pod(name, 8), host));
+        }
+        world.submit(on(pod("v", 4), "a2"));
+        submit_gang_for_a_rack(&mut world);
+        world.pass_seconds(310);
+        world.settle();
+        // Of four hosts a2 and another one are enough for eight pods; those of a are in one rack.
+        assert_eq!(held(&world, "j").as_deref(), Some("a[1-2]"), "{policy:?}: {:?}", world.blocked("j"));
+        for name in ["s", "v"] {
+            world.change(name, |pod| pod.phase = Phase::Succeeded);
+        }
+        world.settle();
+        assert_eq!(count(&world, 8, "a"), 8, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_gang_that_no_rack_could_ever_hold_keeps_nothing_from_others() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        world.submit(on(pod("busy", 1), "a1"));
+        gang_of(&mut world, 9, 2, |pod| near(pod, "mpi", "rack"));
+        world.pass_seconds(310);
+        world.settle();
+        assert_eq!((count(&world, 9, ""), held(&world, "j")), (0, None), "{policy:?}");
+        world.submit(pod("small", 8));
+        world.settle();
+        assert!(world.node_of("small").is_some(), "{policy:?}");
+    }
+}

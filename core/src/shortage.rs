@@ -143,8 +143,8 @@ fn more_about(attempt: &Attempt) -> String {
             " There is room for all of them, but in no one domain, as near to each other as they ask for.".to_owned()
         }
         Outcome::Scattered { .. } => {
-            " There is room for all of them, but not where they may be together by what they ask about other pods."
-                .to_owned()
+            let by = if attempt.request.asks_about_pods() { "what they ask about other pods" } else { "their volumes" };
+            format!(" There is room for all of them, but not where they may be together by {by}.")
         }
         Outcome::PassedOver => " Work that has no end is in the way, so later jobs are not held back.".to_owned(),
         Outcome::NotFound => {

@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use super::filters::Rejection;
 use super::neighbours::{Company, KeyId, Until};
 use super::view::Cluster;
+use super::volumes::Volumes;
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::constraints::PodTerm;
 use fluxqueue_workload::{Pod, Shape};
@@ -38,6 +40,30 @@ impl Cluster {
         cluster.disks = self.disks_for_ever.clone();
         cluster.neighbours.forget_who_passes();
         cluster
+    }
+
+    /// In a copy: volumes that only pods with an end have are attached nowhere, and their claims are in nobody's use.
+    pub(crate) fn forget_volumes_of_passing(&mut self) {
+        self.volumes = Arc::new(self.volumes_for_ever());
+    }
+
+    fn volumes_for_ever(&self) -> Volumes {
+        let mut volumes = Volumes::clone(&self.volumes);
+        volumes.forget_who_passes(&self.neighbours.endless());
+        volumes
+    }
+
+    /// Nodes on which the pod could not have its volumes either if whoever has an end had ended.
+    pub(crate) fn closed_by_volumes_for_ever(&self, pod: &Pod) -> RankSet {
+        let mut closed = self.closed_by_volumes(pod);
+        if closed.iter().any(|(_, why)| matches!(why, Rejection::VolumeLimit | Rejection::ClaimInUse)) {
+            closed = self.volumes_for_ever().closed_to(pod, self.nodes());
+        }
+        let mut all = RankSet::new();
+        for (nodes, _) in &closed {
+            all.union_with(nodes);
+        }
+        all
     }
 
     /// What never ends has these host ports and disks on a node.

@@ -53,7 +53,7 @@ pub struct Cluster {
     /// Pods on nodes, and who wants to be near them, apart from them, or spread among them.
     pub(super) neighbours: Neighbours,
     /// Shared with whoever runs the plan forward on a copy of the nodes.
-    volumes: Arc<Volumes>,
+    pub(super) volumes: Arc<Volumes>,
 }
 
 #[derive(Debug, Clone)]
@@ -592,8 +592,12 @@ impl Cluster {
 
     /// Nodes on which the pod cannot have its volumes.
     pub fn closed_by_volumes(&self, pod: &Pod) -> Vec<(RankSet, Rejection)> {
-        let nodes = self.by_rank.iter().zip(0..).filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)));
-        self.volumes.closed_to(pod, nodes)
+        self.volumes.closed_to(pod, self.nodes())
+    }
+
+    /// All of them, in order of rank.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (Rank, &Node)> {
+        self.by_rank.iter().zip(0..).filter_map(|(entry, rank)| Some((rank, &*entry.as_ref()?.node)))
     }
 
     /// Which nodes can use the volume of a claim, as people read it.

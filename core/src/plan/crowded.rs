@@ -25,7 +25,7 @@ use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
 use crate::ledger::{Allocation, Allocations, GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
 use crate::plan::Capacity;
 use fluxqueue_workload::levels::RuleScope;
-use fluxqueue_workload::{Pod, Shape};
+use fluxqueue_workload::{Pod, Shape, Uid};
 
 use limits::{Limits, Parts};
 
@@ -110,8 +110,11 @@ type Slots = BTreeMap<(usize, usize), usize>;
 /// A way in which all pods can come to nodes.
 struct Found {
     slots: Slots,
-    nodes: RankSet,
+    seats: Seats,
 }
+
+/// Pods and the nodes where they are to be.
+pub(super) type Seats = Vec<(Uid, Rank)>;
 
 impl Live<'_> {
     /// Takes slots for all pods on these nodes, and lets the pods in.
@@ -276,8 +279,8 @@ impl Live<'_> {
         (shares.len() <= SHARES_MAX).then_some(shares)
     }
 
-    /// Nodes on which all pods can come together, by a trial alone: the first of these that will do.
-    pub(super) fn nodes_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<RankSet> {
+    /// Nodes for all pods by a trial alone: the first of these that will do.
+    pub(super) fn seats_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<Seats> {
         let pieces = request.pieces();
         self.alternatives(request, nodes).into_iter().find_map(|nodes| {
             let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
@@ -287,7 +290,7 @@ impl Live<'_> {
             let (limits, cluster) = (&mut limits, &mut *self.cluster);
             let found = trial::find(request, &pieces, &nodes, &cells, limits, cluster);
             let found = found.or_else(|| ways::find(request, &pieces, &nodes, &cells, limits, cluster));
-            found.map(|found| found.nodes)
+            found.map(|found| found.seats)
         })
     }
 

@@ -1,5 +1,5 @@
-//! Requests whose pods are kept off nodes by pods that end: by anti-affinity, theirs or their own, or since these have a host port or a
-//! disk that they need.
+//! Requests whose pods are kept off nodes by pods that end: by anti-affinity, theirs or their own, or since these have a host port, a
+//! disk or a claim that they need, or as many volumes as a node attaches.
 //!
 //! They wait for these ends as others wait for room, so that a stream of small jobs cannot keep one of them away for ever. Whose pods
 //! are kept away by what never ends waits for nothing. No such request is promised a start: where its pods may be depends on
@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::live::Live;
 use super::{Attempt, Capacity, Group, Outcome, Request};
+use crate::cluster::volumes::concern;
 use crate::cluster::{Cluster, KeyId};
 use crate::fluxion::{Forecast, Rank, RankSet};
 use fluxqueue_workload::Pod;
@@ -25,6 +26,7 @@ impl Group {
             || !self.stance.repelled_by.is_empty()
             || !constraints.host_ports.is_empty()
             || !constraints.disks.is_empty()
+            || self.volumes.is_some()
     }
 }
 
@@ -36,7 +38,11 @@ impl Request {
 
     /// A pod on a node may have to go before one of it can come there.
     pub(crate) fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
-        self.groups.iter().any(|group| cluster.are_apart(&group.sample, pod))
+        let keeps_away = |group: &Group| {
+            let takes_volumes = || group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod);
+            cluster.are_apart(&group.sample, pod) || takes_volumes()
+        };
+        self.groups.iter().any(keeps_away)
     }
 }
 
@@ -149,9 +155,6 @@ impl Live<'_> {
         outcome: &Outcome,
     ) -> Option<RankSet> {
         let is_not_found = *outcome == Outcome::NotFound;
-        if is_not_found && request.rests_on_volumes() {
-            return None;
-        }
         let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
         let is_anybody_in_the_way = nodes != open;
         if request.needs_a_trial() {

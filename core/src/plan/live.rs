@@ -35,12 +35,11 @@ impl Live<'_> {
         }
     }
 
-    /// Of these nodes those are left that the group could use now, whatever pods that ask about others make of them.
+    /// Of these nodes those are left that the group could use now, whatever pods that ask about others and volumes make of them.
     fn narrow_to_usable(&mut self, group: &Group, nodes: &mut RankSet) {
         nodes.subtract(self.suspects);
         self.narrow(nodes, group);
         self.close_by_levels(group, nodes);
-        self.close_by_volumes(group, nodes);
     }
 
     /// Takes the nodes of parts out that have as many of the job's pods as they may have.
@@ -115,6 +114,7 @@ impl Capacity for Live<'_> {
             open.subtract(&closed);
         }
         self.narrow_to_usable(group, &mut open);
+        self.close_by_volumes(group, &mut open);
         open
     }
 
@@ -122,6 +122,7 @@ impl Capacity for Live<'_> {
         let mut nodes = self.cluster.class(&group.sample.shape.constraints).now.clone();
         nodes.subtract(&self.cluster.repelled_for_ever(&group.sample, group.company));
         self.narrow_to_usable(group, &mut nodes);
+        self.close_by_volumes_for_ever(group, &mut nodes);
         nodes
     }
 

@@ -34,6 +34,13 @@ impl Live<'_> {
         }
     }
 
+    /// The same, if whoever has an end had ended.
+    pub(super) fn close_by_volumes_for_ever(&self, group: &Group, nodes: &mut RankSet) {
+        if group.volumes.is_some() {
+            nodes.subtract(&self.cluster.closed_by_volumes_for_ever(&group.sample));
+        }
+    }
+
     /// Takes slots for all pods, and chooses volumes for them.
     pub(super) fn place_with_volumes(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
         let (mut asked, mut within) = (request.clone(), nodes.to_vec());
@@ -45,12 +52,7 @@ impl Live<'_> {
                 other => return other,
             };
             let mut by_pod = by_pod(&asked, slots);
-            let seats: Vec<(Uid, Arc<Node>)> = by_pod
-                .iter()
-                .filter_map(|(uid, slot)| Some((uid.clone(), Arc::clone(self.cluster.node(slot.rank)?))))
-                .collect();
-            let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
-            let misfits = self.cluster.volumes_mut().choose(&seats, &together);
+            let misfits = self.choose_volumes(by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
             if misfits.is_empty() {
                 return Fit::Placed(in_order(request, &mut by_pod));
             }
@@ -66,6 +68,31 @@ impl Live<'_> {
             }
         }
         Fit::NotFound
+    }
+
+    /// Nodes for all pods by a trial alone, such that each can have its volumes beside the others.
+    pub(super) fn nodes_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<RankSet> {
+        let (mut asked, mut within) = (request.clone(), nodes.to_vec());
+        for _ in 0..TRIES {
+            let seats = self.seats_by_trial(&asked, &within, ranks)?;
+            let mounting = seats.iter().filter(|_| request.rests_on_volumes());
+            let misfits = self.choose_volumes(mounting.map(|(uid, rank)| (uid, *rank)));
+            if misfits.is_empty() {
+                return Some(seats.into_iter().map(|(_, rank)| rank).collect());
+            }
+            for (uid, rank) in seats.iter().filter(|(uid, _)| misfits.contains(uid)) {
+                keep_away(&mut asked, &mut within, uid, *rank);
+            }
+        }
+        None
+    }
+
+    /// Chooses volumes for all of these pods on their nodes. If some cannot have theirs, nothing is chosen, and these are returned.
+    fn choose_volumes<'a>(&mut self, seats: impl Iterator<Item = (&'a Uid, Rank)>) -> Vec<Uid> {
+        let node = |(uid, rank): (&Uid, Rank)| Some((uid.clone(), Arc::clone(self.cluster.node(rank)?)));
+        let seats: Vec<(Uid, Arc<Node>)> = seats.filter_map(node).collect();
+        let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
+        if seats.is_empty() { Vec::new() } else { self.cluster.volumes_mut().choose(&seats, &together) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Gangs whose pods let each other come to nodes, or keep each other off: they are to be near to each other, or spread among each other.
+//! Gangs whose pods let each other come to nodes, or keep each other off: they are to be near to each other, or spread among each other,
+//! or mount volumes of which a node attaches so many only.
 //!
 //! The graph knows when there is room for them, and not where they may be together. While they may be nowhere, though there would be
 //! room, they wait for work to end, so that a stream of small jobs cannot keep them away for ever. Where they could be then is found by
@@ -22,7 +23,7 @@ impl Request {
 
     /// Whether all its pods may be on some nodes together only a trial says.
     pub(super) fn needs_a_trial(&self) -> bool {
-        self.pods() > 1 && self.depends_on_order()
+        self.pods() > 1 && (self.depends_on_order() || self.rests_on_volumes())
     }
 }
 
@@ -48,7 +49,7 @@ impl Live<'_> {
             }
             let all = union(&usable);
             let ranks = self.fewest_in_the_way_first(request, &all);
-            let mut cluster = self.without_passing(&all);
+            let mut cluster = self.without_passing(request, &all);
             let found = self.on(&mut cluster).nodes_by_trial(request, &usable, &ranks)?;
             let within: Vec<RankSet> = usable.iter().map(|usable| usable.intersection(&found)).collect();
             let forecast = self.forecast(request, &within);
@@ -57,8 +58,11 @@ impl Live<'_> {
     }
 
     /// A copy of the nodes in which nothing of these has an end.
-    fn without_passing(&self, nodes: &RankSet) -> Cluster {
+    fn without_passing(&self, request: &Request, nodes: &RankSet) -> Cluster {
         let mut cluster = self.cluster.without_passing();
+        if request.rests_on_volumes() {
+            cluster.forget_volumes_of_passing();
+        }
         for rank in nodes.iter().filter(|rank| self.ledger.has_passing(*rank)) {
             cluster.count_anew(rank, self.ledger.taken_for_ever(rank));
         }

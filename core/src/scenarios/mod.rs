@@ -58,6 +58,7 @@ mod starting;
 mod together;
 mod topology;
 mod versions;
+mod volume_limits;
 mod volumes;
 mod what_if;
 mod whole;

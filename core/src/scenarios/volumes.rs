@@ -1,7 +1,7 @@
 //! Pods with claims: which nodes they may use, and what has to be bound before they start.
 
 use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator, Requirement};
-use fluxqueue_workload::storage::{Claim, ClaimRef, CsiNode, PersistentVolume, PodClaim, StorageClass, VolumeWants};
+use fluxqueue_workload::storage::{Claim, ClaimRef, PersistentVolume, PodClaim, StorageClass, VolumeWants};
 
 use super::*;
 use crate::cluster::volumes::StorageNews;
@@ -99,6 +99,11 @@ impl World {
         self.tell(Event::Storage(StorageNews::Class(Arc::new(class))));
     }
 
+    /// The node for which a claim's volume is to be made.
+    pub(super) fn selected_node(&self, claim: &str) -> Option<&NodeName> {
+        self.storage.claims[claim].selected_node.as_ref()
+    }
+
     /// The controller binds a claim to a volume, from both sides.
     pub(super) fn bind_claim(&mut self, claim: &str, volume: &str) {
         let id = self.storage.claims[claim].id.clone();
@@ -164,7 +169,7 @@ impl World {
     }
 
     /// Nodes with the label by which local volumes find them.
-    fn labelled(nodes: &[(&str, u64)]) -> Self {
+    pub(super) fn labelled(nodes: &[(&str, u64)]) -> Self {
         let mut world = World::new(nodes);
         for (name, cores) in nodes {
             world.tell(Event::Node(labelled(name, *cores)));
@@ -657,49 +662,6 @@ fn volumes_that_are_not_bound_in_time_give_the_slot_back() {
     world.pass_seconds(601);
     world.settle();
     assert_eq!(world.bound(), 3, "{:?}", world.blocked("p"));
-}
-
-#[test]
-fn a_node_attaches_so_many_volumes_and_no_more() {
-    let mut world = World::labelled(&[("n0", 8)]);
-    let limits = [(Arc::from("example.com/disk"), 2)].into();
-    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits, taken_over: [].into() };
-    world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(node.clone()))));
-    world.class("made", "example.com/disk");
-    for name in ["a", "b", "c"] {
-        world.claim(name, "made");
-        world.submit(mounting(pod(name, 1), &[name]));
-    }
-    world.settle();
-    assert_eq!(world.written().len(), 2);
-    let waiting = ["a", "b", "c"].into_iter().find(|name| world.storage.claims[*name].selected_node.is_none()).unwrap();
-    assert!(world.blocked(waiting).1.contains("1 node(s) exceed max volume count"), "{:?}", world.blocked(waiting));
-    world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(CsiNode {
-        limits: [(Arc::from("example.com/disk"), 3)].into(),
-        ..node
-    }))));
-    world.settle();
-    assert_eq!(world.written().len(), 1);
-}
-
-#[test]
-fn a_nominated_pod_keeps_the_place_of_its_volume_on_its_node() {
-    let mut world = World::labelled(&[("n0", 8)]);
-    let limits = [(Arc::from("example.com/disk"), 1)].into();
-    let node = CsiNode { node: "n0".into(), uid: "u".into(), limits, taken_over: [].into() };
-    world.tell(Event::Storage(StorageNews::CsiNode(Arc::new(node))));
-    world.class("made", "example.com/disk");
-    world.claim("theirs", "made");
-    world.claim("ours", "made");
-    let theirs = Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };
-    world.submit(mounting(theirs, &["theirs"]));
-    world.submit(mounting(pod("ours", 1), &["ours"]));
-    world.settle();
-    assert_eq!(world.written().len(), 0);
-    assert!(world.blocked("ours").1.contains("1 node(s) exceed max volume count"), "{:?}", world.blocked("ours"));
-    world.change("theirs", |pod| pod.nominated = None);
-    world.settle();
-    assert_eq!(world.written().len(), 1);
 }
 
 #[test]

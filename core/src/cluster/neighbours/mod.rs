@@ -17,16 +17,16 @@ mod tally;
 mod terms;
 mod topology;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::Node;
 use super::filters::Rejection;
 use crate::fluxion::{Rank, RankSet};
 use crowd::{Crowd, Part};
-use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::metadata::Labels;
+use fluxqueue_workload::{Pod, Uid};
 
 use interest::Interest;
 use namespaces::Namespaces;
@@ -334,6 +334,11 @@ impl Neighbours {
         }
         all.retain(|(nodes, _)| !nodes.is_empty());
         all
+    }
+
+    /// The pods on nodes that never end.
+    pub(super) fn endless(&self) -> HashSet<Uid> {
+        self.occupants.endless().map(|pod| pod.uid.clone()).collect()
     }
 
     /// Whoever has an end keeps nobody away any more. Nobody who is there may leave after that.

@@ -76,6 +76,11 @@ impl Occupants {
         }
     }
 
+    /// Those that never end.
+    pub(super) fn endless(&self) -> impl Iterator<Item = &Occupant> {
+        self.slots.iter().flatten().filter(|pod| pod.endless)
+    }
+
     /// The pods on a node.
     pub(super) fn on(&self, rank: Rank) -> impl Iterator<Item = (OccupantId, &Occupant)> {
         let ids = self.by_rank.get(rank as usize).map_or(&[][..], |ids| ids.as_slice());

@@ -1,18 +1,18 @@
 //! How many volumes of a driver a node attaches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::look::Mounts;
 use super::{Volumes, claims_of};
 use crate::cluster::Node;
 use crate::cluster::neighbours::Presence;
-use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints;
-use fluxqueue_workload::storage::{Attachable, Claim};
+use fluxqueue_workload::storage::{Attachable, Claim, PersistentVolume, VolumeAttachment};
+use fluxqueue_workload::{NodeName, Pod, Uid};
 
 /// A driver, and what it knows a volume by.
-type Disk = (Arc<str>, Arc<str>);
+pub(super) type Disk = (Arc<str>, Arc<str>);
 
 impl Volumes {
     /// Some node attaches only so many volumes of this driver.
@@ -76,13 +76,27 @@ impl Volumes {
 
     fn attached_to(&self, node: &str) -> Vec<Disk> {
         let attachments = self.attachments.get(node).into_iter().flat_map(BTreeMap::values);
-        let volumes = attachments.filter_map(|attachment| {
-            let volume = self.persistent.get(&attachment.volume)?;
-            let csi = volume.attachable.as_ref().filter(|it| it.replaces.is_none())?;
-            Some((Arc::clone(&attachment.driver), Arc::clone(&csi.handle)))
-        });
-        volumes.filter(|(driver, _)| !driver.is_empty()).collect()
+        attachments.filter_map(|attachment| attached(attachment, &self.persistent)).collect()
     }
+
+    /// What drivers attach for a pod, as disks.
+    pub(super) fn disks_of(&self, uid: &Uid) -> Vec<Disk> {
+        self.pods.get(uid).map_or_else(Vec::new, |pod| self.attachables(pod).iter().map(disk_of).collect())
+    }
+
+    /// These are attached no more.
+    pub(super) fn detach(&mut self, disks: &HashMap<NodeName, BTreeSet<Disk>>) {
+        for (node, disks) in disks {
+            let Some(there) = self.attachments.get_mut(node) else { continue };
+            there.retain(|_, known| !attached(known, &self.persistent).is_some_and(|disk| disks.contains(&disk)));
+        }
+    }
+}
+
+/// The volume that this is about, if its driver counts it.
+fn attached(attachment: &VolumeAttachment, volumes: &BTreeMap<Arc<str>, Arc<PersistentVolume>>) -> Option<Disk> {
+    let csi = volumes.get(&attachment.volume)?.attachable.as_ref().filter(|it| it.replaces.is_none())?;
+    (!attachment.driver.is_empty()).then(|| (Arc::clone(&attachment.driver), Arc::clone(&csi.handle)))
 }
 
 /// However it is written, by a plugin or by the driver that has replaced it, a disk is one.

@@ -21,7 +21,7 @@ mod needs;
 pub use choices::{Choice, Progress, Written};
 pub use needs::{Unready, VolumeNeeds};
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::neighbours::Presence;
@@ -29,6 +29,7 @@ use fluxqueue_workload::storage::{
     Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
 };
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Uid};
+use limits::Disk;
 
 /// Something about storage has come, changed or gone.
 #[derive(Debug, Clone)]
@@ -322,6 +323,25 @@ impl Volumes {
             }
         }
         true
+    }
+
+    /// All are gone from their nodes but these, and with them what is attached to a node for nobody else there. What was chosen stays chosen.
+    pub fn forget_who_passes(&mut self, endless: &HashSet<Uid>) {
+        let passing: Vec<Uid> = self.places.keys().filter(|uid| !endless.contains(*uid)).cloned().collect();
+        let mut unused: HashMap<NodeName, BTreeSet<Disk>> = HashMap::new();
+        for uid in &passing {
+            let Some((node, _)) = self.places.get(uid).cloned() else { continue };
+            unused.entry(node).or_default().extend(self.disks_of(uid));
+            self.leave(uid);
+        }
+        for (node, unused) in &mut unused {
+            for uid in self.on_node.get(node).into_iter().flatten() {
+                let used = self.disks_of(uid);
+                unused.retain(|disk| !used.contains(disk));
+            }
+        }
+        self.detach(&unused);
+        self.version += 1;
     }
 
     /// Others that mount a claim of this pod which only one may use.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::limits::Limits;
 use super::line::Line;
-use super::{Cells, Found, Piece, Slots};
+use super::{Cells, Found, Piece, Seats, Slots};
 use crate::cluster::{Cluster, OccupantId};
 use crate::fluxion::{Rank, RankSet, Within};
 use crate::ledger::LevelWant;
@@ -136,10 +136,17 @@ impl<'a> Trial<'a> {
                 break;
             }
         }
-        let nodes = || self.put.iter().map(|put| put.rank).collect();
-        let found = self.is_complete(0..self.pieces.len()).then(|| Found { slots: self.slots.clone(), nodes: nodes() });
+        let is_found = self.is_complete(0..self.pieces.len());
+        let found = is_found.then(|| Found { slots: self.slots.clone(), seats: self.seats() });
         self.take_away_from(0);
         found
+    }
+
+    /// Those that have been put.
+    fn seats(&self) -> Seats {
+        let mut pods: Vec<_> = self.pieces.iter().map(|piece| piece.pods.iter()).collect();
+        let seat = |put: &Put| Some((pods[put.piece].next()?.id.uid.clone(), put.rank));
+        self.put.iter().filter_map(seat).collect()
     }
 
     /// The request has pods that are to be in one part of a level by slices.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::limits::Limits;
-use super::{Cells, Found, Piece, Slots};
+use super::{Cells, Found, Piece, Seats, Slots};
 use crate::cluster::Cluster;
 use crate::fluxion::{Rank, RankSet};
 use crate::plan::Request;
@@ -27,8 +27,8 @@ struct Search<'a> {
     /// Per piece how many of its pods have been put.
     put: Vec<usize>,
     slots: Slots,
-    /// Where those are that have been put.
-    ranks: Vec<Rank>,
+    /// Those that have been put.
+    seats: Seats,
     /// From where no way was found.
     dead_ends: HashSet<State>,
     looks: usize,
@@ -58,13 +58,13 @@ pub(super) fn find(
         kinds: kinds(pieces),
         put: vec![0; pieces.len()],
         slots: Slots::new(),
-        ranks: Vec::new(),
+        seats: Seats::new(),
         dead_ends: HashSet::new(),
         looks: 0,
         depends_on_order: request.depends_on_order(),
     };
     let is_found = search.goes_on();
-    let found = is_found.then(|| Found { slots: search.slots, nodes: search.ranks.into_iter().collect() });
+    let found = is_found.then_some(Found { slots: search.slots, seats: search.seats });
     cluster.end_trial(trial);
     found
 }
@@ -84,7 +84,7 @@ fn kinds(pieces: &[Piece<'_>]) -> Vec<usize> {
 }
 
 impl Search<'_> {
-    /// Whether there is a way from here. Pods are taken away again; the slots and nodes of a way stay noted.
+    /// Whether there is a way from here. Pods are taken away again; the slots and seats of a way stay noted.
     fn goes_on(&mut self) -> bool {
         let is_missing = |at: &usize| self.put[*at] < self.pieces[*at].pods.len();
         let mut missing: Vec<usize> = (0..self.pieces.len()).filter(is_missing).collect();
@@ -117,13 +117,13 @@ impl Search<'_> {
             for (_, cell) in cells {
                 if let Some(rank) = self.node(group, cell, pod) {
                     let occupant = self.cluster.put(rank, pod);
-                    self.ranks.push(rank);
+                    self.seats.push((pod.id.uid.clone(), rank));
                     let found = self.is_way(at, cell);
                     self.cluster.take_away(occupant, rank, &pod.shape);
                     if found {
                         return true;
                     }
-                    self.ranks.pop();
+                    self.seats.pop();
                 }
             }
         }

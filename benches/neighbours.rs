@@ -81,6 +81,38 @@ fn main() {
         let _ = writeln!(table, "| {asks:?} | {lone:.2?} | {gang:.2?} |");
     }
     println!("{} nodes, {} racks, {} pods, gangs of {}\n\n{table}", size.nodes, size.racks, size.pods, size.gang);
+    let [first, again, held] = measure_waiting(&size);
+    println!(
+        "A gang that is spread over the racks, of which one is full: {first:.2?} until it waits, {again:.2?} when a pod has ended \
+         elsewhere, {held:.2?} when nodes are held for it."
+    );
+}
+
+/// How long the core takes over a gang for which there is room, and not where its spread would have it: when it comes, when it is looked at
+/// again, and when nodes are held for it.
+fn measure_waiting(size: &Size) -> [Duration; 3] {
+    let mut scene = Scene::new(size, Asks::SpreadOverRacks);
+    for at in (0..size.nodes).filter(|at| at % size.racks == 0) {
+        let mut there = pod(&format!("large-{at}"), &large(), "other");
+        there.scheduler = "default-scheduler".into();
+        there.node = Some(format!("node-{at:05}").into());
+        let came = scene.server.put_pod(there);
+        scene.tell(vec![came]);
+    }
+    scene.settle();
+    scene.submit(Asks::SpreadOverRacks, size.gang, "waits");
+    let first = scene.step();
+    let look = |scene: &mut Scene, round: usize| {
+        // On a node of another rack.
+        let gone = scene.server.remove_pod(&ObjectKey::new("ns", format!("there-{}", size.racks * round + 1)));
+        scene.tell(vec![gone.unwrap()]);
+        scene.step()
+    };
+    let again = (0..size.rounds).map(|round| look(&mut scene, round)).min().unwrap();
+    scene.now = scene.now.plus_secs(301);
+    scene.settle();
+    let held = (0..size.rounds).map(|round| look(&mut scene, size.rounds + round)).min().unwrap();
+    [first, again, held]
 }
 
 /// The median time from the news of the last pod to the placement of all.
@@ -146,18 +178,33 @@ impl Scene {
         }
     }
 
-    fn place(&mut self, asks: Asks, pods: u32, round: usize) -> Duration {
-        let app = format!("app-{round}");
-        let (shape, levels) = (shape(asks, &app), levels(asks));
+    /// One step, and whatever follows; how long the step has taken.
+    fn step(&mut self) -> Duration {
+        let begin = Instant::now();
+        let actions = self.core.step(self.now);
+        let took = begin.elapsed();
+        let events = self.server.answer(actions, self.now);
+        self.tell(events);
+        self.settle();
+        took
+    }
+
+    /// Pods of one job come.
+    fn submit(&mut self, asks: Asks, pods: u32, app: &str) {
+        let (shape, levels) = (shape(asks, app), levels(asks));
         for at in 0..pods {
-            let mut member = pod(&format!("{app}-{at}"), &shape, &app);
+            let mut member = pod(&format!("{app}-{at}"), &shape, app);
             member.levels.clone_from(&levels);
             if pods > 1 {
-                member.group = Some(GroupLabels { name: app.as_str().into(), size: Ok(pods) });
+                member.group = Some(GroupLabels { name: app.into(), size: Ok(pods) });
             }
             let came = self.server.put_pod(member);
             self.core.handle(came, self.now);
         }
+    }
+
+    fn place(&mut self, asks: Asks, pods: u32, round: usize) -> Duration {
+        self.submit(asks, pods, &format!("app-{round}"));
         let before = self.core.gauges().assumed_pods;
         let begin = Instant::now();
         let actions = self.core.step(self.now);
@@ -189,6 +236,12 @@ fn pod(name: &str, shape: &Arc<Shape>, app: &str) -> Pod {
     let id = ObjectRef { key: ObjectKey::new("ns", name), uid: name.into() };
     let labels = Arc::from([("app".into(), app.into())]);
     Pod { labels, created: Time::from_seconds(1), ..Pod::waiting(id, "fluxqueue".into(), Arc::clone(shape)) }
+}
+
+/// All that pods that are there leave of a node.
+fn large() -> Arc<Shape> {
+    let requests: Resources = [("cpu", 62_000), ("pods", 1)].into_iter().collect();
+    Arc::new(Shape { requests, constraints: Constraints::default() })
 }
 
 fn levels(asks: Asks) -> LevelRules {

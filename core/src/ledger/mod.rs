@@ -63,7 +63,7 @@ pub(super) struct Ledger {
     booked: AllBooked,
     /// What is taken of each node until some second that nobody knows.
     unknown_ends: SharedMap<Rank, UnknownEnds>,
-    /// How often the graph was asked for places.
+    /// How often the graph was asked for places; what else takes about as long as so many questions is counted with them.
     pub questions: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,

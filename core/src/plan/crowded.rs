@@ -274,6 +274,7 @@ impl Live<'_> {
         let pieces = request.pieces();
         let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
         let cells = Cells::of(request, nodes, union(nodes).iter(), &mut limits, self);
+        self.count_trial(request.pods());
         let found = trial::find(request, &pieces, nodes, &cells, &mut limits, self.cluster)?;
         let shares = cells.shares(request, &pieces, nodes, &found.slots);
         (shares.len() <= SHARES_MAX).then_some(shares)
@@ -283,6 +284,7 @@ impl Live<'_> {
     pub(super) fn seats_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<Seats> {
         let pieces = request.pieces();
         self.alternatives(request, nodes).into_iter().find_map(|nodes| {
+            self.count_trial(request.pods());
             let mut limits = Limits::of(request, &pieces, self.cluster, self.ledger);
             let usable = union(&nodes);
             let ranks = ranks.iter().copied().filter(|rank| usable.contains(*rank));

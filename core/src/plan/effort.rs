@@ -8,6 +8,12 @@ use super::Live;
 /// hardly ever more than two.
 const OF_A_QUESTION: u64 = 512;
 
+/// Pods that a trial puts on nodes in about the time of a question.
+const PODS_OF_A_QUESTION: usize = 64;
+
+/// Nodes of which a copy without whoever has an end is made in that time.
+const NODES_OF_A_QUESTION: usize = 1_024;
+
 /// What is done in one go at most, by about how long it takes: as much as to look at so many requests of which what was found out before
 /// still stands. What takes longer counts as several, so that it is one bound for all that adds up to one wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +56,18 @@ impl Effort {
     /// How often it is as much as so many requests.
     pub(crate) fn times(self, requests: u64) -> usize {
         usize::try_from(self.0 / requests).unwrap_or(usize::MAX)
+    }
+}
+
+impl Live<'_> {
+    /// Counts a trial of so many pods.
+    pub(super) fn count_trial(&mut self, pods: usize) {
+        self.ledger.questions += (pods / PODS_OF_A_QUESTION) as u64;
+    }
+
+    /// Counts a copy of so many nodes.
+    pub(super) fn count_copy(&mut self, nodes: usize) {
+        self.ledger.questions += (nodes / NODES_OF_A_QUESTION) as u64;
     }
 }
 

@@ -50,6 +50,7 @@ impl Live<'_> {
             let all = union(&usable);
             let ranks = self.fewest_in_the_way_first(request, &all);
             let mut cluster = self.without_passing(request, &all);
+            self.count_copy(all.len());
             let found = self.on(&mut cluster).nodes_by_trial(request, &usable, &ranks)?;
             let within: Vec<RankSet> = usable.iter().map(|usable| usable.intersection(&found)).collect();
             let forecast = self.forecast(request, &within);

@@ -1,5 +1,6 @@
 //! Passes that are left for lone pods that come, and gone on with.
 
+use super::neighbours::spread;
 use super::promises::{lasting, reserved, starts};
 use super::*;
 use crate::QueuePolicy;
@@ -156,6 +157,33 @@ fn pods_that_keep_coming_do_not_put_a_pass_off_for_ever() {
     });
     assert!(bound.len() > in_peace, "{} were bound during it", bound.len());
     assert!(steps > in_peace && steps < STEPS_MAX, "{steps} steps, {in_peace} in peace");
+}
+
+/// Gangs of which each needs a trial: there is room for them, and not in one of two racks.
+#[test]
+fn a_lone_pod_does_not_wait_for_the_trials_of_many_gangs() {
+    let settings = CoreSettings { queue_policy: QueuePolicy::Easy, questions_per_slice: 8, ..settings() };
+    let mut world = World::told(settings, FunctionTable::builtin(), &[]);
+    for (name, rack, cores) in [("a", "a", 400), ("b", "b", 2)] {
+        let labels = vec![("rack".into(), rack.into())];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, cores)) })));
+    }
+    for gang in 0..4u32 {
+        let name = format!("j{gang}");
+        world.tell(Event::Controller(Arc::new(job(&name, 192, 192))));
+        for at in 0..192 {
+            let pod = of_job(pod(&format!("{name}-{at}"), 1), &name);
+            // Each asks for something else.
+            world.submit(spread(Pod { lifetime: Lifetime::Seconds(50 + u64::from(gang)), ..pod }, &name, "rack"));
+        }
+    }
+    let before = world.core.ledger.questions;
+    let actions = world.step();
+    world.carry_out_all(actions);
+    assert!(world.core.is_passing(), "no slice has time for all: {}", world.core.ledger.questions - before);
+    world.submit(pod("small", 1));
+    let actions = world.step();
+    assert_eq!(binds(&actions), 1);
 }
 
 #[test]

@@ -42,15 +42,16 @@ impl Live<'_> {
     /// Some of these nodes on which all pods of a gang could be once everything with an end has ended, those with the fewest ends in
     /// the way.
     pub(super) fn together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
-        self.domains_to_wait_for(request, nodes).iter().find_map(|nodes| {
+        let domains = self.domains_to_wait_for(request, nodes);
+        let all = union(nodes);
+        let mut cluster = self.without_passing(request, &all);
+        self.count_copy(all.len());
+        domains.iter().find_map(|nodes| {
             let usable = self.eligible_by_group(request, nodes);
             if usable.iter().any(RankSet::is_empty) {
                 return None;
             }
-            let all = union(&usable);
-            let ranks = self.fewest_in_the_way_first(request, &all);
-            let mut cluster = self.without_passing(request, &all);
-            self.count_copy(all.len());
+            let ranks = self.fewest_in_the_way_first(request, &union(&usable));
             let found = self.on(&mut cluster).nodes_by_trial(request, &usable, &ranks)?;
             let within: Vec<RankSet> = usable.iter().map(|usable| usable.intersection(&found)).collect();
             let forecast = self.forecast(request, &within);

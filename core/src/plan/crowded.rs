@@ -54,6 +54,11 @@ impl Request {
         is_plain && !group.stance.own.apart.iter().any(|apart| *apart)
     }
 
+    /// Whether all its pods may be on some nodes the graph does not know.
+    pub(super) fn asks_about_each_other(&self) -> bool {
+        self.pods() > 1 && self.asks_about_pods() && !self.is_about_others()
+    }
+
     /// Who may come to a node, and may not come now, may be let in by others that come before.
     pub(super) fn depends_on_order(&self) -> bool {
         let constraints = self.groups.iter().map(|group| &group.sample.shape.constraints);
@@ -179,7 +184,7 @@ impl Live<'_> {
     }
 
     /// A trial counts room, and does not know who has a node alone.
-    fn open_to(&self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
+    pub(super) fn open_to(&self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
         let groups = request.groups.iter().zip(nodes);
         groups.map(|(group, nodes)| self.ledger.open_to(group.tenancy, nodes)).collect()
     }

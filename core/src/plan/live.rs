@@ -130,6 +130,15 @@ impl Capacity for Live<'_> {
         self.nodes_waited_for(request, open, outcome)
     }
 
+    fn are_allowed_together(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
+        if !request.asks_about_each_other() {
+            return true;
+        }
+        let nodes = self.open_to(request, nodes);
+        let ranks: Vec<Rank> = union(&nodes).iter().collect();
+        self.nodes_by_trial(request, &nodes, &ranks).is_some()
+    }
+
     fn lasting(&mut self, group: &Group) -> RankSet {
         let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
         self.narrow(&mut lasting, group);

@@ -158,6 +158,10 @@ pub(super) trait Capacity {
     fn waits_for_others(&mut self, _request: &Request, _open: &[RankSet], _outcome: &Outcome) -> Option<RankSet> {
         None
     }
+    /// Pods of a request may come to some of these nodes together now, by what they ask about other pods.
+    fn are_allowed_together(&mut self, _request: &Request, _nodes: &[RankSet]) -> bool {
+        true
+    }
     /// The nodes that a group could use if those that are cordoned or not ready came back.
     fn lasting(&mut self, group: &Group) -> RankSet;
     /// Takes slots for all pods on these nodes.
@@ -513,15 +517,16 @@ fn judge<C: Capacity>(
     holds: &HeldNodes,
     spares: Option<JobId>,
 ) -> Outcome {
-    let forecast = capacity.forecast(request, open);
-    let mut held = || Arc::new(capacity.eligible(request, open));
-    match forecast {
+    let held = |capacity: &mut C| Arc::new(capacity.eligible(request, open));
+    match capacity.forecast(request, open) {
+        // The graph knows nothing of what pods ask about each other: that may be in the way, and nobody who is ahead.
+        Forecast::Now if !capacity.are_allowed_together(request, open) => Outcome::NotFound,
         Forecast::Now => match spares.or_else(|| holds.first_in_the_way(open)) {
-            Some(job) => Outcome::Behind { held: held(), job },
-            None => Outcome::Waits { held: held(), at: None },
+            Some(job) => Outcome::Behind { held: held(capacity), job },
+            None => Outcome::Waits { held: held(capacity), at: None },
         },
-        Forecast::At(seconds) => Outcome::Waits { held: held(), at: Some(Time::from_seconds(seconds)) },
-        Forecast::Eventually => Outcome::Waits { held: held(), at: None },
+        Forecast::At(seconds) => Outcome::Waits { held: held(capacity), at: Some(Time::from_seconds(seconds)) },
+        Forecast::Eventually => Outcome::Waits { held: held(capacity), at: None },
         Forecast::Blocked => Outcome::PassedOver,
         Forecast::NotFound => Outcome::NotFound,
         Forecast::Never if could_reopen(request, open, capacity) => Outcome::NodesAway,

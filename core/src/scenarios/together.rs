@@ -2,9 +2,11 @@
 //! time, and not for ever.
 
 use super::kept_away::{BACKFILL, Stream, held, hosts, passed_by};
-use super::neighbours::{count, gang_of, labels, near, on, spread};
+use super::neighbours::{constrained, count, gang_of, labels, near, on, spread};
+use super::queues::{of_queue, queue};
 use super::*;
 use crate::QueuePolicy;
+use serde_json::json;
 
 /// Job `j` comes, of four pods of two cores, two for each rack.
 fn submit_spread_gang(world: &mut World) {
@@ -210,5 +212,43 @@ fn a_gang_that_no_rack_could_ever_hold_keeps_nothing_from_others() {
         world.submit(pod("small", 8));
         world.settle();
         assert!(world.node_of("small").is_some(), "{policy:?}");
+    }
+}
+
+/// A pod of the same labels in this queue.
+fn in_queue(pod: Pod, name: &str) -> Pod {
+    let mut all = pod.labels.to_vec();
+    all.extend(of_queue(pod.clone(), name).labels.iter().cloned());
+    all.sort();
+    Pod { labels: all.into(), ..pod }
+}
+
+/// What another queue holds is not where the gang lacks room.
+#[test]
+fn a_gang_that_may_not_be_where_room_is_does_not_wait_behind_one_who_holds_nodes_there() {
+    for policy in ["easy", "hybrid", "conservative"] {
+        let mut world = hosts(QueuePolicy::Easy);
+        queue(&mut world, "first", &json!({"policy": policy, "priority": 5}));
+        queue(&mut world, "second", &json!({"policy": policy}));
+        world.submit(on(pod("long", 1), "a1"));
+        let only_a1 = |constraints: &mut Constraints| constraints.node_selector = vec![("host".into(), "a1".into())];
+        world.submit(of_queue(constrained(pod("whole", 8), only_a1), "first"));
+        world.settle();
+        world.pass_seconds(301);
+        world.settle();
+        assert_eq!(held(&world, "whole").as_deref(), Some("a1"), "{policy}");
+        fill(&mut world, &["b1", "b2"]);
+        gang_of(&mut world, 2, 4, |pod| in_queue(spread(pod, "mpi", "rack"), "second"));
+        let (reason, why) = world.blocked("j");
+        assert_eq!(reason, "InsufficientResources", "{policy}: {why}");
+        assert!(why.contains("not where they may be together by what they ask"), "{policy}: {why}");
+        assert!(passed_by(&world, "j"), "{policy}");
+        let mut stream = Stream::of(|name| of_queue(pod(name, 8), "second"));
+        stream.submit(&mut world, 2);
+        free(&mut world, "b1");
+        assert_eq!(world.node_of("s1"), Some("b1"), "{policy}: it is passed by");
+        stream.go_on(&mut world, 400);
+        assert_eq!((count(&world, 2, "a"), count(&world, 2, "b")), (1, 1), "{policy}");
+        assert_eq!(world.node_of("whole"), None);
     }
 }

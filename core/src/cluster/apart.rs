@@ -2,10 +2,11 @@
 //!
 //! A pod that is kept away by pods with an end waits for these, as one does whose nodes are full of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::filters::Rejection;
-use super::neighbours::{Company, KeyId, Until};
+use super::neighbours::{Company, CrowdId, KeyId, Until};
 use super::view::Cluster;
 use super::volumes::Volumes;
 use crate::fluxion::{Rank, RankSet};
@@ -64,6 +65,14 @@ impl Cluster {
             all.union_with(nodes);
         }
         all
+    }
+
+    /// Of those whom these pods are to be near to, or spread among, only they count that never end: in a copy.
+    pub(crate) fn count_only_endless<'a>(&mut self, pods: impl Iterator<Item = &'a Pod>) {
+        let crowds: BTreeSet<CrowdId> = pods.filter_map(|pod| self.crowd(pod)).collect();
+        for crowd in crowds {
+            self.neighbours.count_only_endless(crowd);
+        }
     }
 
     /// What never ends has these host ports and disks on a node.

@@ -292,7 +292,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return Some(Waits::for_what(known));
         }
         let Some(request) = self.requests.request(pending) else { return Some(Waits::InVain) };
-        match super::attempt(request, self.capacity, &self.holds) {
+        match super::attempt(request, known, self.capacity, &self.holds) {
             Ok((request, slots)) => {
                 self.start(pending, request, slots);
                 None

@@ -139,6 +139,15 @@ impl Capacity for Live<'_> {
         self.nodes_by_trial(request, &nodes, &ranks).is_some()
     }
 
+    fn are_allowed_together_some_day(&mut self, request: &Request) -> bool {
+        if !request.asks_about_each_other() {
+            return true;
+        }
+        let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
+        (!request.needs_a_trial() && self.are_enough_some_day(request, &nodes))
+            || self.may_be_together_some_day(request, &nodes)
+    }
+
     fn lasting(&mut self, group: &Group) -> RankSet {
         let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
         self.narrow(&mut lasting, group);
@@ -336,6 +345,13 @@ impl Live<'_> {
         }
         let sieve = Sieve::of(request, nodes, self);
         let ranks = self.fewest_in_the_way_first(request, held);
+        self.is_enough(request, nodes, sieve.as_ref(), &ranks)
+    }
+
+    /// These nodes are enough for a request once everything with an end has ended, by the rules that the graph keeps or a sieve.
+    fn are_enough_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
+        let sieve = Sieve::of(request, nodes, self);
+        let ranks: Vec<Rank> = union(nodes).iter().collect();
         self.is_enough(request, nodes, sieve.as_ref(), &ranks)
     }
 

@@ -162,6 +162,10 @@ pub(super) trait Capacity {
     fn are_allowed_together(&mut self, _request: &Request, _nodes: &[RankSet]) -> bool {
         true
     }
+    /// The same on whatever nodes once everything with an end has ended.
+    fn are_allowed_together_some_day(&mut self, _request: &Request) -> bool {
+        true
+    }
     /// The nodes that a group could use if those that are cordoned or not ready came back.
     fn lasting(&mut self, group: &Group) -> RankSet;
     /// Takes slots for all pods on these nodes.
@@ -449,7 +453,7 @@ fn plan<C: Capacity>(
                 plan.confirmed.push((class, standing));
             }
         } else if let Some(request) = requests.request(pending) {
-            match attempt(request, capacity, holds) {
+            match attempt(request, queue.last_attempt(class), capacity, holds) {
                 Ok((request, slots)) => {
                     heads.extend(next);
                     plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
@@ -480,6 +484,7 @@ pub(super) fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
 
 fn attempt<C: Capacity>(
     request: Request,
+    known: Option<&Attempt>,
     capacity: &mut C,
     holds: &HeldNodes,
 ) -> Result<(Request, C::Slots), Box<Attempt>> {
@@ -496,7 +501,11 @@ fn attempt<C: Capacity>(
             (Fit::Placed(slots), _) => return Ok((request, slots)),
             (_, Some(limit)) => Outcome::AtLimit(Arc::new(limit.at)),
             (Fit::NotFound, None) if open == free => Outcome::NotFound,
-            (Fit::NotNow | Fit::NotFound, None) => judge(&request, &open, capacity, holds, spares),
+            (Fit::NotNow | Fit::NotFound, None) => {
+                // A trial is dear: what it said stands as long as nothing has changed for good.
+                let is_known = known.is_some_and(|known| known.may_still_be_together(version, capacity));
+                judge(&request, &open, capacity, holds, (spares, is_known))
+            }
         }
     };
     let held = if outcome.is_in_vain() { capacity.waits_for_others(&request, &open, &outcome) } else { None };
@@ -515,12 +524,17 @@ fn judge<C: Capacity>(
     open: &[RankSet],
     capacity: &mut C,
     holds: &HeldNodes,
-    spares: Option<JobId>,
+    (spares, may_be_together): (Option<JobId>, bool),
 ) -> Outcome {
     let held = |capacity: &mut C| Arc::new(capacity.eligible(request, open));
     match capacity.forecast(request, open) {
         // The graph knows nothing of what pods ask about each other: that may be in the way, and nobody who is ahead.
         Forecast::Now if !capacity.are_allowed_together(request, open) => Outcome::NotFound,
+        Forecast::At(_) | Forecast::Eventually
+            if !may_be_together && !capacity.are_allowed_together_some_day(request) =>
+        {
+            Outcome::NotFound
+        }
         Forecast::Now => match spares.or_else(|| holds.first_in_the_way(open)) {
             Some(job) => Outcome::Behind { held: held(capacity), job },
             None => Outcome::Waits { held: held(capacity), at: None },
@@ -613,6 +627,15 @@ impl Attempt {
             left
         };
         Some(Standing { version, free: is_left_more.then(|| left.into_iter().zip(&*self.free).map(union).collect()) })
+    }
+
+    /// It was found to be allowed together some day, and nothing has changed for good since.
+    fn may_still_be_together<C: Capacity>(&self, version: Version, capacity: &C) -> bool {
+        let for_good = &mut |change| matches!(change, Change::Node(_) | Change::TakenForGood(_));
+        matches!(self.outcome, Outcome::Waits { .. })
+            && !self.is_in_doubt
+            && version.nodes == self.version.nodes
+            && !capacity.changed_since(self.version.changes, for_good)
     }
 
     /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or it had to wait for nothing

@@ -15,6 +15,13 @@ use crate::plan::Capacity;
 /// Domains that are looked at for one request, those with the fewest ends in the way first.
 const DOMAINS_MAX: usize = 8;
 
+/// Which of those count whom pods are to be near to, or spread among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    AsNow,
+    ThatNeverEnd,
+}
+
 impl Request {
     /// Some of its pods are to be near to each other.
     pub(crate) fn is_to_be_near(&self) -> bool {
@@ -42,10 +49,24 @@ impl Live<'_> {
     /// Some of these nodes on which all pods of a gang could be once everything with an end has ended, those with the fewest ends in
     /// the way.
     pub(super) fn together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+        self.together_beside(Others::AsNow, request, nodes)
+    }
+
+    /// Whether that may come to be, also when those have ended whom they are to be near to, or spread among.
+    pub(super) fn may_be_together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
+        [Others::AsNow, Others::ThatNeverEnd]
+            .into_iter()
+            .any(|others| self.together_beside(others, request, nodes).is_some())
+    }
+
+    fn together_beside(&mut self, others: Others, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
         let domains = self.domains_to_wait_for(request, nodes);
         let all = union(nodes);
         let mut cluster = self.without_passing(request, &all);
         self.count_copy(all.len());
+        if others == Others::ThatNeverEnd {
+            cluster.count_only_endless(request.groups.iter().map(|group| &*group.sample));
+        }
         domains.iter().find_map(|nodes| {
             let usable = self.eligible_by_group(request, nodes);
             if usable.iter().any(RankSet::is_empty) {

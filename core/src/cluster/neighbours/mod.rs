@@ -347,6 +347,23 @@ impl Neighbours {
         self.crowds.iter_mut().for_each(Crowd::forget_who_passes);
     }
 
+    /// Of those whom pods of a class are to be near to, or spread among, they do not count any more that have an end. Nobody who is
+    /// there may leave after that.
+    pub(super) fn count_only_endless(&mut self, at: CrowdId) {
+        let Neighbours { topology, occupants, namespaces, crowds, .. } = self;
+        let crowd = &mut crowds[at];
+        let parts: Vec<(Part, Vec<_>)> =
+            crowd.parts().into_iter().map(|(part, requirements)| (part, requirements.to_vec())).collect();
+        for (part, requirements) in parts.into_iter().filter(|(part, _)| matches!(part, Part::Near | Part::Spread(_))) {
+            for id in occupants.candidates(&requirements) {
+                let passing = occupants.get(id).filter(|pod| !pod.endless && crowd.counts(part, pod, namespaces));
+                if let Some(pod) = passing {
+                    crowd.count(part, pod, false, topology);
+                }
+            }
+        }
+    }
+
     /// How many pods with an end keep this one off each of these nodes: they are to be apart from it, or it from them.
     pub(super) fn passing(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Vec<u32> {
         let (mut all, mut endless) = self.repellers.tallies(pod, &self.namespaces);

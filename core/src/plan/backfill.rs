@@ -417,10 +417,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn be_passed_by(&mut self, place: &Place, waits: Waits) {
         let pending = place.request();
         let queue = self.holds.of(place.queue());
-        if !queue.is_anybody_blocked && waits == Waits::ForUnknown {
+        let was_anybody_blocked = std::mem::replace(&mut queue.is_anybody_blocked, true);
+        if !was_anybody_blocked && waits == Waits::ForUnknown {
             self.plan.first_undated.push(pending.clone());
         }
-        queue.is_anybody_blocked = true;
         self.capacity.inherit_patience(pending, place.queue());
         let is_strict = self.depths(place).is_strict;
         if !is_strict && self.capacity.may_be_passed_by(pending) {
@@ -436,6 +436,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let held = self.capacity.drain(pending, &request, &nodes);
         if !held.is_empty() {
             self.holding.insert(pending.job());
+        } else if nodes == some_day && self.capacity.limit(&request).is_none() {
+            // Whatever ends, nothing would be enough as things are: the next one does not wait for this one's turn.
+            self.holds.of(place.queue()).is_anybody_blocked = was_anybody_blocked;
         }
         self.holds.add_nodes(&held, &Arc::new(request), pending.job());
     }

@@ -323,3 +323,21 @@ fn first_come_first_served_nobody_passes_by_a_gang_that_waits_for_room_and_for_i
     world.settle();
     assert_eq!(count(&world, 6, ""), 6);
 }
+
+/// What is in its way is its like, which has an end that nobody knows: no nodes would be enough as long as it is there.
+#[test]
+fn one_for_whom_nothing_would_be_enough_does_not_keep_the_next_waiting_for_ever() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        let mut stream = Stream::of(|name| pod(name, 4));
+        submit_its_like(&mut world);
+        stream.submit(&mut world, 8);
+        gang_of(&mut world, 6, 2, |pod| spread(pod, "mpi", "rack"));
+        submit_gang_of_whole_hosts(&mut world);
+        stream.go_on(&mut world, 310);
+        assert_eq!((count(&world, 6, ""), held(&world, "j")), (0, None), "{policy:?}");
+        assert!(passed_by(&world, "k"), "{policy:?}: nobody is ahead of it for whom nodes could be held");
+        stream.go_on(&mut world, 400);
+        assert!(world.node_of("k0").is_some(), "{policy:?}");
+    }
+}

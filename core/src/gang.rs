@@ -46,6 +46,8 @@ impl Core {
             job.promised_before = None;
         }
         self.promises.forget_patience(id);
+        // Whoever would have made it uneven may come now.
+        self.queue_changed |= self.held_nodes.is_beginning(id);
         self.jobs.note_life(id);
         for uid in checked.into_iter().rev() {
             self.outbox.push_front(uid);

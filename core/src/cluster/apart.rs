@@ -10,13 +10,24 @@ use super::neighbours::{Company, CrowdId, KeyId, Until};
 use super::view::Cluster;
 use super::volumes::Volumes;
 use crate::fluxion::{Rank, RankSet};
-use fluxqueue_workload::constraints::PodTerm;
+use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::{Pod, Shape};
 
 impl Cluster {
     /// Nodes that are out of bounds for this pod as in [`Cluster::repelled`], whichever pods with an end have ended by then that keep it
-    /// away, or have a host port or a disk that it needs. As for whom it is to be near to, or spread among, that is as it is now.
+    /// away, or have a host port or a disk that it needs. As for whom it is to be near to, or spread among, that is as it is now; where that
+    /// closes nodes to a pod that comes alone, these are open that are so when of the others those have left that have an end.
     pub(crate) fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
+        let closed = self.repelled_beside_others(pod, company);
+        if company == Company::Together || pod.shape.constraints.spreads.is_empty() {
+            return closed;
+        }
+        let mut copy = self.without_passing();
+        copy.count_only_endless(std::iter::once(pod));
+        closed.intersection(&copy.repelled_beside_others(pod, company))
+    }
+
+    fn repelled_beside_others(&mut self, pod: &Pod, company: Company) -> RankSet {
         let constraints = &pod.shape.constraints;
         let mut closed = self.ports_for_ever.closed_to(&constraints.host_ports);
         closed.union_with(&self.disks_for_ever.closed_to(&constraints.disks));
@@ -97,6 +108,21 @@ impl Cluster {
         keys.sort_unstable();
         keys.dedup();
         keys
+    }
+
+    /// The nodes in the domains of these on which one of these pods would count for the spread of pods of a class.
+    pub(crate) fn crowded_by<'a>(
+        &mut self,
+        class: &Constraints,
+        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+        nodes: &RankSet,
+    ) -> RankSet {
+        self.neighbours.crowded_by(&class.spreads, pods, nodes)
+    }
+
+    /// A pod that is there counts for the spread of another one.
+    pub(crate) fn crowds(&self, there: &Pod, other: &Pod) -> bool {
+        other.shape.constraints.spreads.iter().any(|spread| self.neighbours.counts_for(spread, there))
     }
 
     /// Two pods may not be near to each other: one is to be apart from the other, or both want the same host port or disk.

@@ -157,6 +157,10 @@ impl Capacity for Foreseen<'_> {
         self.live.out_of_reach(group, other, nodes)
     }
 
+    fn crowded_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.live.crowded_by(group, other, nodes)
+    }
+
     fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)> {
         self.live.out_of_reach_of_promises(group)
     }

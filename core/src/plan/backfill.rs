@@ -312,8 +312,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn remake(&mut self, pending: &PendingRequest, class: ClassId) -> Option<bool> {
         let is_same = self.capacity.reserved(pending).is_some_and(|reserved| reserved.class == class);
         let asked_now = if is_same { None } else { self.requests.request(pending).map(|request| (class, request)) };
-        // Mostly nobody who holds nodes is to be apart from anybody.
-        let request = if self.holds.has_repellers() { self.requests.request(pending) } else { None };
+        // Mostly nobody who holds nodes asks about others.
+        let request = if self.holds.ask_about_others() { self.requests.request(pending) } else { None };
         let closed = self.holds.closed_to(request.as_ref(), self.capacity);
         let left_of = |open: &RankSet| {
             let mut left = open.clone();
@@ -343,6 +343,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     }
 
     fn start(&mut self, pending: &PendingRequest, request: super::Request, slots: C::Slots) {
+        if let Some(nodes) = self.capacity.is_to_stay_even(&request, &slots) {
+            self.holds.note_beginning(nodes, &request, pending.job());
+        }
         self.started.insert(pending.clone());
         self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
     }
@@ -417,10 +420,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn be_passed_by(&mut self, place: &Place, waits: Waits) {
         let pending = place.request();
         let queue = self.holds.of(place.queue());
-        let was_anybody_blocked = std::mem::replace(&mut queue.is_anybody_blocked, true);
-        if !was_anybody_blocked && waits == Waits::ForUnknown {
+        if !queue.is_anybody_blocked && waits == Waits::ForUnknown {
             self.plan.first_undated.push(pending.clone());
         }
+        queue.is_anybody_blocked = true;
         self.capacity.inherit_patience(pending, place.queue());
         let is_strict = self.depths(place).is_strict;
         if !is_strict && self.capacity.may_be_passed_by(pending) {
@@ -436,9 +439,6 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let held = self.capacity.drain(pending, &request, &nodes);
         if !held.is_empty() {
             self.holding.insert(pending.job());
-        } else if nodes == some_day && self.capacity.limit(&request).is_none() {
-            // Whatever ends, nothing would be enough as things are: the next one does not wait for this one's turn.
-            self.holds.of(place.queue()).is_anybody_blocked = was_anybody_blocked;
         }
         self.holds.add_nodes(&held, &Arc::new(request), pending.job());
     }

@@ -56,7 +56,7 @@ impl Request {
 
     /// Whether all its pods may be on some nodes the graph does not know.
     pub(super) fn asks_about_each_other(&self) -> bool {
-        self.pods() > 1 && self.asks_about_pods() && !self.is_about_others()
+        self.needs_a_trial() || (self.pods() > 1 && self.asks_about_pods() && !self.is_about_others())
     }
 
     /// Who may come to a node, and may not come now, may be let in by others that come before.

@@ -9,6 +9,7 @@ use crate::fluxion::{Rank, RankSet, Within};
 use crate::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
 use crate::roles::Role;
 use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::SpreadConstraint;
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
 impl Group {
@@ -36,6 +37,22 @@ impl Group {
     /// Its pods keep others away by required anti-affinity.
     pub(crate) fn repels_pods(&self) -> bool {
         !self.sample.shape.constraints.repels.is_empty()
+    }
+
+    /// Its pods are to be spread among others, themselves included.
+    pub(crate) fn is_spread(&self) -> bool {
+        !self.sample.shape.constraints.spreads.is_empty()
+    }
+
+    /// Its pods are to be spread at least as evenly as those of another group, among the same.
+    pub(super) fn is_as_even_as(&self, other: &Group) -> bool {
+        let [own, others] = [self, other].map(|group| &group.sample.shape.constraints.spreads);
+        others.iter().all(|of| {
+            let is_as_even = |spread: &SpreadConstraint| {
+                spread.max_skew <= of.max_skew && SpreadConstraint { max_skew: of.max_skew, ..spread.clone() } == *of
+            };
+            own.iter().any(is_as_even)
+        })
     }
 
     /// Other pods have something to do with where its pods may go.

@@ -13,8 +13,10 @@ use crate::queue::{JobId, Place, QueueId};
 pub(crate) struct HeldNodes {
     held: RankSet,
     holders: Vec<Holder>,
-    /// Some of these are to be apart from others.
-    has_repellers: bool,
+    /// Some of these are to be apart from others, or spread among others.
+    ask_about_others: bool,
+    /// Gangs that have slots, and have not begun: pods that would make them uneven come after them.
+    beginning: Vec<Holder>,
     of_queues: BTreeMap<QueueId, InQueue>,
     /// How far the walk has come.
     end: Option<Place>,
@@ -47,6 +49,26 @@ pub(super) struct InQueue {
 }
 
 impl HeldNodes {
+    /// What is held when a walk begins: nothing, but for gangs that have not begun since the last one.
+    pub(super) fn after(last: &Self) -> Self {
+        HeldNodes { beginning: last.beginning.clone(), ..HeldNodes::default() }
+    }
+
+    /// A gang has slots on these nodes.
+    pub(super) fn note_beginning(&mut self, nodes: RankSet, request: &Request, job: JobId) {
+        self.beginning.push(Holder { nodes: Arc::new(nodes), request: Arc::new(request.clone()), job });
+    }
+
+    /// Others wait for this gang to begin.
+    pub(crate) fn is_beginning(&self, job: JobId) -> bool {
+        self.beginning.iter().any(|gang| gang.job == job)
+    }
+
+    /// Only these have not begun.
+    pub(crate) fn keep_beginning(&mut self, is_beginning: impl Fn(JobId) -> bool) {
+        self.beginning.retain(|gang| is_beginning(gang.job));
+    }
+
     /// What an attempt has come to holds, if it holds anything.
     pub(super) fn add(&mut self, attempt: &Attempt, job: JobId) {
         if let Outcome::Waits { held, .. }
@@ -63,7 +85,7 @@ impl HeldNodes {
     pub(super) fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
         if !nodes.is_empty() {
             self.held.union_with(nodes);
-            self.has_repellers |= request.groups.iter().any(Group::repels_pods);
+            self.ask_about_others |= request.groups.iter().any(|group| group.repels_pods() || group.is_spread());
             self.holders.push(Holder { nodes: Arc::clone(nodes), request: Arc::clone(request), job });
         }
     }
@@ -72,7 +94,7 @@ impl HeldNodes {
     /// what he holds, or is promised; nor is where somebody would then be kept from what he holds by his own terms.
     pub(super) fn left_to<C: Capacity>(&self, request: &Request, open: &[RankSet], capacity: &mut C) -> Left {
         let mut spares = None;
-        let around = self.around_those_who_repel(request, capacity);
+        let around = self.around_those_who_ask(request, capacity);
         let nodes = request.groups.iter().zip(open).map(|(group, open)| {
             let mut left = self.left_of(open);
             let mut closed = Vec::new();
@@ -93,12 +115,25 @@ impl HeldNodes {
         Left { nodes: nodes.collect(), spares }
     }
 
-    /// Where pods of a request would keep those who hold nodes away from them, since these are to be apart from it.
-    fn around_those_who_repel<C: Capacity>(&self, request: &Request, capacity: &mut C) -> Vec<(RankSet, JobId)> {
+    /// Where pods of a request would keep those who hold nodes away from them, since these are to be apart from it, or spread among pods
+    /// like its own.
+    fn around_those_who_ask<C: Capacity>(&self, request: &Request, capacity: &mut C) -> Vec<(RankSet, JobId)> {
         let mut around = Vec::new();
-        for holder in self.holders.iter().filter(|_| self.has_repellers) {
-            for group in holder.request.groups.iter().filter(|group| group.repels_pods()) {
-                around.push((capacity.out_of_reach(group, request, &holder.nodes), holder.job));
+        for holder in self.holders.iter().filter(|_| self.ask_about_others) {
+            for group in &holder.request.groups {
+                if group.repels_pods() {
+                    around.push((capacity.out_of_reach(group, request, &holder.nodes), holder.job));
+                }
+                if group.is_spread() {
+                    around.push((capacity.crowded_by(group, request, &holder.nodes), holder.job));
+                }
+            }
+        }
+        for gang in &self.beginning {
+            // Pods that are to be as even leave it so.
+            let makes_uneven = |group: &&Group| !request.groups.iter().all(|other| other.is_as_even_as(group));
+            for group in gang.request.groups.iter().filter(makes_uneven) {
+                around.push((capacity.crowded_by(group, request, &gang.nodes), gang.job));
             }
         }
         around
@@ -107,7 +142,7 @@ impl HeldNodes {
     /// The nodes that are closed to a request by those who hold nodes: these, and where it would keep one of them away.
     pub(super) fn closed_to<C: Capacity>(&self, request: Option<&Request>, capacity: &mut C) -> Cow<'_, RankSet> {
         let mut closed = Cow::Borrowed(&self.held);
-        for (nodes, _) in request.iter().flat_map(|request| self.around_those_who_repel(request, capacity)) {
+        for (nodes, _) in request.iter().flat_map(|request| self.around_those_who_ask(request, capacity)) {
             closed.to_mut().union_with(&nodes);
         }
         closed
@@ -118,9 +153,9 @@ impl HeldNodes {
         &self.held
     }
 
-    /// Some of those who hold nodes are to be apart from others.
-    pub(super) fn has_repellers(&self) -> bool {
-        self.has_repellers
+    /// Some of those who hold nodes are to be apart from others, or spread among others.
+    pub(super) fn ask_about_others(&self) -> bool {
+        self.ask_about_others || !self.beginning.is_empty()
     }
 
     /// Those of the nodes that nobody holds.

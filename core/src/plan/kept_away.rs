@@ -40,7 +40,7 @@ impl Request {
     pub(crate) fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
         let keeps_away = |group: &Group| {
             let takes_volumes = || group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod);
-            cluster.are_apart(&group.sample, pod) || takes_volumes()
+            cluster.are_apart(&group.sample, pod) || cluster.crowds(pod, &group.sample) || takes_volumes()
         };
         self.groups.iter().any(keeps_away)
     }

@@ -6,7 +6,7 @@ use super::kept_away::{Sieve, union};
 use super::{
     Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request, Reserved, Version,
 };
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Company};
 use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Within};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger};
 use crate::promises::{Promise, Promises};
@@ -119,6 +119,9 @@ impl Capacity for Live<'_> {
     }
 
     fn some_day(&mut self, group: &Group) -> RankSet {
+        if group.is_spread() && group.company == Company::Alone {
+            self.count_copy(self.cluster.len());
+        }
         let mut nodes = self.cluster.class(&group.sample.shape.constraints).now.clone();
         nodes.subtract(&self.cluster.repelled_for_ever(&group.sample, group.company));
         self.narrow_to_usable(group, &mut nodes);
@@ -136,7 +139,9 @@ impl Capacity for Live<'_> {
         }
         let nodes = self.open_to(request, nodes);
         let ranks: Vec<Rank> = union(&nodes).iter().collect();
-        self.nodes_by_trial(request, &nodes, &ranks).is_some()
+        // What is chosen of volumes is chosen for nobody.
+        let mut cluster = self.cluster.clone();
+        self.on(&mut cluster).nodes_by_trial(request, &nodes, &ranks).is_some()
     }
 
     fn are_allowed_together_some_day(&mut self, request: &Request) -> bool {
@@ -145,7 +150,7 @@ impl Capacity for Live<'_> {
         }
         let nodes: Vec<RankSet> = request.groups.iter().map(|group| self.some_day(group)).collect();
         (!request.needs_a_trial() && self.are_enough_some_day(request, &nodes))
-            || self.may_be_together_some_day(request, &nodes)
+            || self.together_some_day(request, &nodes).is_some()
     }
 
     fn lasting(&mut self, group: &Group) -> RankSet {
@@ -174,6 +179,15 @@ impl Capacity for Live<'_> {
 
     fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
         self.cluster.out_of_reach(&group.sample.shape.constraints, other.all_pods(), nodes)
+    }
+
+    fn crowded_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.cluster.crowded_by(&group.sample.shape.constraints, other.all_pods(), nodes)
+    }
+
+    fn is_to_stay_even(&self, request: &Request, slots: &Allocations) -> Option<RankSet> {
+        let nodes = || slots.iter().flatten().flatten().map(|slot| slot.rank).collect();
+        (request.pods() > 1 && request.groups.iter().any(Group::is_spread)).then(nodes)
     }
 
     fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)> {

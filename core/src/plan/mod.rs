@@ -188,7 +188,16 @@ pub(super) trait Capacity {
     fn out_of_reach(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
         RankSet::new()
     }
-    /// The same of each request that is promised a start, with its job.
+    /// The nodes on which pods of another request would count for the spread of a group that has these nodes for later, in the domains of
+    /// these.
+    fn crowded_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
+        RankSet::new()
+    }
+    /// The nodes of a gang that starts, if it is spread: until it begins nobody is to make it uneven.
+    fn is_to_stay_even(&self, _request: &Request, _slots: &Self::Slots) -> Option<RankSet> {
+        None
+    }
+    /// The nodes on which pods of a group would keep each request that is promised a start away from some of its nodes, with its job.
     fn out_of_reach_of_promises(&mut self, _group: &Group) -> Vec<(RankSet, JobId)> {
         Vec::new()
     }
@@ -357,7 +366,7 @@ impl<S> Walking<S> {
     }
 
     fn of(heads: BTreeSet<(Place, ClassId)>, news: News, last: &mut HeldNodes) -> Self {
-        let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::default() };
+        let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::after(last) };
         Walking { heads, holds, plan: Plan::default(), backfill: backfill::Memory::default() }
     }
 
@@ -456,6 +465,9 @@ fn plan<C: Capacity>(
             match attempt(request, queue.last_attempt(class), capacity, holds) {
                 Ok((request, slots)) => {
                     heads.extend(next);
+                    if let Some(nodes) = capacity.is_to_stay_even(&request, &slots) {
+                        holds.note_beginning(nodes, &request, pending.job());
+                    }
                     plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
                 }
                 Err(attempt) => {

@@ -3,7 +3,8 @@
 //!
 //! The graph knows when there is room for them, and not where they may be together. While they may be nowhere, though there would be
 //! room, they wait for work to end, so that a stream of small jobs cannot keep them away for ever. Where they could be then is found by
-//! a trial on a copy of the nodes without anybody who has an end. Whom they are to be near to, or spread among, counts there as now.
+//! a trial on a copy of the nodes without anybody who has an end. Whom they are to be near to, or spread among, counts there as now; and if
+//! that leads to nothing, only if it never ends. Whoever comes later and would count stays away from domains where nodes are held.
 
 use super::kept_away::union;
 use super::live::Live;
@@ -37,26 +38,26 @@ impl Request {
 impl Live<'_> {
     /// The nodes on which such a gang could be some day, if something there has to end before.
     pub(super) fn waited_for_together(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
-        let found = self.together_some_day(request, nodes)?;
-        let ranks: Vec<Rank> = found.iter().collect();
-        let keeps_away = |group: &Group| self.cluster.passing(&group.sample, &ranks).iter().any(|passing| *passing > 0);
-        let is_anybody_there = ranks.iter().any(|rank| self.ledger.has_passing(*rank));
+        let helps = match self.together_beside(Others::AsNow, request, nodes) {
+            Some(found) => self.is_anybody_in_the_way(request, &found),
+            None => self.together_beside(Others::ThatNeverEnd, request, nodes).is_some(),
+        };
         // Otherwise no end helps.
-        let helps = is_anybody_there || request.groups.iter().any(keeps_away);
         helps.then(|| self.eligible(request, nodes))
     }
 
-    /// Some of these nodes on which all pods of a gang could be once everything with an end has ended, those with the fewest ends in
-    /// the way.
-    pub(super) fn together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
-        self.together_beside(Others::AsNow, request, nodes)
+    fn is_anybody_in_the_way(&mut self, request: &Request, nodes: &RankSet) -> bool {
+        let ranks: Vec<Rank> = nodes.iter().collect();
+        let keeps_away = |group: &Group| self.cluster.passing(&group.sample, &ranks).iter().any(|passing| *passing > 0);
+        ranks.iter().any(|rank| self.ledger.has_passing(*rank)) || request.groups.iter().any(keeps_away)
     }
 
-    /// Whether that may come to be, also when those have ended whom they are to be near to, or spread among.
-    pub(super) fn may_be_together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
-        [Others::AsNow, Others::ThatNeverEnd]
-            .into_iter()
-            .any(|others| self.together_beside(others, request, nodes).is_some())
+    /// Some of these nodes on which all pods of a gang could be once everything with an end has ended, those with the fewest ends in
+    /// the way: beside those whom they are to be near to, or spread among, as these are now, or else when of them those have left that
+    /// have an end.
+    pub(super) fn together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+        let as_now = self.together_beside(Others::AsNow, request, nodes);
+        as_now.or_else(|| self.together_beside(Others::ThatNeverEnd, request, nodes))
     }
 
     fn together_beside(&mut self, others: Others, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
@@ -93,7 +94,7 @@ impl Live<'_> {
     }
 
     /// The same view of other nodes.
-    fn on<'a>(&'a mut self, cluster: &'a mut Cluster) -> Live<'a> {
+    pub(super) fn on<'a>(&'a mut self, cluster: &'a mut Cluster) -> Live<'a> {
         Live {
             ledger: self.ledger,
             cluster,

@@ -29,7 +29,7 @@ fn submit_mpi_gang(world: &mut World, pods: u32, key: &str) {
 
 /// Those of a stream that run now.
 pub(super) struct Stream {
-    next: usize,
+    pub(super) next: usize,
     running: Vec<String>,
     of: Box<dyn Fn(&str) -> Pod>,
 }

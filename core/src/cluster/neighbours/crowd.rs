@@ -257,6 +257,14 @@ impl Crowd {
         (self.spreads[spread].least(says.min_domains) + says.max_skew).saturating_sub(itself)
     }
 
+    /// How many pods have to leave the domains of a node, over all spread constraints, before one more may come.
+    pub(super) fn too_many(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> u32 {
+        let of_constraint = |(at, tally): (usize, &SpreadTally)| {
+            topology.domain(tally.key(), rank).map_or(0, |domain| tally.of(domain).saturating_sub(self.most(at, own)))
+        };
+        self.spreads.iter().enumerate().map(of_constraint).sum()
+    }
+
     fn is_near(&self, rank: Rank, own: &OwnTerms, topology: &Topology, with: bool) -> bool {
         if with && self.nominees.on(Part::Near, rank) > 0 {
             return self.near.iter().all(|tally| topology.domain(tally.key, rank).is_some());

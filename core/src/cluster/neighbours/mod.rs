@@ -24,7 +24,7 @@ use super::Node;
 use super::filters::Rejection;
 use crate::fluxion::{Rank, RankSet};
 use crowd::{Crowd, Part};
-use fluxqueue_workload::constraints::{Constraints, PodTerm};
+use fluxqueue_workload::constraints::{Constraints, PodTerm, SpreadConstraint};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{Pod, Uid};
 
@@ -364,8 +364,10 @@ impl Neighbours {
         }
     }
 
-    /// How many pods with an end keep this one off each of these nodes: they are to be apart from it, or it from them.
+    /// How many pods with an end keep this one off each of these nodes: they are to be apart from it, or it from them; and how many have to
+    /// leave its domains for its spread to let it come.
     pub(super) fn passing(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Vec<u32> {
+        let own = self.own_terms(pod);
         let (mut all, mut endless) = self.repellers.tallies(pod, &self.namespaces);
         if let Some(crowd) = crowd {
             let (of_crowd, endless_of_crowd) = self.crowds[crowd].apart();
@@ -375,7 +377,8 @@ impl Neighbours {
         let count = |tallies: &[&Tally], rank: Rank| -> u32 {
             tallies.iter().filter_map(|tally| Some(tally.of(self.topology.domain(tally.key, rank)?))).sum()
         };
-        ranks.iter().map(|rank| count(&all, *rank) - count(&endless, *rank)).collect()
+        let too_many = |rank: Rank| crowd.map_or(0, |crowd| self.crowds[crowd].too_many(rank, &own, &self.topology));
+        ranks.iter().map(|rank| count(&all, *rank) - count(&endless, *rank) + too_many(*rank)).collect()
     }
 
     /// One of these terms of required anti-affinity selects a pod: the label whose domains the pod may not be in then.
@@ -487,6 +490,29 @@ impl Neighbours {
             }
         }
         closed
+    }
+
+    /// The nodes in the domains of these on which one of these pods would count for these constraints.
+    pub(super) fn crowded_by<'a>(
+        &mut self,
+        spreads: &[SpreadConstraint],
+        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+        nodes: &RankSet,
+    ) -> RankSet {
+        let mut crowded = RankSet::new();
+        for spread in spreads {
+            if pods.clone().any(|pod| self.counts_for(spread, pod)) {
+                let key = self.topology.key(&spread.topology_key);
+                crowded.union_with(&self.topology.around(key, nodes));
+            }
+        }
+        crowded
+    }
+
+    /// A pod that is there counts for a spread constraint. As kube-scheduler has it, a selector that selects everything counts nobody.
+    pub(super) fn counts_for(&self, spread: &SpreadConstraint, pod: &Pod) -> bool {
+        let selects_all = spread.pods.labels.as_ref().is_none_or(Vec::is_empty);
+        !selects_all && self.namespaces.selects(&spread.pods, &pod.id.key.namespace, &pod.labels)
     }
 
     /// By its own required anti-affinity a pod is to be apart from this other one.

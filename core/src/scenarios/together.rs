@@ -137,6 +137,46 @@ fn a_spread_gang_starts_beside_a_stream_of_its_like() {
     }
 }
 
+/// A gang waits for room, and pods of its like wait behind it: when all find room at once, none of these comes between.
+#[test]
+fn what_starts_with_a_spread_gang_does_not_make_it_uneven_before_it_begins() {
+    for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
+        let mut world = hosts(policy);
+        fill(&mut world, &["a1", "a2", "b1", "b2"]);
+        submit_spread_gang(&mut world);
+        for at in 0..4 {
+            world.submit(Pod { labels: labels("mpi"), ..pod(&format!("like-{at}"), 2) });
+        }
+        world.settle();
+        for host in ["a1", "a2", "b1", "b2"] {
+            world.change(&format!("busy-{host}"), |pod| pod.phase = Phase::Succeeded);
+        }
+        world.settle();
+        assert_eq!((count(&world, 4, "a"), count(&world, 4, "b")), (2, 2), "{policy:?}: {:?}", world.blocked("j"));
+        let like = (0..4).filter(|at| world.node_of(&format!("like-{at}")).is_some()).count();
+        assert_eq!(like, 4, "{policy:?}: they come when it has begun");
+    }
+}
+
+/// Gangs with the same labels leave each other even: they need not wait for each other.
+#[test]
+fn spread_gangs_of_one_kind_start_in_one_pass() {
+    let mut world = hosts(QueuePolicy::Easy);
+    for job_at in 0..4 {
+        let name = format!("k{job_at}");
+        world.tell(Event::Controller(Arc::new(job(&name, 2, 2))));
+        for at in 0..2 {
+            world.submit(spread(of_job(pod(&format!("{name}-{at}"), 1), &name), "mpi", "rack"));
+        }
+    }
+    let actions = world.step();
+    let records = actions.iter().filter(|action| matches!(action.kind, ActionKind::CreateFluxJob { .. })).count();
+    assert_eq!(records, 4, "each is put on record with its placement");
+    world.carry_out_all(actions);
+    world.settle();
+    assert_eq!(world.bound(), 8);
+}
+
 #[test]
 fn a_spread_pod_starts_beside_a_stream_of_its_like() {
     for policy in BACKFILL {

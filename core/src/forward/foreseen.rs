@@ -6,13 +6,16 @@ use std::sync::Arc;
 use crate::fluxion::{Fit, Forecast, Rank, RankSet};
 use crate::ledger::{Allocations, Change};
 use crate::plan::{Booking, Capacity, Delay, Group, Kept, Late, Live, Promising, Remade, Request, Reserved, Version};
-use crate::queue::{ClassId, JobId, PendingRequest};
+use crate::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_workload::{Lifetime, Shape};
+
+use super::firsts::{Firsts, Need};
 
 /// The machine, for one sweep.
 pub(super) struct Foreseen<'a> {
     pub live: Live<'a>,
     pub failures: &'a mut Failures,
+    pub firsts: &'a Firsts,
 }
 
 /// What cannot start: who asks for no less cannot start either. As time passes it can only become harder, since what is planned
@@ -73,7 +76,11 @@ impl Failures {
     }
 
     fn rules_out(&self, request: &Request) -> bool {
-        let Some((shape, pods, lifetime)) = only_want(request) else { return false };
+        only_want(request).is_some_and(|(shape, need)| self.rules_out_need(shape, need))
+    }
+
+    /// So many pods of this shape cannot start for so long.
+    fn rules_out_need(&self, shape: &Arc<Shape>, Need { pods, lifetime }: Need) -> bool {
         if matches!(&self.room, Room::Of(_, room) if pods as u64 > *room) {
             return true;
         }
@@ -82,8 +89,16 @@ impl Failures {
         too_many.is_some_and(|(_, too_many)| *too_many <= pods)
     }
 
+    /// The shape of all that came, if they are of one.
+    fn only_shape(&self) -> Option<&Arc<Shape>> {
+        match &self.room {
+            Room::Of(shape, _) => Some(shape),
+            Room::Unknown | Room::Various => None,
+        }
+    }
+
     fn note(&mut self, request: &Request) {
-        let Some((shape, pods, lifetime)) = only_want(request) else { return };
+        let Some((shape, Need { pods, lifetime })) = only_want(request) else { return };
         let at = self.known.iter().position(|(known, _)| Arc::ptr_eq(known, shape)).unwrap_or_else(|| {
             self.known.push((Arc::clone(shape), BTreeMap::new()));
             self.known.len() - 1
@@ -94,11 +109,11 @@ impl Failures {
     }
 }
 
-/// What a request asks for, if that is pods of one shape: the shape, how many, and for how long.
-fn only_want(request: &Request) -> Option<(&Arc<Shape>, usize, Lifetime)> {
+/// What a request asks for, if that is pods of one shape.
+fn only_want(request: &Request) -> Option<(&Arc<Shape>, Need)> {
     let [group] = request.groups.as_slice() else { return None };
     let [want] = group.wants.as_slice() else { return None };
-    Some((&want.shape, want.count, group.lifetime))
+    Some((&want.shape, Need { pods: want.count, lifetime: group.lifetime }))
 }
 
 impl Capacity for Foreseen<'_> {
@@ -167,6 +182,15 @@ impl Capacity for Foreseen<'_> {
 
     fn rules_out(&self, request: &Request) -> bool {
         self.failures.rules_out(request)
+    }
+
+    fn tells_who_may_start(&self) -> bool {
+        self.failures.only_shape().is_some()
+    }
+
+    fn next_who_may_start(&self, behind: &Place) -> Option<(Place, ClassId)> {
+        let shape = self.failures.only_shape()?;
+        self.firsts.next(behind, |need| self.failures.rules_out_need(shape, need)).cloned()
     }
 }
 

@@ -7,6 +7,7 @@
 //! There are three things to do at an instant, in this order: [`Forward::end`] what has ended, [`Forward::submit`] what has
 //! come, and one [`Forward::sweep`].
 
+mod firsts;
 mod foreseen;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use super::promises::Promises;
 use super::{CoreError, CoreSettings};
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use crate::queues::{Accounts, Queues};
+use firsts::{Firsts, Need};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
 
@@ -32,6 +34,7 @@ pub struct Forward {
     cluster: Cluster,
     ledger: Ledger,
     queue: Pending,
+    firsts: Firsts,
     held_nodes: HeldNodes,
     promises: Promises,
     /// None: there is one queue.
@@ -87,6 +90,7 @@ impl Forward {
             cluster,
             ledger,
             queue: Pending::default(),
+            firsts: Firsts::default(),
             held_nodes: HeldNodes::default(),
             promises: Promises::default(),
             queues: Queues::new(settings, true),
@@ -133,6 +137,7 @@ impl Forward {
         let is_all_seen = !self.changed && !self.is_unsettled && plan::is_behind(&self.queue, &self.held_nodes);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.changed = false;
+        self.note_firsts();
         let (before, was_promised) = (self.ledger.changes.count(), !self.promises.is_empty());
         let live = Live {
             ledger: &mut self.ledger,
@@ -144,9 +149,16 @@ impl Forward {
             suspects_version: 0,
             now: self.now,
         };
-        let mut machine = Foreseen { live, failures: &mut self.failures };
+        let mut machine = Foreseen { live, failures: &mut self.failures, firsts: &self.firsts };
         let (asking, last) = (Asking(&self.waiting), &mut self.held_nodes);
         let plan = plan::walk(self.queues.policies(), &self.queue, &asking, &mut machine, news, last);
+        for decision in &plan.decisions {
+            if let Decision::Start { pending, .. } = decision
+                && let Some((place, _)) = self.queue.place_of(pending)
+            {
+                self.firsts.remove(place);
+            }
+        }
         self.is_unsettled = self.ledger.changes.count() != before && (was_promised || !self.promises.is_empty());
         let started = follow(plan, &mut self.queue, &mut self.promises, &mut self.ledger, self.now);
         started.into_iter().map(|(pending, slots)| self.begin(&pending, slots)).collect()
@@ -160,6 +172,17 @@ impl Forward {
     /// Calls of the resource graph that failed: each is a defect.
     pub fn errors(&self) -> u64 {
         self.ledger.errors
+    }
+
+    /// Notes who is the first of his class now, and what he needs.
+    fn note_firsts(&mut self) {
+        for class in self.queue.take_new_heads() {
+            let Some(place) = self.queue.of_class(class, None).next() else { continue };
+            if let Some(ask) = self.waiting.get(&place.request().job()) {
+                let need = Need { pods: ask.pods, lifetime: ask.walltime };
+                self.firsts.put(place.clone(), class, need);
+            }
+        }
     }
 
     fn begin(&mut self, pending: &PendingRequest, slots: Allocations) -> Began {

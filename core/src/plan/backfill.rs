@@ -70,14 +70,20 @@ impl Memory {
     }
 }
 
-/// Who is looked at first: the first of each class, and whoever is promised something.
-pub(super) fn heads(queue: &Pending, capacity: &impl Promising, news: News) -> BTreeSet<(Place, ClassId)> {
+/// Who is looked at first: the first of each class, or of all if the others are found on the way, and whoever is promised something.
+pub(super) fn heads(
+    queue: &Pending,
+    capacity: &impl Promising,
+    news: News,
+    are_found_on_the_way: bool,
+) -> BTreeSet<(Place, ClassId)> {
     match news {
         News::Arrivals => arrivals(queue),
         News::Anything => {
             let promised = capacity.promised();
             let promised = promised.iter().filter_map(|pending| queue.place_of(pending));
-            let heads = queue.heads().chain(promised);
+            let known = if are_found_on_the_way { 1 } else { usize::MAX };
+            let heads = queue.heads().take(known).chain(promised);
             heads.map(|(place, class)| (place.clone(), class)).collect()
         }
     }
@@ -100,6 +106,9 @@ pub(super) fn go_on<C: Promising>(
         let is_there = queue.class_of(place.request()) == Some(class);
         if !is_there || walk.visit(&place, class) {
             walking.heads.extend(queue.next_of(class, &place).map(|next| (next.clone(), class)));
+        }
+        if walking.is_found_on_the_way {
+            walking.heads.extend(walk.next_behind(&place));
         }
         walk.holds.come_to(place);
         if enough(walk.capacity) {
@@ -194,12 +203,33 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     }
 
     fn may_reserve(&mut self, place: &Place) -> bool {
-        let (depths, queue) = (self.depths(place), place.queue());
+        self.may_reserve_in(place.queue(), place)
+    }
+
+    /// Somebody of this queue may have a reservation if this is his place.
+    fn may_reserve_in(&mut self, queue: QueueId, place: &Place) -> bool {
+        let depths = Depths::for_queue(self.depths, queue);
         if self.holds.of(queue).reservations >= depths.reservations {
             return false;
         }
-        let bound = self.bounds.entry(queue).or_insert_with(|| self.queue.of_queue(queue).nth(depths.queue).cloned());
+        let bound = self.bounds.entry(queue).or_insert_with(|| {
+            // Mostly there are fewer, which is known without counting.
+            let is_longer = self.queue.len_of(queue) > depths.queue;
+            is_longer.then(|| self.queue.of_queue(queue).nth(depths.queue).cloned())?
+        });
         bound.as_ref().is_none_or(|bound| place < bound)
+    }
+
+    /// Who is to be looked at next behind this place, where that is found on the way: the next first of a class, and when nobody behind can
+    /// be given a reservation any more, the next one who may start.
+    fn next_behind(&mut self, place: &Place) -> Option<(Place, ClassId)> {
+        let queue = self.queue;
+        let is_anybody_to_wait_otherwise =
+            queue.queues().any(|of| Depths::for_queue(self.depths, of).in_order || self.may_reserve_in(of, place));
+        if is_anybody_to_wait_otherwise {
+            return queue.next_head(place).map(|(next, class)| (next.clone(), class));
+        }
+        self.capacity.next_who_may_start(place)
     }
 
     // --- queues in which nobody overtakes ---

@@ -205,6 +205,15 @@ pub(super) trait Capacity {
     fn rules_out(&self, _request: &Request) -> bool {
         false
     }
+    /// It can tell who is not ruled out, without going over those who are: nobody whom it rules out waits for anything but what ends at
+    /// known times, and nobody comes in ahead of others or is put off.
+    fn tells_who_may_start(&self) -> bool {
+        false
+    }
+    /// If it can: behind this place, the next first of a class that it does not rule out.
+    fn next_who_may_start(&self, _behind: &Place) -> Option<(Place, ClassId)> {
+        None
+    }
 }
 
 /// A limit that keeps a request from starting now.
@@ -346,6 +355,8 @@ pub(super) struct Walking<S> {
     heads: BTreeSet<(Place, ClassId)>,
     holds: HeldNodes,
     plan: Plan<S>,
+    /// Who is to be looked at is found as the walk goes on.
+    is_found_on_the_way: bool,
     backfill: backfill::Memory,
 }
 
@@ -358,16 +369,20 @@ impl<S> Walking<S> {
         news: News,
         last: &mut HeldNodes,
     ) -> Self {
-        let heads = match policies {
-            Policies::FirstComeFirstServed => heads(queue, news),
-            Policies::PerQueue(_) => backfill::heads(queue, capacity, news),
+        let (heads, is_found_on_the_way) = match policies {
+            Policies::FirstComeFirstServed => (heads(queue, news), false),
+            Policies::PerQueue(_) => {
+                let is_found_on_the_way = news == News::Anything && capacity.tells_who_may_start();
+                (backfill::heads(queue, capacity, news, is_found_on_the_way), is_found_on_the_way)
+            }
         };
-        Self::of(heads, news, last)
+        Walking { is_found_on_the_way, ..Self::of(heads, news, last) }
     }
 
     fn of(heads: BTreeSet<(Place, ClassId)>, news: News, last: &mut HeldNodes) -> Self {
         let holds = if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::after(last) };
-        Walking { heads, holds, plan: Plan::default(), backfill: backfill::Memory::default() }
+        let (plan, backfill) = (Plan::default(), backfill::Memory::default());
+        Walking { heads, holds, plan, is_found_on_the_way: false, backfill }
     }
 
     /// Goes on until all have been looked at, or it is `enough` for now: asked after each. Returns whether all have been.

@@ -294,6 +294,11 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         self.heads.iter().map(|(place, class)| (place, *class))
     }
 
+    /// The next first of a class behind this place.
+    pub fn next_head(&self, behind: &Place) -> Option<(&Place, ClassId)> {
+        self.heads.from(|place| place <= behind).next().map(|(place, class)| (place, *class))
+    }
+
     /// The next of a class behind this place.
     pub fn next_of(&self, class: ClassId, after: &Place) -> Option<&Place> {
         Some(self.classes.get(&class)?.places.from(|place| place <= after).next()?.0)

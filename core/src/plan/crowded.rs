@@ -18,18 +18,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::kept_away::union;
-use super::together::within;
+use super::together::{Wanted, first_and_widest, within};
 use super::{Group, Live, Request};
 use crate::cluster::{Cluster, CrowdId, KeyId};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Within};
 use crate::ledger::{Allocation, Allocations, GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
 use crate::plan::Capacity;
 use fluxqueue_workload::levels::RuleScope;
-use fluxqueue_workload::{Pod, Shape, Uid};
+use fluxqueue_workload::{Pod, Uid};
 
 use limits::{Limits, Parts};
 
-/// Domains that are tried for pods that want to be near to each other, the tightest first.
+/// Domains that are tried for pods that are to be in one, the tightest first; then some of the others, the widest first.
 const DOMAINS_TRIED_MAX: usize = 8;
 
 /// Shares that the graph is asked for together at most; it looks for no place for more than 500 shapes.
@@ -244,34 +244,46 @@ impl Live<'_> {
         near: &[usize],
         domains: Vec<RankSet>,
     ) -> Vec<Vec<RankSet>> {
-        let mut by_room: Vec<(u64, RankSet)> = Vec::new();
-        let mut shapes: Vec<(&Arc<Shape>, u64, RankSet)> = Vec::new();
-        for (at, want) in near.iter().flat_map(|at| request.groups[*at].wants.iter().map(move |want| (at, want))) {
-            match shapes.iter_mut().find(|(shape, ..)| **shape == want.shape) {
-                Some((_, count, usable)) => {
-                    *count += want.count as u64;
-                    usable.union_with(&nodes[*at]);
+        let mut shapes: Vec<(Wanted, u64, RankSet)> = Vec::new();
+        for at in near {
+            let apart = request.groups[*at].apart_by(self.cluster);
+            for want in &request.groups[*at].wants {
+                match shapes.iter_mut().find(|(known, ..)| *known.shape == *want.shape) {
+                    Some((_, count, usable)) => {
+                        *count += want.count as u64;
+                        usable.union_with(&nodes[*at]);
+                    }
+                    None => {
+                        let wanted = Wanted { shape: &want.shape, apart: apart.clone() };
+                        shapes.push((wanted, want.count as u64, nodes[*at].clone()));
+                    }
                 }
-                None => shapes.push((&want.shape, want.count as u64, nodes[*at].clone())),
             }
         }
+        let mut by_room: Vec<(u64, usize, RankSet)> = Vec::new();
         for domain in domains {
             // That each shape has room for itself alone is enough to try: the graph knows the rest.
-            let has_room = |(shape, count, usable): &(&Arc<Shape>, u64, RankSet)| {
+            let has_room = |(wanted, count, usable): &(Wanted, u64, RankSet)| {
                 let mut left = *count;
                 usable.intersection(&domain).iter().any(|rank| {
-                    left = left.saturating_sub(self.cluster.room(rank, shape));
+                    left =
+                        left.saturating_sub(wanted.on_node(rank, self.cluster.room(rank, wanted.shape), self.cluster));
                     left == 0
                 })
             };
             if shapes.iter().all(has_room) {
-                let sample = &request.groups[near[0]].wants[0].shape;
-                let free = domain.iter().map(|rank| self.cluster.room(rank, sample)).sum();
-                by_room.push((free, domain));
+                let (sample, _, usable) = &shapes[0];
+                let rooms = domain.iter().map(|rank| (rank, self.cluster.room(rank, sample.shape)));
+                let (mut free, mut width) = (0, 0);
+                for (rank, room) in rooms {
+                    free = u64::saturating_add(free, room);
+                    width += usize::from(room > 0 && usable.contains(rank));
+                }
+                by_room.push((free, width, domain));
             }
         }
-        by_room.sort_by_key(|(free, _)| *free);
-        by_room.iter().take(DOMAINS_TRIED_MAX).map(|(_, domain)| within(nodes, near, domain)).collect()
+        let tried = first_and_widest(by_room, DOMAINS_TRIED_MAX);
+        tried.iter().map(|domain| within(nodes, near, domain)).collect()
     }
 
     /// Puts all pods on nodes one after the other, and takes that back. `None` if one finds no node.

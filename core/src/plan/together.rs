@@ -9,12 +9,31 @@
 use super::kept_away::union;
 use super::live::Live;
 use super::{Group, Request};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, KeyId};
 use crate::fluxion::{Forecast, Rank, RankSet};
 use crate::plan::Capacity;
+use fluxqueue_workload::Shape;
 
 /// Domains that are looked at for one request, those with the fewest ends in the way first.
 const DOMAINS_MAX: usize = 8;
+
+/// Of the other domains so many are looked at besides, those with the most nodes: pods that share few nodes may fit in no other.
+const WIDEST_MAX: usize = 4;
+
+/// Pods of one shape.
+pub(super) struct Wanted<'a> {
+    pub(super) shape: &'a Shape,
+    /// Labels of which no two of them may be in one domain.
+    pub(super) apart: Vec<KeyId>,
+}
+
+impl Wanted<'_> {
+    /// How many of them may come to a node that has room for so many.
+    pub(super) fn on_node(&self, rank: Rank, room: u64, cluster: &Cluster) -> u64 {
+        let has_domain = || cluster.domains(rank, &self.apart).iter().any(Option::is_some);
+        if room > 1 && !self.apart.is_empty() && has_domain() { 1 } else { room }
+    }
+}
 
 /// Which of those count whom pods are to be near to, or spread among.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,25 +139,25 @@ impl Live<'_> {
     /// near to each other those of one domain.
     fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let Some((near, domains)) = self.domains_of_near(request) else { return vec![nodes.to_vec()] };
-        let mut by_ends: Vec<(u64, RankSet)> = domains
-            .into_iter()
-            .filter_map(|domain| {
-                let ends = near.iter().map(|at| self.ends_in_the_way(&request.groups[*at], &nodes[*at], &domain));
-                Some((ends.sum::<Option<u64>>()?, domain))
-            })
-            .collect();
-        by_ends.sort_by_key(|(ends, _)| *ends);
-        by_ends.iter().take(DOMAINS_MAX).map(|(_, domain)| within(nodes, &near, domain)).collect()
+        let mut by_ends = Vec::new();
+        for domain in domains {
+            let ends = near.iter().map(|at| self.ends_in_the_way(&request.groups[*at], &nodes[*at], &domain));
+            if let Some(ends) = ends.sum::<Option<u64>>() {
+                by_ends.push((ends, nodes[near[0]].intersection(&domain).len(), domain));
+            }
+        }
+        first_and_widest(by_ends, DOMAINS_MAX).iter().map(|domain| within(nodes, &near, domain)).collect()
     }
 
     /// How many ends that nobody knows are in the way of a group on as many nodes of a domain as it needs, those with the fewest;
     /// `None` if there will never be room for it.
-    fn ends_in_the_way(&self, group: &Group, nodes: &RankSet, domain: &RankSet) -> Option<u64> {
+    fn ends_in_the_way(&mut self, group: &Group, nodes: &RankSet, domain: &RankSet) -> Option<u64> {
         let usable = nodes.intersection(domain);
         let mut by_ends: Vec<(u32, Rank)> = usable.iter().map(|rank| (self.ledger.unknown_ends(rank), rank)).collect();
         by_ends.sort_unstable();
-        let mut most = 0;
+        let (apart, mut most) = (group.apart_by(self.cluster), 0);
         for want in &group.wants {
+            let wanted = Wanted { shape: &want.shape, apart: apart.clone() };
             // That each shape has room for itself alone is enough to try: the graph knows the rest.
             let (mut left, mut ends) = (want.count as u64, 0);
             for (of_node, rank) in &by_ends {
@@ -146,6 +165,7 @@ impl Live<'_> {
                     break;
                 }
                 let room = self.ledger.room_some_day(self.cluster, *rank, &want.shape);
+                let room = wanted.on_node(*rank, room, self.cluster);
                 if room > 0 {
                     ends += u64::from(*of_node);
                     left = left.saturating_sub(room);
@@ -158,6 +178,14 @@ impl Live<'_> {
         }
         Some(most)
     }
+}
+
+/// So many of these domains, those that cost least first, and then the widest of the others. Each comes with its cost and how wide it is.
+pub(super) fn first_and_widest(mut domains: Vec<(u64, usize, RankSet)>, first: usize) -> Vec<RankSet> {
+    domains.sort_by_key(|(cost, ..)| *cost);
+    let mut others = domains.split_off(first.min(domains.len()));
+    others.sort_by_key(|(_, width, _)| std::cmp::Reverse(*width));
+    domains.into_iter().chain(others.into_iter().take(WIDEST_MAX)).map(|(.., domain)| domain).collect()
 }
 
 /// The same nodes per group, but for these groups only those of a domain.

@@ -62,6 +62,7 @@ mod volume_limits;
 mod volumes;
 mod what_if;
 mod whole;
+mod wide_racks;
 mod wishes;
 
 /// A core, the time, and what an API server would hold.

@@ -1,8 +1,10 @@
 //! Gangs that are to be in one rack with a host for each pod, on a machine most of whose racks have room and too few hosts.
 
+use fluxqueue_workload::levels::{LevelBound, RuleScope};
+
 use super::kept_away::{BACKFILL, held};
 use super::neighbours::{apart, count, gang_of, near, on, spread};
-use super::topology::{HOST, RACK, in_one};
+use super::topology::{HOST, RACK, in_one, within};
 use super::*;
 use crate::QueuePolicy;
 
@@ -52,6 +54,27 @@ fn the_one_rack_with_enough_hosts_is_found_behind_many_that_have_too_few() {
             gang_of(&mut world, PODS, 1, |pod| on_hosts(by_spread, rule(pod)));
             assert_eq!(count(&world, PODS as usize, "w"), PODS as usize, "{by_spread}");
         }
+    }
+}
+
+#[test]
+fn each_of_several_roles_finds_a_rack_with_enough_hosts() {
+    for by_spread in [false, true] {
+        let mut world = machine(QueuePolicy::Easy, &["v", "w"]);
+        for at in 0..2 * PODS {
+            let pod = of_group(pod(&format!("p{at}"), 5), "j", Ok(2 * PODS));
+            let pod =
+                on_hosts(by_spread, Pod { levels: Some(within(LevelBound::Required, "rack", RuleScope::Role)), ..pod });
+            let role = (Arc::from("ray.io/group"), Arc::from(if at < PODS { "head" } else { "worker" }));
+            world.submit(Pod { labels: pod.labels.iter().cloned().chain([role]).collect(), ..pod });
+        }
+        world.settle();
+        let racks = |from: u32| {
+            let nodes = (from..from + PODS).filter_map(|at| world.node_of(&format!("p{at}")));
+            nodes.map(|node| &node[..1]).collect::<String>()
+        };
+        let found = [racks(0), racks(PODS)];
+        assert!(found == ["vvvvvvvv", "wwwwwwww"] || found == ["wwwwwwww", "vvvvvvvv"], "{by_spread}: {found:?}");
     }
 }
 

@@ -116,6 +116,20 @@ impl Limits {
         self.levels.iter().position(|level| level == name)
     }
 
+    /// Of pods that are to be in one part of a level by roles, and of which there are several: the rule of a piece, and its level.
+    pub(super) fn own_part(&self, piece: usize) -> Option<(usize, usize)> {
+        let is_for_one = |rule: &usize| {
+            let want = &self.rules[*rule].want;
+            want.within == Within::One && !matches!(want.of, RuleScope::Slice(_))
+        };
+        if (0..self.rules.len()).filter(is_for_one).count() < 2 {
+            return None;
+        }
+        let pieces = |rule: &usize| self.of.iter().filter(|of| of.contains(rule)).count();
+        let narrowest = self.of.get(piece)?.iter().copied().filter(is_for_one).min_by_key(pieces)?;
+        Some((narrowest, self.rules[narrowest].level))
+    }
+
     /// Where a node is.
     pub(super) fn parts(&mut self, rank: Rank, cluster: &Cluster, ledger: &Ledger) -> Parts {
         let numbers = &mut self.numbers;

@@ -26,10 +26,18 @@ enum Parts {
     Roomiest,
 }
 
-/// Pods that come together: those of a slice, or of a want.
+/// Pods that are to be in one part of a level, if there are others that are to be in one by themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Whole {
+    Slice(u32),
+    /// Those under this rule.
+    Role(usize),
+}
+
+/// Pods that come together: those of a slice or role, or of a want.
 struct Unit {
     pieces: Vec<usize>,
-    /// Where a slice is to be in one part: its level, by its number among those of the rules.
+    /// Where they are to be in one part: the level, by its number among those of the rules.
     level: Option<usize>,
     /// The part that it has come to.
     part: Option<u32>,
@@ -83,7 +91,7 @@ pub(super) fn find(
     let before = cluster.begin_trial();
     let mut trial = Trial::new(request, pieces, nodes, cells, limits, cluster);
     let mut found = trial.run(Parts::Tightest);
-    if found.is_none() && trial.has_slices() {
+    if found.is_none() && trial.has_units() {
         found = trial.run(Parts::Roomiest);
     }
     cluster.end_trial(before);
@@ -149,37 +157,41 @@ impl<'a> Trial<'a> {
         self.put.iter().filter_map(seat).collect()
     }
 
-    /// The request has pods that are to be in one part of a level by slices.
-    fn has_slices(&self) -> bool {
+    /// The request has pods that are to be in one part of a level by slices, or by roles.
+    fn has_units(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// All pieces, those of one slice together.
+    /// All pieces, those of one slice together, or of one role.
     fn units(&self) -> Vec<Unit> {
-        let mut of_slice: HashMap<u32, usize> = HashMap::new();
+        let mut of_whole: HashMap<Whole, usize> = HashMap::new();
         let mut units: Vec<Unit> = Vec::new();
-        for (at, piece) in self.pieces.iter().enumerate() {
-            let level = self.level_of(piece);
-            let known = piece.slice.filter(|_| level.is_some()).and_then(|slice| of_slice.get(&slice).copied());
-            if let Some(known) = known {
+        for at in 0..self.pieces.len() {
+            let whole = self.whole_of(at);
+            if let Some(known) = whole.and_then(|(whole, _)| of_whole.get(&whole).copied()) {
                 units[known].pieces.push(at);
                 continue;
             }
-            of_slice.extend(piece.slice.map(|slice| (slice, units.len())));
-            units.push(Unit { pieces: vec![at], level, part: None });
+            of_whole.extend(whole.map(|(whole, _)| (whole, units.len())));
+            units.push(Unit { pieces: vec![at], level: whole.map(|(_, level)| level), part: None });
         }
         units
     }
 
-    /// The level in one part of which a piece's slice is to be.
-    fn level_of(&self, piece: &Piece<'_>) -> Option<usize> {
+    /// With whom a piece is to be in one part of a level, and of which.
+    fn whole_of(&self, at: usize) -> Option<(Whole, usize)> {
+        let piece = &self.pieces[at];
         let mut wants = self.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
         let is_slice = |want: &&LevelWant| matches!(want.of, RuleScope::Slice(_)) && want.within == Within::One;
-        wants.find(is_slice).filter(|_| piece.slice.is_some()).and_then(|want| self.limits.level(&want.level))
+        match (piece.slice, wants.find(is_slice)) {
+            (Some(slice), Some(want)) => Some((Whole::Slice(slice), self.limits.level(&want.level)?)),
+            _ => self.limits.own_part(at).map(|(rule, level)| (Whole::Role(rule), level)),
+        }
     }
 
     fn find_parts(&mut self) {
-        let levels: BTreeSet<usize> = self.pieces.iter().filter_map(|piece| self.level_of(piece)).collect();
+        let levels: BTreeSet<usize> =
+            (0..self.pieces.len()).filter_map(|at| self.whole_of(at)).map(|(_, level)| level).collect();
         for level in levels {
             let mut parts: BTreeMap<u32, OfPart> = BTreeMap::new();
             let mut known: BTreeSet<(u32, usize)> = BTreeSet::new();
@@ -253,7 +265,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Puts the pods of a slice into the first part that takes all of them, else into the one that takes most. `None` if none takes any.
+    /// Puts the pods of a unit into the first part that takes all of them, else into the one that takes most. `None` if none takes any.
     fn choose_part(&mut self, pieces: &[usize], level: usize, order: Parts) -> Option<u32> {
         let mut best: Option<(usize, u32)> = None;
         let before = self.put.len();

@@ -276,6 +276,7 @@ impl Promising for Live<'_> {
         if self.is_limited(&promise.request) {
             return self.remake_within_limits((pending, is_same), promise, nodes);
         }
+        let rules = self.rules_of(&promise.request);
         if is_same && nodes == promise.nodes && self.counts_as_before(&promise) {
             return match self.ledger.remake(self.cluster, promise.place) {
                 ledger::Remade::Starts(mut slots) => {
@@ -293,12 +294,14 @@ impl Promising for Live<'_> {
                     let cause = cause.filter(|_| start > promise.told);
                     let told = if cause.is_some() { start } else { promise.told.min(start) };
                     let was = Kept { start: promise.told, nodes: kept.nodes };
-                    self.promises.put(pending, Promise { place, told, ..promise });
+                    // What its queue says now leaves it these nodes: of what is lost later that is not the cause.
+                    self.promises.put(pending, Promise { place, told, rules, ..promise });
                     Remade::Kept { start, later: cause.map(|cause| Late { cause, was, by: None }), moved }
                 }
             };
         }
         // Other nodes than when it was made, or another class: it is another question.
+        let cause = if rules == promise.rules { Delay::Capacity } else { Delay::Edit };
         self.ledger.give_up(&promise.place);
         // What was put back after a restart stays where it is on record, unless it is better elsewhere.
         let first = promise.inherited.is_some().then_some(&kept.nodes);
@@ -306,10 +309,10 @@ impl Promising for Live<'_> {
             Booking::Now(slots) => Remade::Starts(slots),
             Booking::At(start) => {
                 self.promises.inherit(pending, promise.written());
-                let late = Late { cause: Delay::Capacity, by: None, was: kept };
+                let late = Late { cause, by: None, was: kept };
                 Remade::Kept { start, later: (start > late.was.start).then_some(late), moved: true }
             }
-            Booking::Never => self.lose(pending, Delay::Capacity, kept),
+            Booking::Never => self.lose(pending, cause, kept),
         }
     }
 

@@ -242,7 +242,10 @@ impl Live<'_> {
             },
             // Where it was is nothing to hold: it may not start there.
             Booking::Never if self.limit_of(&request).is_some() => Remade::Lost(Late { cause, was, by: None }),
-            Booking::Never => self.lose(pending, Delay::Capacity, was),
+            Booking::Never => {
+                let cause = if cause == Delay::Edit { cause } else { Delay::Capacity };
+                self.lose(pending, cause, was)
+            }
         }
     }
 

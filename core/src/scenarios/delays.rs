@@ -247,3 +247,51 @@ fn a_delay_names_the_queue_that_was_changed() {
     assert_eq!(delays(&world).first().map(|(cause, _)| *cause), Some("edit"));
     assert!(said(&world).ends_with(": FluxQueue gpu was changed"), "{}", said(&world));
 }
+
+/// `waits` is promised the first node, in a queue with these limits that may use both.
+fn promised_in_a_queue(limits: &serde_json::Value) -> World {
+    let mut world = World::told(
+        CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() },
+        FunctionTable::builtin(),
+        &[],
+    );
+    for (name, zone) in [("n1", "a"), ("n2", "b")] {
+        let labels = vec![("zone".into(), zone.into())];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 4)) })));
+    }
+    queues::queue(&mut world, "gpu", &serde_json::json!({"limits": limits}));
+    for (name, seconds) in [("a", 100), ("b", 300)] {
+        assert!(starts(&mut world, lasting(name, 4, seconds)));
+    }
+    assert!(!starts(&mut world, queues::timed("waits", 4, "gpu", 50)));
+    assert_eq!(reserved(&world, "waits"), Some((Some(2100), "n1".to_owned())));
+    world
+}
+
+#[test]
+fn who_may_use_other_nodes_since_a_queue_was_changed_is_told_that_this_is_why() {
+    for limits in [serde_json::json!({}), serde_json::json!({"resources": {"cpu": 8}})] {
+        for (zone, start, how_late) in
+            [("b", Some(2300), "200 s later than promised"), ("c", None, "nobody knows when")]
+        {
+            let mut world = promised_in_a_queue(&limits);
+            let spec = serde_json::json!({"limits": limits, "nodeSelector": {"zone": zone}});
+            queues::queue(&mut world, "gpu", &spec);
+            world.settle();
+            assert_eq!((start_of(&world, "waits"), delays(&world)), (start, vec![("edit", 1)]), "{limits}");
+            assert_eq!(said(&world), format!("edit: starts {how_late}: FluxQueue gpu was changed"));
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_was_changed_before_is_not_why_a_node_is_missed() {
+    let mut world = promised_in_a_queue(&serde_json::json!({}));
+    queues::queue(&mut world, "gpu", &serde_json::json!({"queueDepth": 7}));
+    world.settle();
+    assert_eq!(delays(&world), []);
+    world.tell(Event::NodeGone(NodeName::from("n1"), Uid::from("uid-n1")));
+    world.settle();
+    assert_eq!(delays(&world), [("capacity", 1)]);
+    assert!(said(&world).ends_with("node n1 is gone"), "{}", said(&world));
+}

@@ -392,6 +392,7 @@ impl Live<'_> {
             }
         }
         let enough = self.enough_of(request, nodes, sieve, &ranks[..high]);
+        let enough = self.without_needless(request, nodes, sieve, enough);
         let are_enough = high < ranks.len() || self.is_enough(request, nodes, sieve, &enough);
         are_enough.then(|| union(&self.within(request, nodes, sieve, &enough)))
     }
@@ -460,7 +461,40 @@ impl Live<'_> {
         let there: Vec<Rank> = ranks.iter().filter(is_there).copied().collect();
         if self.is_enough(request, nodes, sieve, &there) { there } else { ranks.to_vec() }
     }
+
+    /// The same without nodes that others make needless: pods of several groups need different ones, and those that are to be in parts of
+    /// levels need few of each. Those with the most ends in the way go first.
+    fn without_needless(
+        &mut self,
+        request: &Request,
+        nodes: &[RankSet],
+        sieve: Option<&Sieve>,
+        mut ranks: Vec<Rank>,
+    ) -> Vec<Rank> {
+        if let [group] = &request.groups[..]
+            && group.levels.is_none()
+        {
+            return ranks;
+        }
+        let (mut tries, mut size) = (TRIES_TO_LEAVE_OUT, ranks.len() / 2);
+        while size > 0 {
+            let mut end = ranks.len();
+            while end > 0 && tries > 0 {
+                let start = end.saturating_sub(size);
+                let others = [&ranks[..start], &ranks[end..]].concat();
+                if self.is_enough(request, nodes, sieve, &others) {
+                    ranks = others;
+                }
+                (end, tries) = (start, tries - 1);
+            }
+            size /= 2;
+        }
+        ranks
+    }
 }
+
+/// So often some of the nodes that are to be held are left out for a try.
+const TRIES_TO_LEAVE_OUT: usize = 64;
 
 /// A reservation that is put off by so much or less may begin in a moment.
 pub(super) const PUT_OFF_SECONDS: i64 = 1;

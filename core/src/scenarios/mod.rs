@@ -29,6 +29,7 @@ mod estimates;
 mod exclusive;
 mod gangs;
 mod gangs_after_restart;
+mod held_nodes;
 mod kept_away;
 mod late;
 mod late_owners;

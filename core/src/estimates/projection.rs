@@ -313,6 +313,8 @@ impl Projection {
         let mut walking = self.walking.take().unwrap_or_else(|| {
             live.count_promises();
             let last = &mut self.held_nodes;
+            // Whatever has started by an earlier instant has begun.
+            last.keep_beginning(|_| false);
             Box::new(Walking::begin(queues.policies(), &self.queue, &live, News::Anything, last))
         });
         let enough = (stint - begun).counted_from(&live, &mut self.others);

@@ -427,3 +427,25 @@ fn a_spread_gang_that_waits_for_its_like_to_leave_a_rack_starts_when_that_has_le
         assert_eq!((count(&world, 6, "a2"), count(&world, 6, "b2")), (3, 3), "{policy:?}");
     }
 }
+
+/// In the plan run forward a gang begins when it starts: those of its like that come then are told when, too.
+#[test]
+fn pods_of_its_like_have_an_estimate_while_a_spread_gang_waits() {
+    let mut world = hosts(QueuePolicy::Easy);
+    let lasting = |pod: Pod, seconds| Pod { lifetime: Lifetime::Seconds(seconds), ..pod };
+    for at in 0..4 {
+        world.submit(lasting(pod(&format!("busy-{at}"), 8), 100));
+    }
+    world.settle();
+    gang_of(&mut world, 4, 2, |pod| spread(lasting(pod, 1_000), "mpi", "rack"));
+    // It has the only reservation that there is.
+    world.submit(lasting(pod("first", 1), 50));
+    world.submit(Pod { labels: labels("mpi"), ..lasting(pod("like", 2), 50) });
+    for _ in 0..20 {
+        world.settle();
+        world.pass_seconds(1);
+    }
+    let estimates = ["j", "like"].map(|name| world.estimate(name).map(|(_, second)| second));
+    let [Some(gang), Some(like)] = estimates else { panic!("{estimates:?}") };
+    assert!(gang <= like && like < gang + 60, "{estimates:?}");
+}

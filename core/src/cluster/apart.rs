@@ -19,7 +19,7 @@ impl Cluster {
     /// closes nodes to a pod that comes alone, these are open that are so when of the others those have left that have an end.
     pub(crate) fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
         let closed = self.repelled_beside_others(pod, company);
-        if company == Company::Together || pod.shape.constraints.spreads.is_empty() {
+        if company == Company::Together || pod.shape.constraints.spreads.is_empty() || closed.is_empty() {
             return closed;
         }
         let mut copy = self.without_passing();

@@ -141,8 +141,6 @@ impl Crowd {
     /// Whether this part counts the pod.
     pub(super) fn counts(&self, part: Part, pod: &Occupant, namespaces: &Namespaces) -> bool {
         let selects = |pods: &PodSelector| namespaces.selects(pods, &pod.namespace, &pod.labels);
-        // A selector that selects everything counts nobody who is there, as kube-scheduler has it.
-        let selects_all = |pods: &PodSelector| pods.labels.as_ref().is_none_or(Vec::is_empty);
         let is_overlooked = |pods: &PodSelector| pod.presence == Presence::There && (pod.deleting || selects_all(pods));
         let spreads = |pods: &PodSelector| !is_overlooked(pods) && selects(pods);
         match part {
@@ -400,6 +398,11 @@ impl Crowd {
         }
         near.unwrap_or_default()
     }
+}
+
+/// A selector that selects everything counts nobody who is there for a spread, as kube-scheduler has it.
+pub(super) fn selects_all(pods: &PodSelector) -> bool {
+    pods.labels.as_ref().is_none_or(Vec::is_empty)
 }
 
 /// What a node is to spread: only its labels, its name and its taints.

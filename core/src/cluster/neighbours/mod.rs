@@ -24,7 +24,7 @@ use super::Node;
 use super::filters::Rejection;
 use crate::fluxion::{Rank, RankSet};
 use crowd::{Crowd, Part};
-use fluxqueue_workload::constraints::{Constraints, PodTerm, SpreadConstraint};
+use fluxqueue_workload::constraints::{Constraints, PodSelector, PodTerm, SpreadConstraint};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{Pod, Uid};
 
@@ -481,15 +481,7 @@ impl Neighbours {
         pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
         nodes: &RankSet,
     ) -> RankSet {
-        let mut closed = RankSet::new();
-        for term in terms {
-            let is_selected = |pod: &Arc<Pod>| self.namespaces.selects(&term.pods, &pod.id.key.namespace, &pod.labels);
-            if pods.clone().any(is_selected) {
-                let key = self.topology.key(&term.topology_key);
-                closed.union_with(&self.topology.around(key, nodes));
-            }
-        }
-        closed
+        self.around(terms.iter().map(|term| (&term.pods, &term.topology_key)), pods, nodes)
     }
 
     /// The nodes in the domains of these on which one of these pods would count for these constraints.
@@ -499,20 +491,31 @@ impl Neighbours {
         pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
         nodes: &RankSet,
     ) -> RankSet {
-        let mut crowded = RankSet::new();
-        for spread in spreads {
-            if pods.clone().any(|pod| self.counts_for(spread, pod)) {
-                let key = self.topology.key(&spread.topology_key);
-                crowded.union_with(&self.topology.around(key, nodes));
-            }
-        }
-        crowded
+        let count = spreads.iter().filter(|spread| !crowd::selects_all(&spread.pods));
+        self.around(count.map(|spread| (&spread.pods, &spread.topology_key)), pods, nodes)
     }
 
-    /// A pod that is there counts for a spread constraint. As kube-scheduler has it, a selector that selects everything counts nobody.
+    /// All nodes of the domains of these, by those labels whose selector selects one of the pods.
+    fn around<'a, 'b>(
+        &mut self,
+        selectors: impl Iterator<Item = (&'b PodSelector, &'b Arc<str>)>,
+        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+        nodes: &RankSet,
+    ) -> RankSet {
+        let mut around = RankSet::new();
+        for (selector, label) in selectors {
+            let is_selected = |pod: &Arc<Pod>| self.namespaces.selects(selector, &pod.id.key.namespace, &pod.labels);
+            if pods.clone().any(is_selected) {
+                let key = self.topology.key(label);
+                around.union_with(&self.topology.around(key, nodes));
+            }
+        }
+        around
+    }
+
+    /// A pod that is there counts for a spread constraint.
     pub(super) fn counts_for(&self, spread: &SpreadConstraint, pod: &Pod) -> bool {
-        let selects_all = spread.pods.labels.as_ref().is_none_or(Vec::is_empty);
-        !selects_all && self.namespaces.selects(&spread.pods, &pod.id.key.namespace, &pod.labels)
+        !crowd::selects_all(&spread.pods) && self.namespaces.selects(&spread.pods, &pod.id.key.namespace, &pod.labels)
     }
 
     /// By its own required anti-affinity a pod is to be apart from this other one.

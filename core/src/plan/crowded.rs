@@ -245,8 +245,8 @@ impl Live<'_> {
         domains: Vec<RankSet>,
     ) -> Vec<Vec<RankSet>> {
         let mut shapes: Vec<(Wanted, u64, RankSet)> = Vec::new();
-        for at in near {
-            let apart = request.groups[*at].apart_by(self.cluster);
+        let apart: Vec<Vec<KeyId>> = near.iter().map(|at| request.groups[*at].apart_by(self.cluster)).collect();
+        for (at, apart) in near.iter().zip(&apart) {
             for want in &request.groups[*at].wants {
                 match shapes.iter_mut().find(|(known, ..)| *known.shape == *want.shape) {
                     Some((_, count, usable)) => {
@@ -254,7 +254,7 @@ impl Live<'_> {
                         usable.union_with(&nodes[*at]);
                     }
                     None => {
-                        let wanted = Wanted { shape: &want.shape, apart: apart.clone() };
+                        let wanted = Wanted { shape: &want.shape, apart };
                         shapes.push((wanted, want.count as u64, nodes[*at].clone()));
                     }
                 }

@@ -139,7 +139,10 @@ impl Capacity for Live<'_> {
         }
         let nodes = self.open_to(request, nodes);
         let ranks: Vec<Rank> = union(&nodes).iter().collect();
-        // What is chosen of volumes is chosen for nobody.
+        if !request.rests_on_volumes() {
+            return self.nodes_by_trial(request, &nodes, &ranks).is_some();
+        }
+        // To give a choice back would lose to which nodes pods are nominated.
         let mut cluster = self.cluster.clone();
         self.on(&mut cluster).nodes_by_trial(request, &nodes, &ranks).is_some()
     }

@@ -4,7 +4,7 @@
 //! The graph places by room; then each pod is looked at on its node, one after the other. Who cannot have his volumes there beside
 //! the others is kept from that node, and the graph is asked again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::live::Live;
@@ -52,7 +52,8 @@ impl Live<'_> {
                 other => return other,
             };
             let mut by_pod = by_pod(&asked, slots);
-            let misfits = self.choose_volumes(by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
+            let (seats, together) = self.on_nodes(by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
+            let misfits = self.cluster.volumes_mut().choose(&seats, &together);
             if misfits.is_empty() {
                 return Fit::Placed(in_order(request, &mut by_pod));
             }
@@ -70,13 +71,12 @@ impl Live<'_> {
         Fit::NotFound
     }
 
-    /// Nodes for all pods by a trial alone, such that each can have its volumes beside the others.
+    /// Nodes for all pods by a trial alone, such that each could have its volumes beside the others. Nothing is chosen.
     pub(super) fn nodes_by_trial(&mut self, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> Option<RankSet> {
         let (mut asked, mut within) = (request.clone(), nodes.to_vec());
         for _ in 0..TRIES {
             let seats = self.seats_by_trial(&asked, &within, ranks)?;
-            let mounting = seats.iter().filter(|_| request.rests_on_volumes());
-            let misfits = self.choose_volumes(mounting.map(|(uid, rank)| (uid, *rank)));
+            let misfits = if request.rests_on_volumes() { self.misfits(&seats) } else { Vec::new() };
             if misfits.is_empty() {
                 return Some(seats.into_iter().map(|(_, rank)| rank).collect());
             }
@@ -87,12 +87,17 @@ impl Live<'_> {
         None
     }
 
-    /// Chooses volumes for all of these pods on their nodes. If some cannot have theirs, nothing is chosen, and these are returned.
-    fn choose_volumes<'a>(&mut self, seats: impl Iterator<Item = (&'a Uid, Rank)>) -> Vec<Uid> {
+    fn misfits(&mut self, seats: &[(Uid, Rank)]) -> Vec<Uid> {
+        let (seats, together) = self.on_nodes(seats.iter().map(|(uid, rank)| (uid, *rank)));
+        self.cluster.volumes_mut().misfits(&seats, &together)
+    }
+
+    /// These pods, each with its node; and all of them.
+    fn on_nodes<'a>(&self, seats: impl Iterator<Item = (&'a Uid, Rank)>) -> (Vec<(Uid, Arc<Node>)>, BTreeSet<Uid>) {
         let node = |(uid, rank): (&Uid, Rank)| Some((uid.clone(), Arc::clone(self.cluster.node(rank)?)));
         let seats: Vec<(Uid, Arc<Node>)> = seats.filter_map(node).collect();
         let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
-        if seats.is_empty() { Vec::new() } else { self.cluster.volumes_mut().choose(&seats, &together) }
+        (seats, together)
     }
 }
 

@@ -24,13 +24,13 @@ const WIDEST_MAX: usize = 4;
 pub(super) struct Wanted<'a> {
     pub(super) shape: &'a Shape,
     /// Labels of which no two of them may be in one domain.
-    pub(super) apart: Vec<KeyId>,
+    pub(super) apart: &'a [KeyId],
 }
 
 impl Wanted<'_> {
     /// How many of them may come to a node that has room for so many.
     pub(super) fn on_node(&self, rank: Rank, room: u64, cluster: &Cluster) -> u64 {
-        let has_domain = || cluster.domains(rank, &self.apart).iter().any(Option::is_some);
+        let has_domain = || cluster.domains(rank, self.apart).iter().any(Option::is_some);
         if room > 1 && !self.apart.is_empty() && has_domain() { 1 } else { room }
     }
 }
@@ -57,10 +57,8 @@ impl Request {
 impl Live<'_> {
     /// The nodes on which such a gang could be some day, if something there has to end before.
     pub(super) fn waited_for_together(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
-        let helps = match self.together_beside(Others::AsNow, request, nodes) {
-            Some(found) => self.is_anybody_in_the_way(request, &found),
-            None => self.together_beside(Others::ThatNeverEnd, request, nodes).is_some(),
-        };
+        let (found, others) = self.together_beside(request, nodes)?;
+        let helps = others == Others::ThatNeverEnd || self.is_anybody_in_the_way(request, &found);
         // Otherwise no end helps.
         helps.then(|| self.eligible(request, nodes))
     }
@@ -72,28 +70,40 @@ impl Live<'_> {
     }
 
     /// Some of these nodes on which all pods of a gang could be once everything with an end has ended, those with the fewest ends in
-    /// the way: beside those whom they are to be near to, or spread among, as these are now, or else when of them those have left that
-    /// have an end.
+    /// the way.
     pub(super) fn together_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
-        let as_now = self.together_beside(Others::AsNow, request, nodes);
-        as_now.or_else(|| self.together_beside(Others::ThatNeverEnd, request, nodes))
+        self.together_beside(request, nodes).map(|(found, _)| found)
     }
 
-    fn together_beside(&mut self, others: Others, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
+    /// The same, and beside which others: beside those whom they are to be near to, or spread among, as these are now, or else when of
+    /// them those have left that have an end.
+    fn together_beside(&mut self, request: &Request, nodes: &[RankSet]) -> Option<(RankSet, Others)> {
         let domains = self.domains_to_wait_for(request, nodes);
         let all = union(nodes);
         let mut cluster = self.without_passing(request, &all);
         self.count_copy(all.len());
-        if others == Others::ThatNeverEnd {
-            cluster.count_only_endless(request.groups.iter().map(|group| &*group.sample));
+        if let Some(found) = self.first_domain_that_will_do(request, &domains, &mut cluster) {
+            return Some((found, Others::AsNow));
         }
+        cluster.count_only_endless(request.groups.iter().map(|group| &*group.sample));
+        let found = self.first_domain_that_will_do(request, &domains, &mut cluster)?;
+        Some((found, Others::ThatNeverEnd))
+    }
+
+    /// Nodes of the first domain in which all pods can be together in that copy of the nodes.
+    fn first_domain_that_will_do(
+        &mut self,
+        request: &Request,
+        domains: &[Vec<RankSet>],
+        cluster: &mut Cluster,
+    ) -> Option<RankSet> {
         domains.iter().find_map(|nodes| {
             let usable = self.eligible_by_group(request, nodes);
             if usable.iter().any(RankSet::is_empty) {
                 return None;
             }
             let ranks = self.fewest_in_the_way_first(request, &union(&usable));
-            let found = self.on(&mut cluster).nodes_by_trial(request, &usable, &ranks)?;
+            let found = self.on(cluster).nodes_by_trial(request, &usable, &ranks)?;
             let within: Vec<RankSet> = usable.iter().map(|usable| usable.intersection(&found)).collect();
             let forecast = self.forecast(request, &within);
             matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually).then_some(found)
@@ -139,9 +149,14 @@ impl Live<'_> {
     /// near to each other those of one domain.
     fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
         let Some((near, domains)) = self.domains_of_near(request) else { return vec![nodes.to_vec()] };
+        let wanted: Vec<(usize, Vec<KeyId>)> =
+            near.iter().map(|at| (*at, request.groups[*at].apart_by(self.cluster))).collect();
         let mut by_ends = Vec::new();
         for domain in domains {
-            let ends = near.iter().map(|at| self.ends_in_the_way(&request.groups[*at], &nodes[*at], &domain));
+            let of = |(at, apart): &(usize, Vec<KeyId>)| {
+                self.ends_in_the_way(&request.groups[*at], apart, &nodes[*at].intersection(&domain))
+            };
+            let ends = wanted.iter().map(of);
             if let Some(ends) = ends.sum::<Option<u64>>() {
                 by_ends.push((ends, nodes[near[0]].intersection(&domain).len(), domain));
             }
@@ -149,15 +164,14 @@ impl Live<'_> {
         first_and_widest(by_ends, DOMAINS_MAX).iter().map(|domain| within(nodes, &near, domain)).collect()
     }
 
-    /// How many ends that nobody knows are in the way of a group on as many nodes of a domain as it needs, those with the fewest;
-    /// `None` if there will never be room for it.
-    fn ends_in_the_way(&mut self, group: &Group, nodes: &RankSet, domain: &RankSet) -> Option<u64> {
-        let usable = nodes.intersection(domain);
+    /// How many ends that nobody knows are in the way of a group on as many of these nodes as it needs, those with the fewest; `None` if
+    /// there will never be room for it. No two of its pods may be in one domain of some labels.
+    fn ends_in_the_way(&self, group: &Group, apart: &[KeyId], usable: &RankSet) -> Option<u64> {
         let mut by_ends: Vec<(u32, Rank)> = usable.iter().map(|rank| (self.ledger.unknown_ends(rank), rank)).collect();
         by_ends.sort_unstable();
-        let (apart, mut most) = (group.apart_by(self.cluster), 0);
+        let mut most = 0;
         for want in &group.wants {
-            let wanted = Wanted { shape: &want.shape, apart: apart.clone() };
+            let wanted = Wanted { shape: &want.shape, apart };
             // That each shape has room for itself alone is enough to try: the graph knows the rest.
             let (mut left, mut ends) = (want.count as u64, 0);
             for (of_node, rank) in &by_ends {

@@ -86,8 +86,25 @@ impl Volumes {
     /// Chooses for all of these pods, each on its node, one after the other; `together` are all that start together. If one cannot have
     /// its volumes beside the others, nothing is chosen for any of them, and those that cannot are returned.
     pub fn choose(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> Vec<Uid> {
-        let (mut done, mut misfits) = (Vec::new(), Vec::new());
         let version = self.version;
+        let (done, misfits) = self.choose_in_turn(seats, together);
+        if !misfits.is_empty() {
+            self.give_back(done, version);
+        }
+        misfits
+    }
+
+    /// Which of these pods could not have their volumes there beside the others. Nothing is chosen for any of them.
+    pub fn misfits(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> Vec<Uid> {
+        let version = self.version;
+        let (done, misfits) = self.choose_in_turn(seats, together);
+        self.give_back(done, version);
+        misfits
+    }
+
+    /// For whom something was chosen, and for whom that could not be.
+    fn choose_in_turn(&mut self, seats: &[(Uid, Arc<Node>)], together: &BTreeSet<Uid>) -> (Vec<Uid>, Vec<Uid>) {
+        let (mut done, mut misfits) = (Vec::new(), Vec::new());
         for (uid, node) in seats {
             let Some(pod) = self.pods.get(uid).cloned() else { continue };
             match self.mounts(&pod).ok_or(Vec::new()).and_then(|mounts| self.look(&mounts, node, together)) {
@@ -101,19 +118,20 @@ impl Volumes {
                     }
                     self.choices.insert(uid.clone(), choice);
                     self.place(uid, &node.name);
-                    done.push(uid);
+                    done.push(uid.clone());
                 }
                 Err(_) => misfits.push(uid.clone()),
             }
         }
-        if !misfits.is_empty() {
-            for uid in done {
-                self.release(uid);
-            }
-            // Nothing is other than it was.
-            self.version = version;
+        (done, misfits)
+    }
+
+    /// What was chosen for these is not, and nothing is other than it was at that version.
+    fn give_back(&mut self, chosen: Vec<Uid>, version: u64) {
+        for uid in chosen {
+            self.release(&uid);
         }
-        misfits
+        self.version = version;
     }
 
     /// What was chosen for a pod.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::tests::{name, queue_of};
 use super::*;
+use fluxqueue_workload::Time;
 
 /// A second that nobody knows.
 const UNKNOWN: i64 = i64::MAX - 1;

@@ -10,6 +10,7 @@
 //! class get one answer. Explaining to people why something waits is not done here (see `explain`).
 
 mod asking;
+mod attempt;
 mod backfill;
 #[cfg(test)]
 mod backfill_tests;
@@ -29,6 +30,7 @@ mod together;
 mod within_limits;
 
 pub(super) use asking::Asking;
+pub(super) use attempt::{Attempt, Outcome, Standing};
 pub(super) use effort::Effort;
 pub(super) use held::HeldNodes;
 pub(super) use live::Live;
@@ -38,8 +40,7 @@ pub(super) use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserv
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use self::held::Left;
-use super::explain::Reported;
+use self::attempt::attempt;
 use super::ledger::{Change, LevelWants, SlotRequest};
 use super::queues::AtLimit;
 use crate::cluster::volumes::VolumeNeeds;
@@ -47,7 +48,7 @@ use crate::cluster::{Company, Stance};
 use crate::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, Queue, QueueId};
 use fluxqueue_workload::constraints::Constraints;
-use fluxqueue_workload::{Lifetime, Pod, Shape, Time};
+use fluxqueue_workload::{Lifetime, Pod, Shape};
 
 /// What is asked for: all of it or nothing.
 #[derive(Debug, Clone)]
@@ -233,48 +234,6 @@ pub(super) struct Version {
     pub changes: u64,
 }
 
-/// The last attempt at requests of a class.
-#[derive(Debug, Clone)]
-pub(super) struct Attempt {
-    pub outcome: Outcome,
-    version: Version,
-    /// Of the first of the class at that time: the others ask for the same.
-    pub request: Arc<Request>,
-    /// Per group: nodes it may use, and those of them that no earlier job held.
-    pub open: Arc<[RankSet]>,
-    free: Arc<[RankSet]>,
-    /// What was said about it. Shared with the copies that are made to look ahead, where nothing is said.
-    pub reported: Option<Arc<Reported>>,
-    /// It is to be made again, whatever it rests on.
-    pub is_in_doubt: bool,
-}
-
-/// Why a request was not given slots.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Outcome {
-    /// It could start one day: it holds these nodes.
-    Waits { held: Arc<RankSet>, at: Option<Time> },
-    /// Pods with an end keep its pods away: it could start when these have ended, and holds these nodes.
-    KeptAway { held: Arc<RankSet> },
-    /// There is room for its pods, but not where they may be together by what they ask about other pods, each other included: it could
-    /// start when work with an end has ended, and holds these nodes.
-    Scattered { held: Arc<RankSet> },
-    /// It would fit, but an earlier job holds the nodes.
-    Behind { held: Arc<RankSet>, job: JobId },
-    /// Work without an end is in the way: it holds nothing.
-    PassedOver,
-    /// The nodes that could hold it are cordoned, not ready or left alone for the moment: it holds nothing.
-    NodesAway,
-    /// No node may be used at all.
-    NoNodes,
-    /// It does not fit the idle cluster.
-    Never,
-    /// No placement was found, and it is not proved that there is none: it holds nothing.
-    NotFound,
-    /// Its queue has as much as it may have.
-    AtLimit(Arc<AtLimit>),
-}
-
 /// What a walk decided about a request, or a class.
 #[derive(Debug)]
 pub(super) enum Decision<S> {
@@ -324,15 +283,6 @@ impl<S> Default for Plan<S> {
     fn default() -> Self {
         Plan { decisions: Vec::new(), confirmed: Vec::new(), first_undated: Vec::new() }
     }
-}
-
-/// An attempt that still stands.
-#[derive(Debug)]
-pub(super) struct Standing {
-    /// As of when.
-    version: Version,
-    /// Per group, the nodes for which it stands, if these are others than before.
-    free: Option<Vec<RankSet>>,
 }
 
 /// Walks all queues, each by its policy.
@@ -507,245 +457,4 @@ fn untried(queue: &Pending) -> impl Iterator<Item = (&Place, ClassId)> {
 /// Whether what has come is all behind where the last walk ended, so that what was held then is what is held against it.
 pub(super) fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
     untried(queue).all(|(place, _)| last.is_before(place))
-}
-
-fn attempt<C: Capacity>(
-    request: Request,
-    known: Option<&Attempt>,
-    capacity: &mut C,
-    holds: &HeldNodes,
-) -> Result<(Request, C::Slots), Box<Attempt>> {
-    let version = capacity.version(&request);
-    let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
-    let Left { nodes: free, spares } = holds.left_to(&request, &open, capacity);
-    let outcome = if open.iter().any(RankSet::is_empty) {
-        if could_reopen(&request, &open, capacity) { Outcome::NodesAway } else { Outcome::NoNodes }
-    } else {
-        let shut = free.iter().any(RankSet::is_empty);
-        let limit = capacity.limit(&request);
-        let shut = shut || limit.as_ref().is_some_and(|limit| limit.is_everywhere);
-        match (if shut { Fit::NotNow } else { capacity.place(&request, &free) }, limit) {
-            (Fit::Placed(slots), _) => return Ok((request, slots)),
-            (_, Some(limit)) => Outcome::AtLimit(Arc::new(limit.at)),
-            (Fit::NotFound, None) if open == free => Outcome::NotFound,
-            (Fit::NotNow | Fit::NotFound, None) => {
-                // A trial is dear: what it said stands as long as nothing has changed for good.
-                let is_known = known.is_some_and(|known| known.may_still_be_together(version, capacity));
-                judge(&request, &open, capacity, holds, (spares, is_known))
-            }
-        }
-    };
-    let held = if outcome.is_in_vain() { capacity.waits_for_others(&request, &open, &outcome) } else { None };
-    let outcome = match held.map(Arc::new) {
-        None => outcome,
-        Some(held) if outcome == Outcome::NotFound && request.needs_a_trial() => Outcome::Scattered { held },
-        Some(held) => Outcome::KeptAway { held },
-    };
-    Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
-}
-
-/// Why it does not fit, and what it holds. What earlier jobs hold does not matter here: the question is what the request
-/// itself could use.
-fn judge<C: Capacity>(
-    request: &Request,
-    open: &[RankSet],
-    capacity: &mut C,
-    holds: &HeldNodes,
-    (spares, may_be_together): (Option<JobId>, bool),
-) -> Outcome {
-    let held = |capacity: &mut C| Arc::new(capacity.eligible(request, open));
-    match capacity.forecast(request, open) {
-        // The graph knows nothing of what pods ask about each other: that may be in the way, and nobody who is ahead.
-        Forecast::Now if !capacity.are_allowed_together(request, open) => Outcome::NotFound,
-        Forecast::At(_) | Forecast::Eventually
-            if !may_be_together && !capacity.are_allowed_together_some_day(request) =>
-        {
-            Outcome::NotFound
-        }
-        Forecast::Now => match spares.or_else(|| holds.first_in_the_way(open)) {
-            Some(job) => Outcome::Behind { held: held(capacity), job },
-            None => Outcome::Waits { held: held(capacity), at: None },
-        },
-        Forecast::At(seconds) => Outcome::Waits { held: held(capacity), at: Some(Time::from_seconds(seconds)) },
-        Forecast::Eventually => Outcome::Waits { held: held(capacity), at: None },
-        Forecast::Blocked => Outcome::PassedOver,
-        Forecast::NotFound => Outcome::NotFound,
-        Forecast::Never if could_reopen(request, open, capacity) => Outcome::NodesAway,
-        Forecast::Never => Outcome::Never,
-    }
-}
-
-fn lasting<C: Capacity>(request: &Request, capacity: &mut C) -> Vec<RankSet> {
-    request.groups.iter().map(|group| capacity.lasting(group)).collect()
-}
-
-/// It would fit if nodes that are cordoned, not ready or left alone for the moment came back.
-fn could_reopen<C: Capacity>(request: &Request, open: &[RankSet], capacity: &mut C) -> bool {
-    let lasting = lasting(request, capacity);
-    if lasting.iter().any(RankSet::is_empty) {
-        return false;
-    }
-    let more = lasting.iter().zip(open).any(|(lasting, open)| !lasting.is_subset(open));
-    more && !matches!(capacity.forecast(request, &lasting), Forecast::Never)
-}
-
-impl Outcome {
-    /// It waits for nothing that will come by itself.
-    fn is_in_vain(&self) -> bool {
-        self.needs_nodes() || matches!(self, Outcome::PassedOver | Outcome::NotFound)
-    }
-
-    /// Only other nodes, or more of what they have, can change it.
-    fn needs_nodes(&self) -> bool {
-        matches!(self, Outcome::Never | Outcome::NoNodes | Outcome::NodesAway)
-    }
-}
-
-impl Standing {
-    fn differs_from(&self, known: &Attempt) -> bool {
-        self.version != known.version || self.free.is_some()
-    }
-}
-
-impl Attempt {
-    fn new(outcome: Outcome, version: Version, request: Request, (open, free): (Vec<RankSet>, Vec<RankSet>)) -> Self {
-        Attempt {
-            outcome,
-            version,
-            request: Arc::new(request),
-            open: open.into(),
-            free: free.into(),
-            reported: None,
-            is_in_doubt: false,
-        }
-    }
-
-    /// As of when it still stands, if nothing of what it rests on has changed: its nodes, room on those that are left to it,
-    /// what never ends there, what earlier jobs hold.
-    fn still_stands<C: Capacity>(&self, capacity: &mut C, holds: &HeldNodes) -> Option<Standing> {
-        // Whether there is room within limits is asked without the graph.
-        if self.is_in_doubt || matches!(self.outcome, Outcome::AtLimit(_)) {
-            return None;
-        }
-        let version = capacity.version(&self.request);
-        if version.nodes != self.version.nodes {
-            let rests_on_others = matches!(self.outcome, Outcome::KeptAway { .. }) || self.outcome.is_in_vain();
-            if self.request.asks_about_pods() || (rests_on_others && self.request.may_be_kept_away()) {
-                // How many may go where has changed, or some day may, even if the nodes that are open have not.
-                return None;
-            }
-            let groups = self.request.groups.iter().zip(&*self.open);
-            for (group, open) in groups {
-                if capacity.open(group) != *open {
-                    return None;
-                }
-            }
-        }
-        let left = holds.left_to(&self.request, &self.open, capacity).nodes;
-        let is_left_more = left.iter().zip(&*self.free).any(|(left, free)| !left.is_subset(free));
-        if is_left_more && self.is_helped_by(&left, capacity, holds) {
-            return None;
-        }
-        if version.changes != self.version.changes && self.is_concerned(capacity) {
-            return None;
-        }
-        let union = |(mut left, free): (RankSet, &RankSet)| {
-            left.union_with(free);
-            left
-        };
-        Some(Standing { version, free: is_left_more.then(|| left.into_iter().zip(&*self.free).map(union).collect()) })
-    }
-
-    /// It was found to be allowed together some day, and nothing has changed for good since.
-    fn may_still_be_together<C: Capacity>(&self, version: Version, capacity: &C) -> bool {
-        let for_good = &mut |change| matches!(change, Change::Node(_) | Change::TakenForGood(_));
-        matches!(self.outcome, Outcome::Waits { .. })
-            && !self.is_in_doubt
-            && version.nodes == self.version.nodes
-            && !capacity.changed_since(self.version.changes, for_good)
-    }
-
-    /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or it had to wait for nothing
-    /// but such nodes, and others are the first to hold them now.
-    fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &HeldNodes) -> bool {
-        match &self.outcome {
-            outcome if outcome.needs_nodes() => return false,
-            Outcome::NotFound => return true,
-            Outcome::Behind { job, .. } if holds.first_in_the_way(&self.open) != Some(*job) => return true,
-            _ => {}
-        }
-        left.iter().zip(&*self.free).any(|(left, free)| {
-            let mut more = left.clone();
-            more.subtract(free);
-            more.iter().any(|rank| capacity.fits_one(&self.request, rank))
-        })
-    }
-
-    /// A change since concerns its nodes in a way that its outcome rests on.
-    fn is_concerned<C: Capacity>(&self, capacity: &mut C) -> bool {
-        let is_open = |rank| self.open.iter().any(|open| open.contains(rank));
-        let is_free = |rank| self.free.iter().any(|free| free.contains(rank));
-        let mut nodes = Vec::new();
-        let concerned = capacity.changed_since(self.version.changes, &mut |change| match (change, &self.outcome) {
-            (Change::Node(_), Outcome::KeptAway { .. } | Outcome::Scattered { .. }) => true,
-            (Change::FreedForGood(_), outcome) if outcome.is_in_vain() && self.request.may_be_kept_away() => true,
-            (Change::Node(rank), _) => {
-                nodes.push(rank);
-                is_open(rank)
-            }
-            (_, outcome) if outcome.needs_nodes() => false,
-            // Others may have taken the room, and it is known when these end.
-            (Change::FreedUnknown(rank), Outcome::Waits { at: None, .. }) => {
-                is_open(rank) && capacity.fits_one_some_day(&self.request, rank)
-            }
-            (Change::Freed(rank) | Change::FreedUnknown(rank), _) => {
-                is_free(rank) && capacity.fits_one(&self.request, rank)
-            }
-            (Change::FreedForGood(rank), _) => is_open(rank),
-            (
-                Change::TakenForGood(rank),
-                Outcome::Waits { held, .. }
-                | Outcome::KeptAway { held }
-                | Outcome::Scattered { held }
-                | Outcome::Behind { held, .. },
-            ) => held.contains(rank),
-            (Change::TakenForGood(_), _) => false,
-        });
-        if concerned || nodes.is_empty() || !self.outcome.needs_nodes() {
-            return concerned;
-        }
-        // Which nodes might have come back is not remembered: one of these may be gone for good now.
-        if self.outcome == Outcome::NodesAway {
-            return true;
-        }
-        // What needs nodes that are not there now also looks at those that may come back.
-        let lasting = lasting(&self.request, capacity);
-        nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))
-    }
-
-    /// Nobody has looked where it could start: it waits for one ahead of it, and for nothing else.
-    fn behind<C: Capacity>(job: JobId, request: Request, capacity: &mut C) -> Self {
-        let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
-        let (version, free) = (capacity.version(&request), open.iter().map(|_| RankSet::new()).collect());
-        let outcome = Outcome::Behind { held: Arc::default(), job };
-        Attempt::new(outcome, version, request, (open, free))
-    }
-
-    /// It still stands, as of now.
-    fn confirm(&mut self, standing: Standing) {
-        self.version = standing.version;
-        if let Some(free) = standing.free {
-            self.free = free.into();
-        }
-    }
-
-    /// Others need not wait for it to start.
-    pub(super) fn holds_nobody_up(&self) -> bool {
-        self.is_hopeless() || matches!(self.outcome, Outcome::PassedOver | Outcome::NodesAway | Outcome::NotFound)
-    }
-
-    /// More nodes, or larger ones, are needed.
-    pub(super) fn is_hopeless(&self) -> bool {
-        matches!(self.outcome, Outcome::Never | Outcome::NoNodes)
-    }
 }

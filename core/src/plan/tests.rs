@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::scenarios::pod;
+use fluxqueue_workload::Time;
 
 /// Slots of a node: free, taken by what ends some day, taken for ever.
 type NodeSlots = (u64, u64, u64);

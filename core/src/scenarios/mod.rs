@@ -56,6 +56,7 @@ mod slices_that_ask;
 mod spread_over_levels;
 mod stand_ins;
 mod starting;
+mod storage;
 mod together;
 mod topology;
 mod versions;
@@ -77,7 +78,7 @@ struct World {
     uids: u32,
     /// Every Binding that was asked for: pod and node.
     bindings: Vec<(String, String)>,
-    storage: volumes::Storage,
+    storage: storage::Storage,
     /// Every reason of an Event.
     notes: Vec<String>,
     /// And what they said.
@@ -182,7 +183,7 @@ impl World {
             jobs: BTreeMap::new(),
             uids: 0,
             bindings: Vec::new(),
-            storage: volumes::Storage::default(),
+            storage: storage::Storage::default(),
             notes: Vec::new(),
             texts: Vec::new(),
             queues: BTreeMap::new(),

@@ -6,7 +6,7 @@ use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator, PodTerm, Requi
 use fluxqueue_workload::levels::{LevelBound, LevelRule, RuleScope};
 
 use super::neighbours::{apart, labelled, near, spread};
-use super::volumes::mounting;
+use super::storage::mounting;
 use super::*;
 
 const HOST: &str = "kubernetes.io/hostname";

@@ -3,7 +3,7 @@
 use fluxqueue_workload::storage::{Attachable, CsiNode};
 
 use super::kept_away::{BACKFILL, Stream, held, passed_by};
-use super::volumes::mounting;
+use super::storage::mounting;
 use super::*;
 use crate::QueuePolicy;
 use crate::cluster::volumes::StorageNews;

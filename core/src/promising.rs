@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::job::{Job, Lifecycle, Said, Style};
 use super::ledger::Allocation;
+use super::mounting::not_mountable;
 use super::pass::Parts;
 use super::plan::{Booking, Delay, Kept, Late, Policies, Promising, Requests};
 use super::record::time_of;
@@ -58,7 +59,9 @@ impl Core {
     fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) {
         // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
         let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
+        let missing = self.jobs.all.get(&id).and_then(|job| self.missing_claim(job));
         let (cause, by, overdue) = match late.cause {
+            Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
             // A pod that should end in this very second does not have to do with it.
             Delay::Capacity if self.lost.on(&late.was.nodes).is_some() && self.extended.is_empty() => {
                 (Delay::Capacity, None, None)
@@ -74,7 +77,7 @@ impl Core {
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by = match cause {
             Delay::Walltime => format!("{} outlived its planned end", overdue.as_deref().unwrap_or("a job")),
-            Delay::Capacity => self.what_is_lost(&late.was.nodes, queue),
+            Delay::Capacity => missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue)),
             Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job),
         };
         let seconds = start.map(|start| start.saturating_sub(late.was.start));
@@ -254,13 +257,17 @@ impl Core {
         }
     }
 
-    /// A request is taken back that was promised a start: whoever changed its job broke that promise.
+    /// A request is taken back that was promised a start: whoever changed its job broke that promise, if it does not miss its claims.
     pub(super) fn tell_own_delay(&mut self, pending: &PendingRequest) {
         let Some(was) = self.promises.kept(pending) else { return };
-        let is_there = self.jobs.all.get(&pending.job()).is_some_and(|job| !job.live.is_empty());
-        if is_there {
-            self.tell_delay(pending.job(), &Late { cause: Delay::Edit, was, by: None }, None);
-        }
+        let Some(job) = self.jobs.all.get(&pending.job()).filter(|job| !job.live.is_empty()) else { return };
+        let cause = if self.missing_claim(job).is_some() { Delay::Capacity } else { Delay::Edit };
+        self.tell_delay(pending.job(), &Late { cause, was, by: None }, None);
+    }
+
+    /// The claim for which a job waits, and why.
+    fn missing_claim(&self, job: &Job) -> Option<String> {
+        not_mountable(&self.jobs.live_members(job)).map(|(_, text)| text)
     }
 
     /// A request waits no more, or another one waits in its place.

@@ -1,6 +1,7 @@
 //! What the naive planner of the simulation found: promises that were not made, not looked at, or broken for a wrong cause.
 
 use super::promises::{lasting, reserved, starts, submit_gang, waiting_gang, world};
+use super::storage::mounting;
 use super::*;
 use crate::QueuePolicy;
 
@@ -52,6 +53,26 @@ fn room_that_another_scheduler_takes_moves_what_was_promised_there_at_once() {
     world.submit(theirs);
     world.settle();
     assert_eq!(start_of(&world, "j"), Some(2500));
+    assert_eq!(delays(&world), [("capacity", 1)]);
+}
+
+/// Nobody has changed the job: what it needs is not there any more.
+#[test]
+fn a_claim_that_is_lost_breaks_the_promise_as_a_node_would() {
+    let mut world = world(QueuePolicy::Easy);
+    world.class("fast", "at-once");
+    world.volume("v", "fast", None);
+    world.claim("data", "fast");
+    world.bind_claim("data", "v");
+    for name in ["a", "b"] {
+        assert!(starts(&mut world, lasting(name, 4, 100)));
+    }
+    world.submit(mounting(lasting("waits", 4, 60), &["data"]));
+    world.settle();
+    assert_eq!(start_of(&world, "waits"), Some(2100));
+    world.change_claim("data", |claim| claim.deleting = true);
+    world.settle();
+    assert_eq!((world.blocked("waits").0, reserved(&world, "waits")), ("VolumesNotReady".to_owned(), None));
     assert_eq!(delays(&world), [("capacity", 1)]);
 }
 

@@ -16,7 +16,7 @@ use super::plan::Delay;
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
 };
-use crate::queue::JobId;
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{Pod, Uid};
 
 /// Failed writes for one pod before a lone pod gives its slot back and queues again.
@@ -119,11 +119,15 @@ impl Core {
             return self.ungate(uid);
         }
         let Some(allocation) = &member.allocation else { return };
-        let (pod, node) = (member.pod.id.clone(), allocation.node.clone());
+        let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
         let action = self.actions.ask(ActionKind::Bind { pod, node }, InFlight::Bind(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage = Stage::Binding(action);
         }
+        if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
+            self.promises.forget_patience(id);
+        }
+        self.let_others_come_after(&PendingRequest::Member(id, uid.clone()));
     }
 
     /// Takes our gate off; the pod comes back to the outbox when it is.

@@ -13,7 +13,7 @@ use super::mounting::Mounting;
 use super::plan::Delay;
 use super::{Core, Timer};
 use crate::fluxion::Rank;
-use crate::queue::JobId;
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{ObjectKey, Resources, Uid};
 
 /// The pause after a placement was withdrawn.
@@ -46,14 +46,18 @@ impl Core {
             job.promised_before = None;
         }
         self.promises.forget_patience(id);
-        // Whoever would have made it uneven may come now.
-        self.queue_changed |= self.held_nodes.is_beginning(id);
+        self.let_others_come_after(&PendingRequest::Start(id));
         self.jobs.note_life(id);
         for uid in checked.into_iter().rev() {
             self.outbox.push_front(uid);
         }
         self.touched.insert(id);
         true
+    }
+
+    /// Whoever would have made this one uneven, or would have drawn it away, may come now that it begins.
+    pub(super) fn let_others_come_after(&mut self, pending: &PendingRequest) {
+        self.queue_changed |= self.held_nodes.is_waited_for(pending);
     }
 
     fn may_begin(&mut self, id: JobId) -> Begin {

@@ -363,6 +363,7 @@ impl Core {
         self.has_promises_to_put_back = *self.queues.policies() != Policies::FirstComeFirstServed;
         let pods = std::mem::take(&mut self.unsorted);
         self.find_jobs(pods.into_pods());
+        self.find_who_is_to_begin();
         if self.awaiting_owner.len() > 0 {
             self.counts_are_unsure_for(super::attach::OWNER_WAIT_MILLIS);
         }

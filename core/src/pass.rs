@@ -59,8 +59,10 @@ impl Core {
         }
         let is_anew = self.give_up_what_is_not_on_record();
         let heard = self.put_heard_promises_back(&suspects);
-        let is_beginning = |job: JobId| self.jobs.all.get(&job).is_some_and(|job| job.life == Lifecycle::Placed);
-        self.held_nodes.keep_beginning(is_beginning);
+        self.held_nodes.keep_beginning(|pending| match pending {
+            PendingRequest::Start(job) => self.jobs.all.get(job).is_some_and(|job| job.life == Lifecycle::Placed),
+            PendingRequest::Member(_, uid) => self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent()),
+        });
         let Parts { queue, mut live, held_nodes, .. } = self.parts(&suspects, self.now);
         live.count_promises();
         let walking = Walking::begin(live.queues.policies(), queue, &live, news, held_nodes);

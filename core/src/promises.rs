@@ -343,11 +343,11 @@ impl Promises {
         self.inherited.remove(&job);
     }
 
-    /// A request waits no more: its reservation is handed out, to be given up. Since when a gang has been passed by stays with it until
-    /// it begins: it may wait again.
-    pub(super) fn forget(&mut self, pending: &PendingRequest) -> Option<Promise> {
-        if let (Some(patience), PendingRequest::Start(job)) = (self.passed_by.remove(pending), pending) {
-            self.inherited.entry(*job).or_insert((Some(patience.since), RankSet::new()));
+    /// A request waits no more: its reservation is handed out, to be given up. Since when one was passed by that starts its job stays with
+    /// that until it begins: it may wait again.
+    pub(super) fn forget(&mut self, pending: &PendingRequest, starts_job: bool) -> Option<Promise> {
+        if let Some(patience) = self.passed_by.remove(pending).filter(|_| starts_job) {
+            self.inherited.entry(pending.job()).or_insert((Some(patience.since), RankSet::new()));
         }
         self.drained.remove(pending);
         self.ahead.remove(pending);

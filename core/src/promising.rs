@@ -272,7 +272,8 @@ impl Core {
 
     /// A request waits no more, or another one waits in its place.
     pub(super) fn forget_promise(&mut self, pending: &PendingRequest) {
-        if let Some(promise) = self.promises.forget(pending) {
+        let starts = self.jobs.all.get(&pending.job()).is_some_and(|job| starts_job(job, pending));
+        if let Some(promise) = self.promises.forget(pending, starts) {
             self.ledger.give_up(&promise.place);
         }
     }
@@ -315,7 +316,7 @@ impl Core {
     /// Since when a job has been passed by.
     pub(super) fn passed_by_since(&self, job: &Job) -> Option<Time> {
         let place = |pending: &PendingRequest| self.queue.place_of(pending).map(|(place, _)| place);
-        let may_wait_again = job.style == Style::Gang && job.life == Lifecycle::Waiting;
+        let may_wait_again = job.style != Style::Elastic && job.life == Lifecycle::Waiting;
         self.promises.passed_by_since_of(job.id, place).filter(|_| !job.pending.is_empty() || may_wait_again)
     }
 

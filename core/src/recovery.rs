@@ -14,7 +14,7 @@ use super::recording::{UNSEEN_MILLIS, reference};
 use super::seats::PodIndex;
 use super::stored::Stored;
 use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
-use crate::queue::JobId;
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Pod, Time, Uid};
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
@@ -122,6 +122,25 @@ impl Core {
         // Pods that wait come first: what nobody sits on is retained after that.
         for id in ids {
             self.retain_free_seats(id);
+        }
+    }
+
+    /// Who has begun nothing of what his placement says, and is to be spread or near, is disturbed by nobody in this process either.
+    pub(super) fn find_who_is_to_begin(&mut self) {
+        let placed = self.jobs.all.values().filter(|job| job.life == Lifecycle::Placed);
+        let ids: Vec<JobId> = placed.map(|job| job.id).collect();
+        for id in ids {
+            let live: Vec<Uid> =
+                self.jobs.all.get(&id).map(|job| job.live.values().cloned().collect()).unwrap_or_default();
+            for uid in live {
+                if let Some(member) = self.jobs.members.get_mut(&uid) {
+                    member.stance = self.cluster.stance(&member.pod);
+                }
+            }
+            let placed = self.jobs.all.get(&id).and_then(|job| self.asking().placed(job));
+            if let Some((request, nodes)) = placed.filter(|(request, _)| request.is_to_stay_undisturbed()) {
+                self.held_nodes.note_beginning(nodes, &request, &PendingRequest::Start(id));
+            }
         }
     }
 

@@ -5,8 +5,8 @@
 //! docs/ARCHITECTURE.md that apply are checked ([`checks`]); every few hundred steps the system is brought to rest, and
 //! it is checked that what could happen did ([`quiescence`], [`fairness`]).
 //!
-//! In worlds where nothing goes wrong on the way, a naive planner says exactly what must be promised, to whom, and for which cause later
-//! ([`timely`]).
+//! In worlds where nothing goes wrong on the way ([`punctual`]), a naive planner says exactly what must be promised, to whom, and for which
+//! cause later ([`timely`]); and nobody starves beside small jobs that come without end ([`streams`]).
 //!
 //! A failure prints its seed. `FLUXQUEUE_SIM_SEED=7 FLUXQUEUE_SIM_STEPS=5000 FLUXQUEUE_SIM_TRACE=1` replays it, and shows what
 //! happened last. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur. `FLUXQUEUE_SIM_QUEUES=1` runs nothing but worlds with queues,
@@ -28,6 +28,7 @@ mod leak;
 mod machine;
 mod objects;
 mod promises;
+mod punctual;
 mod queues;
 mod quiescence;
 mod rng;
@@ -40,6 +41,7 @@ mod simulation;
 #[path = "../splitmix.rs"]
 mod splitmix;
 mod stats;
+mod streams;
 mod succession;
 mod suspended;
 mod timely;
@@ -56,9 +58,11 @@ use std::time::Instant;
 
 use checks::Violation;
 use machine::Factory;
+use punctual::Punctual;
 use rng::WHOLE;
 use simulation::Simulation;
 use stats::Stats;
+use streams::{STREAMS, Streams};
 use timely::{TIMELY, Timely};
 
 /// Seeds of a full run, and steps of each: a million in all, with those on another library.
@@ -68,6 +72,10 @@ const STEPS: u64 = 2_800;
 /// Seeds of worlds in which a naive planner is exact, and steps of each.
 const TIMELY_SEEDS: u64 = 60;
 const TIMELY_STEPS: u64 = 250;
+
+/// Seeds of worlds in which small jobs come without end, and steps of each, which are seconds.
+const STREAM_SEEDS: u64 = 120;
+const STREAM_STEPS: u64 = 600;
 
 /// Seeds on a Fluxion library without extensions.
 const SEEDS_WITHOUT_EXTENSIONS: u64 = 60;
@@ -103,18 +111,30 @@ pub(crate) struct Failure {
 
 /// Runs one seed for so many steps.
 pub(crate) fn run(seed: u64, steps: u64, factory: &Factory, traced: bool) -> Run {
+    if seed >= STREAMS {
+        let mut streams = Streams::new(seed, factory, traced);
+        let broken = what_broke(|| streams.run(steps.min(STREAM_STEPS)));
+        let trace = || if traced { streams.describe() } else { Vec::new() };
+        let failure =
+            broken.map(|(rule, text)| Failure { seed, step: streams.world.steps, rule, text, trace: trace() });
+        return of_world(streams.world, failure);
+    }
     if seed >= TIMELY {
         let mut timely = Timely::new(seed, factory, traced);
         let broken = what_broke(|| timely.run(steps.min(TIMELY_STEPS)));
         let trace = || if traced { timely.describe() } else { Vec::new() };
-        let failure = broken.map(|(rule, text)| Failure { seed, step: timely.steps, rule, text, trace: trace() });
-        return Run { digest: timely.trace.digest(), steps: timely.steps, stats: timely.stats, failure };
+        let failure = broken.map(|(rule, text)| Failure { seed, step: timely.world.steps, rule, text, trace: trace() });
+        return of_world(timely.world, failure);
     }
     let mut simulation = Simulation::new(seed, factory, traced);
     let broken = what_broke(|| simulation.run(steps));
     let trace = || simulation.trace.lines().map(str::to_string).collect();
     let failure = broken.map(|(rule, text)| Failure { seed, step: simulation.steps, rule, text, trace: trace() });
     Run { digest: simulation.trace.digest(), steps: simulation.steps, stats: simulation.stats, failure }
+}
+
+fn of_world(world: Punctual, failure: Option<Failure>) -> Run {
+    Run { digest: world.trace.digest(), steps: world.steps, stats: world.stats, failure }
 }
 
 /// The rule that was broken, or a panic, and what is said of it.
@@ -143,7 +163,8 @@ fn main() -> ExitCode {
     if std::env::var(ONLY_QUEUES).is_ok_and(|value| value != "0") {
         return judge(&[("every_rule_holds_with_queues", every_rule_holds_with_queues)]);
     }
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
+        ("nobody_starves_beside_a_stream", nobody_starves_beside_a_stream),
         ("every_promise_is_the_naive_planners", every_promise_is_the_naive_planners),
         ("every_rule_holds_for_every_seed", every_rule_holds_for_every_seed),
         ("every_rule_holds_without_extensions", every_rule_holds_without_extensions),
@@ -215,6 +236,15 @@ fn every_rule_holds_without_extensions() -> Result<(), String> {
 fn every_promise_is_the_naive_planners() -> Result<(), String> {
     let stats = every_rule_holds(TIMELY + 1..=TIMELY + seeds(TIMELY_SEEDS))?;
     match stats.missing(&timely::MUST_HAPPEN).as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("never happened: {missing:?}")),
+    }
+}
+
+/// Who is first in the queue starts, whatever comes after him without end.
+fn nobody_starves_beside_a_stream() -> Result<(), String> {
+    let stats = every_rule_holds(STREAMS + 1..=STREAMS + seeds(STREAM_SEEDS))?;
+    match stats.missing(&streams::MUST_HAPPEN).as_slice() {
         [] => Ok(()),
         missing => Err(format!("never happened: {missing:?}")),
     }

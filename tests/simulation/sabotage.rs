@@ -6,6 +6,7 @@ mod saboteur;
 use crate::gangs::SLICED_GANGS;
 use crate::machine::{self, Machine, Start};
 use crate::quiescence::WRITES_NOTHING;
+use crate::streams::{self, STREAMS};
 use crate::suspended;
 use crate::timely::{self, TIMELY};
 use crate::{Failure, run};
@@ -72,10 +73,12 @@ enum Sabotage {
     ExcuseDelays,
     PassByForEver,
     RepelUnannounced,
+    PassGangsByForEver,
+    CrowdUnannounced,
 }
 
 /// Each with the rules that must catch it.
-const ALL: [(Sabotage, &[&str]); 47] = [
+const ALL: [(Sabotage, &[&str]); 49] = [
     (Sabotage::ReleaseEarly, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -92,6 +95,8 @@ const ALL: [(Sabotage, &[&str]); 47] = [
             "nobody is passed by for longer than the rule allows",
         ],
     ),
+    (Sabotage::PassGangsByForEver, &[streams::PASSED_BY]),
+    (Sabotage::CrowdUnannounced, &[streams::PASSED_BY]),
     (Sabotage::IgnoreLevels, &["a gang that requires a level starts in one part of it", SPREAD_GANGS, SLICED_GANGS]),
     (Sabotage::IgnoreSpreads, &[SPREAD_GANGS]),
     (Sabotage::IgnoreSlices, &[SLICED_GANGS]),
@@ -230,16 +235,17 @@ impl Sabotage {
         }
     }
 
-    /// What it breaks is judged in worlds where a naive planner is exact.
-    fn is_about_time(self) -> bool {
-        matches!(
-            self,
+    /// The first seed of the worlds in which what it breaks is judged: where a naive planner is exact, or small jobs come without end.
+    fn first_seed(self) -> u64 {
+        match self {
             Sabotage::PlanLonger
-                | Sabotage::PromiseFewer
-                | Sabotage::ExcuseDelays
-                | Sabotage::PassByForEver
-                | Sabotage::RepelUnannounced
-        )
+            | Sabotage::PromiseFewer
+            | Sabotage::ExcuseDelays
+            | Sabotage::PassByForEver
+            | Sabotage::RepelUnannounced => TIMELY,
+            Sabotage::PassGangsByForEver | Sabotage::CrowdUnannounced => STREAMS,
+            _ => 1,
+        }
     }
 }
 
@@ -251,8 +257,8 @@ pub(crate) fn each_is_caught() -> Result<(), String> {
             continue;
         }
         let factory = move |start: &Start| -> Box<dyn Machine> { Box::new(Saboteur::new(sabotage, start)) };
-        let first = if sabotage.is_about_time() { TIMELY } else { 1 };
-        let mut seeds = (first..).filter(|seed| sabotage.has_a_chance(*seed)).take(sabotage.seeds_max());
+        let mut seeds =
+            (sabotage.first_seed()..).filter(|seed| sabotage.has_a_chance(*seed)).take(sabotage.seeds_max());
         // What is wrong for whatever cause shows as soon as a new process begins, and says nothing of the rule that is to catch it.
         // A place that is kept for longer than a run is looked ahead at again and again, so that there is no end of that.
         let is_endless =

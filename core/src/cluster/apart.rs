@@ -120,6 +120,16 @@ impl Cluster {
         self.neighbours.crowded_by(&class.spreads, pods, nodes)
     }
 
+    /// The nodes in other domains than these on which one of these pods would draw pods of a class away, since they are to be near to it.
+    pub(crate) fn drawn_away_by<'a>(
+        &mut self,
+        class: &Constraints,
+        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+        nodes: &RankSet,
+    ) -> RankSet {
+        self.neighbours.drawn_away_by(&class.near, pods, nodes)
+    }
+
     /// A pod that is there counts for the spread of another one.
     pub(crate) fn crowds(&self, there: &Pod, other: &Pod) -> bool {
         other.shape.constraints.spreads.iter().any(|spread| self.neighbours.counts_for(spread, there))

@@ -215,7 +215,7 @@ pub(crate) fn follow(
         match decision {
             Decision::Start { pending, slots, .. } => {
                 queue.remove(&pending);
-                if let Some(promise) = promises.forget(&pending) {
+                if let Some(promise) = promises.forget(&pending, false) {
                     ledger.give_up(&promise.place);
                 }
                 started.push((pending, slots));

@@ -9,7 +9,7 @@ use fluxqueue_api::names;
 use super::group::{slice_size, slicing};
 use super::{Group, Request, RequestKey, Requests, Same, SlotKey};
 use crate::cluster::Company;
-use crate::fluxion::Tenancy;
+use crate::fluxion::{RankSet, Tenancy};
 use crate::job::{Job, Member};
 use crate::jobs::{Clock, Jobs};
 use crate::ledger::{Slice, SlotRequest};
@@ -101,12 +101,71 @@ impl Asking<'_> {
         });
         RequestKey { queue: job.queue.id, counts, slots }
     }
+
+    /// What a gang that has not begun has asked for, and the nodes that it has.
+    pub(crate) fn placed(&self, job: &Job) -> Option<(Request, RankSet)> {
+        let placed = || self.jobs.live(job).filter(|member| member.allocation.is_some());
+        let nodes = placed().filter_map(|member| Some(member.allocation.as_ref()?.rank)).collect();
+        Some((self.put_together(Some(job), &placed().collect::<Vec<_>>(), true)?, nodes))
+    }
+
+    /// What these pods of a job ask for.
+    fn put_together(&self, job: Option<&Job>, pods: &[&Member], starts_job: bool) -> Option<Request> {
+        let mut request = Request { groups: Vec::new(), starts_job };
+        let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
+        let mut before: Option<(&Pod, (Lifetime, Option<Lifetime>))> = None;
+        let mut since = pods.iter().map(|member| member.pod.created).max().unwrap_or_default();
+        if since > self.clock.wall_now() {
+            // By a clock that was set back since, they are still to come.
+            since = job.and_then(|job| job.queued_at).map_or(since, |at| at.min(since));
+        }
+        let lifetimes = |pod: &Pod| match job {
+            Some(job) => {
+                let now = self.jobs.lifetime(pod, job, self.clock);
+                (now, self.jobs.lifetime_later(pod, job, self.clock, since).filter(|later| *later > now))
+            }
+            None => (pod.lifetime, None),
+        };
+        for member in pods {
+            let pod = &*member.pod;
+            // Mostly they are all alike, and who made them need not be asked again.
+            let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetimes)| lifetimes);
+            let known = known.unwrap_or_else(|| lifetimes(pod));
+            before = Some((pod, known));
+            request.add(member, known, queue, pods.len());
+        }
+        if request.groups.iter().any(|group| group.levels.is_some()) {
+            let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
+            request.groups.iter_mut().for_each(|group| group.queue_nodes.clone_from(&nodes));
+            request.cut_into_slices(|pod| self.jobs.number(pod));
+        }
+        if let [group] = request.groups.as_mut_slice()
+            && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()
+        {
+            group.company = Company::Alone;
+        }
+        (!request.groups.is_empty()).then_some(request)
+    }
 }
 
 impl Request {
     /// All its pods.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Arc<Pod>> + Clone {
         self.groups.iter().flat_map(|group| &group.pods).flatten()
+    }
+
+    /// It is to be spread, or near to its own: until it begins nobody is to make it uneven, or draw it away.
+    pub(crate) fn is_to_stay_undisturbed(&self) -> bool {
+        self.groups.iter().any(|group| group.is_spread() || group.is_near_its_own())
+    }
+
+    /// It is one pod, as the other is, and of the same shape.
+    pub(super) fn is_one_like(&self, other: &Request) -> bool {
+        let shape = |request: &Request| match request.groups.as_slice() {
+            [group] if group.company == Company::Alone => Some(Arc::clone(&group.sample.shape)),
+            _ => None,
+        };
+        shape(self).zip(shape(other)).is_some_and(|(one, other)| Arc::ptr_eq(&one, &other))
     }
 
     /// The same as it is planned if it starts later.
@@ -232,43 +291,10 @@ impl Requests for Asking<'_> {
     }
 
     fn request(&self, pending: &PendingRequest) -> Option<Request> {
-        let job = self.jobs.all.get(&pending.job());
         let pods = self.pods(pending);
+        let job = self.jobs.all.get(&pending.job());
         let starts_job = job.is_some_and(|job| self.has_nothing(job, pending, &pods));
-        let mut request = Request { groups: Vec::new(), starts_job };
-        let queue = job.map_or(QueueId::DEFAULT, |job| job.queue.id);
-        let mut before: Option<(&Pod, (Lifetime, Option<Lifetime>))> = None;
-        let mut since = pods.iter().map(|member| member.pod.created).max().unwrap_or_default();
-        if since > self.clock.wall_now() {
-            // By a clock that was set back since, they are still to come.
-            since = job.and_then(|job| job.queued_at).map_or(since, |at| at.min(since));
-        }
-        let lifetimes = |pod: &Pod| match job {
-            Some(job) => {
-                let now = self.jobs.lifetime(pod, job, self.clock);
-                (now, self.jobs.lifetime_later(pod, job, self.clock, since).filter(|later| *later > now))
-            }
-            None => (pod.lifetime, None),
-        };
-        for member in &pods {
-            let pod = &*member.pod;
-            // Mostly they are all alike, and who made them need not be asked again.
-            let known = before.filter(|(other, _)| lasts_as_long(other, pod)).map(|(_, lifetimes)| lifetimes);
-            let known = known.unwrap_or_else(|| lifetimes(pod));
-            before = Some((pod, known));
-            request.add(member, known, queue, pods.len());
-        }
-        if request.groups.iter().any(|group| group.levels.is_some()) {
-            let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
-            request.groups.iter_mut().for_each(|group| group.queue_nodes.clone_from(&nodes));
-            request.cut_into_slices(|pod| self.jobs.number(pod));
-        }
-        if let [group] = request.groups.as_mut_slice()
-            && let [SlotRequest { count: 1, .. }] = group.wants.as_slice()
-        {
-            group.company = Company::Alone;
-        }
-        (!request.groups.is_empty()).then_some(request)
+        self.put_together(job.map(Box::as_ref), &pods, starts_job)
     }
 }
 

@@ -373,8 +373,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     }
 
     fn start(&mut self, pending: &PendingRequest, request: super::Request, slots: C::Slots) {
-        if let Some(nodes) = self.capacity.is_to_stay_even(&request, &slots) {
-            self.holds.note_beginning(nodes, &request, pending.job());
+        if let Some(nodes) = self.capacity.is_to_stay_undisturbed(&request, &slots) {
+            self.holds.note_beginning(nodes, &request, pending);
         }
         self.started.insert(pending.clone());
         self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });

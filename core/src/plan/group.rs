@@ -44,6 +44,11 @@ impl Group {
         !self.sample.shape.constraints.spreads.is_empty()
     }
 
+    /// Its pods are to be near to each other.
+    pub(crate) fn is_near_its_own(&self) -> bool {
+        self.stance.own.near
+    }
+
     /// Its pods are to be spread at least as evenly as those of another group, among the same.
     pub(super) fn is_as_even_as(&self, other: &Group) -> bool {
         let [own, others] = [self, other].map(|group| &group.sample.shape.constraints.spreads);

@@ -1,22 +1,25 @@
 //! What a walk holds for those whom it has met against those who come after them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Attempt, Capacity, Group, Outcome, Request};
 use crate::fluxion::RankSet;
-use crate::queue::{JobId, Place, QueueId};
+use crate::queue::{JobId, PendingRequest, Place, QueueId};
 
 /// What earlier requests hold against later ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldNodes {
     held: RankSet,
     holders: Vec<Holder>,
-    /// Some of these are to be apart from others, or spread among others.
+    /// Some of these are to be apart from others, spread among others, or near to others.
     ask_about_others: bool,
-    /// Gangs that have slots, and have not begun: pods that would make them uneven come after them.
-    beginning: Vec<Holder>,
+    /// Who has slots, and has not begun: pods that would make them uneven, or draw them away, come after them.
+    beginning: Vec<Beginning>,
+    /// Somebody was kept off nodes by these.
+    has_anybody_to_come_after: Cell<bool>,
     of_queues: BTreeMap<QueueId, InQueue>,
     /// How far the walk has come.
     end: Option<Place>,
@@ -28,6 +31,15 @@ struct Holder {
     nodes: Arc<RankSet>,
     request: Arc<Request>,
     job: JobId,
+}
+
+/// Pods with slots of which no Binding has left.
+#[derive(Debug, Clone)]
+struct Beginning {
+    nodes: RankSet,
+    request: Arc<Request>,
+    /// Gangs one by one; pods that come alone together with those of their shape.
+    who: BTreeSet<PendingRequest>,
 }
 
 /// What is left to a request of the nodes that it may use.
@@ -49,24 +61,38 @@ pub(super) struct InQueue {
 }
 
 impl HeldNodes {
-    /// What is held when a walk begins: nothing, but for gangs that have not begun since the last one.
+    /// What is held when a walk begins: nothing, but for those who have not begun since the last one.
     pub(super) fn after(last: &Self) -> Self {
-        HeldNodes { beginning: last.beginning.clone(), ..HeldNodes::default() }
+        let has_anybody_to_come_after = last.has_anybody_to_come_after.clone();
+        HeldNodes { beginning: last.beginning.clone(), has_anybody_to_come_after, ..HeldNodes::default() }
     }
 
-    /// A gang has slots on these nodes.
-    pub(super) fn note_beginning(&mut self, nodes: RankSet, request: &Request, job: JobId) {
-        self.beginning.push(Holder { nodes: Arc::new(nodes), request: Arc::new(request.clone()), job });
+    /// Somebody has slots on these nodes.
+    pub(crate) fn note_beginning(&mut self, nodes: RankSet, request: &Request, pending: &PendingRequest) {
+        let is_like = |known: &&mut Beginning| request.is_one_like(&known.request);
+        if let Some(known) = self.beginning.iter_mut().find(is_like) {
+            known.nodes.union_with(&nodes);
+            known.who.insert(pending.clone());
+        } else {
+            let (request, who) = (Arc::new(request.clone()), BTreeSet::from([pending.clone()]));
+            self.beginning.push(Beginning { nodes, request, who });
+        }
     }
 
-    /// Others wait for this gang to begin.
-    pub(crate) fn is_beginning(&self, job: JobId) -> bool {
-        self.beginning.iter().any(|gang| gang.job == job)
+    /// Others wait for this one to begin, or may.
+    pub(crate) fn is_waited_for(&self, pending: &PendingRequest) -> bool {
+        self.has_anybody_to_come_after.get() && self.beginning.iter().any(|one| one.who.contains(pending))
     }
 
     /// Only these have not begun.
-    pub(crate) fn keep_beginning(&mut self, is_beginning: impl Fn(JobId) -> bool) {
-        self.beginning.retain(|gang| is_beginning(gang.job));
+    pub(crate) fn keep_beginning(&mut self, is_beginning: impl Fn(&PendingRequest) -> bool) {
+        self.beginning.retain_mut(|one| {
+            one.who.retain(&is_beginning);
+            !one.who.is_empty()
+        });
+        if self.beginning.is_empty() {
+            self.has_anybody_to_come_after.set(false);
+        }
     }
 
     /// What an attempt has come to holds, if it holds anything.
@@ -85,7 +111,8 @@ impl HeldNodes {
     pub(super) fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
         if !nodes.is_empty() {
             self.held.union_with(nodes);
-            self.ask_about_others |= request.groups.iter().any(|group| group.repels_pods() || group.is_spread());
+            let asks = |group: &Group| group.repels_pods() || group.is_spread() || group.is_near_its_own();
+            self.ask_about_others |= request.groups.iter().any(asks);
             self.holders.push(Holder { nodes: Arc::clone(nodes), request: Arc::clone(request), job });
         }
     }
@@ -116,7 +143,7 @@ impl HeldNodes {
     }
 
     /// Where pods of a request would keep those who hold nodes away from them, since these are to be apart from it, or spread among pods
-    /// like its own.
+    /// like its own, or near to them.
     fn around_those_who_ask<C: Capacity>(&self, request: &Request, capacity: &mut C) -> Vec<(RankSet, JobId)> {
         let mut around = Vec::new();
         for holder in self.holders.iter().filter(|_| self.ask_about_others) {
@@ -127,14 +154,26 @@ impl HeldNodes {
                 if group.is_spread() {
                     around.push((capacity.crowded_by(group, request, &holder.nodes), holder.job));
                 }
+                if group.is_near_its_own() {
+                    around.push((capacity.drawn_away_by(group, request, &holder.nodes), holder.job));
+                }
             }
         }
-        for gang in &self.beginning {
-            // Pods that are to be as even leave it so.
-            let makes_uneven = |group: &&Group| !request.groups.iter().all(|other| other.is_as_even_as(group));
-            for group in gang.request.groups.iter().filter(makes_uneven) {
-                around.push((capacity.crowded_by(group, request, &gang.nodes), gang.job));
+        let of_holders = around.len();
+        for Beginning { nodes, request: theirs, who } in &self.beginning {
+            let Some(job) = who.first().map(PendingRequest::job) else { continue };
+            for group in &theirs.groups {
+                // Pods that are to be as even leave it so.
+                if group.is_spread() && !request.groups.iter().all(|other| other.is_as_even_as(group)) {
+                    around.push((capacity.crowded_by(group, request, nodes), job));
+                }
+                if group.is_near_its_own() {
+                    around.push((capacity.drawn_away_by(group, request, nodes), job));
+                }
             }
+        }
+        if around[of_holders..].iter().any(|(nodes, _)| !nodes.is_empty()) {
+            self.has_anybody_to_come_after.set(true);
         }
         around
     }

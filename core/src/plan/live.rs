@@ -188,9 +188,13 @@ impl Capacity for Live<'_> {
         self.cluster.crowded_by(&group.sample.shape.constraints, other.all_pods(), nodes)
     }
 
-    fn is_to_stay_even(&self, request: &Request, slots: &Allocations) -> Option<RankSet> {
+    fn drawn_away_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.cluster.drawn_away_by(&group.sample.shape.constraints, other.all_pods(), nodes)
+    }
+
+    fn is_to_stay_undisturbed(&self, request: &Request, slots: &Allocations) -> Option<RankSet> {
         let nodes = || slots.iter().flatten().flatten().map(|slot| slot.rank).collect();
-        (request.pods() > 1 && request.groups.iter().any(Group::is_spread)).then(nodes)
+        request.is_to_stay_undisturbed().then(nodes)
     }
 
     fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)> {
@@ -340,13 +344,9 @@ impl Promising for Live<'_> {
             self.promises.let_go(pending);
             return Arc::default();
         }
-        if let Some(known) = self.promises.drained(pending).cloned()
-            && self.are_still_enough(request, nodes, &known)
-        {
-            return known;
-        }
-        if let Some(held) = self.fewest_that_are_enough(request, nodes) {
-            let held = Arc::new(held);
+        let known = self.promises.drained(pending).cloned();
+        let held = known.and_then(|known| self.still_enough_of(request, nodes, &known));
+        if let Some(held) = held.or_else(|| self.fewest_that_are_enough(request, nodes).map(Arc::new)) {
             self.promises.drain(pending, Arc::clone(&held));
             return held;
         }
@@ -357,15 +357,17 @@ impl Promising for Live<'_> {
 }
 
 impl Live<'_> {
-    /// What is held for a request is enough for it still, on those of the nodes that it may use.
-    fn are_still_enough(&mut self, request: &Request, nodes: &[RankSet], held: &RankSet) -> bool {
+    /// What is held for a request, if it is enough for it still on those of the nodes that it may use. Where others have left to whom it was
+    /// to be near, some of it may be.
+    fn still_enough_of(&mut self, request: &Request, nodes: &[RankSet], held: &Arc<RankSet>) -> Option<Arc<RankSet>> {
         if request.needs_a_trial() {
             let within: Vec<RankSet> = nodes.iter().map(|nodes| nodes.intersection(held)).collect();
-            return self.together_some_day(request, &within).is_some();
+            let enough = self.together_some_day(request, &within)?;
+            return Some(if enough == **held { Arc::clone(held) } else { Arc::new(enough) });
         }
         let sieve = Sieve::of(request, nodes, self);
         let ranks = self.fewest_in_the_way_first(request, held);
-        self.is_enough(request, nodes, sieve.as_ref(), &ranks)
+        self.is_enough(request, nodes, sieve.as_ref(), &ranks).then(|| Arc::clone(held))
     }
 
     /// These nodes are enough for a request once everything with an end has ended, by the rules that the graph keeps or a sieve.

@@ -194,8 +194,13 @@ pub(super) trait Capacity {
     fn crowded_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
         RankSet::new()
     }
-    /// The nodes of a gang that starts, if it is spread: until it begins nobody is to make it uneven.
-    fn is_to_stay_even(&self, _request: &Request, _slots: &Self::Slots) -> Option<RankSet> {
+    /// The nodes on which pods of another request would draw a group that has these nodes for later away from them, since its pods are to be
+    /// near to each other, and to those.
+    fn drawn_away_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
+        RankSet::new()
+    }
+    /// The nodes of a request that starts, if it is to be spread or near to its own: until it begins nobody is to make it uneven, or draw it away.
+    fn is_to_stay_undisturbed(&self, _request: &Request, _slots: &Self::Slots) -> Option<RankSet> {
         None
     }
     /// The nodes on which pods of a group would keep each request that is promised a start away from some of its nodes, with its job.
@@ -430,8 +435,8 @@ fn plan<C: Capacity>(
             match attempt(request, queue.last_attempt(class), capacity, holds) {
                 Ok((request, slots)) => {
                     heads.extend(next);
-                    if let Some(nodes) = capacity.is_to_stay_even(&request, &slots) {
-                        holds.note_beginning(nodes, &request, pending.job());
+                    if let Some(nodes) = capacity.is_to_stay_undisturbed(&request, &slots) {
+                        holds.note_beginning(nodes, &request, pending);
                     }
                     plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
                 }

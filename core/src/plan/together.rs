@@ -45,7 +45,12 @@ enum Others {
 impl Request {
     /// Some of its pods are to be near to each other.
     pub(crate) fn is_to_be_near(&self) -> bool {
-        self.pods() > 1 && self.groups.iter().any(|group| group.stance.own.near)
+        self.pods() > 1 && self.groups.iter().any(Group::is_near_its_own)
+    }
+
+    /// Which of its groups are to be near to each other, by number.
+    fn near_their_own(&self) -> Vec<usize> {
+        (0..self.groups.len()).filter(|at| self.groups[*at].is_near_its_own()).collect()
     }
 
     /// Whether all its pods may be on some nodes together only a trial says.
@@ -78,15 +83,29 @@ impl Live<'_> {
     /// The same, and beside which others: beside those whom they are to be near to, or spread among, as these are now, or else when of
     /// them those have left that have an end.
     fn together_beside(&mut self, request: &Request, nodes: &[RankSet]) -> Option<(RankSet, Others)> {
-        let domains = self.domains_to_wait_for(request, nodes);
         let all = union(nodes);
+        let domains = self.domains_to_wait_for(request, nodes);
+        let is_near = domains.is_some();
         let mut cluster = self.without_passing(request, &all);
         self.count_copy(all.len());
-        if let Some(found) = self.first_domain_that_will_do(request, &domains, &mut cluster) {
+        let everywhere = vec![nodes.to_vec()];
+        let tried = domains.as_ref().unwrap_or(&everywhere);
+        if let Some(found) = self.first_domain_that_will_do(request, tried, &mut cluster) {
             return Some((found, Others::AsNow));
         }
+        let as_now = is_near.then(|| cluster.clone());
         cluster.count_only_endless(request.groups.iter().map(|group| &*group.sample));
-        let found = self.first_domain_that_will_do(request, &domains, &mut cluster)?;
+        if let Some(found) = self.first_domain_that_will_do(request, tried, &mut cluster) {
+            return Some((found, Others::ThatNeverEnd));
+        }
+        // Beside others in several domains pods may be in each of these. That comes last: those others may leave one domain before another.
+        let mut as_now = as_now?;
+        self.count_copy(all.len());
+        let found = self.first_domain_that_will_do(request, &everywhere, &mut as_now);
+        if let Some(found) = found {
+            return Some((found, Others::AsNow));
+        }
+        let found = self.first_domain_that_will_do(request, &everywhere, &mut cluster)?;
         Some((found, Others::ThatNeverEnd))
     }
 
@@ -139,16 +158,16 @@ impl Live<'_> {
     /// Of pods that want to be near to each other, and to nobody who is there: their groups, by number, and the domains of which they
     /// need one.
     pub(super) fn domains_of_near(&mut self, request: &Request) -> Option<(Vec<usize>, Vec<RankSet>)> {
-        let is_first = |group: &&Group| group.stance.own.near && self.cluster.is_first(&group.sample);
+        let is_first = |group: &&Group| group.is_near_its_own() && self.cluster.is_first(&group.sample);
         let first = request.groups.iter().find(is_first).filter(|_| request.pods() > 1)?;
-        let near = (0..request.groups.len()).filter(|at| request.groups[*at].stance.own.near).collect();
-        Some((near, self.cluster.narrowest_domains(&first.sample)))
+        Some((request.near_their_own(), self.cluster.narrowest_domains(&first.sample)))
     }
 
-    /// Node sets per group, each of which may be enough once everything with an end has ended: these nodes, or for pods that are to be
-    /// near to each other those of one domain.
-    fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<Vec<RankSet>> {
-        let Some((near, domains)) = self.domains_of_near(request) else { return vec![nodes.to_vec()] };
+    /// For pods that are to be near to each other: of these nodes per group those of one domain, each of which may be enough once everything
+    /// with an end has ended.
+    fn domains_to_wait_for(&mut self, request: &Request, nodes: &[RankSet]) -> Option<Vec<Vec<RankSet>>> {
+        let first = request.groups.iter().find(|group| group.is_near_its_own())?;
+        let (near, domains) = (request.near_their_own(), self.cluster.narrowest_domains(&first.sample));
         let wanted: Vec<(usize, Vec<KeyId>)> =
             near.iter().map(|at| (*at, request.groups[*at].apart_by(self.cluster))).collect();
         let mut by_ends = Vec::new();
@@ -161,7 +180,7 @@ impl Live<'_> {
                 by_ends.push((ends, nodes[near[0]].intersection(&domain).len(), domain));
             }
         }
-        first_and_widest(by_ends, DOMAINS_MAX).iter().map(|domain| within(nodes, &near, domain)).collect()
+        Some(first_and_widest(by_ends, DOMAINS_MAX).iter().map(|domain| within(nodes, &near, domain)).collect())
     }
 
     /// How many ends that nobody knows are in the way of a group on as many of these nodes as it needs, those with the fewest; `None` if

@@ -1,6 +1,6 @@
 //! Pods that are kept off nodes by pods with an end, one after the other: they are passed by for a time, and not for ever.
 
-use super::neighbours::{apart, constrained, count, labels, on, racks_under};
+use super::neighbours::{apart, constrained, count, labels, list_racks, on, racks_under};
 use super::promises::reserved;
 use super::*;
 use crate::QueuePolicy;
@@ -9,8 +9,10 @@ use fluxqueue_workload::constraints::HostPort;
 pub(super) const BACKFILL: [QueuePolicy; 3] = [QueuePolicy::Easy, QueuePolicy::Hybrid, QueuePolicy::Conservative];
 
 /// Four hosts, two in each rack, with room for many.
+pub(super) const HOSTS: [(&str, &str, u64); 4] = [("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8), ("b2", "b", 8)];
+
 pub(super) fn hosts(policy: QueuePolicy) -> World {
-    racks_under(policy, &[("a1", "a", 8), ("a2", "a", 8), ("b1", "b", 8), ("b2", "b", 8)])
+    racks_under(policy, &HOSTS)
 }
 
 /// A pod that shares no domain with its like, and nobody knows when it ends.
@@ -306,10 +308,8 @@ fn a_successor_holds_the_same_nodes_and_writes_nothing() {
         world.show_conditions(&["p0", "p1", "p2"]);
         let records = world.records.clone();
         world.restart();
-        for (name, rack) in [("b2", "b"), ("b1", "b"), ("a2", "a"), ("a1", "a")] {
-            let labels = vec![("host".into(), name.into()), ("rack".into(), rack.into())];
-            world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 8)) })));
-        }
+        let [a1, a2, b1, b2] = HOSTS;
+        list_racks(&mut world, &[b2, b1, a2, a1]);
         world.list(&[], &[job("j", 3, 3)]);
         let actions = world.step();
         assert!(actions.is_empty(), "a restart alone is no news: {actions:?}");

@@ -61,11 +61,15 @@ pub(super) fn racks(nodes: &[(&str, &str, u64)]) -> World {
 /// The same, under a queue policy.
 pub(super) fn racks_under(queue_policy: QueuePolicy, nodes: &[(&str, &str, u64)]) -> World {
     let mut world = World::told(CoreSettings { queue_policy, ..settings() }, FunctionTable::builtin(), &[]);
+    list_racks(&mut world, nodes);
+    world
+}
+
+pub(super) fn list_racks(world: &mut World, nodes: &[(&str, &str, u64)]) {
     for (name, rack, cores) in nodes {
         let labels = vec![("host".into(), (*name).into()), ("rack".into(), (*rack).into())];
         world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, *cores)) })));
     }
-    world
 }
 
 pub(super) fn on(pod: Pod, node: &str) -> Pod {

@@ -1,9 +1,10 @@
 //! Gangs whose pods are to be near to each other or to others, or spread, while room is not where they may be: they are passed by for a
 //! time, and not for ever.
 
-use super::kept_away::{BACKFILL, Stream, held, hosts, passed_by};
-use super::neighbours::{apart, constrained, count, gang_of, labels, near, on, spread};
+use super::kept_away::{BACKFILL, HOSTS, Stream, held, hosts, passed_by};
+use super::neighbours::{apart, constrained, count, gang_of, labels, list_racks, near, on, spread};
 use super::queues::{of_queue, queue};
+use super::storage::mounting;
 use super::*;
 use crate::QueuePolicy;
 use serde_json::json;
@@ -155,6 +156,82 @@ fn what_starts_with_a_spread_gang_does_not_make_it_uneven_before_it_begins() {
         assert_eq!((count(&world, 4, "a"), count(&world, 4, "b")), (2, 2), "{policy:?}: {:?}", world.blocked("j"));
         let like = (0..4).filter(|at| world.node_of(&format!("like-{at}")).is_some()).count();
         assert_eq!(like, 4, "{policy:?}: they come when it has begun");
+    }
+}
+
+/// Whom it is to be near to come and go in a rack that is too small for it: when nodes of another one are held, they come to none but that.
+#[test]
+fn a_gang_that_is_to_be_near_starts_beside_a_stream_of_its_like_elsewhere() {
+    for policy in BACKFILL {
+        let mut world = hosts(policy);
+        world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod("service", 8), "a2") });
+        let mut stream = Stream::of(|name| {
+            let in_a = constrained(pod(name, 2), |of| of.node_selector = vec![("rack".into(), "a".into())]);
+            Pod { labels: labels("mpi"), ..in_a }
+        });
+        stream.submit(&mut world, 5);
+        gang_of(&mut world, 2, 8, |pod| near(pod, "mpi", "rack"));
+        assert!(passed_by(&world, "j"), "{policy:?}: {:?}", world.blocked("j"));
+        stream.go_on(&mut world, 290);
+        assert_eq!((held(&world, "j"), count(&world, 2, "")), (None, 0), "{policy:?}");
+        stream.go_on(&mut world, 20);
+        assert_eq!(held(&world, "j").as_deref(), Some("b[1-2]"), "{policy:?}");
+        stream.go_on(&mut world, 60);
+        assert_eq!(count(&world, 2, "b"), 2, "{policy:?}");
+    }
+}
+
+/// A pod that was passed by for long enough gets its place in the pass in which others of its label do: it is not uneven by these.
+#[test]
+fn a_spread_pod_that_starts_is_not_made_uneven_before_its_binding_leaves() {
+    for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
+        let mut world = hosts(policy);
+        fill(&mut world, &["a1", "a2", "b1", "b2"]);
+        world.submit(spread(pod("even", 2), "mpi", "rack"));
+        for at in 0..3 {
+            let in_a =
+                constrained(pod(&format!("like-{at}"), 2), |of| of.node_selector = vec![("rack".into(), "a".into())]);
+            world.submit(Pod { labels: labels("mpi"), ..in_a });
+        }
+        world.settle();
+        free(&mut world, "a1");
+        assert!(world.node_of("even").is_some(), "{policy:?}: {:?}", world.blocked("even"));
+        let like = (0..3).filter(|at| world.node_of(&format!("like-{at}")).is_some()).count();
+        assert_eq!(like, 3, "{policy:?}: they come when it has begun");
+    }
+}
+
+/// A spread gang waits for its volumes, and pods of its like wait for it to begin: also those of a new process, under each policy.
+#[test]
+fn a_spread_gang_that_waits_for_volumes_is_kept_even_by_a_successor() {
+    for policy in [QueuePolicy::Fcfs, QueuePolicy::Easy, QueuePolicy::Conservative] {
+        let mut world = hosts(policy);
+        world.class("slow", "made-later");
+        world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+        for (name, claim) in [("p0", "c0"), ("p1", "c1")] {
+            world.claim(claim, "slow");
+            world.submit(mounting(of_job(spread(pod(name, 2), "mpi", "rack"), "j"), &[claim]));
+        }
+        world.settle();
+        let like = |at: usize| format!("like-{at}");
+        for at in 0..3 {
+            world.submit(Pod { labels: labels("mpi"), ..pod(&like(at), 2) });
+        }
+        world.settle();
+        let started = |world: &World| (0..3).filter(|at| world.node_of(&like(*at)).is_some()).count();
+        assert_eq!((world.state("j"), started(&world)), (Some(JobState::Starting), 0), "{policy:?}");
+        world.restart();
+        list_racks(&mut world, &HOSTS);
+        world.list(&[], &[job("j", 2, 2)]);
+        world.settle();
+        assert_eq!((world.state("j"), started(&world)), (Some(JobState::Starting), 0), "{policy:?}");
+        for (claim, volume) in [("c0", "v0"), ("c1", "v1")] {
+            world.volume(volume, "slow", None);
+            world.bind_claim(claim, volume);
+        }
+        world.settle();
+        assert_eq!((count(&world, 2, "a"), count(&world, 2, "b")), (1, 1), "{policy:?}: {:?}", world.blocked("j"));
+        assert_eq!(started(&world), 3, "{policy:?}: they come when it has begun");
     }
 }
 

@@ -8,6 +8,7 @@ use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
 use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{QueueObject, Rules};
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, WriteOutcome};
+use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
     Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase, Time, Uid,
 };
@@ -60,7 +61,8 @@ impl Saboteur {
         let library = if sabotage == Sabotage::LeakSlots { leak::library() } else { FunctionTable::builtin() };
         let suspend_hold_secs = if sabotage == Sabotage::HoldPlaces { HELD_SECONDS } else { start.suspend_hold_secs };
         let queue_policy = if sabotage == Sabotage::PromiseFewer { QueuePolicy::Easy } else { start.queue_policy };
-        let bypass_secs = if sabotage == Sabotage::PassByForEver { 1_000_000 } else { start.bypass_secs };
+        let is_passing = matches!(sabotage, Sabotage::PassByForEver | Sabotage::PassGangsByForEver);
+        let bypass_secs = if is_passing { 1_000_000 } else { start.bypass_secs };
         let told = Start { record_lone_pods, queue_policy, suspend_hold_secs, bypass_secs, ..start.clone() };
         let mut core = machine::core_on(library, &told);
         if sabotage == Sabotage::DecideTooEarly {
@@ -132,6 +134,8 @@ impl Saboteur {
                 Arc::make_mut(&mut pod.shape).constraints.repels.clear();
                 Event::Pod(Arc::new(pod))
             }
+            // Until they are on nodes nobody counts lone pods.
+            (Sabotage::CrowdUnannounced, Event::Pod(pod)) if pod.group.is_none() => labelled_once_there(&pod),
             (Sabotage::RepelUnannounced, Event::Pod(pod)) if *pod.scheduler == *OURS => repelling_once_there(&pod),
             (Sabotage::WriteToOthers, Event::Pod(pod)) => {
                 if *pod.scheduler != *OURS && pod.node.is_none() {
@@ -391,6 +395,12 @@ fn forgets_levels(sabotage: Sabotage, pod: &Pod) -> bool {
 
 fn anywhere(pod: &Pod) -> Event {
     Event::Pod(Arc::new(Pod { levels: None, ..Pod::clone(pod) }))
+}
+
+/// The pod as if it had no labels as long as it has no node.
+fn labelled_once_there(pod: &Pod) -> Event {
+    let labels = if pod.node.is_none() { Labels::default() } else { Arc::clone(&pod.labels) };
+    Event::Pod(Arc::new(Pod { labels, ..Pod::clone(pod) }))
 }
 
 /// The pod as if it kept nobody away as long as it has no node.

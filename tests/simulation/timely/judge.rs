@@ -46,30 +46,31 @@ impl Timely<'_> {
     /// Somebody is told that he starts later.
     pub(super) fn hear(&mut self, note: &Note) -> Result<(), Violation> {
         let ("ReservationDelayed", Subject::FluxJob(record)) = (note.reason, &note.subject) else { return Ok(()) };
-        let Some(stored) = self.server.flux_job(record).cloned() else { return Ok(()) };
+        let Some(stored) = self.world.server.flux_job(record).cloned() else { return Ok(()) };
         let found = self.jobs.iter().find(|(_, job)| job.unit.is_recorded_by(&stored));
         let Some((name, job)) = found.map(|(name, job)| (Arc::clone(name), job.clone())) else { return Ok(()) };
         let is_true = match note.note.split(':').next() {
             Some("walltime") => {
-                self.stats.count("delay: walltime");
-                self.server.pods.values().any(|pod| self.is_to_blame(pod, &job))
+                self.world.stats.count("delay: walltime");
+                self.world.server.pods.values().any(|pod| self.is_to_blame(pod, &job))
             }
             Some("capacity") => {
-                self.stats.count("delay: capacity");
+                self.world.stats.count("delay: capacity");
                 self.happened.capacity
             }
             Some("priority") => {
-                self.stats.count("delay: priority");
+                self.world.stats.count("delay: priority");
                 self.happened.came.is_some_and(|came| came > job.priority)
             }
             Some("edit") => {
-                self.stats.count("delay: edit");
+                self.world.stats.count("delay: edit");
                 self.happened.edit
             }
             _ => false,
         };
         if !is_true {
-            let text = format!("{name}: {:?}, but what happened is {:?}, now {}", note.note, self.happened, self.now);
+            let text =
+                format!("{name}: {:?}, but what happened is {:?}, now {}", note.note, self.happened, self.world.now);
             return broken(CAUSE, text);
         }
         if let Some(job) = self.jobs.get_mut(&name) {
@@ -81,7 +82,7 @@ impl Timely<'_> {
     /// The pod has outlived its planned end just now, or holds what the job was promised.
     fn is_to_blame(&self, pod: &Pod, job: &Job) -> bool {
         let is_new = self.planned_end(pod).is_some_and(|end| end + 1 >= self.happened.since);
-        let is_late = pod.uses_node() && self.planned_end(pod).is_some_and(|end| end <= self.now);
+        let is_late = pod.uses_node() && self.planned_end(pod).is_some_and(|end| end <= self.world.now);
         is_late && (is_new || pod.node.as_ref().is_some_and(|node| job.nodes.contains(node)))
     }
 
@@ -90,11 +91,12 @@ impl Timely<'_> {
         let names: Vec<Arc<str>> = self.jobs.keys().cloned().collect();
         for name in &names {
             let job = &self.jobs[name];
-            let has_node = job.pods.iter().any(|key| self.server.pods.get(key).is_some_and(|pod| pod.node.is_some()));
+            let has_node =
+                job.pods.iter().any(|key| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_some()));
             if has_node && !job.has_started {
                 self.judge_start(name, job)?;
                 if job.told.is_some() {
-                    self.stats.count("promised job started");
+                    self.world.stats.count("promised job started");
                 }
                 let job = self.jobs.get_mut(name).expect("it was just looked at");
                 (job.has_started, job.told) = (true, None);
@@ -106,9 +108,9 @@ impl Timely<'_> {
             let said = self.said(job);
             let start = said.as_ref().and_then(|(start, _)| *start);
             let is_worse = job.told.is_some_and(|told| start.is_none_or(|start| start > told + PUT_OFF_SECONDS));
-            let is_over = start.is_some_and(|start| self.now > start + PUT_OFF_SECONDS);
+            let is_over = start.is_some_and(|start| self.world.now > start + PUT_OFF_SECONDS);
             if (is_worse && !job.is_delayed) || is_over {
-                let text = format!("{name} was to start at {:?}, now {} it is {said:?}", job.told, self.now);
+                let text = format!("{name} was to start at {:?}, now {} it is {said:?}", job.told, self.world.now);
                 return broken(KEPT, text);
             }
             let job = self.jobs.get_mut(&name).expect("it was just looked at");
@@ -130,7 +132,8 @@ impl Timely<'_> {
             let job = &self.jobs[&name];
             let Some((Some(start), nodes)) = self.said(job) else { continue };
             if job.told.is_some_and(|told| start > told + PUT_OFF_SECONDS) && !job.is_delayed {
-                let text = format!("{name} was to start at {:?}, now {} it is written {start}", job.told, self.now);
+                let text =
+                    format!("{name} was to start at {:?}, now {} it is written {start}", job.told, self.world.now);
                 return broken(KEPT, text);
             }
             let job = self.jobs.get_mut(&name).expect("it was just looked at");
@@ -143,14 +146,14 @@ impl Timely<'_> {
 
     /// A job starts: when it was promised, and where nobody is passed by for too long.
     fn judge_start(&self, name: &Arc<str>, job: &Job) -> Result<(), Violation> {
-        if job.told.is_some_and(|told| self.now > told + PUT_OFF_SECONDS) && !job.is_delayed {
-            return broken(KEPT, format!("{name} was to start at {:?}, and does at {}", job.told, self.now));
+        if job.told.is_some_and(|told| self.world.now > told + PUT_OFF_SECONDS) && !job.is_delayed {
+            return broken(KEPT, format!("{name} was to start at {:?}, and does at {}", job.told, self.world.now));
         }
         // What was promised before stands, and what is held may be taken by whom it is held for.
         if !job.nodes.is_empty() || self.cpu_max.is_some() {
             return Ok(());
         }
-        let pods = job.pods.iter().filter_map(|key| self.server.pods.get(key));
+        let pods = job.pods.iter().filter_map(|key| self.world.server.pods.get(key));
         let there: Vec<(&NodeName, &Pod)> = pods.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let mut held = BTreeSet::new();
         for (other, ahead) in self.waiting() {
@@ -181,7 +184,8 @@ impl Timely<'_> {
             if is_taken {
                 let since = ahead.first_undated;
                 let there: Vec<&NodeName> = there.iter().map(|(node, _)| *node).collect();
-                let text = format!("{name} starts at {} on {there:?} ahead of {other}: {since:?}, {said:?}", self.now);
+                let text =
+                    format!("{name} starts at {} on {there:?} ahead of {other}: {since:?}, {said:?}", self.world.now);
                 return broken(PASSED_BY, text);
             }
             held.extend(holds);
@@ -202,7 +206,7 @@ impl Timely<'_> {
     fn taken_from(&self, job: &Job, there: &[(&NodeName, &Pod)]) -> BTreeSet<NodeName> {
         let mut taken: BTreeSet<NodeName> = there.iter().map(|(node, _)| NodeName::clone(node)).collect();
         if let Some(sample) = self.sample(job) {
-            let closed = self.server.nodes.values().filter(|node| self.is_closed_by(there, node, sample));
+            let closed = self.world.server.nodes.values().filter(|node| self.is_closed_by(there, node, sample));
             taken.extend(closed.map(|node| node.name.clone()));
         }
         taken
@@ -224,7 +228,9 @@ impl Timely<'_> {
     ) -> BTreeSet<NodeName> {
         let Some(sample) = self.sample(job) else { return nodes };
         let held = || held_for.iter().map(|(node, pod)| (node, &**pod));
-        nodes.retain(|node| room::repeller(&self.server.nodes, held(), &self.server.nodes[node], sample).is_none());
+        nodes.retain(|node| {
+            room::repeller(&self.world.server.nodes, held(), &self.world.server.nodes[node], sample).is_none()
+        });
         if !job.repels {
             return nodes;
         }
@@ -235,13 +241,15 @@ impl Timely<'_> {
         });
         let places: Vec<(NodeName, Arc<Pod>)> = promised.flatten().chain(held_for.iter().cloned()).collect();
         let places = || places.iter().map(|(node, pod)| (node, &**pod));
-        nodes.retain(|node| room::avoided(&self.server.nodes, places(), &self.server.nodes[node], sample).is_none());
+        nodes.retain(|node| {
+            room::avoided(&self.world.server.nodes, places(), &self.world.server.nodes[node], sample).is_none()
+        });
         nodes
     }
 
     fn is_patience_over(&self, job: &Job) -> bool {
         let allowed = i64::try_from(BYPASS_SECONDS).expect("a minute") + BYPASS_SLACK_SECONDS;
-        job.first_undated.is_some_and(|since| since + allowed < self.now)
+        job.first_undated.is_some_and(|since| since + allowed < self.world.now)
     }
 
     // --- at rest ---
@@ -249,7 +257,7 @@ impl Timely<'_> {
     /// Nothing moves any more: what is promised is what the naive planner says.
     pub(super) fn judge_promises(&mut self) -> Result<(), Violation> {
         // What should end right now may be news in a moment.
-        if self.server.pods.values().any(|pod| pod.uses_node() && self.planned_end(pod) == Some(self.now)) {
+        if self.world.server.pods.values().any(|pod| pod.uses_node() && self.planned_end(pod) == Some(self.world.now)) {
             return Ok(());
         }
         let waiting: Vec<(Arc<str>, Job)> =
@@ -269,26 +277,27 @@ impl Timely<'_> {
                 nodes.extend(left.intersection(&own).cloned());
             }
             let plan = self.plan_without(&[job]);
-            let is_kept_from_some = nodes != left && plan.has_room(self.now, &ask(job, left));
+            let is_kept_from_some = nodes != left && plan.has_room(self.world.now, &ask(job, left));
             if is_kept_from_some {
-                self.stats.count(if job.repels {
+                self.world.stats.count(if job.repels {
                     "kept from what is promised to whom he repels"
                 } else {
                     "kept from around what is held for one who repels"
                 });
             }
             let earliest = plan.earliest(&ask(job, nodes));
-            let say = || format!("{name}: {said:?}, by the naive planner {earliest:?}, now {}: {job:?}", self.now);
+            let say =
+                || format!("{name}: {said:?}, by the naive planner {earliest:?}, now {}: {job:?}", self.world.now);
             match (start, earliest) {
-                (_, Some(earliest)) if earliest <= self.now => return broken(STARTS, say()),
+                (_, Some(earliest)) if earliest <= self.world.now => return broken(STARTS, say()),
                 // Where its pods may be by then depends on pods that come and go: it has no date, also where the naive planner has one.
                 (Some(_), _) if job.repels => return broken(ESTIMATED, say()),
                 (Some(start), earliest) if earliest != Some(start) => return broken(EARLIEST, say()),
                 (Some(_), _) => {
                     dated += 1;
-                    self.stats.count("promise held against the naive planner's");
+                    self.world.stats.count("promise held against the naive planner's");
                     if self.cpu_max.is_some() {
-                        self.stats.count("promise within limits");
+                        self.world.stats.count("promise within limits");
                     }
                     self.count_repellers(job);
                 }
@@ -315,10 +324,16 @@ impl Timely<'_> {
             let is_meant = |term: &PodTerm| room::is_selected(term, &sample);
             pod.uses_node() && pod.shape.constraints.repels.iter().any(is_meant)
         };
-        let there: Vec<bool> =
-            self.server.pods.values().filter(keeps_it_off).map(|pod| *pod.scheduler == *self.start.scheduler).collect();
+        let there: Vec<bool> = self
+            .world
+            .server
+            .pods
+            .values()
+            .filter(keeps_it_off)
+            .map(|pod| *pod.scheduler == *self.world.start.scheduler)
+            .collect();
         for is_ours in there {
-            self.stats.count(if is_ours {
+            self.world.stats.count(if is_ours {
                 "promise held beside one who repels"
             } else {
                 "kept off by another scheduler's pod"
@@ -343,19 +358,19 @@ impl Timely<'_> {
         }
         if !is_anybody_blocked {
             let job = self.jobs.get_mut(name).expect("it waits");
-            job.first_undated.get_or_insert(self.now);
+            job.first_undated.get_or_insert(self.world.now);
         }
         if own.is_empty() && self.is_patience_over(job) {
-            return broken(PASSED_BY, format!("{name} holds nothing at {}: {job:?}", self.now));
+            return broken(PASSED_BY, format!("{name} holds nothing at {}: {job:?}", self.world.now));
         }
         if !own.is_empty() {
-            self.stats.count("nodes held for one who was passed by");
+            self.world.stats.count("nodes held for one who was passed by");
             if own.is_disjoint(&self.usable(&self.jobs[name])) {
-                self.stats.count("nodes held for one who is kept away from them");
+                self.world.stats.count("nodes held for one who is kept away from them");
             }
             let is_enough = own.len() == job.pods.len() && self.could_start_one_day(job, own);
             if !is_enough {
-                return broken(PASSED_BY, format!("{name} holds {own:?} at {}: {job:?}", self.now));
+                return broken(PASSED_BY, format!("{name} holds {own:?} at {}: {job:?}", self.world.now));
             }
         }
         Ok(())
@@ -363,7 +378,7 @@ impl Timely<'_> {
 
     /// How many hold a reservation.
     fn depth(&self) -> usize {
-        match self.start.queue_policy {
+        match self.world.start.queue_policy {
             QueuePolicy::Fcfs => 0,
             QueuePolicy::Easy => 1,
             QueuePolicy::Hybrid => HYBRID_DEPTH,
@@ -375,13 +390,13 @@ impl Timely<'_> {
     fn could_start_one_day(&self, job: &Job, nodes: &BTreeSet<NodeName>) -> bool {
         let mut plan = self.plan_without(&[job]);
         let stays = |pod: &&Arc<Pod>| pod.lifetime == Lifetime::Endless && pod.uses_node();
-        plan.intervals = self.server.pods.values().filter(stays).filter_map(|pod| self.taken(pod)).collect();
-        plan.has_room(self.now, &ask(job, nodes.clone()))
+        plan.intervals = self.world.server.pods.values().filter(stays).filter_map(|pod| self.taken(pod)).collect();
+        plan.has_room(self.world.now, &ask(job, nodes.clone()))
     }
 
     /// What runs and what is promised, but for these.
     fn plan_without(&self, jobs: &[&Job]) -> Plan {
-        let runs = self.server.pods.values().filter(|pod| pod.uses_node());
+        let runs = self.world.server.pods.values().filter(|pod| pod.uses_node());
         let runs = runs.filter(|pod| !jobs.iter().any(|job| job.pods.contains(&pod.id.key)));
         let mut intervals: Vec<Interval> = runs.filter_map(|pod| self.taken(pod)).collect();
         let is_left_out = |other: &Job| jobs.iter().any(|job| job.unit == other.unit);
@@ -391,7 +406,7 @@ impl Timely<'_> {
                 intervals.push(Interval { from, to, nodes, amounts: other.amounts, counts: true });
             }
         }
-        Plan { now: self.now, nodes: self.capacities(), intervals, cpu_max: self.cpu_max }
+        Plan { now: self.world.now, nodes: self.capacities(), intervals, cpu_max: self.cpu_max }
     }
 
     /// What a pod on a node takes.
@@ -400,23 +415,26 @@ impl Timely<'_> {
         let to = self.planned_end(pod).filter(|_| !self.is_overdue(pod)).unwrap_or(NEVER);
         let requests = &pod.shape.requests;
         let amounts = super::Amounts { cpu: requests.get("cpu"), memory: requests.get("memory") };
-        let counts = *pod.scheduler == *self.start.scheduler;
-        Some(Interval { from: self.now, to, nodes: BTreeSet::from([node]), amounts, counts })
+        let counts = *pod.scheduler == *self.world.start.scheduler;
+        Some(Interval { from: self.world.now, to, nodes: BTreeSet::from([node]), amounts, counts })
     }
 
     /// What a failure shows beside its text.
     pub(crate) fn describe(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.trace.lines().map(str::to_string).collect();
-        lines.push(format!("now {}, policy {:?}, limit {:?}", self.now, self.start.queue_policy, self.cpu_max));
-        lines.extend(self.server.nodes.values().map(|node| format!("{node:?}")));
-        for pod in self.server.pods.values().filter(|pod| pod.uses_node()) {
+        let mut lines: Vec<String> = self.world.trace.lines().map(str::to_string).collect();
+        lines.push(format!(
+            "now {}, policy {:?}, limit {:?}",
+            self.world.now, self.world.start.queue_policy, self.cpu_max
+        ));
+        lines.extend(self.world.server.nodes.values().map(|node| format!("{node:?}")));
+        for pod in self.world.server.pods.values().filter(|pod| pod.uses_node()) {
             let shown = (self.planned_end(pod), pod.shape.requests.get("cpu"), pod.shape.requests.get("memory"));
             let stands = (&pod.labels, &pod.shape.constraints.repels);
             lines.push(format!("pod {} on {:?}, until, CPU, memory: {shown:?}, {stands:?}", pod.id, pod.node));
         }
         let waiting = self.waiting();
         lines.extend(waiting.into_iter().map(|(name, job)| format!("waits {name}: {:?} {job:?}", self.said(job))));
-        let records = self.server.flux_jobs.values().map(|job| format!("{} {:?}", flux_job_ref(job), job.status));
+        let records = self.world.server.flux_jobs.values().map(|job| format!("{} {:?}", flux_job_ref(job), job.status));
         lines.extend(records.filter(|line| line.contains("Pending")));
         lines
     }

@@ -19,19 +19,17 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_core::{Action, ActionKind, Event};
+use fluxqueue_core::{Action, ActionKind};
 use fluxqueue_core::{QueuePolicy, cluster::Node};
-use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Phase, Pod, PriorityClass, Time, Uid};
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
-use crate::machine::{self, Factory, Machine, Start};
+use crate::machine::{self, Factory, Start};
 use crate::objects::OURS;
+use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
 use crate::room;
-use crate::server::{PRIORITY_CLASSES, Server};
-use crate::stats::Stats;
-use crate::trace::{self, Trace};
 use judge::Happened;
 use planner::Amounts;
 
@@ -61,8 +59,6 @@ const BYPASS_SECONDS: u64 = 60;
 /// After so many of the things that happen the process dies before all is at rest, when it has done so many things at most.
 const DEATH_PERCENT: usize = 15;
 const DEATH_ACTIONS_MAX: u64 = 6;
-/// Rounds in one instant until nothing moves.
-const ROUNDS_MAX: usize = 200;
 /// After so many seconds without a change nothing is on its way: an improvement is written within five.
 const QUIET_SECONDS: usize = 7;
 /// So many seconds are waited for that.
@@ -98,14 +94,8 @@ struct Job {
 
 /// One run.
 pub(crate) struct Timely<'a> {
-    factory: &'a Factory,
-    start: Start,
-    core: Box<dyn Machine>,
+    pub(crate) world: Punctual<'a>,
     rng: Rng,
-    server: Server,
-    now: i64,
-    /// For how long pods run, by their uids, and since when they do.
-    runs: BTreeMap<Uid, i64>,
     jobs: BTreeMap<Arc<str>, Job>,
     cpu_max: Option<u64>,
     /// Some pods keep others away.
@@ -114,9 +104,6 @@ pub(crate) struct Timely<'a> {
     /// The process dies when it has done so many things more, if it does before all is at rest.
     dies_in: Option<u64>,
     made: u64,
-    pub(crate) steps: u64,
-    pub(crate) stats: Stats,
-    pub(crate) trace: Trace,
 }
 
 impl<'a> Timely<'a> {
@@ -134,22 +121,14 @@ impl<'a> Timely<'a> {
             questions_per_slice: machine::questions_per_slice(seed),
         };
         let mut timely = Timely {
-            core: factory(&start),
-            factory,
-            start,
+            world: Punctual::new(start, factory, traced),
             rng: Rng::new(seed),
-            server: Server::default(),
-            now: 1_700_000_000,
-            runs: BTreeMap::new(),
             jobs: BTreeMap::new(),
             cpu_max: None,
             has_repellers: has_repellers(seed),
             happened: Happened::default(),
             dies_in: None,
             made: 0,
-            steps: 0,
-            stats: Stats::default(),
-            trace: Trace::new(traced),
         };
         for _ in 0..4 {
             timely.join();
@@ -157,69 +136,29 @@ impl<'a> Timely<'a> {
         if seed.is_multiple_of(4) {
             timely.limit();
         }
-        timely.server.take_changes();
-        timely.list();
+        timely.world.list();
         timely
-    }
-
-    fn time(&self) -> Time {
-        Time::from_seconds(self.now)
     }
 
     /// Runs so many steps.
     pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
-        while self.steps < steps {
-            self.steps += 1;
+        while self.world.steps < steps {
+            self.world.steps += 1;
             self.happen()?;
             self.dies_in = self.rng.chance(DEATH_PERCENT).then(|| self.rng.between(0, DEATH_ACTIONS_MAX));
             self.settle()?;
             if self.come_to_rest()? {
                 self.judge_promises()?;
-                self.happened = Happened { since: self.now, ..Happened::default() };
+                self.happened = Happened { since: self.world.now, ..Happened::default() };
             }
         }
         Ok(())
     }
 
-    /// A new process is told of everything.
-    fn list(&mut self) {
-        self.tell(Event::ClockOffset(0));
-        let server = &self.server;
-        let nodes = server.nodes.values().map(|node| Event::Node(Arc::clone(node)));
-        let pods = server.pods.values().map(|pod| Event::Pod(Arc::clone(pod)));
-        let records = server.flux_jobs.values().map(|job| Event::FluxJob(Arc::clone(job)));
-        let queues = server.queues.values().map(|queue| Event::Queue(Arc::clone(queue)));
-        let classes = PRIORITY_CLASSES.map(|(name, value)| {
-            let class =
-                PriorityClass { name: name.into(), uid: format!("class-{name}").into(), value, is_default: false };
-            Event::PriorityClass(Arc::new(class))
-        });
-        let all: Vec<Event> = nodes.chain(pods).chain(records).chain(queues).chain(classes).collect();
-        for event in all {
-            self.tell(event);
-        }
-        self.tell(Event::Synced);
-    }
-
-    fn tell(&mut self, event: Event) {
-        let (steps, now) = (self.steps, self.now);
-        self.trace.add(|| format!("{steps:>6} {now} -> {}", trace::event(&event)));
-        self.core.handle(event, Time::from_seconds(now));
-    }
-
     /// Everything that is on its way arrives, and so does what follows from it, within this second.
     fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..ROUNDS_MAX {
-            let changes = self.server.take_changes();
-            let has_news = !changes.is_empty();
-            for event in changes {
-                self.tell(event);
-            }
-            let actions = self.core.step(self.time());
-            let is_passing = self.core.next_wake().is_some_and(|at| at <= self.time());
-            if actions.is_empty() && !has_news && !is_passing {
-                return self.judge_instant();
-            }
+            let Some(actions) = self.world.round() else { return self.judge_instant() };
             for action in actions {
                 if self.dies_now(&action) {
                     self.die()?;
@@ -227,7 +166,7 @@ impl<'a> Timely<'a> {
                 }
                 self.carry_out(&action)?;
             }
-            self.run_pods();
+            self.world.run_pods();
         }
         broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds in one instant"))
     }
@@ -245,48 +184,23 @@ impl<'a> Timely<'a> {
     }
 
     fn carry_out(&mut self, action: &Action) -> Result<(), Violation> {
-        let (steps, now) = (self.steps, self.now);
-        self.trace.add(|| format!("{steps:>6} {now} <- {}", trace::action(action)));
-        if let ActionKind::Note(note) = &action.kind {
-            return self.hear(note);
-        }
-        let outcome = self.server.apply(&action.kind, self.time());
-        self.tell(Event::Done(action.id, outcome));
-        Ok(())
-    }
-
-    /// What has a node runs.
-    fn run_pods(&mut self) {
-        let bound = |pod: &&Arc<Pod>| pod.node.is_some() && pod.phase == Phase::Pending;
-        let bound: Vec<Arc<Pod>> = self.server.pods.values().filter(bound).cloned().collect();
-        for pod in bound {
-            self.server.put_pod(Pod { phase: Phase::Running, ..Pod::clone(&pod) });
+        match &action.kind {
+            ActionKind::Note(note) => self.hear(note),
+            _ => {
+                self.world.carry_out(action);
+                Ok(())
+            }
         }
     }
 
     /// Time passes, second by second where something happens.
     fn pass(&mut self, seconds: i64) -> Result<(), Violation> {
-        let until = self.now + seconds;
-        while self.now < until {
-            let wake = self.core.next_wake().map(|at| at.0.div_euclid(1_000_000) + 1);
-            let ends = self.server.pods.values().filter_map(|pod| self.end_of(pod));
-            let next = ends.chain(wake).filter(|at| *at > self.now).min().unwrap_or(until);
-            self.now = next.clamp(self.now + 1, until);
-            let has_ended = |pod: &&Arc<Pod>| self.end_of(pod).is_some_and(|end| end <= self.now);
-            let ended: Vec<Arc<Pod>> = self.server.pods.values().filter(has_ended).cloned().collect();
-            for pod in ended {
-                let ended = Some(self.time());
-                self.server.put_pod(Pod { phase: Phase::Succeeded, ended, ..Pod::clone(&pod) });
-            }
+        let until = self.world.now + seconds;
+        while self.world.now < until {
+            self.world.pass_time(until);
             self.settle()?;
         }
         Ok(())
-    }
-
-    /// When a pod that runs ends in truth, if it does.
-    fn end_of(&self, pod: &Pod) -> Option<i64> {
-        let started = pod.started.filter(|_| pod.phase == Phase::Running)?;
-        Some(started.seconds() + self.runs.get(&pod.id.uid)?)
     }
 
     /// Waits until nothing moves any more. False if it does all the time.
@@ -305,9 +219,9 @@ impl<'a> Timely<'a> {
 
     /// What must not change for a while: who is where, what is promised, and what is overdue.
     fn picture(&self) -> Vec<String> {
-        let pods = self.server.pods.values();
+        let pods = self.world.server.pods.values();
         let pods = pods.map(|pod| format!("{} {:?} {:?} {}", pod.id.uid, pod.node, pod.phase, self.is_overdue(pod)));
-        let promises = self.server.flux_jobs.values().map(|job| {
+        let promises = self.world.server.flux_jobs.values().map(|job| {
             let kept = job.status.as_ref().and_then(|status| status.reservation.as_ref());
             format!("{:?} {kept:?}", job.metadata.name)
         });
@@ -324,12 +238,12 @@ impl<'a> Timely<'a> {
     }
 
     fn is_overdue(&self, pod: &Pod) -> bool {
-        pod.uses_node() && self.planned_end(pod).is_some_and(|end| end < self.now)
+        pod.uses_node() && self.planned_end(pod).is_some_and(|end| end < self.world.now)
     }
 
     /// Jobs that wait, in the order of the queue.
     fn waiting(&self) -> Vec<(&Arc<str>, &Job)> {
-        let waits = |key: &ObjectKey| self.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
+        let waits = |key: &ObjectKey| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
         let jobs = self.jobs.iter().filter(|(_, job)| !job.has_started && job.pods.iter().all(waits));
         let mut waiting: Vec<_> = jobs.collect();
         waiting.sort_by_key(|(name, job)| (-i64::from(job.priority), job.submitted, Arc::clone(name)));
@@ -349,7 +263,7 @@ impl<'a> Timely<'a> {
     /// The same if of all pods only these were there.
     fn usable_beside_those(&self, job: &Job, counts: impl Fn(&Pod) -> bool) -> BTreeSet<NodeName> {
         let sample = self.sample(job);
-        let there = self.server.pods.values().filter(|pod| pod.uses_node() && counts(pod));
+        let there = self.world.server.pods.values().filter(|pod| pod.uses_node() && counts(pod));
         let there: Vec<(&NodeName, &Pod)> = there.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let is_usable = |node: &&Arc<Node>| {
             let in_zone = |zone| node.labels.iter().any(|(key, value)| **key == *world::ZONE && value == zone);
@@ -357,7 +271,7 @@ impl<'a> Timely<'a> {
                 && job.zone.as_ref().is_none_or(in_zone)
                 && sample.is_none_or(|sample| !self.is_closed_by(&there, node, sample))
         };
-        self.server.nodes.values().filter(is_usable).map(|node| node.name.clone()).collect()
+        self.world.server.nodes.values().filter(is_usable).map(|node| node.name.clone()).collect()
     }
 
     /// The same if all pods were gone that have an end.
@@ -367,18 +281,18 @@ impl<'a> Timely<'a> {
 
     /// One of these pods, each with its node, keeps this one off the other node, or is one from which it is to be apart.
     fn is_closed_by(&self, there: &[(&NodeName, &Pod)], node: &Node, pod: &Pod) -> bool {
-        let (nodes, there) = (&self.server.nodes, || there.iter().copied());
+        let (nodes, there) = (&self.world.server.nodes, || there.iter().copied());
         room::repeller(nodes, there(), node, pod).is_some() || room::avoided(nodes, there(), node, pod).is_some()
     }
 
     /// One of a job's pods, which are alike.
     fn sample(&self, job: &Job) -> Option<&Arc<Pod>> {
-        job.pods.iter().find_map(|key| self.server.pods.get(key))
+        job.pods.iter().find_map(|key| self.world.server.pods.get(key))
     }
 
     /// What is on record of a promise: a start, or none, and nodes.
     fn said(&self, job: &Job) -> Option<(Option<i64>, BTreeSet<NodeName>)> {
-        let records = jobs::records(&job.unit, &self.server.flux_jobs);
+        let records = jobs::records(&job.unit, &self.world.server.flux_jobs);
         let reservation = records.iter().find_map(|record| record.status.as_ref()?.reservation.as_ref())?;
         let start = reservation.start.as_ref().map(|at| at.0.as_microsecond() / 1_000_000);
         let nodes = fluxqueue_api::hostlist::decode(&reservation.nodes).expect("a hostlist");

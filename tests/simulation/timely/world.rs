@@ -88,16 +88,16 @@ impl Timely<'_> {
         let shape = Arc::new(shape(amounts, zone.clone(), manner));
         let mut pods = Vec::new();
         for at in 0..count {
-            let id = self.server.new_ref_for(OURS, &format!("{name}-{at}"));
+            let id = self.world.server.new_ref_for(OURS, &format!("{name}-{at}"));
             let size = u32::try_from(count).expect("a few");
             let group = (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
-            self.runs.extend(run.map(|run| (id.uid.clone(), run)));
+            self.world.runs.extend(run.map(|run| (id.uid.clone(), run)));
             pods.push(id.key.clone());
             let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(&shape));
             let labels = manner.labels();
-            self.server.put_pod(Pod { group, lifetime, priority, labels, created: self.time(), ..pod });
+            self.world.server.put_pod(Pod { group, lifetime, priority, labels, created: self.world.time(), ..pod });
         }
-        let unit = Unit::of(&self.server.pods[&pods[0]]);
+        let unit = Unit::of(&self.world.server.pods[&pods[0]]);
         let job = Job {
             unit,
             pods,
@@ -106,7 +106,7 @@ impl Timely<'_> {
             lifetime,
             priority,
             repels,
-            submitted: self.now,
+            submitted: self.world.now,
             told: None,
             is_delayed: false,
             first_undated: None,
@@ -125,10 +125,10 @@ impl Timely<'_> {
         allocatable.set("pods", 110);
         allocatable.set("cpu", 1_000 * self.rng.between(5, 8));
         allocatable.set("memory", GIB * self.rng.between(4, 12));
-        let uid = self.server.new_uid();
+        let uid = self.world.server.new_uid();
         let zone = Arc::from(zone(&mut self.rng));
         let labels = vec![(Arc::from(HOST), Arc::from(&*name)), (Arc::from(ZONE), zone)];
-        self.server.put_node(Node {
+        self.world.server.put_node(Node {
             name,
             uid,
             allocatable,
@@ -146,14 +146,19 @@ impl Timely<'_> {
         let what = Counted::Resource(Arc::from("cpu"));
         let limit = Limit { per_namespace: false, nodes: None, what, most, path: Arc::from("spec.limits") };
         let rules = Rules { limits: Limits { running: vec![limit], ..Limits::default() }, ..Rules::default() };
-        let (name, uid) = (Arc::from("default"), self.server.new_uid());
-        self.server.put_queue(QueueObject { name, uid, rules, status: fluxqueue_api::FluxQueueStatus::default() });
+        let (name, uid) = (Arc::from("default"), self.world.server.new_uid());
+        self.world.server.put_queue(QueueObject {
+            name,
+            uid,
+            rules,
+            status: fluxqueue_api::FluxQueueStatus::default(),
+        });
         self.cpu_max = Some(most);
     }
 
     /// A node comes, goes with all that is on it, shrinks, is cordoned or opened again.
     fn change_node(&mut self) {
-        let nodes: Vec<Arc<Node>> = self.server.nodes.values().cloned().collect();
+        let nodes: Vec<Arc<Node>> = self.world.server.nodes.values().cloned().collect();
         let Some(node) = self.rng.pick(&nodes).cloned() else { return self.join() };
         match self.rng.weighted(&[if nodes.len() < NODES_MAX { 4 } else { 0 }, 1, 2, 3]) {
             0 => self.join(),
@@ -161,21 +166,21 @@ impl Timely<'_> {
                 self.happened.capacity = true;
                 let there = |pod: &&Arc<Pod>| pod.node.as_ref() == Some(&node.name);
                 let there: Vec<ObjectKey> =
-                    self.server.pods.values().filter(there).map(|pod| pod.id.key.clone()).collect();
-                self.server.remove_node(&node.name);
+                    self.world.server.pods.values().filter(there).map(|pod| pod.id.key.clone()).collect();
+                self.world.server.remove_node(&node.name);
                 for key in &there {
-                    self.server.remove_pod(key);
+                    self.world.server.remove_pod(key);
                 }
             }
             2 => {
                 self.happened.capacity = true;
                 let mut node = Node::clone(&node);
                 node.allocatable.set("cpu", 1_000 * self.rng.between(3, 8));
-                self.server.put_node(node);
+                self.world.server.put_node(node);
             }
             _ => {
                 self.happened.capacity = true;
-                self.server.put_node(Node { unschedulable: !node.unschedulable, ..Node::clone(&node) });
+                self.world.server.put_node(Node { unschedulable: !node.unschedulable, ..Node::clone(&node) });
             }
         }
     }
@@ -183,24 +188,25 @@ impl Timely<'_> {
     /// Another scheduler puts a pod where there is room for it now.
     fn intrude(&mut self) {
         let amounts = Amounts { cpu: 500 * self.rng.between(1, 8), memory: self.rng.between(0, 3) * GIB };
-        let names: Vec<NodeName> = self.server.nodes.keys().cloned().collect();
+        let names: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
         let Some(node) = self.rng.pick(&names).cloned() else { return };
-        let has = &self.server.nodes[&node].allocatable;
-        let there = || self.server.pods.values().filter(|pod| pod.uses_node() && pod.node.as_ref() == Some(&node));
+        let has = &self.world.server.nodes[&node].allocatable;
+        let there =
+            || self.world.server.pods.values().filter(|pod| pod.uses_node() && pod.node.as_ref() == Some(&node));
         let taken = |name: &str| there().map(|pod| pod.shape.requests.get(name)).sum::<u64>();
         if taken("cpu") + amounts.cpu > has.get("cpu") || taken("memory") + amounts.memory > has.get("memory") {
             return;
         }
         self.made += 1;
-        let id = self.server.new_ref(&format!("foreign-{}", self.made));
+        let id = self.world.server.new_ref(&format!("foreign-{}", self.made));
         let (lifetime, run) = self.foreign_lifetime();
-        self.runs.extend(run.map(|run| (id.uid.clone(), run)));
+        self.world.runs.extend(run.map(|run| (id.uid.clone(), run)));
         let repels = self.has_repellers && self.rng.chance(40);
         let manner = if repels { self.repelling() } else { Manner::Plain };
         let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(amounts, None, manner)));
-        let now = self.time();
+        let now = self.world.time();
         let (node, started, phase) = (Some(node), Some(now), Phase::Running);
-        self.server.put_pod(Pod { node, started, phase, lifetime, created: now, ..pod });
+        self.world.server.put_pod(Pod { node, started, phase, lifetime, created: now, ..pod });
         self.happened.capacity = true;
     }
 
@@ -251,7 +257,7 @@ impl Timely<'_> {
         let names: Vec<Arc<str>> = self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect();
         let Some(job) = self.rng.pick(&names).and_then(|name| self.jobs.remove(name)) else { return };
         for key in &job.pods {
-            self.server.remove_pod(key);
+            self.world.server.remove_pod(key);
         }
     }
 
@@ -264,7 +270,7 @@ impl Timely<'_> {
             self.waiting().iter().map(|(name, _)| Arc::clone(name)).collect()
         };
         let Some(name) = self.rng.pick(&names).cloned() else { return };
-        let records = jobs::records(&self.jobs[&name].unit, &self.server.flux_jobs);
+        let records = jobs::records(&self.jobs[&name].unit, &self.world.server.flux_jobs);
         let [record] = records.as_slice() else { return };
         let mut record = FluxJob::clone(record);
         let job = self.jobs.get_mut(&name).expect("it was just found");
@@ -273,17 +279,17 @@ impl Timely<'_> {
             record.spec.overrides.priority_class_name = Some(class.to_owned());
             job.priority = value;
         } else {
-            let pods = || job.pods.iter().filter_map(|key| self.server.pods.get(key));
+            let pods = || job.pods.iter().filter_map(|key| self.world.server.pods.get(key));
             let started = pods().filter_map(|pod| pod.started).map(Time::seconds).min();
-            let run_by_now = started.map_or(0, |started| u64::try_from(self.now - started).unwrap_or(0));
+            let run_by_now = started.map_or(0, |started| u64::try_from(self.world.now - started).unwrap_or(0));
             let seconds = run_by_now + self.rng.between(5, 200);
             record.spec.overrides.walltime_seconds = i64::try_from(seconds).ok();
             job.lifetime = Lifetime::Seconds(seconds);
             let pods: Vec<Uid> = pods().map(|pod| pod.id.uid.clone()).collect();
-            self.runs.extend(pods.into_iter().map(|uid| (uid, i64::try_from(seconds).expect("minutes"))));
+            self.world.runs.extend(pods.into_iter().map(|uid| (uid, i64::try_from(seconds).expect("minutes"))));
         }
         record.metadata.generation = record.metadata.generation.map(|generation| generation + 1);
-        self.server.put_flux_job(record);
+        self.world.server.put_flux_job(record);
         self.happened.edit = true;
     }
 
@@ -292,33 +298,30 @@ impl Timely<'_> {
         self.dies_in = None;
         self.note_what_is_written()?;
         if self.jobs.values().any(|job| job.told.is_some()) {
-            self.stats.count("death between two writes with promises");
+            self.world.stats.count("death between two writes with promises");
         }
-        self.trace.add(|| "the process dies".to_owned());
+        self.world.trace.add(|| "the process dies".to_owned());
         self.restart();
         Ok(())
     }
 
     /// Another process takes over.
     fn restart(&mut self) {
-        self.start.epoch += 1;
-        self.core = (self.factory)(&self.start);
-        self.server.take_changes();
-        self.list();
+        self.world.restart();
         if self.jobs.values().any(|job| job.told.is_some()) {
-            self.stats.count("restart with promises");
+            self.world.stats.count("restart with promises");
         }
     }
 
     /// Forgets what has ended.
     pub(super) fn tidy(&mut self) {
-        let server = &self.server;
+        let server = &self.world.server;
         let lives = |key: &ObjectKey| server.pods.get(key).is_some_and(|pod| !pod.phase.is_terminal());
         self.jobs.retain(|_, job| job.pods.iter().any(lives));
         let ended = server.pods.values().filter(|pod| pod.phase.is_terminal()).map(|pod| pod.id.key.clone());
         let ended: Vec<ObjectKey> = ended.collect();
         for key in &ended {
-            self.server.remove_pod(key);
+            self.world.server.remove_pod(key);
         }
     }
 
@@ -326,7 +329,7 @@ impl Timely<'_> {
     pub(super) fn capacities(&self) -> BTreeMap<NodeName, Amounts> {
         let amounts =
             |node: &Node| Amounts { cpu: node.allocatable.get("cpu"), memory: node.allocatable.get("memory") };
-        self.server.nodes.iter().map(|(name, node)| (name.clone(), amounts(node))).collect()
+        self.world.server.nodes.iter().map(|(name, node)| (name.clone(), amounts(node))).collect()
     }
 }
 

@@ -495,6 +495,28 @@ impl Neighbours {
         self.around(count.map(|spread| (&spread.pods, &spread.topology_key)), pods, nodes)
     }
 
+    /// The nodes in other domains than these on which one of these pods would be one to whom pods with these terms are to be near.
+    pub(super) fn drawn_away_by<'a>(
+        &mut self,
+        near: &[PodTerm],
+        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+        nodes: &RankSet,
+    ) -> RankSet {
+        let selects =
+            |term: &PodTerm, pod: &Pod| self.namespaces.selects(&term.pods, &pod.id.key.namespace, &pod.labels);
+        let mut elsewhere = RankSet::new();
+        if !pods.clone().any(|pod| near.iter().all(|term| selects(term, pod))) {
+            return elsewhere;
+        }
+        for term in near {
+            let key = self.topology.key(&term.topology_key);
+            let mut others = self.topology.labelled(key).clone();
+            others.subtract(&self.topology.around(key, nodes));
+            elsewhere.union_with(&others);
+        }
+        elsewhere
+    }
+
     /// All nodes of the domains of these, by those labels whose selector selects one of the pods.
     fn around<'a, 'b>(
         &mut self,

@@ -1,0 +1,452 @@
+//! Worlds in which small jobs come without end, beside gangs and pods that ask about other pods: whoever is first in the queue starts.
+//!
+//! Nothing is late or lost here, and the machine is always full. Our pods end after some seconds, whatever they say of that; services take a
+//! part of it for ever. Many pods of the stream have the label of which the gangs ask, and are in their way by that. When a gang can
+//! start is not foretold: whether it ever could is tried, every way of placing its pods on the machine as it is without the stream.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxqueue_core::cluster::{Node, Readiness};
+use fluxqueue_core::{ActionKind, QueuePolicy};
+use fluxqueue_workload::constraints::{
+    Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
+};
+use fluxqueue_workload::metadata::Labels;
+use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape};
+
+use crate::checks::{Violation, broken};
+use crate::jobs::{self, Unit};
+use crate::machine::{self, Factory, Start};
+use crate::objects::{FOREIGN, HOST, NAMESPACE, OURS};
+use crate::punctual::{Punctual, ROUNDS_MAX};
+use crate::rng::Rng;
+
+/// Seeds from here on are runs of such worlds.
+pub(crate) const STREAMS: u64 = 3_000_000_000;
+
+/// What a run of many seeds must have met.
+pub(crate) const MUST_HAPPEN: [&str; 9] = [
+    "started after it was first: spread",
+    "started after it was first: near",
+    "started after it was first: apart",
+    "started after it was first: apart and near",
+    "started after it was first: spread and near",
+    "started after it was first: lone",
+    "nodes held for a gang that asks about pods",
+    "gang that can never start",
+    "restart beside a gang that waits",
+];
+
+pub(crate) const PASSED_BY: &str = "whoever is first in the queue starts when what was there has ended";
+
+/// The node label of a part of the machine.
+const ZONE: &str = "zone";
+/// The pod label that gangs ask about.
+const LIKE: (&str, &str) = ("app", "mpi");
+const CORE: u64 = 1_000;
+/// For how long one may be passed by.
+const BYPASS_SECONDS: u64 = 60;
+/// How long a pod runs at most.
+const RUN_SECONDS_MAX: u64 = 40;
+/// By when whoever is first has started: he is passed by, what is on his nodes ends, and once more so much.
+const FIRST_SECONDS_MAX: i64 = 150;
+/// Pods of the stream that wait, at least.
+const BACKLOG: usize = 4;
+const GANGS_MAX: usize = 2;
+const LONE_CORES_MAX: u64 = 2;
+
+/// What the pods of a job ask about others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Nothing,
+    /// To be spread over nodes or zones.
+    Spread(&'static str, u32),
+    /// To be in one zone, with whoever has the label.
+    Near,
+    /// To share no node, or no zone.
+    Apart(&'static str),
+    /// Each on a node for itself, all in one zone.
+    ApartAndNear,
+    /// Evenly on the nodes of one zone.
+    SpreadAndNear,
+}
+
+struct Job {
+    unit: Unit,
+    pods: Vec<ObjectKey>,
+    cores: u64,
+    asks: Asks,
+    submitted: i64,
+    /// It could start if all were gone that have an end.
+    is_possible: bool,
+    /// Since when nobody waits before it who could start.
+    first_since: Option<i64>,
+}
+
+/// One run.
+pub(crate) struct Streams<'a> {
+    pub(crate) world: Punctual<'a>,
+    rng: Rng,
+    jobs: BTreeMap<Arc<str>, Job>,
+    made: u64,
+}
+
+impl<'a> Streams<'a> {
+    /// Two or three zones of a few nodes, some of which services take in part.
+    pub(crate) fn new(seed: u64, factory: &'a Factory, traced: bool) -> Self {
+        let start = Start {
+            suspend_hold_secs: machine::SUSPEND_HOLD_SECONDS,
+            scheduler: Arc::from(OURS),
+            epoch: 1,
+            record_lone_pods: true,
+            queue_policy: QueuePolicy::ALL[usize::try_from(seed % 4).expect("a small number")],
+            bypass_secs: BYPASS_SECONDS,
+            questions_per_slice: machine::questions_per_slice(seed),
+        };
+        let mut streams = Streams {
+            world: Punctual::new(start, factory, traced),
+            rng: Rng::new(seed),
+            jobs: BTreeMap::new(),
+            made: 0,
+        };
+        for zone in ["a", "b", "c"].iter().take(streams.count(2, 3)) {
+            for at in 1..=streams.count(1, 3) {
+                streams.join(&format!("{zone}{at}"), zone);
+            }
+        }
+        for _ in 0..streams.count(0, 2) {
+            streams.serve();
+        }
+        streams.world.list();
+        streams
+    }
+
+    fn count(&mut self, low: u64, high: u64) -> usize {
+        usize::try_from(self.rng.between(low, high)).expect("a few")
+    }
+
+    /// Runs so many seconds.
+    pub(crate) fn run(&mut self, steps: u64) -> Result<(), Violation> {
+        while self.world.steps < steps {
+            self.world.steps += 1;
+            self.submit();
+            if self.rng.chance(1) {
+                self.restart();
+            }
+            self.settle()?;
+            for line in self.who_waits().collect::<Vec<_>>() {
+                self.world.trace.add(|| line.clone());
+            }
+            self.judge()?;
+            self.world.pass_time(self.world.now + 1);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Violation> {
+        for _ in 0..ROUNDS_MAX {
+            let Some(actions) = self.world.round() else { return Ok(()) };
+            for action in actions.iter().filter(|action| !matches!(action.kind, ActionKind::Note(_))) {
+                self.world.carry_out(action);
+            }
+            self.world.run_pods();
+        }
+        broken("the core becomes quiet", format!("{ROUNDS_MAX} rounds in one instant"))
+    }
+
+    // --- what happens ---
+
+    fn join(&mut self, name: &str, zone: &str) {
+        let mut allocatable = Resources::new();
+        allocatable.set("pods", 110);
+        allocatable.set("cpu", CORE * self.rng.between(3, 6));
+        let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(ZONE), Arc::from(zone))];
+        let uid = self.world.server.new_uid();
+        self.world.server.put_node(Node {
+            name: NodeName::from(name),
+            uid,
+            allocatable,
+            labels,
+            taints: Vec::new(),
+            unschedulable: false,
+            readiness: Readiness::Ready,
+            declared_features: Vec::new(),
+        });
+    }
+
+    /// Another scheduler's pod runs for ever.
+    fn serve(&mut self) {
+        let names: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
+        let node = self.rng.pick(&names).cloned();
+        let cores = self.rng.between(1, 3);
+        self.made += 1;
+        let id = self.world.server.new_ref(&format!("service-{}", self.made));
+        let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(cores, Asks::Nothing)));
+        let started = Some(self.world.time());
+        self.world.server.put_pod(Pod { node, started, phase: Phase::Running, lifetime: Lifetime::Endless, ..pod });
+    }
+
+    /// The stream goes on, and now and then a gang comes.
+    fn submit(&mut self) {
+        let (gangs, lone): (Vec<&Job>, Vec<&Job>) = self.waiting().map(|(_, job)| job).partition(|job| job.is_gang());
+        let (gangs, lone) = (gangs.len(), lone.len());
+        if gangs < GANGS_MAX && self.rng.chance(4) {
+            self.submit_gang();
+        }
+        for _ in lone..BACKLOG {
+            let asks = match self.rng.weighted(&[12, 1, 1]) {
+                0 => Asks::Nothing,
+                1 => Asks::Spread(ZONE, 1),
+                _ => Asks::Apart(HOST),
+            };
+            let cores = self.rng.between(1, LONE_CORES_MAX);
+            let is_like = asks != Asks::Nothing || self.rng.chance(40);
+            self.put(1, cores, asks, is_like);
+        }
+    }
+
+    fn submit_gang(&mut self) {
+        let key = *self.rng.pick(&[HOST, ZONE]).expect("there are two");
+        let asks = match self.rng.below(5) {
+            0 => Asks::Spread(key, u32::try_from(self.rng.between(1, 2)).expect("a few")),
+            1 => Asks::Near,
+            2 => Asks::Apart(key),
+            3 => Asks::ApartAndNear,
+            _ => Asks::SpreadAndNear,
+        };
+        let (pods, cores) = (self.rng.between(2, 4), self.rng.between(1, 4));
+        self.put(pods, cores, asks, true);
+    }
+
+    fn put(&mut self, count: u64, cores: u64, asks: Asks, is_like: bool) {
+        self.made += 1;
+        let name: Arc<str> = Arc::from(format!("job-{:05}", self.made));
+        let lifetime = match self.rng.weighted(&[3, 5]) {
+            0 => Lifetime::Eventually,
+            _ => Lifetime::Seconds(self.rng.between(5, RUN_SECONDS_MAX)),
+        };
+        let run = match lifetime {
+            // Most end early or on time, a few later.
+            Lifetime::Seconds(seconds) if self.rng.chance(80) => self.rng.between(seconds.div_ceil(2), seconds),
+            _ => self.rng.between(5, RUN_SECONDS_MAX),
+        };
+        let shape = Arc::new(shape(cores, asks));
+        let labels: Labels =
+            if is_like { Arc::from([(Arc::from(LIKE.0), Arc::from(LIKE.1))]) } else { Labels::default() };
+        let mut pods = Vec::new();
+        for at in 0..count {
+            let id = self.world.server.new_ref_for(OURS, &format!("{name}-{at}"));
+            let size = u32::try_from(count).expect("a few");
+            let group = (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
+            self.world.runs.insert(id.uid.clone(), i64::try_from(run).expect("seconds"));
+            pods.push(id.key.clone());
+            let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(&shape));
+            let (labels, created) = (Arc::clone(&labels), self.world.time());
+            self.world.server.put_pod(Pod { group, lifetime, labels, created, ..pod });
+        }
+        let unit = Unit::of(&self.world.server.pods[&pods[0]]);
+        let mut job = Job { unit, pods, cores, asks, submitted: self.world.now, is_possible: false, first_since: None };
+        job.is_possible = self.could_start(&job, &mut Vec::new());
+        if job.is_gang() && !job.is_possible {
+            self.world.stats.count("gang that can never start");
+        }
+        self.jobs.insert(name, job);
+    }
+
+    fn restart(&mut self) {
+        if self.waiting().any(|(_, job)| job.is_gang()) {
+            self.world.stats.count("restart beside a gang that waits");
+        }
+        self.world.restart();
+    }
+
+    // --- what must hold ---
+
+    fn judge(&mut self) -> Result<(), Violation> {
+        let waiting: Vec<Arc<str>> = self.waiting().map(|(name, _)| Arc::clone(name)).collect();
+        // To be near to others who are there may be possible now, and be waited for, where it is not without them.
+        let may_be_ahead = |job: &&Job| job.is_possible || job.is_to_be_near();
+        let ahead = waiting.iter().map(|name| &self.jobs[name]).filter(may_be_ahead);
+        let first = ahead.map(|job| job.submitted).min();
+        let now = self.world.now;
+        for name in &waiting {
+            let job = self.jobs.get_mut(name).expect("it waits");
+            if job.is_possible && Some(job.submitted) == first {
+                let since = *job.first_since.get_or_insert(now);
+                if now - since > FIRST_SECONDS_MAX {
+                    return broken(PASSED_BY, format!("{name} ({:?}) is first since {since}, now {now}", job.asks));
+                }
+            }
+            let records = jobs::records(&self.jobs[name].unit, &self.world.server.flux_jobs);
+            let kept = records.iter().find_map(|record| record.status.as_ref()?.reservation.as_ref());
+            if self.jobs[name].is_gang() && kept.is_some_and(|kept| kept.start.is_none()) {
+                self.world.stats.count("nodes held for a gang that asks about pods");
+            }
+        }
+        self.tidy(&waiting);
+        Ok(())
+    }
+
+    /// Forgets who has started, and gangs that nobody can wait for, after a while.
+    fn tidy(&mut self, waiting: &[Arc<str>]) {
+        let now = self.world.now;
+        let is_given_up = |job: &Job| job.is_gang() && !job.is_possible && now - job.submitted > FIRST_SECONDS_MAX;
+        let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(&mut self.jobs)
+            .into_iter()
+            .partition(|(name, job)| waiting.contains(name) && !is_given_up(job));
+        self.jobs = stay.into_iter().collect();
+        for (_, job) in go {
+            if job.first_since.is_some_and(|since| now - since > 1) {
+                self.world.stats.count(job.what_started());
+            }
+            if is_given_up(&job) {
+                job.pods.iter().for_each(|pod| self.world.server.remove_pod(pod));
+            }
+        }
+        let ended = self.world.server.pods.values().filter(|pod| pod.phase.is_terminal());
+        let ended: Vec<ObjectKey> = ended.map(|pod| pod.id.key.clone()).collect();
+        for pod in &ended {
+            self.world.server.remove_pod(pod);
+        }
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = (&Arc<str>, &Job)> {
+        let waits = |key: &ObjectKey| self.world.server.pods.get(key).is_some_and(|pod| pod.node.is_none());
+        self.jobs.iter().filter(move |(_, job)| job.pods.iter().all(waits))
+    }
+
+    /// There is a way to place the pods that are left, beside services and those of the job that have these nodes.
+    fn could_start(&self, job: &Job, placed: &mut Vec<NodeName>) -> bool {
+        if placed.len() == job.pods.len() {
+            return true;
+        }
+        let nodes: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
+        nodes.into_iter().any(|node| {
+            if !self.is_free(job, &node, placed) || !self.is_allowed(job, &node, placed) {
+                return false;
+            }
+            placed.push(node);
+            let could = self.could_start(job, placed);
+            placed.pop();
+            could
+        })
+    }
+
+    fn is_free(&self, job: &Job, node: &NodeName, placed: &[NodeName]) -> bool {
+        let there = |pod: &&Arc<Pod>| pod.lifetime == Lifetime::Endless && pod.node.as_ref() == Some(node);
+        let services = self.world.server.pods.values().filter(there).map(|pod| pod.shape.requests.get("cpu"));
+        let own = placed.iter().filter(|other| *other == node).count() as u64 + 1;
+        services.sum::<u64>() + own * job.cores * CORE <= self.world.server.nodes[node].allocatable.get("cpu")
+    }
+
+    /// Another pod of the job may be on this node, beside those that have these.
+    fn is_allowed(&self, job: &Job, node: &NodeName, placed: &[NodeName]) -> bool {
+        let domain = |node: &NodeName, key: &str| {
+            let labels = &self.world.server.nodes[node].labels;
+            labels.iter().find(|(known, _)| **known == *key).map(|(_, value)| Arc::clone(value))
+        };
+        let in_domain = |key: &str, of: &Option<Arc<str>>| placed.iter().filter(|it| domain(it, key) == *of).count();
+        let is_apart = |key: &str| in_domain(key, &domain(node, key)) == 0;
+        let is_near = || placed.is_empty() || in_domain(ZONE, &domain(node, ZONE)) > 0;
+        let is_even = |key: &str, skew: u32| {
+            let domains = self.world.server.nodes.keys().map(|node| in_domain(key, &domain(node, key)));
+            let least = domains.min().unwrap_or(0);
+            in_domain(key, &domain(node, key)) < least + skew as usize
+        };
+        match job.asks {
+            Asks::Nothing => true,
+            Asks::Spread(key, skew) => is_even(key, skew),
+            Asks::Near => is_near(),
+            Asks::Apart(key) => is_apart(key),
+            Asks::ApartAndNear => is_apart(HOST) && is_near(),
+            Asks::SpreadAndNear => is_even(HOST, 2) && is_near(),
+        }
+    }
+
+    fn who_waits(&self) -> impl Iterator<Item = String> {
+        self.waiting().map(|(name, job)| {
+            let records = jobs::records(&job.unit, &self.world.server.flux_jobs);
+            let status = records.iter().find_map(|record| record.status.as_ref());
+            let blocked_by = status.and_then(|status| status.blocked_by.first().map(|by| &by.message));
+            let said = status.map(|it| (&it.reservation, &it.passed_by_since, &it.estimated_start, blocked_by));
+            let (pods, Job { cores, asks, submitted, first_since, .. }) = (job.pods.len(), job);
+            format!(
+                "waits {name}: {pods} of {cores}, {asks:?}, since {submitted}, first since {first_since:?}: {said:?}"
+            )
+        })
+    }
+
+    /// What a failure shows beside its text.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.world.trace.lines().map(str::to_string).collect();
+        lines.push(format!("now {}, policy {:?}", self.world.now, self.world.start.queue_policy));
+        for node in self.world.server.nodes.values() {
+            lines.push(format!("node {} {:?} of {:?}", node.name, node.labels, node.allocatable));
+        }
+        for pod in self.world.server.pods.values().filter(|pod| pod.uses_node()) {
+            let (cpu, labels) = (pod.shape.requests.get("cpu"), &pod.labels);
+            lines.push(format!("pod {} on {:?}: {cpu} {labels:?} {:?}", pod.id, pod.node, pod.lifetime));
+        }
+        lines.extend(self.who_waits());
+        lines
+    }
+}
+
+impl Job {
+    fn is_gang(&self) -> bool {
+        self.pods.len() > 1
+    }
+
+    fn is_to_be_near(&self) -> bool {
+        matches!(self.asks, Asks::Near | Asks::ApartAndNear | Asks::SpreadAndNear)
+    }
+
+    fn what_started(&self) -> &'static str {
+        match self.asks {
+            _ if !self.is_gang() => "started after it was first: lone",
+            Asks::Nothing => "started after it was first: gang",
+            Asks::Spread(..) => "started after it was first: spread",
+            Asks::Near => "started after it was first: near",
+            Asks::Apart(_) => "started after it was first: apart",
+            Asks::ApartAndNear => "started after it was first: apart and near",
+            Asks::SpreadAndNear => "started after it was first: spread and near",
+        }
+    }
+}
+
+fn shape(cores: u64, asks: Asks) -> Shape {
+    let mut requests = Resources::new();
+    requests.set("pods", 1);
+    requests.set("cpu", CORE * cores);
+    let mut constraints = Constraints::default();
+    let like = || {
+        let is_like = Requirement { key: LIKE.0.into(), operator: Operator::In, values: vec![LIKE.1.into()] };
+        let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
+        PodSelector { namespaces, labels: Some(vec![is_like]) }
+    };
+    let term = |key: &str| PodTerm { pods: like(), topology_key: key.into() };
+    let spread = |key: &str, max_skew: u32| SpreadConstraint {
+        pods: like(),
+        topology_key: key.into(),
+        max_skew,
+        min_domains: 1,
+        honors_affinity: true,
+        honors_taints: false,
+    };
+    match asks {
+        Asks::Nothing => {}
+        Asks::Spread(key, skew) => constraints.spreads.push(spread(key, skew)),
+        Asks::Near => constraints.near.push(term(ZONE)),
+        Asks::Apart(key) => constraints.repels.push(term(key)),
+        Asks::ApartAndNear => {
+            constraints.repels.push(term(HOST));
+            constraints.near.push(term(ZONE));
+        }
+        Asks::SpreadAndNear => {
+            constraints.spreads.push(spread(HOST, 2));
+            constraints.near.push(term(ZONE));
+        }
+    }
+    Shape { requests, constraints }
+}

@@ -74,7 +74,7 @@ const TIMELY_SEEDS: u64 = 60;
 const TIMELY_STEPS: u64 = 250;
 
 /// Seeds of worlds in which small jobs come without end, and steps of each, which are seconds.
-const STREAM_SEEDS: u64 = 120;
+const STREAM_SEEDS: u64 = 40;
 const STREAM_STEPS: u64 = 600;
 
 /// Seeds on a Fluxion library without extensions.

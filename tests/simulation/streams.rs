@@ -12,6 +12,7 @@ use fluxqueue_core::{ActionKind, QueuePolicy};
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
 };
+use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape};
 
@@ -26,13 +27,17 @@ use crate::rng::Rng;
 pub(crate) const STREAMS: u64 = 3_000_000_000;
 
 /// What a run of many seeds must have met.
-pub(crate) const MUST_HAPPEN: [&str; 9] = [
+pub(crate) const MUST_HAPPEN: [&str; 13] = [
     "started after it was first: spread",
     "started after it was first: near",
     "started after it was first: apart",
     "started after it was first: apart and near",
     "started after it was first: spread and near",
+    "started after it was first: near others",
+    "started after it was first: alone on its nodes",
     "started after it was first: lone",
+    "gang that asks for levels besides",
+    "node cordoned beside a stream",
     "nodes held for a gang that asks about pods",
     "gang that can never start",
     "restart beside a gang that waits",
@@ -44,6 +49,8 @@ pub(crate) const PASSED_BY: &str = "whoever is first in the queue starts when wh
 const ZONE: &str = "zone";
 /// The pod label that gangs ask about.
 const LIKE: (&str, &str) = ("app", "mpi");
+/// The pod label of services, near to some of which gangs want to be.
+const DATABASE: (&str, &str) = ("app", "database");
 const CORE: u64 = 1_000;
 /// For how long one may be passed by.
 const BYPASS_SECONDS: u64 = 60;
@@ -55,21 +62,25 @@ const FIRST_SECONDS_MAX: i64 = 150;
 const BACKLOG: usize = 4;
 const GANGS_MAX: usize = 2;
 const LONE_CORES_MAX: u64 = 2;
+/// So often a node is cordoned, and for so long.
+const CLOSED_ONCE_IN_SECONDS: usize = 300;
+const CLOSED_SECONDS: i64 = 15;
 
-/// What the pods of a job ask about others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asks {
-    Nothing,
-    /// To be spread over nodes or zones.
-    Spread(&'static str, u32),
+/// What the pods of a job ask about others, and of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Asks {
+    /// To be spread over nodes or zones, among all that have the label.
+    spread: Option<(&'static str, u32)>,
     /// To be in one zone, with whoever has the label.
-    Near,
-    /// To share no node, or no zone.
-    Apart(&'static str),
-    /// Each on a node for itself, all in one zone.
-    ApartAndNear,
-    /// Evenly on the nodes of one zone.
-    SpreadAndNear,
+    near: bool,
+    /// To share no node, or no zone, with whoever has the label.
+    apart: Option<&'static str>,
+    /// To be in a zone of a database.
+    near_database: bool,
+    /// To be in one zone, or spread over zones, with others of their job.
+    level: Option<LevelBound>,
+    /// To share nodes with nobody else.
+    exclusive: bool,
 }
 
 struct Job {
@@ -90,6 +101,10 @@ pub(crate) struct Streams<'a> {
     rng: Rng,
     jobs: BTreeMap<Arc<str>, Job>,
     made: u64,
+    /// A node is closed until then.
+    closed_until: Option<i64>,
+    /// Since when all nodes are open.
+    opened_at: i64,
 }
 
 impl<'a> Streams<'a> {
@@ -109,6 +124,8 @@ impl<'a> Streams<'a> {
             rng: Rng::new(seed),
             jobs: BTreeMap::new(),
             made: 0,
+            closed_until: None,
+            opened_at: 0,
         };
         for zone in ["a", "b", "c"].iter().take(streams.count(2, 3)) {
             for at in 1..=streams.count(1, 3) {
@@ -118,6 +135,7 @@ impl<'a> Streams<'a> {
         for _ in 0..streams.count(0, 2) {
             streams.serve();
         }
+        streams.opened_at = streams.world.now;
         streams.world.list();
         streams
     }
@@ -131,6 +149,7 @@ impl<'a> Streams<'a> {
         while self.world.steps < steps {
             self.world.steps += 1;
             self.submit();
+            self.close_and_open();
             if self.rng.chance(1) {
                 self.restart();
             }
@@ -182,9 +201,28 @@ impl<'a> Streams<'a> {
         let cores = self.rng.between(1, 3);
         self.made += 1;
         let id = self.world.server.new_ref(&format!("service-{}", self.made));
-        let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(cores, Asks::Nothing)));
-        let started = Some(self.world.time());
-        self.world.server.put_pod(Pod { node, started, phase: Phase::Running, lifetime: Lifetime::Endless, ..pod });
+        let pod = Pod::waiting(id, Arc::from(FOREIGN), Arc::new(shape(cores, &Asks::default())));
+        let (labels, started) = (labels(DATABASE), Some(self.world.time()));
+        let lifetime = Lifetime::Endless;
+        self.world.server.put_pod(Pod { node, started, labels, phase: Phase::Running, lifetime, ..pod });
+    }
+
+    /// Now and then a node is cordoned for some seconds.
+    fn close_and_open(&mut self) {
+        if self.closed_until.is_none() && self.rng.below(CLOSED_ONCE_IN_SECONDS) == 0 {
+            let nodes: Vec<Arc<Node>> = self.world.server.nodes.values().cloned().collect();
+            let node = self.rng.pick(&nodes).expect("there are some");
+            self.world.server.put_node(Node { unschedulable: true, ..Node::clone(node) });
+            self.closed_until = Some(self.world.now + CLOSED_SECONDS);
+            self.world.stats.count("node cordoned beside a stream");
+        }
+        if self.closed_until.is_some_and(|until| until <= self.world.now) {
+            let nodes: Vec<Arc<Node>> = self.world.server.nodes.values().cloned().collect();
+            for node in nodes {
+                self.world.server.put_node(Node { unschedulable: false, ..Node::clone(&node) });
+            }
+            (self.closed_until, self.opened_at) = (None, self.world.now);
+        }
     }
 
     /// The stream goes on, and now and then a gang comes.
@@ -196,25 +234,33 @@ impl<'a> Streams<'a> {
         }
         for _ in lone..BACKLOG {
             let asks = match self.rng.weighted(&[12, 1, 1]) {
-                0 => Asks::Nothing,
-                1 => Asks::Spread(ZONE, 1),
-                _ => Asks::Apart(HOST),
+                0 => Asks::default(),
+                1 => Asks { spread: Some((ZONE, 1)), ..Asks::default() },
+                _ => Asks { apart: Some(HOST), ..Asks::default() },
             };
             let cores = self.rng.between(1, LONE_CORES_MAX);
-            let is_like = asks != Asks::Nothing || self.rng.chance(40);
+            let is_like = asks != Asks::default() || self.rng.chance(40);
             self.put(1, cores, asks, is_like);
         }
     }
 
     fn submit_gang(&mut self) {
         let key = *self.rng.pick(&[HOST, ZONE]).expect("there are two");
-        let asks = match self.rng.below(5) {
-            0 => Asks::Spread(key, u32::try_from(self.rng.between(1, 2)).expect("a few")),
-            1 => Asks::Near,
-            2 => Asks::Apart(key),
-            3 => Asks::ApartAndNear,
-            _ => Asks::SpreadAndNear,
-        };
+        let skew = u32::try_from(self.rng.between(1, 2)).expect("a few");
+        let mut asks = Asks::default();
+        match self.rng.below(7) {
+            0 => asks.spread = Some((key, skew)),
+            1 => asks.near = true,
+            2 => asks.apart = Some(key),
+            3 => (asks.near, asks.apart) = (true, Some(HOST)),
+            4 => (asks.near, asks.spread) = (true, Some((HOST, 2))),
+            5 => asks.near_database = true,
+            _ => asks.exclusive = true,
+        }
+        if self.rng.chance(25) {
+            let spread = Spread { max_per_part: Some(2), max_skew: Some(1) };
+            asks.level = Some(if self.rng.chance(60) { LevelBound::Required } else { LevelBound::Spread(spread) });
+        }
         let (pods, cores) = (self.rng.between(2, 4), self.rng.between(1, 4));
         self.put(pods, cores, asks, true);
     }
@@ -231,9 +277,8 @@ impl<'a> Streams<'a> {
             Lifetime::Seconds(seconds) if self.rng.chance(80) => self.rng.between(seconds.div_ceil(2), seconds),
             _ => self.rng.between(5, RUN_SECONDS_MAX),
         };
-        let shape = Arc::new(shape(cores, asks));
-        let labels: Labels =
-            if is_like { Arc::from([(Arc::from(LIKE.0), Arc::from(LIKE.1))]) } else { Labels::default() };
+        let shape = Arc::new(shape(cores, &asks));
+        let labels = if is_like { labels(LIKE) } else { Labels::default() };
         let mut pods = Vec::new();
         for at in 0..count {
             let id = self.world.server.new_ref_for(OURS, &format!("{name}-{at}"));
@@ -242,14 +287,17 @@ impl<'a> Streams<'a> {
             self.world.runs.insert(id.uid.clone(), i64::try_from(run).expect("seconds"));
             pods.push(id.key.clone());
             let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(&shape));
-            let (labels, created) = (Arc::clone(&labels), self.world.time());
-            self.world.server.put_pod(Pod { group, lifetime, labels, created, ..pod });
+            let (labels, levels) = (Arc::clone(&labels), level_rules(&asks));
+            let (exclusive, created) = (asks.exclusive.then_some(true), self.world.time());
+            self.world.server.put_pod(Pod { group, lifetime, labels, levels, exclusive, created, ..pod });
         }
         let unit = Unit::of(&self.world.server.pods[&pods[0]]);
         let mut job = Job { unit, pods, cores, asks, submitted: self.world.now, is_possible: false, first_since: None };
         job.is_possible = self.could_start(&job, &mut Vec::new());
         if job.is_gang() && !job.is_possible {
             self.world.stats.count("gang that can never start");
+        } else if job.asks.level.is_some() {
+            self.world.stats.count("gang that asks for levels besides");
         }
         self.jobs.insert(name, job);
     }
@@ -266,16 +314,16 @@ impl<'a> Streams<'a> {
     fn judge(&mut self) -> Result<(), Violation> {
         let waiting: Vec<Arc<str>> = self.waiting().map(|(name, _)| Arc::clone(name)).collect();
         // To be near to others who are there may be possible now, and be waited for, where it is not without them.
-        let may_be_ahead = |job: &&Job| job.is_possible || job.is_to_be_near();
+        let may_be_ahead = |job: &&Job| job.is_possible || job.asks.near;
         let ahead = waiting.iter().map(|name| &self.jobs[name]).filter(may_be_ahead);
         let first = ahead.map(|job| job.submitted).min();
         let now = self.world.now;
         for name in &waiting {
             let job = self.jobs.get_mut(name).expect("it waits");
-            if job.is_possible && Some(job.submitted) == first {
-                let since = *job.first_since.get_or_insert(now);
+            if job.is_possible && Some(job.submitted) == first && self.closed_until.is_none() {
+                let since = (*job.first_since.get_or_insert(now)).max(self.opened_at);
                 if now - since > FIRST_SECONDS_MAX {
-                    return broken(PASSED_BY, format!("{name} ({:?}) is first since {since}, now {now}", job.asks));
+                    return broken(PASSED_BY, format!("{name} is first since {since}, now {now}: {:?}", job.asks));
                 }
             }
             let records = jobs::records(&self.jobs[name].unit, &self.world.server.flux_jobs);
@@ -319,11 +367,11 @@ impl<'a> Streams<'a> {
     /// There is a way to place the pods that are left, beside services and those of the job that have these nodes.
     fn could_start(&self, job: &Job, placed: &mut Vec<NodeName>) -> bool {
         if placed.len() == job.pods.len() {
-            return true;
+            return self.is_within_level(job, placed);
         }
         let nodes: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
         nodes.into_iter().any(|node| {
-            if !self.is_free(job, &node, placed) || !self.is_allowed(job, &node, placed) {
+            if !self.is_free(job, &node, placed) || !self.is_allowed(&job.asks, &node, placed) {
                 return false;
             }
             placed.push(node);
@@ -333,34 +381,54 @@ impl<'a> Streams<'a> {
         })
     }
 
+    fn services(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.world.server.pods.values().filter(|pod| pod.lifetime == Lifetime::Endless)
+    }
+
     fn is_free(&self, job: &Job, node: &NodeName, placed: &[NodeName]) -> bool {
-        let there = |pod: &&Arc<Pod>| pod.lifetime == Lifetime::Endless && pod.node.as_ref() == Some(node);
-        let services = self.world.server.pods.values().filter(there).map(|pod| pod.shape.requests.get("cpu"));
+        let there: Vec<&Arc<Pod>> = self.services().filter(|pod| pod.node.as_ref() == Some(node)).collect();
         let own = placed.iter().filter(|other| *other == node).count() as u64 + 1;
-        services.sum::<u64>() + own * job.cores * CORE <= self.world.server.nodes[node].allocatable.get("cpu")
+        let taken: u64 = there.iter().map(|pod| pod.shape.requests.get("cpu")).sum();
+        let is_to_itself = !job.asks.exclusive || there.is_empty();
+        is_to_itself && taken + own * job.cores * CORE <= self.world.server.nodes[node].allocatable.get("cpu")
+    }
+
+    fn domain(&self, node: &NodeName, key: &str) -> Option<&Arc<str>> {
+        let labels = &self.world.server.nodes[node].labels;
+        labels.iter().find(|(known, _)| **known == *key).map(|(_, value)| value)
+    }
+
+    /// How many of these are in the same domain as a node.
+    fn beside(&self, node: &NodeName, key: &str, placed: &[NodeName]) -> usize {
+        placed.iter().filter(|other| self.domain(other, key) == self.domain(node, key)).count()
     }
 
     /// Another pod of the job may be on this node, beside those that have these.
-    fn is_allowed(&self, job: &Job, node: &NodeName, placed: &[NodeName]) -> bool {
-        let domain = |node: &NodeName, key: &str| {
-            let labels = &self.world.server.nodes[node].labels;
-            labels.iter().find(|(known, _)| **known == *key).map(|(_, value)| Arc::clone(value))
+    fn is_allowed(&self, asks: &Asks, node: &NodeName, placed: &[NodeName]) -> bool {
+        let is_even = |(key, skew): (&str, u32)| {
+            let least = self.world.server.nodes.keys().map(|node| self.beside(node, key, placed)).min();
+            self.beside(node, key, placed) < least.unwrap_or(0) + skew as usize
         };
-        let in_domain = |key: &str, of: &Option<Arc<str>>| placed.iter().filter(|it| domain(it, key) == *of).count();
-        let is_apart = |key: &str| in_domain(key, &domain(node, key)) == 0;
-        let is_near = || placed.is_empty() || in_domain(ZONE, &domain(node, ZONE)) > 0;
-        let is_even = |key: &str, skew: u32| {
-            let domains = self.world.server.nodes.keys().map(|node| in_domain(key, &domain(node, key)));
-            let least = domains.min().unwrap_or(0);
-            in_domain(key, &domain(node, key)) < least + skew as usize
-        };
-        match job.asks {
-            Asks::Nothing => true,
-            Asks::Spread(key, skew) => is_even(key, skew),
-            Asks::Near => is_near(),
-            Asks::Apart(key) => is_apart(key),
-            Asks::ApartAndNear => is_apart(HOST) && is_near(),
-            Asks::SpreadAndNear => is_even(HOST, 2) && is_near(),
+        let services: Vec<NodeName> = self.services().filter_map(|pod| pod.node.clone()).collect();
+        asks.spread.is_none_or(is_even)
+            && asks.apart.is_none_or(|key| self.beside(node, key, placed) == 0)
+            && (!asks.near || placed.is_empty() || self.beside(node, ZONE, placed) > 0)
+            && (!asks.near_database || self.beside(node, ZONE, &services) > 0)
+    }
+
+    /// All pods of a job may be on these nodes, by the parts of the level in which they are.
+    fn is_within_level(&self, job: &Job, placed: &[NodeName]) -> bool {
+        let in_parts = self.world.server.nodes.keys().map(|node| self.beside(node, ZONE, placed));
+        let in_parts: Vec<usize> = in_parts.collect();
+        let (least, most) = (in_parts.iter().min().copied(), in_parts.iter().max().copied());
+        let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
+        match job.asks.level {
+            Some(LevelBound::Required) => most == placed.len(),
+            Some(LevelBound::Spread(Spread { max_per_part, max_skew })) => {
+                max_per_part.is_none_or(|max| most <= max as usize)
+                    && max_skew.is_none_or(|max| most - least <= max as usize)
+            }
+            _ => true,
         }
     }
 
@@ -398,55 +466,53 @@ impl Job {
         self.pods.len() > 1
     }
 
-    fn is_to_be_near(&self) -> bool {
-        matches!(self.asks, Asks::Near | Asks::ApartAndNear | Asks::SpreadAndNear)
-    }
-
     fn what_started(&self) -> &'static str {
-        match self.asks {
+        let Asks { spread, near, apart, near_database, .. } = &self.asks;
+        match (spread, near, apart) {
             _ if !self.is_gang() => "started after it was first: lone",
-            Asks::Nothing => "started after it was first: gang",
-            Asks::Spread(..) => "started after it was first: spread",
-            Asks::Near => "started after it was first: near",
-            Asks::Apart(_) => "started after it was first: apart",
-            Asks::ApartAndNear => "started after it was first: apart and near",
-            Asks::SpreadAndNear => "started after it was first: spread and near",
+            _ if self.asks.exclusive => "started after it was first: alone on its nodes",
+            _ if *near_database => "started after it was first: near others",
+            (Some(_), true, _) => "started after it was first: spread and near",
+            (Some(_), false, _) => "started after it was first: spread",
+            (None, true, Some(_)) => "started after it was first: apart and near",
+            (None, true, None) => "started after it was first: near",
+            (None, false, _) => "started after it was first: apart",
         }
     }
 }
 
-fn shape(cores: u64, asks: Asks) -> Shape {
+fn labels((key, value): (&str, &str)) -> Labels {
+    Arc::from([(Arc::from(key), Arc::from(value))])
+}
+
+/// What its pods ask of the zones in which others of their job are.
+fn level_rules(asks: &Asks) -> LevelRules {
+    let bound = asks.level?;
+    let rule = LevelRule { level: Arc::from(ZONE), bound, of: RuleScope::Job, annotation: "fluxqueue/required-level" };
+    Some(Arc::from([rule]))
+}
+
+fn shape(cores: u64, asks: &Asks) -> Shape {
     let mut requests = Resources::new();
     requests.set("pods", 1);
     requests.set("cpu", CORE * cores);
     let mut constraints = Constraints::default();
-    let like = || {
-        let is_like = Requirement { key: LIKE.0.into(), operator: Operator::In, values: vec![LIKE.1.into()] };
+    let with = |(key, value): (&str, &str)| {
+        let has_label = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
         let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
-        PodSelector { namespaces, labels: Some(vec![is_like]) }
+        PodSelector { namespaces, labels: Some(vec![has_label]) }
     };
-    let term = |key: &str| PodTerm { pods: like(), topology_key: key.into() };
-    let spread = |key: &str, max_skew: u32| SpreadConstraint {
-        pods: like(),
+    let term = |label, key: &str| PodTerm { pods: with(label), topology_key: key.into() };
+    constraints.near.extend(asks.near.then(|| term(LIKE, ZONE)));
+    constraints.near.extend(asks.near_database.then(|| term(DATABASE, ZONE)));
+    constraints.repels.extend(asks.apart.map(|key| term(LIKE, key)));
+    constraints.spreads.extend(asks.spread.map(|(key, max_skew)| SpreadConstraint {
+        pods: with(LIKE),
         topology_key: key.into(),
         max_skew,
         min_domains: 1,
         honors_affinity: true,
         honors_taints: false,
-    };
-    match asks {
-        Asks::Nothing => {}
-        Asks::Spread(key, skew) => constraints.spreads.push(spread(key, skew)),
-        Asks::Near => constraints.near.push(term(ZONE)),
-        Asks::Apart(key) => constraints.repels.push(term(key)),
-        Asks::ApartAndNear => {
-            constraints.repels.push(term(HOST));
-            constraints.near.push(term(ZONE));
-        }
-        Asks::SpreadAndNear => {
-            constraints.spreads.push(spread(HOST, 2));
-            constraints.near.push(term(ZONE));
-        }
-    }
+    }));
     Shape { requests, constraints }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::kept_away::{Sieve, union};
+use super::kept_away::union;
 use super::{
     Booking, Capacity, Delay, Group, Kept, Late, Limited, Outcome, Promising, Remade, Request, Reserved, Version,
 };
 use crate::cluster::{Cluster, Company};
-use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet, Within};
+use crate::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
 use crate::ledger::{self, Allocations, Change, GroupRequest, Ledger};
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
@@ -357,51 +357,6 @@ impl Promising for Live<'_> {
 }
 
 impl Live<'_> {
-    /// What is held for a request, if it is enough for it still on those of the nodes that it may use. Where others have left to whom it was
-    /// to be near, some of it may be.
-    fn still_enough_of(&mut self, request: &Request, nodes: &[RankSet], held: &Arc<RankSet>) -> Option<Arc<RankSet>> {
-        if request.needs_a_trial() {
-            let within: Vec<RankSet> = nodes.iter().map(|nodes| nodes.intersection(held)).collect();
-            let enough = self.together_some_day(request, &within)?;
-            return Some(if enough == **held { Arc::clone(held) } else { Arc::new(enough) });
-        }
-        let sieve = Sieve::of(request, nodes, self);
-        let ranks = self.fewest_in_the_way_first(request, held);
-        self.is_enough(request, nodes, sieve.as_ref(), &ranks).then(|| Arc::clone(held))
-    }
-
-    /// These nodes are enough for a request once everything with an end has ended, by the rules that the graph keeps or a sieve.
-    fn are_enough_some_day(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
-        let sieve = Sieve::of(request, nodes, self);
-        let ranks: Vec<Rank> = union(nodes).iter().collect();
-        self.is_enough(request, nodes, sieve.as_ref(), &ranks)
-    }
-
-    /// The fewest of these nodes that are enough for a request once everything with an end has ended, those with the fewest ends in the
-    /// way.
-    fn fewest_that_are_enough(&mut self, request: &Request, nodes: &[RankSet]) -> Option<RankSet> {
-        if request.needs_a_trial() {
-            return self.together_some_day(request, nodes);
-        }
-        let sieve = Sieve::of(request, nodes, self);
-        let sieve = sieve.as_ref();
-        let eligible = self.eligible(request, nodes);
-        let ranks = self.fewest_in_the_way_first(request, &eligible);
-        let (mut low, mut high) = (0, ranks.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if self.is_enough(request, nodes, sieve, &ranks[..middle]) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        let enough = self.enough_of(request, nodes, sieve, &ranks[..high]);
-        let enough = self.without_needless(request, nodes, sieve, enough);
-        let are_enough = high < ranks.len() || self.is_enough(request, nodes, sieve, &enough);
-        are_enough.then(|| union(&self.within(request, nodes, sieve, &enough)))
-    }
-
     /// Takes slots or makes a reservation, first on these nodes if they are as good as any.
     fn reserve_first_on(
         &mut self,
@@ -454,52 +409,7 @@ impl Live<'_> {
         self.promises.lose_date(pending, self.now, was.nodes.clone());
         Remade::Lost(Late { cause, was, by: None })
     }
-
-    /// Of nodes that are enough, and would not be without the last of them: where all pods are to be in one part of a level it is that
-    /// node's, and the others need not be held.
-    fn enough_of(&mut self, request: &Request, nodes: &[RankSet], sieve: Option<&Sieve>, ranks: &[Rank]) -> Vec<Rank> {
-        let wants = request.groups.iter().flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
-        let levels: Vec<_> = wants.filter(|want| want.within == Within::One).map(|want| &want.level).collect();
-        let (Some(level), Some(last)) = (levels.first(), ranks.last()) else { return ranks.to_vec() };
-        let part = self.ledger.part_of(self.cluster, level, *last);
-        let is_there = |rank: &&Rank| part.is_some() && self.ledger.part_of(self.cluster, level, **rank) == part;
-        let there: Vec<Rank> = ranks.iter().filter(is_there).copied().collect();
-        if self.is_enough(request, nodes, sieve, &there) { there } else { ranks.to_vec() }
-    }
-
-    /// The same without nodes that others make needless: pods of several groups need different ones, and those that are to be in parts of
-    /// levels need few of each. Those with the most ends in the way go first.
-    fn without_needless(
-        &mut self,
-        request: &Request,
-        nodes: &[RankSet],
-        sieve: Option<&Sieve>,
-        mut ranks: Vec<Rank>,
-    ) -> Vec<Rank> {
-        if let [group] = &request.groups[..]
-            && group.levels.is_none()
-        {
-            return ranks;
-        }
-        let (mut tries, mut size) = (TRIES_TO_LEAVE_OUT, ranks.len() / 2);
-        while size > 0 {
-            let mut end = ranks.len();
-            while end > 0 && tries > 0 {
-                let start = end.saturating_sub(size);
-                let others = [&ranks[..start], &ranks[end..]].concat();
-                if self.is_enough(request, nodes, sieve, &others) {
-                    ranks = others;
-                }
-                (end, tries) = (start, tries - 1);
-            }
-            size /= 2;
-        }
-        ranks
-    }
 }
-
-/// So often some of the nodes that are to be held are left out for a try.
-const TRIES_TO_LEAVE_OUT: usize = 64;
 
 /// A reservation that is put off by so much or less may begin in a moment.
 pub(super) const PUT_OFF_SECONDS: i64 = 1;

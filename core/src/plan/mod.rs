@@ -16,6 +16,7 @@ mod backfill;
 mod backfill_tests;
 mod crowded;
 mod effort;
+mod enough;
 mod group;
 mod held;
 mod kept_away;

@@ -413,13 +413,13 @@ impl Core {
         self.end_patience();
     }
 
-    /// Gangs that are not complete now have been passed by all the same when they were.
+    /// Jobs that do not wait now, since they are not complete or held, have been passed by all the same when they did.
     fn restore_patience(&mut self) {
-        let incomplete = self.jobs.all.values().filter(|job| {
-            job.style == Style::Gang && job.life == Lifecycle::Waiting && self.queue.first_of(job.id).is_none()
+        let not_now = self.jobs.all.values().filter(|job| {
+            job.style != Style::Elastic && job.life == Lifecycle::Waiting && self.queue.first_of(job.id).is_none()
         });
         let since = |job: &Job| job.record.status.as_deref()?.passed_by_since.as_ref().map(time_of);
-        let known = incomplete.filter_map(|job| Some((job.id, self.core_time(since(job)?))));
+        let known = not_now.filter_map(|job| Some((job.id, self.core_time(since(job)?))));
         for (id, since) in known.collect::<Vec<_>>() {
             self.promises.was_passed_by(id, Some(since), RankSet::new());
         }

@@ -56,8 +56,8 @@ const CORE: u64 = 1_000;
 const BYPASS_SECONDS: u64 = 60;
 /// How long a pod runs at most.
 const RUN_SECONDS_MAX: u64 = 40;
-/// By when whoever is first has started: he is passed by, what is on his nodes ends, and once more so much.
-const FIRST_SECONDS_MAX: i64 = 150;
+/// By when whoever is first has started: he is passed by, what was promised on his nodes starts and ends, and as much again.
+const FIRST_SECONDS_MAX: i64 = 240;
 /// Pods of the stream that wait, at least.
 const BACKLOG: usize = 4;
 const GANGS_MAX: usize = 2;

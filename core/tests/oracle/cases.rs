@@ -442,12 +442,13 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
     }
     if rng.chance(20) {
         let team = rng.pick(&["x", "y", "z"]);
-        // kube-scheduler finds that what a pod says itself of labels that namespaces do not have holds for every namespace: it asks for
-        // these namespaces first and then keeps the selector, which it holds against no labels at all.
-        term["namespaceSelector"] = match rng.between(0, 9) {
+        let expressions = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "team", "operator": operator, "values": values}]});
+        term["namespaceSelector"] = match rng.between(0, 11) {
             0..3 => json!({}),
-            3 | 4 => json!({"matchExpressions": [{"key": "team", "operator": "In", "values": [team, "x"]}]}),
-            5 => json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]}),
+            3 | 4 => expressions("In", &[team, "x"]),
+            5 => expressions("Exists", &[]),
+            6 => expressions("NotIn", &[team]),
+            7 => expressions("DoesNotExist", &[]),
             _ => json!({"matchLabels": {"team": team}}),
         };
     }

@@ -86,7 +86,7 @@ impl OwnTerms {
     /// Of a pod.
     pub(super) fn of(pod: &Pod, namespaces: &Namespaces) -> Self {
         let constraints = &pod.shape.constraints;
-        let selects = |pods: &PodSelector| namespaces.selects(pods, &pod.id.key.namespace, &pod.labels);
+        let selects = |pods: &PodSelector| namespaces.selects_as_own(pods, &pod.id.key.namespace, &pod.labels);
         OwnTerms {
             near: !constraints.near.is_empty() && constraints.near.iter().all(|term| selects(&term.pods)),
             apart: constraints.repels.iter().map(|term| selects(&term.pods)).collect(),
@@ -140,7 +140,7 @@ impl Crowd {
 
     /// Whether this part counts the pod.
     pub(super) fn counts(&self, part: Part, pod: &Occupant, namespaces: &Namespaces) -> bool {
-        let selects = |pods: &PodSelector| namespaces.selects(pods, &pod.namespace, &pod.labels);
+        let selects = |pods: &PodSelector| namespaces.selects_as_own(pods, &pod.namespace, &pod.labels);
         let is_overlooked = |pods: &PodSelector| pod.presence == Presence::There && (pod.deleting || selects_all(pods));
         let spreads = |pods: &PodSelector| !is_overlooked(pods) && selects(pods);
         match part {

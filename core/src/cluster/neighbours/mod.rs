@@ -383,7 +383,7 @@ impl Neighbours {
 
     /// One of these terms of required anti-affinity selects a pod: the label whose domains the pod may not be in then.
     pub(super) fn kept_out_of(&mut self, terms: &[PodTerm], pod: &Pod) -> Vec<KeyId> {
-        let selects = |term: &&PodTerm| self.namespaces.selects(&term.pods, &pod.id.key.namespace, &pod.labels);
+        let selects = |term: &&PodTerm| self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels);
         let labels: Vec<Arc<str>> = terms.iter().filter(selects).map(|term| Arc::clone(&term.topology_key)).collect();
         labels.iter().map(|label| self.topology.key(label)).collect()
     }
@@ -503,7 +503,7 @@ impl Neighbours {
         nodes: &RankSet,
     ) -> RankSet {
         let selects =
-            |term: &PodTerm, pod: &Pod| self.namespaces.selects(&term.pods, &pod.id.key.namespace, &pod.labels);
+            |term: &PodTerm, pod: &Pod| self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels);
         let mut elsewhere = RankSet::new();
         if !pods.clone().any(|pod| near.iter().all(|term| selects(term, pod))) {
             return elsewhere;
@@ -526,7 +526,8 @@ impl Neighbours {
     ) -> RankSet {
         let mut around = RankSet::new();
         for (selector, label) in selectors {
-            let is_selected = |pod: &Arc<Pod>| self.namespaces.selects(selector, &pod.id.key.namespace, &pod.labels);
+            let is_selected =
+                |pod: &Arc<Pod>| self.namespaces.selects_as_own(selector, &pod.id.key.namespace, &pod.labels);
             if pods.clone().any(is_selected) {
                 let key = self.topology.key(label);
                 around.union_with(&self.topology.around(key, nodes));
@@ -537,13 +538,14 @@ impl Neighbours {
 
     /// A pod that is there counts for a spread constraint.
     pub(super) fn counts_for(&self, spread: &SpreadConstraint, pod: &Pod) -> bool {
-        !crowd::selects_all(&spread.pods) && self.namespaces.selects(&spread.pods, &pod.id.key.namespace, &pod.labels)
+        !crowd::selects_all(&spread.pods)
+            && self.namespaces.selects_as_own(&spread.pods, &pod.id.key.namespace, &pod.labels)
     }
 
     /// By its own required anti-affinity a pod is to be apart from this other one.
     pub(super) fn repels(&self, pod: &Pod, other: &Pod) -> bool {
         let mut terms = pod.shape.constraints.repels.iter();
-        terms.any(|term| self.namespaces.selects(&term.pods, &other.id.key.namespace, &other.labels))
+        terms.any(|term| self.namespaces.selects_as_own(&term.pods, &other.id.key.namespace, &other.labels))
     }
 
     fn is_repelled(&self, rank: Rank, pod: &Pod) -> bool {

@@ -23,7 +23,14 @@ impl Namespaces {
         self.labels.remove(name).is_some()
     }
 
-    /// A pod of this namespace with these labels is selected. A namespace that is not known (yet) has no labels.
+    /// A term of a pod that waits selects a pod of this namespace with these labels. kube-scheduler resolves the selector of namespaces to
+    /// their names first, and holds it against no labels after that: one that a namespace without labels meets, such as `NotIn`, selects
+    /// every namespace. Where kube-scheduler would not put a pod, it does not go here.
+    pub(super) fn selects_as_own(&self, pods: &PodSelector, namespace: &str, labels: &[(Arc<str>, Arc<str>)]) -> bool {
+        self.selects(pods, namespace, labels) || pods.selects(namespace, &[], labels)
+    }
+
+    /// A term of a pod on a node selects a pod of this namespace with these labels. A namespace that is not known (yet) has no labels.
     pub(super) fn selects(&self, pods: &PodSelector, namespace: &str, labels: &[(Arc<str>, Arc<str>)]) -> bool {
         let of_namespace = pods.namespaces.selected.as_ref().and_then(|_| self.labels.get(namespace));
         pods.selects(namespace, of_namespace.map(|labels| &**labels).unwrap_or_default(), labels)

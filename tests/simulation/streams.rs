@@ -154,8 +154,10 @@ impl<'a> Streams<'a> {
                 self.restart();
             }
             self.settle()?;
-            for line in self.who_waits().collect::<Vec<_>>() {
-                self.world.trace.add(|| line.clone());
+            let waits: Vec<String> =
+                if self.world.trace.is_enabled() { self.who_waits().collect() } else { Vec::new() };
+            for line in waits {
+                self.world.trace.add(|| line);
             }
             self.judge()?;
             self.world.pass_time(self.world.now + 1);
@@ -326,9 +328,12 @@ impl<'a> Streams<'a> {
                     return broken(PASSED_BY, format!("{name} is first since {since}, now {now}: {:?}", job.asks));
                 }
             }
-            let records = jobs::records(&self.jobs[name].unit, &self.world.server.flux_jobs);
-            let kept = records.iter().find_map(|record| record.status.as_ref()?.reservation.as_ref());
-            if self.jobs[name].is_gang() && kept.is_some_and(|kept| kept.start.is_none()) {
+            let held = || {
+                let records = jobs::records(&self.jobs[name].unit, &self.world.server.flux_jobs);
+                let mut kept = records.iter().filter_map(|record| record.status.as_ref()?.reservation.as_ref());
+                kept.any(|kept| kept.start.is_none())
+            };
+            if self.jobs[name].is_gang() && held() {
                 self.world.stats.count("nodes held for a gang that asks about pods");
             }
         }

@@ -27,6 +27,10 @@ impl Trace {
         Trace { enabled, ..Trace::default() }
     }
 
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
     /// Adds a line.
     pub(crate) fn add(&mut self, line: impl FnOnce() -> String) {
         if self.enabled {

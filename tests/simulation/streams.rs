@@ -27,7 +27,7 @@ use crate::rng::Rng;
 pub(crate) const STREAMS: u64 = 3_000_000_000;
 
 /// What a run of many seeds must have met.
-pub(crate) const MUST_HAPPEN: [&str; 13] = [
+pub(crate) const MUST_HAPPEN: [&str; 14] = [
     "started after it was first: spread",
     "started after it was first: near",
     "started after it was first: apart",
@@ -37,6 +37,7 @@ pub(crate) const MUST_HAPPEN: [&str; 13] = [
     "started after it was first: alone on its nodes",
     "started after it was first: lone",
     "gang that asks for levels besides",
+    "gang with a launcher",
     "node cordoned beside a stream",
     "nodes held for a gang that asks about pods",
     "gang that can never start",
@@ -242,7 +243,7 @@ impl<'a> Streams<'a> {
             };
             let cores = self.rng.between(1, LONE_CORES_MAX);
             let is_like = asks != Asks::default() || self.rng.chance(40);
-            self.put(1, cores, asks, is_like);
+            self.put((1, cores), asks, is_like, false);
         }
     }
 
@@ -264,10 +265,11 @@ impl<'a> Streams<'a> {
             asks.level = Some(if self.rng.chance(60) { LevelBound::Required } else { LevelBound::Spread(spread) });
         }
         let (pods, cores) = (self.rng.between(2, 4), self.rng.between(1, 4));
-        self.put(pods, cores, asks, true);
+        let has_launcher = self.rng.chance(25);
+        self.put((pods, cores), asks, true, has_launcher);
     }
 
-    fn put(&mut self, count: u64, cores: u64, asks: Asks, is_like: bool) {
+    fn put(&mut self, (count, cores): (u64, u64), asks: Asks, is_like: bool, has_launcher: bool) {
         self.made += 1;
         let name: Arc<str> = Arc::from(format!("job-{:05}", self.made));
         let lifetime = match self.rng.weighted(&[3, 5]) {
@@ -279,7 +281,8 @@ impl<'a> Streams<'a> {
             Lifetime::Seconds(seconds) if self.rng.chance(80) => self.rng.between(seconds.div_ceil(2), seconds),
             _ => self.rng.between(5, RUN_SECONDS_MAX),
         };
-        let shape = Arc::new(shape(cores, &asks));
+        // A launcher is small, and asks nothing of others.
+        let (worker, launcher) = (Arc::new(shape(cores, &asks)), Arc::new(shape(1, &Asks::default())));
         let labels = if is_like { labels(LIKE) } else { Labels::default() };
         let mut pods = Vec::new();
         for at in 0..count {
@@ -288,14 +291,20 @@ impl<'a> Streams<'a> {
             let group = (count > 1).then(|| GroupLabels { name: Arc::clone(&name), size: Ok(size) });
             self.world.runs.insert(id.uid.clone(), i64::try_from(run).expect("seconds"));
             pods.push(id.key.clone());
-            let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(&shape));
+            let shape = if has_launcher && at == 0 { &launcher } else { &worker };
+            let pod = Pod::waiting(id, Arc::from(OURS), Arc::clone(shape));
             let (labels, levels) = (Arc::clone(&labels), level_rules(&asks));
             let (exclusive, created) = (asks.exclusive.then_some(true), self.world.time());
             self.world.server.put_pod(Pod { group, lifetime, labels, levels, exclusive, created, ..pod });
         }
         let unit = Unit::of(&self.world.server.pods[&pods[0]]);
-        let mut job = Job { unit, pods, cores, asks, submitted: self.world.now, is_possible: false, first_since: None };
-        job.is_possible = self.could_start(&job, &mut Vec::new());
+        let submitted = self.world.now;
+        let mut job = Job { unit, pods, cores, asks, submitted, is_possible: false, first_since: None };
+        let orders = if has_launcher { vec![0, job.pods.len() - 1] } else { vec![usize::MAX] };
+        job.is_possible = orders.into_iter().any(|launcher_at| self.could_start(&job, launcher_at, &mut Vec::new()));
+        if job.is_possible && has_launcher {
+            self.world.stats.count("gang with a launcher");
+        }
         if job.is_gang() && !job.is_possible {
             self.world.stats.count("gang that can never start");
         } else if job.asks.level.is_some() {
@@ -369,18 +378,26 @@ impl<'a> Streams<'a> {
         self.jobs.iter().filter(move |(_, job)| job.pods.iter().all(waits))
     }
 
-    /// There is a way to place the pods that are left, beside services and those of the job that have these nodes.
-    fn could_start(&self, job: &Job, placed: &mut Vec<NodeName>) -> bool {
-        if placed.len() == job.pods.len() {
-            return self.is_within_level(job, placed);
+    /// There is a way to place the pods that are left, beside services and those of the job that have these nodes. The launcher comes as
+    /// this one of them.
+    fn could_start(&self, job: &Job, launcher_at: usize, placed: &mut Vec<(NodeName, u64)>) -> bool {
+        let on: Vec<NodeName> = placed.iter().map(|(node, _)| node.clone()).collect();
+        if on.len() == job.pods.len() {
+            // That others came after it leaves no pod without its like near to it.
+            let is_near = |at: usize| at == launcher_at || self.beside(&on[at], ZONE, &on) > 1;
+            return self.is_within_level(job, &on) && (!job.asks.near || (0..on.len()).all(is_near));
         }
+        let is_launcher = on.len() == launcher_at;
+        let cores = if is_launcher { 1 } else { job.cores };
         let nodes: Vec<NodeName> = self.world.server.nodes.keys().cloned().collect();
         nodes.into_iter().any(|node| {
-            if !self.is_free(job, &node, placed) || !self.is_allowed(&job.asks, &node, placed) {
+            // Whoever is to be apart from it keeps it away as well.
+            let asks = if is_launcher { Asks { apart: job.asks.apart, ..Asks::default() } } else { job.asks.clone() };
+            if !self.is_allowed(&asks, &node, &on) || !self.is_free(job, &node, cores, placed) {
                 return false;
             }
-            placed.push(node);
-            let could = self.could_start(job, placed);
+            placed.push((node, cores));
+            let could = self.could_start(job, launcher_at, placed);
             placed.pop();
             could
         })
@@ -390,12 +407,12 @@ impl<'a> Streams<'a> {
         self.world.server.pods.values().filter(|pod| pod.lifetime == Lifetime::Endless)
     }
 
-    fn is_free(&self, job: &Job, node: &NodeName, placed: &[NodeName]) -> bool {
+    fn is_free(&self, job: &Job, node: &NodeName, cores: u64, placed: &[(NodeName, u64)]) -> bool {
         let there: Vec<&Arc<Pod>> = self.services().filter(|pod| pod.node.as_ref() == Some(node)).collect();
-        let own = placed.iter().filter(|other| *other == node).count() as u64 + 1;
+        let own: u64 = placed.iter().filter(|(other, _)| other == node).map(|(_, cores)| cores).sum();
         let taken: u64 = there.iter().map(|pod| pod.shape.requests.get("cpu")).sum();
         let is_to_itself = !job.asks.exclusive || there.is_empty();
-        is_to_itself && taken + own * job.cores * CORE <= self.world.server.nodes[node].allocatable.get("cpu")
+        is_to_itself && taken + (own + cores) * CORE <= self.world.server.nodes[node].allocatable.get("cpu")
     }
 
     fn domain(&self, node: &NodeName, key: &str) -> Option<&Arc<str>> {

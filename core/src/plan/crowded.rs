@@ -347,10 +347,13 @@ impl Live<'_> {
     /// order in which all may come.
     pub(super) fn house(&mut self, request: &Request, slots: &mut Allocations) -> bool {
         let is_checked = request.asks_about_pods();
-        let pods = request.groups.iter().flat_map(|group| &group.pods);
-        let of_wants = slots.iter_mut().flatten();
-        let mut left: Vec<(&Arc<Pod>, &mut Allocation)> =
-            pods.zip(of_wants).flat_map(|(pods, slots)| pods.iter().zip(slots)).collect();
+        let (mut left, mut others): (Vec<(&Arc<Pod>, &mut Allocation)>, Vec<_>) = (Vec::new(), Vec::new());
+        for (group, of_wants) in request.groups.iter().zip(slots.iter_mut()) {
+            let pods = group.pods.iter().zip(of_wants).flat_map(|(pods, slots)| pods.iter().zip(slots));
+            // Pods that are to be near to each other may be the first of their like only before others of it come elsewhere.
+            if group.is_near_its_own() { left.extend(pods) } else { others.extend(pods) }
+        }
+        left.extend(others);
         while !left.is_empty() {
             let before = left.len();
             let mut later = Vec::new();
@@ -366,7 +369,17 @@ impl Live<'_> {
                 return false;
             }
         }
-        true
+        self.stay_near(request, slots)
+    }
+
+    /// Pods that are to be near to each other are so also beside those that came after them: before their Bindings leave that is asked again.
+    fn stay_near(&mut self, request: &Request, slots: &Allocations) -> bool {
+        let near = request.groups.iter().zip(slots).filter(|(group, _)| group.is_near_its_own());
+        let mut near =
+            near.filter(|_| request.groups.len() > 1).flat_map(|(group, slots)| group.pods.iter().zip(slots));
+        near.all(|(pods, slots)| {
+            pods.iter().zip(slots).all(|(pod, slot)| self.ledger.judge(self.cluster, slot, pod).is_none())
+        })
     }
 }
 

@@ -201,6 +201,39 @@ fn a_spread_pod_that_starts_is_not_made_uneven_before_its_binding_leaves() {
     }
 }
 
+/// Job `j` comes: a launcher of one core, and workers of whole hosts that are to be in one rack, with whoever has their label. The launcher has
+/// it, and finds room in another rack alone.
+fn submit_launcher_and_workers(world: &mut World, workers: u32) {
+    for (host, cores) in [("b1", 7), ("b2", 8)] {
+        world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod(&format!("service-{host}"), cores), host) });
+    }
+    world.tell(Event::Controller(Arc::new(job("j", workers + 1, workers + 1))));
+    world.submit(of_job(Pod { labels: labels("mpi"), ..pod("p0", 1) }, "j"));
+    for at in 1..=workers {
+        world.submit(of_job(near(pod(&format!("p{at}"), 8), "mpi", "rack"), "j"));
+    }
+    world.settle();
+}
+
+#[test]
+fn a_launcher_in_another_rack_comes_after_the_workers_that_are_to_be_near_to_each_other() {
+    let mut world = hosts(QueuePolicy::Easy);
+    submit_launcher_and_workers(&mut world, 2);
+    assert_eq!((count(&world, 3, "a"), world.node_of("p0")), (2, Some("b1")), "{:?}", world.blocked("j"));
+}
+
+/// Its only worker would be near to nobody: such a placement would be taken back before it begins, again and again.
+#[test]
+fn a_worker_whose_launcher_is_in_another_rack_is_not_placed() {
+    let mut world = hosts(QueuePolicy::Easy);
+    world.submit(Pod { lifetime: Lifetime::Endless, ..on(pod("service-a2", 8), "a2") });
+    submit_launcher_and_workers(&mut world, 1);
+    assert_eq!((world.state("j"), count(&world, 2, "")), (Some(JobState::Pending), 0));
+    let (_, text) = world.blocked("j");
+    assert!(!text.contains("withdrawn"), "{text}");
+    assert_eq!(world.core.gauges().placements_withdrawn, 0);
+}
+
 /// A spread gang waits for its volumes, and pods of its like wait for it to begin: also those of a new process, under each policy.
 #[test]
 fn a_spread_gang_that_waits_for_volumes_is_kept_even_by_a_successor() {

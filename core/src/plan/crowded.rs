@@ -65,7 +65,8 @@ impl Request {
         constraints.into_iter().any(|of| !of.near.is_empty() || !of.spreads.is_empty())
     }
 
-    /// Its pods by want, or by slice.
+    /// Its pods by want, or by slice, in the order in which they are tried: those that are to be near to each other may be the first of their
+    /// like only before others of it are elsewhere.
     fn pieces(&self) -> Vec<Piece<'_>> {
         let mut pieces = Vec::new();
         for (group, of) in self.groups.iter().enumerate() {
@@ -78,6 +79,7 @@ impl Request {
                 }
             }
         }
+        pieces.sort_by_key(|piece| !self.groups[piece.group].is_near_its_own());
         pieces
     }
 

@@ -1,5 +1,8 @@
 //! Pods with claims: which nodes they may use, and what has to be bound before they start.
 
+use fluxqueue_workload::constraints::Disk;
+
+use super::neighbours::constrained;
 use super::storage::mounting;
 use super::*;
 
@@ -76,6 +79,33 @@ fn one_pod_at_a_time_uses_a_claim_that_says_so() {
     world.change(running, |pod| pod.phase = Phase::Succeeded);
     world.settle();
     assert!(world.node_of(waiting).is_some());
+}
+
+#[test]
+fn a_claim_of_a_nominated_pod_keeps_others_off_its_node_that_have_disks_as_well() {
+    let with_disk = |pod: Pod| {
+        let disk = Disk::Gce { name: "disk".into(), read_only: false };
+        constrained(pod, |constraints| constraints.disks = vec![disk])
+    };
+    for (ours, is_kept_off) in [(pod("ours", 1), false), (with_disk(pod("ours", 1)), true)] {
+        let mut world = World::labelled(&[("n0", 8)]);
+        world.class("net", "at-once");
+        world.volume("v", "net", None);
+        world.claim("data", "net");
+        world.bind_claim("data", "v");
+        world.change_claim("data", |claim| claim.wants.access_modes = vec!["ReadWriteOncePod".into()]);
+        let theirs = Pod { nominated: Some("n0".into()), scheduler: "other".into(), ..pod("theirs", 1) };
+        world.submit(mounting(theirs, &["data"]));
+        world.submit(mounting(ours, &["data"]));
+        world.settle();
+        assert_eq!(world.node_of("ours").is_none(), is_kept_off);
+        if is_kept_off {
+            assert!(world.blocked("ours").1.contains("ReadWriteOncePod"), "{:?}", world.blocked("ours"));
+            world.change("theirs", |pod| pod.nominated = None);
+            world.settle();
+            assert_eq!(world.node_of("ours"), Some("n0"));
+        }
+    }
 }
 
 #[test]

@@ -88,19 +88,17 @@ impl Case {
     pub(crate) fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let nodes = rng.between(2, 12);
+        let nominees = if rng.chance(50) { rng.between(0, 3) } else { 0 };
         let mut case = Case {
             seed,
             namespaces: NAMESPACES.iter().map(|name| namespace(&mut rng, name)).collect(),
             nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
             storage: storage::of_cluster(&mut rng, nodes),
             pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
-            nominated: if rng.chance(50) { rng.some(3, |rng| nominated(rng, nodes)) } else { Vec::new() },
+            nominated: (0..nominees).map(|at| nominated(&mut rng, at, nodes)).collect(),
             questions: (0..QUESTIONS).map(|at| Question { pod: asking(&mut rng, at, nodes), scores: false }).collect(),
         };
-        for pod in &mut case.nominated {
-            storage::mount_at_leisure(pod, &case.storage);
-        }
-        for pod in &case.pods {
+        for pod in case.pods.iter().chain(&case.nominated) {
             storage::make_claims_of(&mut rng, pod, nodes, &mut case.storage, 100);
         }
         for Question { pod, .. } in &mut case.questions {
@@ -240,9 +238,8 @@ fn resized(rng: &mut Rng) -> Value {
 
 /// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does not ask such a pod about that where no
 /// pod that is there repels, and none is asked about.
-fn nominated(rng: &mut Rng, nodes: usize) -> Value {
-    let name = format!("nominated-{}", rng.between(0, 9999));
-    let mut pod = pod(rng, &name, 2);
+fn nominated(rng: &mut Rng, at: usize, nodes: usize) -> Value {
+    let mut pod = pod(rng, &format!("nominated-{at}"), 2);
     pod["spec"]["schedulerName"] = json!("other");
     pod["spec"]["priority"] = json!(rng.pick(&[0, 10]));
     pod["status"] = json!({"nominatedNodeName": format!("n{}", rng.between(0, nodes - 1))});

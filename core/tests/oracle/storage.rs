@@ -122,20 +122,6 @@ pub(crate) fn make_claims_of(rng: &mut Rng, pod: &Value, nodes: usize, storage: 
     (storage["claims"], storage["volumes"]) = (json!(all.claims), json!(all.volumes));
 }
 
-/// Leaves out claims that one pod at a time may use, in whatever namespace: whether a nominated pod uses one kube-scheduler asks only for
-/// pods that have disks of their own, and then by the claim's name alone. And claims that are made for the pod, which kube-scheduler wants
-/// to be its own.
-pub(crate) fn mount_at_leisure(pod: &mut Value, storage: &Value) {
-    let is_shared = |name: &Value| {
-        let claims = storage["claims"].as_array().unwrap().iter();
-        let mut claims = claims.filter(|claim| claim["metadata"]["name"] == *name);
-        claims.all(|claim| claim["spec"]["accessModes"][0] != "ReadWriteOncePod")
-    };
-    let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
-    volumes
-        .retain(|volume| volume.get("ephemeral").is_none() && is_shared(&volume["persistentVolumeClaim"]["claimName"]));
-}
-
 /// Mounts a claim once more under another name, if it is bound: of one that is not, kube-scheduler would find two volumes.
 pub(crate) fn mount_twice(rng: &mut Rng, pod: &mut Value, storage: &Value) {
     let namespace = pod["metadata"]["namespace"].clone();

@@ -102,6 +102,11 @@ impl Disk {
         }
     }
 
+    /// VolumeRestrictions looks at it: two pods on one node may be unable to both have it.
+    pub fn is_restricted(&self) -> bool {
+        matches!(self, Disk::Gce { .. } | Disk::Aws { .. } | Disk::Iscsi { .. } | Disk::Rbd { .. })
+    }
+
     /// Two pods on one node cannot both have it: it is the same disk, and not both only read it. An EBS volume is had by one pod
     /// of a node in any case.
     pub fn conflicts(&self, other: &Disk) -> bool {

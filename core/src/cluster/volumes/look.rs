@@ -7,8 +7,9 @@ use super::candidates::Candidates;
 use super::{Volumes, choices::Choice, claims_of};
 use crate::cluster::Node;
 use crate::cluster::filters::Rejection;
+use crate::cluster::neighbours::Presence;
 use crate::fluxion::{Rank, RankSet};
-use fluxqueue_workload::constraints::Requirement;
+use fluxqueue_workload::constraints::{Disk, Requirement};
 use fluxqueue_workload::storage::{Attachable, Claim, PersistentVolume, StorageClass};
 use fluxqueue_workload::{ObjectKey, Pod, Uid};
 
@@ -28,6 +29,8 @@ pub(super) struct Mounts {
     /// Each with the volumes that it could have.
     unbound: Vec<(Arc<Claim>, Candidates)>,
     exclusive: Vec<ObjectKey>,
+    /// It has a disk of its own that others may have: then kube-scheduler asks about those claims of nominated pods as well.
+    has_restricted_disk: bool,
     pub(super) attachables: Vec<Attachable>,
 }
 
@@ -60,6 +63,7 @@ impl Volumes {
             bound: Vec::new(),
             unbound: Vec::new(),
             exclusive: Vec::new(),
+            has_restricted_disk: pod.shape.constraints.disks.iter().any(Disk::is_restricted),
             attachables: self.attachables(pod),
         };
         for (mounted, claim) in pod.claims.iter().zip(claims) {
@@ -138,7 +142,8 @@ impl Volumes {
     }
 
     fn first_look(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {
-        if mounts.exclusive.iter().any(|claim| self.is_in_use(claim, &mounts.uid)) {
+        let is_in_use = |claim: &ObjectKey| self.is_in_use(claim, &mounts.uid);
+        if mounts.exclusive.iter().any(is_in_use) || self.is_meant_for_another(mounts, node) {
             return Err(vec![Rejection::ClaimInUse]);
         }
         if self.exceeds_limit(mounts, node) {
@@ -147,6 +152,18 @@ impl Volumes {
         let found = self.bind(mounts, node, together)?;
         let mut zonal = mounts.bound.iter().filter(|bound| bound.is_zonal).filter_map(|bound| bound.volume.as_ref());
         if zonal.all(|volume| is_in_zone(volume, node)) { Ok(found) } else { Err(vec![Rejection::VolumeZone]) }
+    }
+
+    /// A pod that is nominated to the node mounts a claim of the same name as one that only this pod may use. kube-scheduler asks about that
+    /// only for pods that have disks of their own, and does not ask in which namespace the claim is.
+    fn is_meant_for_another(&self, mounts: &Mounts, node: &Node) -> bool {
+        if !mounts.has_restricted_disk || mounts.exclusive.is_empty() {
+            return false;
+        }
+        let there = self.on_node.get(&node.name).into_iter().flatten().filter(|uid| *uid != mounts.uid());
+        let nominated = there.filter(|uid| self.presence(uid) == Some(Presence::Nominated));
+        let mut claims = nominated.filter_map(|uid| self.pods.get(uid)).flat_map(|pod| &pod.claims);
+        claims.any(|claim| !claim.is_ephemeral && mounts.exclusive.iter().any(|own| own.name == claim.name))
     }
 
     fn bind(&self, mounts: &Mounts, node: &Node, together: &BTreeSet<Uid>) -> Result<Choice, Vec<Rejection>> {

@@ -45,7 +45,8 @@ pub(crate) const SCHEDULER: &str = "fluxqueue";
 const QUESTIONS: usize = 20;
 
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
-pub(crate) const ZONES: [&str; 3] = ["east", "west", "south"];
+/// Two of one region, as Google names them, and one of another.
+pub(crate) const ZONES: [&str; 3] = ["north-east-a", "north-east-b", "south-east-a"];
 const RACKS: [&str; 4] = ["r1", "r2", "r3", "r4"];
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const FEATURES: [&str; 2] = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];

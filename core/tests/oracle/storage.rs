@@ -1,5 +1,6 @@
 //! What the pods of a case can mount: claims, bound and not, volumes, classes, drivers and their limits.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_core::cluster::volumes::StorageNews;
@@ -285,7 +286,7 @@ fn replaced(rng: &mut Rng, volume: &mut Value) {
     let (disk, spec) = (*rng.pick(&["vol-a", "vol-b", "vol-c"]), &mut volume["spec"]);
     match rng.between(0, 5) {
         0 => {
-            let id = format!("{}{disk}", rng.pick(&["", "aws://east/", "aws:///"]));
+            let id = format!("{}{disk}", rng.pick(&["", "aws://north-east-a/", "aws:///"]));
             spec["awsElasticBlockStore"] = json!({"volumeID": id});
         }
         1 => spec["azureDisk"] = json!({"diskName": disk, "diskURI": disk, "kind": "Managed"}),
@@ -293,14 +294,19 @@ fn replaced(rng: &mut Rng, volume: &mut Value) {
         3 => spec["portworxVolume"] = json!({"volumeID": disk}),
         4 => {
             spec["gcePersistentDisk"] = json!({"pdName": disk});
-            // kube-scheduler gives up on a disk in several zones whose names do not say the region.
+            // One in zones of two regions does not exist: where its driver has taken over, nobody could mount it. kube-scheduler fails
+            // there with an error, which says nothing of other nodes, and tries again later.
             for (_, zones) in volume["metadata"]["labels"].as_object_mut().unwrap() {
-                *zones = json!(text(zones).split("__").next().unwrap());
+                let of: BTreeSet<&str> =
+                    text(zones).split("__").filter_map(|zone| Some(zone.rsplit_once('-')?.0)).collect();
+                if of.len() > 1 {
+                    *zones = json!(text(zones).split("__").next().unwrap());
+                }
             }
         }
         _ => {
-            let zones = format!("zones/{}", rng.pick(&["UNSPECIFIED", "east", "west"]));
-            let gce = format!("projects/UNSPECIFIED/{zones}/disks/{disk}");
+            let place = rng.pick(&["zones/UNSPECIFIED", "zones/north-east-a", "regions/north-east"]);
+            let gce = format!("projects/UNSPECIFIED/{place}/disks/{disk}");
             let (_, driver) = *rng.pick(&REPLACED);
             let handle = if driver.starts_with("pd.") { gce.as_str() } else { disk };
             spec["csi"] = json!({"driver": driver, "volumeHandle": handle});

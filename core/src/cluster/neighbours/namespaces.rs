@@ -36,3 +36,25 @@ impl Namespaces {
         pods.selects(namespace, of_namespace.map(|labels| &**labels).unwrap_or_default(), labels)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fluxqueue_workload::constraints::{NamespaceScope, Operator, Requirement};
+
+    #[test]
+    fn a_term_of_a_pod_that_waits_selects_all_namespaces_by_a_label_that_is_not_to_be_there() {
+        let mut namespaces = Namespaces::default();
+        namespaces.put(&"a".into(), &[("team".into(), "x".into())].into_iter().collect());
+        let of = |operator: Operator, values: &[&str]| {
+            let values = values.iter().map(|value| Arc::from(*value)).collect();
+            let selected = Some(vec![Requirement { key: "team".into(), operator, values }]);
+            let pods = PodSelector { namespaces: NamespaceScope { named: vec![], selected }, labels: Some(vec![]) };
+            (namespaces.selects_as_own(&pods, "a", &[]), namespaces.selects(&pods, "a", &[]))
+        };
+        assert_eq!(of(Operator::NotIn, &["x"]), (true, false));
+        assert_eq!(of(Operator::DoesNotExist, &[]), (true, false));
+        assert_eq!(of(Operator::In, &["x"]), (true, true));
+        assert_eq!(of(Operator::In, &["y"]), (false, false));
+    }
+}

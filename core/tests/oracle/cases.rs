@@ -92,7 +92,7 @@ impl Case {
         let nominees = if rng.chance(50) { rng.between(0, 3) } else { 0 };
         let mut case = Case {
             seed,
-            namespaces: NAMESPACES.iter().map(|name| namespace(&mut rng, name)).collect(),
+            namespaces: namespaces(&mut rng),
             nodes: (0..nodes).map(|at| node(&mut rng, at)).collect(),
             storage: storage::of_cluster(&mut rng, nodes),
             pods: (0..rng.between(0, 3 * nodes)).map(|at| placed(&mut rng, at, nodes)).collect(),
@@ -130,7 +130,13 @@ pub(crate) fn has_ended(pod: &Value) -> bool {
     pod["status"]["phase"] == "Succeeded" || pod["status"]["phase"] == "Failed"
 }
 
-pub(crate) fn namespace(rng: &mut Rng, name: &str) -> Value {
+/// Of some, nothing is known yet.
+pub(crate) fn namespaces(rng: &mut Rng) -> Vec<Value> {
+    let known = NAMESPACES.iter().filter(|_| rng.chance(96)).copied().collect::<Vec<&str>>();
+    known.into_iter().map(|name| namespace(rng, name)).collect()
+}
+
+fn namespace(rng: &mut Rng, name: &str) -> Value {
     let labels = if rng.chance(85) { json!({"team": rng.pick(&["x", "y"])}) } else { json!({}) };
     json!({"metadata": {"name": name, "labels": labels}})
 }
@@ -150,6 +156,12 @@ pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
             labels[label] = json!(rng.pick(&ZONES));
         }
     }
+    match rng.between(0, 49) {
+        0 => labels = json!({}),
+        1 => drop(labels.as_object_mut().unwrap().remove("kubernetes.io/hostname")),
+        2 | 3 => labels["cores"] = json!(rng.pick(&["many", "", "-1"])),
+        _ => {}
+    }
     let taint = |rng: &mut Rng| {
         let effect = rng.pick(&["NoSchedule", "NoExecute", "PreferNoSchedule"]);
         json!({"key": rng.pick(&["dedicated", "broken"]), "value": rng.pick(&["", "x", "y"]), "effect": effect})
@@ -168,6 +180,12 @@ pub(crate) fn node(rng: &mut Rng, at: usize) -> Value {
     }
     if rng.chance(40) {
         allocatable["hugepages-2Mi"] = json!(format!("{}Mi", 2 * rng.between(0, 64)));
+    }
+    let has_none_of_one = rng.chance(4);
+    if has_none_of_one {
+        allocatable[*rng.pick(&["cpu", "memory", "pods"])] = json!("0");
+    } else if rng.chance(4) {
+        allocatable.as_object_mut().unwrap().remove(*rng.pick(&["cpu", "memory", "pods"]));
     }
     let mut taints = taints;
     let ready = readiness(rng, &mut taints);
@@ -238,17 +256,20 @@ fn resized(rng: &mut Rng) -> Value {
 }
 
 /// A pod that another scheduler means to put on some node. It repels nobody: kube-scheduler does not ask such a pod about that where no
-/// pod that is there repels, and none is asked about.
+/// pod that is there repels, and none is asked about. We always ask: that closes no more than the one node, and not for long.
 fn nominated(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let mut pod = pod(rng, &format!("nominated-{at}"), 2);
     pod["spec"]["schedulerName"] = json!("other");
     pod["spec"]["priority"] = json!(rng.pick(&[0, 10]));
     pod["status"] = json!({"nominatedNodeName": format!("n{}", rng.between(0, nodes - 1))});
+    if rng.chance(8) {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
     pod
 }
 
 fn required_terms(rng: &mut Rng) -> Value {
-    let terms: Vec<Value> = (0..rng.between(1, 2)).map(|_| pod_term(rng)).collect();
+    let terms: Vec<Value> = (0..rng.between(1, 3)).map(|_| pod_term(rng)).collect();
     json!({"requiredDuringSchedulingIgnoredDuringExecution": terms})
 }
 
@@ -258,6 +279,9 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     let spec = &mut pod["spec"];
     if rng.chance(10) {
         spec["nodeSelector"] = json!({"disk": rng.pick(&["ssd", "hdd"])});
+        if rng.chance(30) {
+            spec["nodeSelector"]["rack"] = json!(rng.pick(&RACKS));
+        }
     }
     if rng.chance(30) {
         let terms: Vec<Value> = (0..rng.between(1, 3)).map(|_| node_term(rng, nodes)).collect();
@@ -270,10 +294,13 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
         }
     }
     if rng.chance(30) {
-        spec["topologySpreadConstraints"] = json!((0..rng.between(1, 2)).map(|_| spread(rng)).collect::<Vec<Value>>());
+        spec["topologySpreadConstraints"] = json!((0..rng.between(1, 3)).map(|_| spread(rng)).collect::<Vec<Value>>());
+    }
+    if rng.chance(10) {
+        wish(rng, spec, nodes);
     }
     if rng.chance(40) {
-        spec["tolerations"] = json!((0..rng.between(1, 2)).map(|_| toleration(rng)).collect::<Vec<Value>>());
+        spec["tolerations"] = json!((0..rng.between(1, 3)).map(|_| toleration(rng)).collect::<Vec<Value>>());
     }
     if rng.chance(5) {
         spec["hostNetwork"] = json!(true);
@@ -286,7 +313,23 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     pod
 }
 
-/// A pod with labels, requests and perhaps a host port.
+/// Adds preferences, which close no node.
+fn wish(rng: &mut Rng, spec: &mut Value, nodes: usize) {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let term = json!({"weight": rng.between(1, 100), "podAffinityTerm": pod_term(rng)});
+        spec["affinity"][kind]["preferredDuringSchedulingIgnoredDuringExecution"] = json!([term]);
+    }
+    let term = json!({"weight": rng.between(1, 100), "preference": node_term(rng, nodes)});
+    spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = json!([term]);
+    let mut spread = spread(rng);
+    spread["whenUnsatisfiable"] = json!("ScheduleAnyway");
+    match spec["topologySpreadConstraints"].as_array_mut() {
+        Some(spreads) => spreads.insert(0, spread),
+        None => spec["topologySpreadConstraints"] = json!([spread]),
+    }
+}
+
+/// A pod with labels, requests and perhaps host ports.
 pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
     let mut labels = json!({});
     for (key, values) in POD_LABELS {
@@ -311,7 +354,13 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
     }
     let mut container = json!({"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}});
     if rng.chance(15) {
-        container["ports"] = json!([host_port(rng)]);
+        container["ports"] = json!((0..rng.between(1, 2)).map(|_| host_port(rng)).collect::<Vec<Value>>());
+    }
+    let mut containers = vec![container];
+    if rng.chance(10) {
+        let mut another = init_container(rng, 1);
+        another.as_object_mut().unwrap().remove("restartPolicy");
+        containers.push(another);
     }
     let init: Vec<Value> = if rng.chance(20) { rng.some(3, |rng| init_container(rng, size)) } else { Vec::new() };
     let mut volumes = if rng.chance(15) { rng.some(2, disk) } else { Vec::new() };
@@ -321,10 +370,14 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
         mounts.dedup();
         volumes.extend(mounts);
     }
+    // One that is made and gone with the pod: no limit counts it.
+    if rng.chance(5) {
+        volumes.push(json!({"name": "i", "csi": {"driver": "csi.example.com"}}));
+    }
     json!({
         "metadata": {"name": name, "namespace": rng.pick(&NAMESPACES), "uid": name, "labels": labels},
         "spec": {
-            "containers": [container], "initContainers": init, "restartPolicy": "Never", "volumes": volumes,
+            "containers": containers, "initContainers": init, "restartPolicy": "Never", "volumes": volumes,
             "overhead": if rng.chance(8) { json!({"cpu": "250m", "memory": "100Mi"}) } else { Value::Null },
             "resources": if rng.chance(8) { pod_level(rng, size) } else { Value::Null },
         },
@@ -332,9 +385,13 @@ pub(crate) fn pod(rng: &mut Rng, name: &str, size: usize) -> Value {
 }
 
 fn host_port(rng: &mut Rng) -> Value {
-    let mut port = json!({"hostPort": rng.between(80, 82), "containerPort": 80, "protocol": rng.pick(&["TCP", "UDP"])});
+    let protocol = *rng.pick(&["TCP", "TCP", "UDP", "UDP", "SCTP"]);
+    let mut port = json!({"hostPort": rng.between(80, 82), "containerPort": 80, "protocol": protocol});
     if rng.chance(30) {
-        port["hostIP"] = json!(rng.pick(&["10.0.0.1", "10.0.0.2"]));
+        port["hostIP"] = json!(rng.pick(&["10.0.0.1", "10.0.0.2", "0.0.0.0", "127.0.0.1", "::", ""]));
+    }
+    if rng.chance(5) {
+        port["hostPort"] = json!(0);
     }
     port
 }
@@ -364,6 +421,11 @@ fn pod_level(rng: &mut Rng, size: usize) -> Value {
     if rng.chance(50) {
         requests["memory"] = json!(format!("{}00Mi", rng.between(1, 12 * size)));
     }
+    if rng.chance(20) {
+        let amount = json!(format!("{}Mi", 2 * rng.between(1, 16 * size)));
+        requests["hugepages-2Mi"] = amount.clone();
+        return json!({"requests": requests, "limits": {"hugepages-2Mi": amount}});
+    }
     json!({"requests": requests})
 }
 
@@ -387,13 +449,18 @@ fn disk(rng: &mut Rng) -> Value {
 }
 
 pub(crate) fn toleration(rng: &mut Rng) -> Value {
-    let mut toleration = json!({"operator": rng.pick(&["Equal", "Exists", "Exists"])});
+    // Lt and Gt are alpha in Kubernetes 1.36, and off: they tolerate nothing.
+    let operators = ["Equal", "Equal", "Equal", "Equal", "Exists", "Exists", "Exists", "Exists", "Exists", "Lt", "Gt"];
+    let mut toleration = json!({"operator": rng.pick(&operators)});
     let keys = ["dedicated", "broken", "node.kubernetes.io/unschedulable", UNREACHABLE];
-    if toleration["operator"] == "Equal" || rng.chance(85) {
+    if toleration["operator"] != "Exists" || rng.chance(85) {
         toleration["key"] = json!(rng.pick(&keys));
     }
     if toleration["operator"] == "Equal" {
         toleration["value"] = json!(rng.pick(&["", "x", "y"]));
+        if rng.chance(30) {
+            toleration.as_object_mut().unwrap().remove("operator");
+        }
     }
     if rng.chance(50) {
         toleration["effect"] = json!(rng.pick(&["NoSchedule", "NoExecute", "PreferNoSchedule"]));
@@ -418,11 +485,15 @@ fn node_term(rng: &mut Rng, nodes: usize) -> Value {
 }
 
 pub(crate) fn node_requirement(rng: &mut Rng) -> Value {
-    match rng.between(0, 4) {
+    match rng.between(0, 6) {
         0 => {
             let operator = rng.pick(&["Gt", "Lt"]);
             json!({"key": "cores", "operator": operator, "values": [rng.between(1, 32).to_string()]})
         }
+        3 => {
+            json!({"key": "kubernetes.io/hostname", "operator": rng.pick(&["In", "NotIn"]), "values": ["n0", "n1", "n2"]})
+        }
+        4 => json!({"key": "disk", "operator": rng.pick(&["In", "NotIn"]), "values": ["ssd"]}),
         1 => json!({"key": "disk", "operator": rng.pick(&["Exists", "DoesNotExist"])}),
         2 => json!({"key": "rack", "operator": "NotIn", "values": [rng.pick(&RACKS), rng.pick(&RACKS)]}),
         _ => json!({"key": "zone", "operator": "In", "values": [rng.pick(&ZONES), rng.pick(&ZONES)]}),
@@ -436,7 +507,14 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
         term["labelSelector"] = pod_selector(rng);
     }
     if rng.chance(30) {
-        term["namespaces"] = json!([rng.pick(&NAMESPACES)]);
+        let namespaces = ["a", "b", "c", "d"];
+        term["namespaces"] = json!((0..rng.between(1, 2)).map(|_| *rng.pick(&namespaces)).collect::<Vec<&str>>());
+    }
+    // The API server has put into the selector what these mean: kube-scheduler reads them no more.
+    for keys in ["matchLabelKeys", "mismatchLabelKeys"] {
+        if rng.chance(10) {
+            term[keys] = json!([rng.pick(&["app", "tier", "none"])]);
+        }
     }
     if rng.chance(20) {
         let team = rng.pick(&["x", "y", "z"]);
@@ -463,7 +541,7 @@ pub(crate) fn spread(rng: &mut Rng) -> Value {
         spread["labelSelector"] = pod_selector(rng);
     }
     if rng.chance(20) {
-        spread["minDomains"] = json!(rng.between(1, 4));
+        spread["minDomains"] = json!(rng.between(1, 5));
     }
     for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
         if rng.chance(40) {
@@ -471,7 +549,9 @@ pub(crate) fn spread(rng: &mut Rng) -> Value {
         }
     }
     if rng.chance(25) {
-        spread["matchLabelKeys"] = json!([rng.pick(&["app", "tier", "none"])]);
+        let keys = ["app", "tier", "version", "none"];
+        let keys: Vec<&str> = (0..rng.between(1, 2)).map(|_| *rng.pick(&keys)).collect();
+        spread["matchLabelKeys"] = json!(keys);
     }
     spread
 }
@@ -481,16 +561,25 @@ fn pod_selector(rng: &mut Rng) -> Value {
         let (key, values) = rng.pick(&POD_LABELS);
         (*key, *rng.pick(values))
     };
+    let expression = |rng: &mut Rng| {
+        let (key, value) = label(rng);
+        let key = if rng.chance(5) { "none" } else { key };
+        let operator = *rng.pick(&["In", "NotIn", "Exists", "DoesNotExist"]);
+        let (_, other) = label(rng);
+        let values = if rng.chance(30) { json!([value, other]) } else { json!([value]) };
+        let values = if operator.ends_with("In") { values } else { json!([]) };
+        json!({"key": key, "operator": operator, "values": values})
+    };
     let mut selector = json!({});
     if rng.chance(60) {
-        let (key, value) = label(rng);
-        selector["matchLabels"] = json!({key: value});
+        for _ in 0..rng.between(1, 2) {
+            let (key, value) = label(rng);
+            selector["matchLabels"][key] = json!(value);
+        }
     }
     if rng.chance(40) {
-        let (key, value) = label(rng);
-        let operator = *rng.pick(&["In", "NotIn", "Exists", "DoesNotExist"]);
-        let values = if operator.ends_with("In") { json!([value]) } else { json!([]) };
-        selector["matchExpressions"] = json!([{"key": key, "operator": operator, "values": values}]);
+        let expressions: Vec<Value> = (0..rng.between(1, 2)).map(|_| expression(rng)).collect();
+        selector["matchExpressions"] = json!(expressions);
     }
     selector
 }

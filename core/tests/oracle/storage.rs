@@ -48,13 +48,14 @@ pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
         let volume = storage.volume(rng, nodes);
         storage.volumes.push(volume);
     }
+    let driver = json!({"metadata": {"name": DRIVER, "uid": "d"}, "spec": {"storageCapacity": rng.chance(60)}});
     let attachments: Vec<Value> = (0..rng.between(0, 4)).filter_map(|at| storage.attachment(rng, at, nodes)).collect();
     json!({
         "claims": storage.claims,
         "volumes": storage.volumes,
         "classes": CLASSES.iter().filter_map(|name| class(rng, name)).collect::<Vec<Value>>(),
         "csiNodes": (0..nodes).filter_map(|at| csi_node(rng, at)).collect::<Vec<Value>>(),
-        "drivers": [{"metadata": {"name": DRIVER, "uid": "d"}, "spec": {"storageCapacity": rng.chance(60)}}],
+        "drivers": if rng.chance(95) { vec![driver] } else { Vec::new() },
         "capacities": rng.some(3, capacity),
         "attachments": attachments,
     })
@@ -161,7 +162,7 @@ impl Storage {
             "metadata": {"name": name, "namespace": namespace, "uid": uid, "annotations": {}},
             "spec": {
                 "accessModes": [mode],
-                "storageClassName": rng.pick(&CLASSES),
+                "storageClassName": class_name(rng),
                 "resources": {"requests": {"storage": format!("{}Gi", rng.between(1, 4))}},
             },
             "status": {"phase": "Pending"},
@@ -187,7 +188,8 @@ impl Storage {
                 self.volumes.push(volume);
             }
         } else if rng.chance(15) {
-            let node = format!("n{}", rng.between(0, nodes - 1));
+            // That node may be gone.
+            let node = format!("n{}", rng.between(0, nodes));
             claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!(node);
         } else if rng.chance(10) {
             let mut volume = self.volume(rng, nodes);
@@ -206,7 +208,7 @@ impl Storage {
                 "accessModes": ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"],
                 // No two of one size: which of them kube-scheduler takes is chance.
                 "capacity": {"storage": format!("{}Mi", 1024 * rng.between(1, 6) + self.volumes.len())},
-                "storageClassName": rng.pick(&CLASSES),
+                "storageClassName": class_name(rng),
             },
             "status": {"phase": if rng.chance(90) { "Available" } else { "Released" }},
         });
@@ -240,6 +242,9 @@ impl Storage {
                 let zones = [*rng.pick(&ZONES), *rng.pick(&ZONES)];
                 let label = *rng.pick(&[ZONE, "failure-domain.beta.kubernetes.io/zone"]);
                 volume["metadata"]["labels"][label] = json!(zones[..rng.between(1, 2)].join("__"));
+                if rng.chance(15) {
+                    volume["metadata"]["labels"][ZONE] = json!(rng.pick(&ZONES));
+                }
             }
             _ => {}
         }
@@ -254,14 +259,26 @@ impl Storage {
 
     fn attachment(&self, rng: &mut Rng, at: usize, nodes: usize) -> Option<Value> {
         let volume = self.volumes.get(rng.between(0, self.volumes.len().max(1) - 1))?;
+        let named = json!({"persistentVolumeName": volume["metadata"]["name"]});
+        // A volume that a pod names itself has no name there.
+        let source = if rng.chance(95) { named } else { json!({}) };
         Some(json!({
             "metadata": {"name": format!("a{at}"), "uid": format!("a{at}")},
             "spec": {
                 "attacher": volume["spec"].pointer("/csi/driver").cloned().unwrap_or_else(|| json!(DRIVER)),
                 "nodeName": format!("n{}", rng.between(0, nodes - 1)),
-                "source": {"persistentVolumeName": volume["metadata"]["name"]},
+                "source": source,
             },
         }))
+    }
+}
+
+/// The name of a class; of none, or of one that nobody knows, now and then.
+fn class_name(rng: &mut Rng) -> &'static str {
+    match rng.between(0, 39) {
+        0 => "",
+        1 => "unknown",
+        _ => CLASSES[rng.between(0, CLASSES.len() - 1)],
     }
 }
 

@@ -1,5 +1,5 @@
 //! How long the core takes over pods that ask about others, on 5,000 nodes in 50 racks with 20,000 pods: `cargo bench --bench
-//! neighbours`. A table with the medians, beside pods that ask about nobody. `cargo test` runs it small.
+//! neighbours`. A table with the medians, beside pods that ask about nobody. `cargo test` runs it small. The same for pods that mount claims.
 
 #![allow(clippy::unwrap_used, reason = "a bench may unwrap: its panic is the report")]
 
@@ -10,16 +10,19 @@ use std::time::{Duration, Instant};
 use fluxion_sys::FunctionTable;
 use fluxqueue::simulate::server::Server;
 use fluxqueue_api::names;
+use fluxqueue_core::cluster::volumes::StorageNews;
 use fluxqueue_core::cluster::{Level, Node, Readiness, Topology};
 use fluxqueue_core::{Core, CoreSettings, Event, NodePolicy, QueuePolicy};
 use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
 };
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope};
+use fluxqueue_workload::storage::{Claim, ClaimRef, PersistentVolume, PodClaim, StorageClass, VolumeWants};
 use fluxqueue_workload::{GroupLabels, ObjectKey, ObjectRef, Phase, Pod, Resources, Shape, Time};
 
 const HOST: &str = "kubernetes.io/hostname";
 const RACK: &str = "rack";
+const CLASS: &str = "made-later";
 
 struct Size {
     nodes: usize,
@@ -45,6 +48,10 @@ enum Asks {
     PreferringApart,
     /// The same, over racks and hosts.
     PreferringSpread,
+    /// Each pod mounts a volume of its own that can be had in one rack.
+    MountingInRacks,
+    /// Each mounts a claim of its own, whose volume is made when it is known where the pod goes.
+    MountingAnywhere,
 }
 
 impl Asks {
@@ -53,7 +60,7 @@ impl Asks {
     }
 }
 
-const ALL: [Asks; 9] = [
+const ALL: [Asks; 11] = [
     Asks::Nothing,
     Asks::ApartPerHost,
     Asks::NearPerRack,
@@ -63,6 +70,8 @@ const ALL: [Asks; 9] = [
     Asks::PreferringRacks,
     Asks::PreferringApart,
     Asks::PreferringSpread,
+    Asks::MountingInRacks,
+    Asks::MountingAnywhere,
 ];
 
 fn main() {
@@ -125,6 +134,7 @@ fn measure(size: &Size, asks: Asks, pods: u32) -> Duration {
 
 struct Scene {
     core: Core,
+    racks: usize,
     server: Server,
     now: Time,
 }
@@ -143,10 +153,19 @@ impl Scene {
             ..CoreSettings::default()
         };
         let core = Core::new(settings, FunctionTable::builtin(), 1).unwrap();
-        let mut scene = Scene { core, server: Server::default(), now: Time::from_seconds(1_000) };
+        let now = Time::from_seconds(1_000);
+        let mut scene = Scene { core, racks: size.racks, server: Server::default(), now };
         for at in 0..size.nodes {
             scene.server.put_node(node(at, size.racks));
         }
+        let class = StorageClass {
+            name: CLASS.into(),
+            uid: CLASS.into(),
+            waits_for_pod: true,
+            provisioner: "made.example.com".into(),
+            allowed_topologies: Vec::new(),
+        };
+        scene.tell(vec![Event::Storage(StorageNews::Class(Arc::new(class)))]);
         for at in 0..size.pods {
             let mut there = pod(&format!("there-{at}"), &shape(Asks::Nothing, "other"), "other");
             there.scheduler = "default-scheduler".into();
@@ -195,6 +214,12 @@ impl Scene {
         for at in 0..pods {
             let mut member = pod(&format!("{app}-{at}"), &shape, app);
             member.levels.clone_from(&levels);
+            if matches!(asks, Asks::MountingInRacks | Asks::MountingAnywhere) {
+                let name = format!("{app}-{at}");
+                let rack = (asks == Asks::MountingInRacks).then(|| at as usize % self.racks);
+                self.tell(storage(&name, rack));
+                member.claims = vec![PodClaim { name: name.into(), is_ephemeral: false }];
+            }
             if pods > 1 {
                 member.group = Some(GroupLabels { name: app.into(), size: Ok(pods) });
             }
@@ -244,6 +269,50 @@ fn large() -> Arc<Shape> {
     Arc::new(Shape { requests, constraints: Constraints::default() })
 }
 
+/// A claim, bound to a volume in this rack or waiting for its pod.
+fn storage(name: &str, rack: Option<usize>) -> Vec<Event> {
+    let wants = VolumeWants {
+        class: CLASS.into(),
+        bytes: Some(1 << 30),
+        access_modes: vec!["ReadWriteOnce".into()],
+        is_block: false,
+        attributes_class: "".into(),
+        selector: None,
+    };
+    let id = ObjectRef { key: ObjectKey::new("ns", name), uid: format!("claim-{name}").as_str().into() };
+    let in_rack = |rack: usize| {
+        let in_rack = Requirement { key: RACK.into(), operator: Operator::In, values: vec![format!("r{rack}").into()] };
+        vec![NodeSelectorTerm { labels: vec![in_rack], fields: Vec::new() }]
+    };
+    let volume = rack.map(|rack| PersistentVolume {
+        name: name.into(),
+        uid: format!("volume-{name}").as_str().into(),
+        resource_version: None,
+        deleting: false,
+        labels: Arc::from([]),
+        offers: wants.clone(),
+        claim: Some(ClaimRef { key: id.key.clone(), uid: Some(id.uid.clone()) }),
+        is_available: false,
+        affinity: Some(in_rack(rack)),
+        zones: Vec::new(),
+        attachable: None,
+        taken_over: None,
+    });
+    let claim = Claim {
+        id,
+        resource_version: volume.is_none().then(|| "1".into()),
+        deleting: false,
+        owner: None,
+        volume: volume.as_ref().map(|volume| Arc::clone(&volume.name)),
+        is_bound: volume.is_some(),
+        is_lost: false,
+        selected_node: None,
+        wants,
+    };
+    let volume = volume.map(|volume| StorageNews::Volume(Arc::new(volume)));
+    volume.into_iter().chain([StorageNews::Claim(Arc::new(claim))]).map(Event::Storage).collect()
+}
+
 fn levels(asks: Asks) -> LevelRules {
     let (bound, of, annotation) = (LevelBound::Required, RuleScope::Job, names::REQUIRED_LEVEL);
     (asks == Asks::WithinOneRack).then(|| Arc::from([LevelRule { level: RACK.into(), bound, of, annotation }]))
@@ -266,7 +335,7 @@ fn shape(asks: Asks, app: &str) -> Arc<Shape> {
     };
     let plain = Constraints::default;
     let constraints = match asks {
-        Asks::Nothing | Asks::WithinOneRack => plain(),
+        Asks::Nothing | Asks::WithinOneRack | Asks::MountingInRacks | Asks::MountingAnywhere => plain(),
         Asks::ApartPerHost => Constraints { repels: term(HOST), ..plain() },
         Asks::NearPerRack => Constraints { near: term(RACK), ..plain() },
         Asks::SpreadOverRacks => Constraints { spreads: spread(RACK), ..plain() },

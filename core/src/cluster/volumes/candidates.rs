@@ -22,6 +22,13 @@ pub(super) struct Candidates {
     others: Vec<Arc<PersistentVolume>>,
 }
 
+impl Candidates {
+    /// There is none on any node.
+    pub(super) fn are_none(&self) -> bool {
+        self.meant.is_none() && self.local.is_empty() && self.others.is_empty()
+    }
+}
+
 impl Volumes {
     /// The volumes that the claim could be bound to.
     pub(super) fn candidates(&self, claim: &Claim) -> Candidates {

@@ -46,12 +46,18 @@ impl Volumes {
 
     /// The same by its second look, where they do not: a disk that they would share is the pod's alone then.
     pub(super) fn exceeds_limit_alone(&self, mounts: &Mounts, node: &Node) -> bool {
+        if mounts.attachables.is_empty() {
+            return false;
+        }
         let mut there = self.on_node.get(&node.name).into_iter().flatten();
         let is_any_nominated = there.any(|uid| self.presence(uid) == Some(Presence::Nominated));
         is_any_nominated && self.exceeds(mounts, node, false)
     }
 
     fn exceeds(&self, mounts: &Mounts, node: &Node, with_nominated: bool) -> bool {
+        if mounts.attachables.is_empty() {
+            return false;
+        }
         let Some(csi) = self.csi_nodes.get(&node.name).filter(|csi| !csi.limits.is_empty()) else { return false };
         let mut new: BTreeSet<Disk> = mounts.attachables.iter().map(disk_of).collect();
         if !new.iter().any(|(driver, _)| csi.limits.contains_key(driver)) {

@@ -89,6 +89,13 @@ impl Volumes {
     /// The nodes on which the pod cannot have its volumes, and why.
     pub fn closed_to<'a>(&self, pod: &Pod, nodes: impl Iterator<Item = (Rank, &'a Node)>) -> Vec<(RankSet, Rejection)> {
         let mounts = self.mounts(pod);
+        let mut nodes = nodes.peekable();
+        if let Some((mounts, (_, any))) = mounts.as_ref().zip(nodes.peek())
+            && self.is_alike_everywhere(mounts)
+            && self.look(mounts, any, &BTreeSet::new()).is_ok()
+        {
+            return Vec::new();
+        }
         let mut closed: BTreeMap<Rejection, RankSet> = BTreeMap::new();
         for (rank, node) in nodes {
             let rejections = match &mounts {
@@ -100,6 +107,27 @@ impl Volumes {
             }
         }
         closed.into_iter().map(|(rejection, ranks)| (ranks, rejection)).collect()
+    }
+
+    /// Whichever node it is, the pod has the same of its volumes there: nodes do not count them, and nothing says where they can be had.
+    fn is_alike_everywhere(&self, mounts: &Mounts) -> bool {
+        let is_uncounted = mounts.attachables.is_empty() || self.csi_nodes.is_empty();
+        let is_everywhere = |bound: &Bound| {
+            bound.volume.as_ref().is_none_or(|volume| volume.is_everywhere() && volume.taken_over.is_none())
+        };
+        let is_made_anywhere = |(claim, candidates): &(Arc<Claim>, Candidates)| {
+            let class = self.classes.get(&claim.wants.class);
+            let tells_capacity =
+                |class: &Arc<StorageClass>| self.drivers.get(&class.provisioner).is_some_and(|it| it.tells_capacity);
+            candidates.are_none()
+                && claim.selected_node.is_none()
+                && !self.made_for.contains_key(&claim.id)
+                && class.is_none_or(|class| class.allowed_topologies.is_empty() && !tells_capacity(class))
+        };
+        is_uncounted
+            && !mounts.has_restricted_disk
+            && mounts.bound.iter().all(is_everywhere)
+            && mounts.unbound.iter().all(is_made_anywhere)
     }
 
     /// The pod's claims that are bound to volumes which not all nodes can use, with these volumes.

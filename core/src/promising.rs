@@ -59,7 +59,8 @@ impl Core {
     fn tell_delay(&mut self, id: JobId, late: &Late, start: Option<i64>) {
         // Without a change of rules or nodes what its queue may have is later, too, because of who has it.
         let queue = self.limited_queue(id).filter(|_| late.cause == Delay::Walltime);
-        let missing = self.jobs.all.get(&id).and_then(|job| self.missing_claim(job));
+        let job = self.jobs.all.get(&id).filter(|_| late.cause == Delay::Capacity);
+        let missing = job.and_then(|job| self.missing_claim(job));
         let (cause, by, overdue) = match late.cause {
             Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
             // A pod that should end in this very second does not have to do with it.

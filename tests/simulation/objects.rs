@@ -263,9 +263,14 @@ fn prefer(requests: &Resources, constraints: &mut Constraints) {
 
 /// A term about pods of an app in a domain of this label.
 fn term(app: &str, key: &str) -> PodTerm {
-    let of_app = Requirement { key: Arc::from(APP), operator: Operator::In, values: vec![Arc::from(app)] };
+    PodTerm { pods: pods_with((APP, app)), topology_key: Arc::from(key) }
+}
+
+/// Pods that have a label.
+pub(crate) fn pods_with((key, value): (&str, &str)) -> PodSelector {
+    let has_label = Requirement { key: Arc::from(key), operator: Operator::In, values: vec![Arc::from(value)] };
     let namespaces = NamespaceScope { named: vec![Arc::from(NAMESPACE)], selected: None };
-    PodTerm { pods: PodSelector { namespaces, labels: Some(vec![of_app]) }, topology_key: Arc::from(key) }
+    PodSelector { namespaces, labels: Some(vec![has_label]) }
 }
 
 /// Pods of some sizes are in slices of two, each in one zone, and keep those of an app away. No chance is in it, as above.

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_core::cluster::{Node, Readiness};
 use fluxqueue_core::{Action, Event};
-use fluxqueue_workload::{Phase, Pod, PriorityClass, Time, Uid};
+use fluxqueue_workload::{NodeName, Phase, Pod, PriorityClass, Resources, Time, Uid};
 
 use crate::machine::{Factory, Machine, Start};
+use crate::objects::{HOST, ZONE};
 use crate::server::{PRIORITY_CLASSES, Server};
 use crate::stats::Stats;
 use crate::trace::{self, Trace};
@@ -41,6 +43,22 @@ impl<'a> Punctual<'a> {
             stats: Stats::default(),
             trace: Trace::new(traced),
         }
+    }
+
+    /// A node comes, in a zone.
+    pub(crate) fn join(&mut self, name: &str, zone: &str, allocatable: Resources) {
+        let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(ZONE), Arc::from(zone))];
+        let uid = self.server.new_uid();
+        self.server.put_node(Node {
+            name: NodeName::from(name),
+            uid,
+            allocatable,
+            labels,
+            taints: Vec::new(),
+            unschedulable: false,
+            readiness: Readiness::Ready,
+            declared_features: Vec::new(),
+        });
     }
 
     pub(crate) fn time(&self) -> Time {

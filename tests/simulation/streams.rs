@@ -7,11 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::cluster::{Node, Readiness};
+use fluxqueue_core::cluster::Node;
 use fluxqueue_core::{ActionKind, QueuePolicy};
-use fluxqueue_workload::constraints::{
-    Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement, SpreadConstraint,
-};
+use fluxqueue_workload::constraints::{Constraints, PodTerm, SpreadConstraint};
 use fluxqueue_workload::levels::{LevelBound, LevelRule, LevelRules, RuleScope, Spread};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape};
@@ -19,7 +17,7 @@ use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod,
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::machine::{self, Factory, Start};
-use crate::objects::{FOREIGN, HOST, NAMESPACE, OURS};
+use crate::objects::{self, FOREIGN, HOST, OURS, ZONE};
 use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
 
@@ -46,8 +44,6 @@ pub(crate) const MUST_HAPPEN: [&str; 14] = [
 
 pub(crate) const PASSED_BY: &str = "whoever is first in the queue starts when what was there has ended";
 
-/// The node label of a part of the machine.
-const ZONE: &str = "zone";
 /// The pod label that gangs ask about.
 const LIKE: (&str, &str) = ("app", "mpi");
 /// The pod label of services, near to some of which gangs want to be.
@@ -130,7 +126,10 @@ impl<'a> Streams<'a> {
         };
         for zone in ["a", "b", "c"].iter().take(streams.count(2, 3)) {
             for at in 1..=streams.count(1, 3) {
-                streams.join(&format!("{zone}{at}"), zone);
+                let mut allocatable = Resources::new();
+                allocatable.set("pods", 110);
+                allocatable.set("cpu", CORE * streams.rng.between(3, 6));
+                streams.world.join(&format!("{zone}{at}"), zone, allocatable);
             }
         }
         for _ in 0..streams.count(0, 2) {
@@ -178,24 +177,6 @@ impl<'a> Streams<'a> {
     }
 
     // --- what happens ---
-
-    fn join(&mut self, name: &str, zone: &str) {
-        let mut allocatable = Resources::new();
-        allocatable.set("pods", 110);
-        allocatable.set("cpu", CORE * self.rng.between(3, 6));
-        let labels = vec![(Arc::from(HOST), Arc::from(name)), (Arc::from(ZONE), Arc::from(zone))];
-        let uid = self.world.server.new_uid();
-        self.world.server.put_node(Node {
-            name: NodeName::from(name),
-            uid,
-            allocatable,
-            labels,
-            taints: Vec::new(),
-            unschedulable: false,
-            readiness: Readiness::Ready,
-            declared_features: Vec::new(),
-        });
-    }
 
     /// Another scheduler's pod runs for ever.
     fn serve(&mut self) {
@@ -519,17 +500,12 @@ fn shape(cores: u64, asks: &Asks) -> Shape {
     requests.set("pods", 1);
     requests.set("cpu", CORE * cores);
     let mut constraints = Constraints::default();
-    let with = |(key, value): (&str, &str)| {
-        let has_label = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
-        let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
-        PodSelector { namespaces, labels: Some(vec![has_label]) }
-    };
-    let term = |label, key: &str| PodTerm { pods: with(label), topology_key: key.into() };
+    let term = |label, key: &str| PodTerm { pods: objects::pods_with(label), topology_key: key.into() };
     constraints.near.extend(asks.near.then(|| term(LIKE, ZONE)));
     constraints.near.extend(asks.near_database.then(|| term(DATABASE, ZONE)));
     constraints.repels.extend(asks.apart.map(|key| term(LIKE, key)));
     constraints.spreads.extend(asks.spread.map(|(key, max_skew)| SpreadConstraint {
-        pods: with(LIKE),
+        pods: objects::pods_with(LIKE),
         topology_key: key.into(),
         max_skew,
         min_domains: 1,

@@ -161,11 +161,9 @@ impl Request {
 
     /// It is one pod, as the other is, and of the same shape.
     pub(super) fn is_one_like(&self, other: &Request) -> bool {
-        let shape = |request: &Request| match request.groups.as_slice() {
-            [group] if group.company == Company::Alone => Some(Arc::clone(&group.sample.shape)),
-            _ => None,
-        };
-        shape(self).zip(shape(other)).is_some_and(|(one, other)| Arc::ptr_eq(&one, &other))
+        let ([one], [other]) = (self.groups.as_slice(), other.groups.as_slice()) else { return false };
+        [one, other].iter().all(|group| group.company == Company::Alone)
+            && Arc::ptr_eq(&one.sample.shape, &other.sample.shape)
     }
 
     /// The same as it is planned if it starts later.

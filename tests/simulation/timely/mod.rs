@@ -19,14 +19,14 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_core::{Action, ActionKind};
-use fluxqueue_core::{QueuePolicy, cluster::Node};
+use fluxqueue_core::cluster::Node;
+use fluxqueue_core::{Action, ActionKind, QueuePolicy};
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod};
 
 use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::machine::{self, Factory, Start};
-use crate::objects::OURS;
+use crate::objects::{OURS, ZONE};
 use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
 use crate::room;
@@ -266,7 +266,7 @@ impl<'a> Timely<'a> {
         let there = self.world.server.pods.values().filter(|pod| pod.uses_node() && counts(pod));
         let there: Vec<(&NodeName, &Pod)> = there.filter_map(|pod| Some((pod.node.as_ref()?, &**pod))).collect();
         let is_usable = |node: &&Arc<Node>| {
-            let in_zone = |zone| node.labels.iter().any(|(key, value)| **key == *world::ZONE && value == zone);
+            let in_zone = |zone| node.labels.iter().any(|(key, value)| **key == *ZONE && value == zone);
             !node.unschedulable
                 && job.zone.as_ref().is_none_or(in_zone)
                 && sample.is_none_or(|sample| !self.is_closed_by(&there, node, sample))

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::FluxJob;
-use fluxqueue_core::cluster::{Node, Readiness};
+use fluxqueue_core::cluster::Node;
 use fluxqueue_core::queues::{Counted, Limit, Limits, QueueObject, Rules};
-use fluxqueue_workload::constraints::{Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement};
+use fluxqueue_workload::constraints::{Constraints, PodTerm};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape, Time, Uid};
 
@@ -14,12 +14,9 @@ use super::planner::Amounts;
 use super::{Job, Timely};
 use crate::checks::Violation;
 use crate::jobs::{self, Unit};
-use crate::objects::{FOREIGN, HOST, NAMESPACE, OURS};
+use crate::objects::{self, FOREIGN, HOST, OURS, ZONE};
 use crate::rng::Rng;
 use crate::server::PRIORITY_CLASSES;
-
-/// The node label that pods ask for.
-pub(crate) const ZONE: &str = "zone";
 
 const GIB: u64 = 1 << 30;
 /// Pods of ours that wait, at most.
@@ -120,24 +117,13 @@ impl Timely<'_> {
     /// A node comes.
     pub(super) fn join(&mut self) {
         self.made += 1;
-        let name = NodeName::from(format!("node-{}", self.made));
+        let name = format!("node-{}", self.made);
         let mut allocatable = Resources::new();
         allocatable.set("pods", 110);
         allocatable.set("cpu", 1_000 * self.rng.between(5, 8));
         allocatable.set("memory", GIB * self.rng.between(4, 12));
-        let uid = self.world.server.new_uid();
-        let zone = Arc::from(zone(&mut self.rng));
-        let labels = vec![(Arc::from(HOST), Arc::from(&*name)), (Arc::from(ZONE), zone)];
-        self.world.server.put_node(Node {
-            name,
-            uid,
-            allocatable,
-            labels,
-            taints: Vec::new(),
-            unschedulable: false,
-            readiness: Readiness::Ready,
-            declared_features: Vec::new(),
-        });
+        let zone = zone(&mut self.rng);
+        self.world.join(&name, zone, allocatable);
     }
 
     /// The queue may have about half of what there is.
@@ -352,10 +338,8 @@ fn shape(amounts: Amounts, zone: Option<Arc<str>>, manner: Manner) -> Shape {
     Shape { requests, constraints }
 }
 
-fn apart_from((key, value): (&str, &str), topology_key: &str) -> PodTerm {
-    let is_one = Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] };
-    let namespaces = NamespaceScope { named: vec![NAMESPACE.into()], selected: None };
-    PodTerm { pods: PodSelector { namespaces, labels: Some(vec![is_one]) }, topology_key: topology_key.into() }
+fn apart_from(label: (&str, &str), topology_key: &str) -> PodTerm {
+    PodTerm { pods: objects::pods_with(label), topology_key: topology_key.into() }
 }
 
 impl Manner {

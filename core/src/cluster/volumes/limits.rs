@@ -41,7 +41,7 @@ impl Volumes {
     /// With the pod's volumes the node would have more of some driver than it attaches: by kube-scheduler's first look, where those pods
     /// count that are nominated to the node.
     pub(super) fn exceeds_limit(&self, mounts: &Mounts, node: &Node) -> bool {
-        self.exceeds(mounts, node, true)
+        !mounts.attachables.is_empty() && self.exceeds(mounts, node, true)
     }
 
     /// The same by its second look, where they do not: a disk that they would share is the pod's alone then.
@@ -55,9 +55,6 @@ impl Volumes {
     }
 
     fn exceeds(&self, mounts: &Mounts, node: &Node, with_nominated: bool) -> bool {
-        if mounts.attachables.is_empty() {
-            return false;
-        }
         let Some(csi) = self.csi_nodes.get(&node.name).filter(|csi| !csi.limits.is_empty()) else { return false };
         let mut new: BTreeSet<Disk> = mounts.attachables.iter().map(disk_of).collect();
         if !new.iter().any(|(driver, _)| csi.limits.contains_key(driver)) {

@@ -117,12 +117,10 @@ impl Volumes {
         };
         let is_made_anywhere = |(claim, candidates): &(Arc<Claim>, Candidates)| {
             let class = self.classes.get(&claim.wants.class);
-            let tells_capacity =
-                |class: &Arc<StorageClass>| self.drivers.get(&class.provisioner).is_some_and(|it| it.tells_capacity);
             candidates.are_none()
                 && claim.selected_node.is_none()
                 && !self.made_for.contains_key(&claim.id)
-                && class.is_none_or(|class| class.allowed_topologies.is_empty() && !tells_capacity(class))
+                && class.is_none_or(|class| class.allowed_topologies.is_empty() && !self.tells_capacity(class))
         };
         is_uncounted
             && !mounts.has_restricted_disk
@@ -256,14 +254,18 @@ impl Volumes {
         self.classes.get(&claim.wants.class).is_some_and(|class| allows(class, node))
     }
 
+    /// The driver that makes volumes of the class says how large they can be, and where.
+    fn tells_capacity(&self, class: &StorageClass) -> bool {
+        self.drivers.get(&class.provisioner).is_some_and(|driver| driver.tells_capacity)
+    }
+
     /// A volume for the claim can be made that is of use on the node, as far as its class and its driver say.
     fn can_make(&self, claim: &Claim, node: &Node) -> Result<(), Rejection> {
         let class = self.classes.get(&claim.wants.class).ok_or(Rejection::NoVolume)?;
         if !self.is_made(claim) || !allows(class, node) {
             return Err(Rejection::NoVolume);
         }
-        let tells = self.drivers.get(&class.provisioner).is_some_and(|driver| driver.tells_capacity);
-        let Some(bytes) = claim.wants.bytes.filter(|_| tells) else { return Ok(()) };
+        let Some(bytes) = claim.wants.bytes.filter(|_| self.tells_capacity(class)) else { return Ok(()) };
         let mut capacities = self.capacities.values().filter(|capacity| capacity.class == class.name);
         let is_enough = capacities.any(|capacity| {
             capacity.bytes.is_some_and(|largest| largest >= bytes)

@@ -6,7 +6,7 @@ FLUXQUEUE := target/release/fluxqueue
 # What Fluxqueue needs in a testbed.
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac,--install manifests/$(file).yaml)
 
-.PHONY: help build demo-binaries library testbed helm demo test oracle panics bench bench-cluster simulation e2e fuzz miri lint docs crds reference
+.PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation e2e fuzz miri lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ demo: ## show Fluxqueue at work (KEEP=1 keeps the cluster; CLUSTER=kind-NAME use
 test: testbed helm ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
+
+# One after the other: some of them measure how long others wait meanwhile.
+attacks: testbed helm ## try what a tenant could do to others, on a control plane (ONLY=name of a test or module)
+	cargo test --locked --test cluster -- attacks::$(ONLY) --include-ignored --test-threads=1
 
 simulation: ## simulate two million steps (SEEDS worlds, 720, of 2,800) with queues, limits, edits and stops, from seed FROM (1) on
 	FLUXQUEUE_SIM_QUEUES=1 FLUXQUEUE_SIM_SEEDS=$(or $(SEEDS),720) FLUXQUEUE_SIM_FROM=$(or $(FROM),1) \

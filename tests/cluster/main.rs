@@ -70,3 +70,7 @@ mod time;
 
 /// Jobs that ask for racks, zones and other levels of the machine.
 mod topology;
+
+/// What a tenant tries against others: `make attacks`.
+#[path = "../attacks/mod.rs"]
+mod attacks;

@@ -1,0 +1,1 @@
+//! Connections, requests, bodies and tokens in large numbers, against both servers.

@@ -1,0 +1,1 @@
+//! Pods that stop slowly, restart, or are made again under their names.

@@ -1,0 +1,1 @@
+//! Holds, records and schedulers that belong to somebody else.

@@ -1,0 +1,1 @@
+//! Jobs that wait without pods, in large numbers and beyond their quota.

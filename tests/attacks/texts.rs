@@ -1,0 +1,1 @@
+//! Long texts, odd quantities and many shapes.

@@ -48,9 +48,9 @@ impl Core {
             self.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // What is on a node counts even while nobody knows what it is a part of.
             let planned = self.pod_end(&pod);
-            self.watch_end(&pod.id.uid, planned.end);
             let tenancy = self.tenancy_of_others(&pod);
             let allocation = self.allocation_in_place(&pod, None, planned, tenancy);
+            self.watch_end_of(&uid, allocation.as_ref());
             self.foreign.insert(uid.clone(), Foreign { pod: Arc::clone(&pod), allocation, reported: true });
             self.awaiting_owner.insert(AwaitingPod { pod, until });
             return;

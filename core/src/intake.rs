@@ -129,6 +129,7 @@ impl Core {
     }
 
     pub(super) fn pod_gone(&mut self, id: &ObjectRef) {
+        self.timers.forget_pod(&id.uid);
         self.unsorted.remove(&id.uid);
         if let Some(awaiting_owner) = self.awaiting_owner.remove(&id.uid) {
             self.by_node.unlist(&awaiting_owner.pod);
@@ -193,9 +194,9 @@ impl Core {
         }
         self.by_node.list(&pod);
         let planned = self.pod_end(&pod);
-        self.watch_end(&pod.id.uid, planned.end);
         let tenancy = self.tenancy_of_others(&pod);
         let allocation = self.allocation_in_place(&pod, old_allocation, planned, tenancy);
+        self.watch_end_of(&uid, allocation.as_ref());
         if let Some(foreign) = self.foreign.get_mut(&uid) {
             foreign.allocation = allocation;
             foreign.reported |= gated;

@@ -239,6 +239,14 @@ impl Core {
         }
     }
 
+    /// Watches the planned end of what a pod has of a node. Without anything, there is no end to watch.
+    pub(super) fn watch_end_of(&mut self, uid: &Uid, allocation: Option<&Allocation>) {
+        match allocation {
+            Some(allocation) => self.watch_end(uid, allocation.end),
+            None => self.timers.forget(&Timer::Overdue(uid.clone())),
+        }
+    }
+
     /// A request that was the first to wait is passed by from now on, for as long as the settings allow.
     pub(super) fn pass_by(&mut self, pending: &PendingRequest) {
         if self.promises.pass_by(pending, self.now) {

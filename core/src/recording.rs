@@ -486,6 +486,7 @@ impl Core {
     pub(super) fn forget(&mut self, id: JobId) {
         self.owe_nothing(id);
         self.labelled.forget(id);
+        self.timers.forget_job(id);
         self.jobs.forget(id);
         self.leave_queue(id);
         self.dirty.remove(&id);

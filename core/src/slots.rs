@@ -90,9 +90,9 @@ impl Core {
         if let Some(foreign) = self.foreign.get_mut(uid) {
             let (pod, allocation) = (Arc::clone(&foreign.pod), foreign.allocation.take());
             let planned = self.pod_end(&pod);
-            self.watch_end(uid, planned.end);
             let tenancy = self.tenancy_of_others(&pod);
             let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
+            self.watch_end_of(uid, allocation.as_ref());
             if let Some(foreign) = self.foreign.get_mut(uid) {
                 foreign.allocation = allocation;
             }
@@ -226,6 +226,7 @@ impl Core {
     pub(super) fn take_allocation(&mut self, uid: &Uid) -> Option<Allocation> {
         let allocation = self.jobs.members.get_mut(uid)?.allocation.take()?;
         self.by_node.unsend(&allocation.node, uid);
+        self.timers.forget(&Timer::Overdue(uid.clone()));
         Some(allocation)
     }
 

@@ -57,6 +57,29 @@ impl Timers {
         self.due.push_increase(timer, Reverse(at));
     }
 
+    /// Forgets what was to be looked at, if it was.
+    pub(super) fn forget(&mut self, timer: &Timer) {
+        self.due.remove(timer);
+    }
+
+    /// Forgets everything about a pod that is gone.
+    pub(super) fn forget_pod(&mut self, uid: &Uid) {
+        let about = [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
+        about.iter().for_each(|timer| self.forget(&timer(uid.clone())));
+    }
+
+    /// Forgets everything about a job that is forgotten.
+    pub(super) fn forget_job(&mut self, id: JobId) {
+        self.forget(&Timer::Job(id));
+        self.forget(&Timer::Backoff(id));
+    }
+
+    /// The number of things that are to be looked at again.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.due.len()
+    }
+
     /// When the next is due.
     pub(super) fn next(&self) -> Option<Time> {
         self.due.peek().map(|(_, Reverse(at))| *at)
@@ -87,5 +110,20 @@ mod tests {
         assert_eq!(timers.pop_due(Time(4)), Some(Timer::Audit));
         assert_eq!(timers.pop_due(Time(4)), Some(Timer::Again));
         assert_eq!((timers.pop_due(Time(4)), timers.next()), (None, None));
+    }
+
+    #[test]
+    fn what_was_about_a_pod_goes_with_it() {
+        let mut timers = Timers::default();
+        let (gone, stays) = (Uid::from("gone"), Uid::from("stays"));
+        for uid in [&gone, &stays] {
+            let about = [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
+            about.iter().for_each(|timer| timers.wake(timer(uid.clone()), Time(1)));
+        }
+        timers.forget_pod(&gone);
+        assert_eq!(timers.len(), 5);
+        while let Some(timer) = timers.pop_due(Time(1)) {
+            assert!(format!("{timer:?}").contains("stays"), "{timer:?}");
+        }
     }
 }

@@ -132,3 +132,32 @@ fn one_that_waits_without_a_flux_job_keeps_its_place() {
     let gated = ScheduledCondition { scheduled: false, reason: "SchedulingGated".to_owned(), message: String::new() };
     assert_eq!(first_after_restart(|pod| pod.scheduled_condition = Some(gated)), "service");
 }
+
+#[test]
+fn pods_that_are_gone_leave_no_timers() {
+    const PODS: usize = 200;
+    // Carries everything out, and lets no time go by.
+    let at_once = |world: &mut World| loop {
+        let actions = world.step();
+        if actions.is_empty() {
+            break;
+        }
+        world.carry_out_all(actions);
+    };
+    let mut world = World::new(&[("a", 4)]);
+    for at in 0..PODS {
+        let name = format!("p{at}");
+        world.submit(super::promises::lasting(&name, 1, 86_400));
+        at_once(&mut world);
+        assert!(world.node_of(&name).is_some(), "{name}");
+        world.change(&name, |pod| pod.phase = Phase::Succeeded);
+        at_once(&mut world);
+        world.delete(&name);
+    }
+    for _ in 0..300 {
+        world.pass_seconds(1);
+        at_once(&mut world);
+    }
+    let left = world.core.timers.len();
+    assert!(left < 20, "{left} timers after {PODS} pods that are all gone");
+}

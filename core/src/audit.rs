@@ -176,7 +176,8 @@ impl Core {
                     .all
                     .values_mut()
                     .flat_map(|job| job.retained.iter_mut().map(|retained| &mut retained.allocation));
-                self.ledger.rebuild(graph, self.now, &self.cluster, of_members.chain(of_others).chain(retained));
+                self.ledger.rebuild(graph, self.now, &mut self.cluster, of_members.chain(of_others).chain(retained));
+                self.promises.unbook_all();
                 self.queue_changed = true;
             }
             Err(error) => tracing::error!(%error, "audit: the resource graph could not be made anew"),

@@ -137,6 +137,15 @@ impl Promises {
         self.reserved.insert(pending.clone(), Arc::new(promise));
     }
 
+    /// Takes all reservations out of a graph that is replaced. The next walk books each in the new graph
+    /// before anything else, like those of an earlier leader.
+    pub(super) fn unbook_all(&mut self) {
+        for (pending, promise) in std::mem::take(&mut self.reserved) {
+            let nodes = promise.nodes_to_say().clone();
+            self.heard.insert(pending, Kept { start: promise.told, nodes });
+        }
+    }
+
     /// Takes a reservation out: it is to be given up, or made anew.
     pub(super) fn take(&mut self, pending: &PendingRequest) -> Option<Promise> {
         self.reserved.remove(pending).map(Arc::unwrap_or_clone)

@@ -263,6 +263,11 @@ impl Cluster {
         let Some(entry) = self.entry_mut(rank) else { return };
         entry.used.subtract(&shape.requests);
         self.fills.count(rank, &shape.requests, false);
+        self.give_back_ports_and_disks(rank, shape);
+    }
+
+    /// Takes back the part of an [`Cluster::occupy`] that [`Cluster::count_anew`] does not count.
+    pub(crate) fn give_back_ports_and_disks(&mut self, rank: Rank, shape: &Shape) {
         self.ports.give_back(rank, &shape.constraints.host_ports);
         self.disks.give_back(rank, &shape.constraints.disks);
     }

@@ -119,6 +119,12 @@ impl AllBooked {
         }
     }
 
+    /// Everything that is taken, and on which node.
+    pub(super) fn into_each(self) -> impl Iterator<Item = (Rank, Booked)> {
+        let on_nodes = (0..).zip(self.by_rank);
+        on_nodes.flat_map(|(rank, on_node)| Arc::unwrap_or_clone(on_node).into_iter().map(move |booked| (rank, booked)))
+    }
+
     /// What ends at a second that is known on nodes from this rank on, so many of them; and when.
     pub(super) fn ends(&self, from: Rank, ranks: usize) -> impl Iterator<Item = (i64, Booking)> {
         let on_nodes = (from..).zip(self.by_rank.iter().skip(from as usize).take(ranks));

@@ -556,7 +556,7 @@ impl Ledger {
         &mut self,
         graph: Graph,
         now: Time,
-        cluster: &Cluster,
+        cluster: &mut Cluster,
         allocations: impl Iterator<Item = &'a mut Allocation>,
     ) {
         self.graph = graph;
@@ -581,6 +581,16 @@ impl Ledger {
             }
             let charged = self.graph.charge_beside(gid, rank, label, &shape.requests, end, tenancy);
             self.check("charging a node", charged);
+        }
+        // What is left belongs to no pod and to no retained slot. The audit counts the resources that are
+        // used, node by node; the rest of such a leak goes with this graph.
+        for (rank, leaked) in before.into_each() {
+            tracing::error!(rank, "audit: a slot on a node belongs to no pod, and is given back");
+            self.forget_end(cluster, rank, &leaked.shape, leaked.end);
+            cluster.give_back_ports_and_disks(rank, &leaked.shape);
+            if let Some(occupant) = leaked.occupant {
+                cluster.leave(occupant);
+            }
         }
     }
 

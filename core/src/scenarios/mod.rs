@@ -45,6 +45,7 @@ mod preferences;
 mod promises;
 mod promises_after_restart;
 mod queues;
+mod rebuilt_graph;
 mod repelling;
 mod restarts;
 mod roles;

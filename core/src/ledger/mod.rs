@@ -427,9 +427,13 @@ impl Ledger {
 
     /// What of all other pods keeps the one that an allocation is for off its node.
     pub(super) fn judge(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) -> Option<Rejection> {
+        // The pod is taken out for the question alone. Nothing that counts changes may see that: each
+        // Binding would make the next step walk the whole queue.
+        let trial = cluster.begin_trial();
         self.turn_out(cluster, allocation);
         let rejection = cluster.judge_neighbours(allocation.rank, pod);
         self.house(cluster, allocation, pod);
+        cluster.end_trial(trial);
         rejection
     }
 

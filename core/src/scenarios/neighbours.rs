@@ -364,3 +364,42 @@ fn who_is_kept_away_from_nodes_that_he_was_promised_has_not_been_changed() {
         assert_eq!(delayed, [("capacity", 1)], "{policy:?}");
     }
 }
+
+#[test]
+fn the_check_before_a_binding_changes_nothing() {
+    let mut world = racks(&[("a1", "a", 8), ("b1", "b", 8)]);
+    world.submit(apart(pod("asks", 1), "x", "host"));
+    world.settle();
+    assert!(world.node_of("asks").is_some());
+    let seen = |core: &Core| (core.cluster.crowds_version(), core.ledger.changes.count());
+    let before = seen(&world.core);
+    assert!(world.core.still_fits(&Uid::from("uid-asks")));
+    assert_eq!(seen(&world.core), before, "the version of the crowds, and the number of changes");
+}
+
+/// The number of walks over the queue while ten gangs of two pods with a label start one after the
+/// other, and a pod waits that asks about pods with the label "x".
+fn walks_while_gangs_start(label: &str) -> u64 {
+    let mut world = racks(&[("a1", "a", 400), ("b1", "b", 400), ("c1", "c", 1)]);
+    world.submit(on(pod("fills", 1), "c1"));
+    world.submit(Pod { priority: -1, ..apart(pod("asker", 401), "x", "host") });
+    world.settle();
+    assert!(world.node_of("asker").is_none());
+    let before = world.core.gauges().passes;
+    for at in 0..10 {
+        let name = format!("g{at}");
+        world.tell(Event::Controller(Arc::new(job(&name, 2, 2))));
+        for of in ["a", "b"] {
+            world.submit(of_job(labelled(pod(&format!("{name}{of}"), 1), label, |_, _| {}), &name));
+        }
+        world.settle();
+    }
+    assert_eq!(world.bound(), 21);
+    world.core.gauges().passes - before
+}
+
+#[test]
+fn bindings_of_pods_that_others_ask_about_lead_to_no_more_walks() {
+    let (unrelated, related) = (walks_while_gangs_start("y"), walks_while_gangs_start("x"));
+    assert!(related <= unrelated + 2, "{related} walks, {unrelated} where no pod asks about them");
+}

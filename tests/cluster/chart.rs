@@ -196,6 +196,34 @@ crds: {{keep: false}}
     );
 }
 
+#[test]
+fn policies_name_the_clients_and_servers_that_they_are_given() {
+    let block = |cidr: &str| json!([{"ipBlock": {"cidr": cidr}}]);
+    let policies = templated(
+        "
+webhook: {enabled: true}
+networkPolicy:
+  clients:
+    scheduler: [{ipBlock: {cidr: 192.0.2.1/32}}]
+    webhook: [{ipBlock: {cidr: 192.0.2.2/32}}]
+    webhookMetrics: [{ipBlock: {cidr: 192.0.2.3/32}}]
+  egress: [{to: [{ipBlock: {cidr: 192.0.2.4/32}}], ports: [{port: 6443}]}]
+",
+    );
+    let clients = [
+        ("fluxqueue", 0, "metrics", "192.0.2.1/32"),
+        ("fluxqueue-webhook", 0, "webhook", "192.0.2.2/32"),
+        ("fluxqueue-webhook", 1, "metrics", "192.0.2.3/32"),
+    ];
+    for (name, rule, port, cidr) in clients {
+        let spec = &policies[&("NetworkPolicy".to_owned(), name.to_owned())]["spec"];
+        let rule = &spec["ingress"][rule];
+        assert_eq!((&rule["from"], &rule["ports"][0]["port"]), (&block(cidr), &json!(port)), "{name}");
+        assert_eq!(spec["egress"], json!([{"to": block("192.0.2.4/32"), "ports": [{"port": 6443}]}]));
+        assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
+    }
+}
+
 /// In another namespace everything that names ours names that.
 #[test]
 fn the_chart_goes_where_it_is_told() {
@@ -227,6 +255,10 @@ fn values_that_make_no_sense_are_refused() {
         ("settings: {bindConcurrency: 129}", "/settings/bindConcurrency"),
         ("settings: {schedulerNames: [default-scheduler]}", "/settings/schedulerNames/0"),
         ("metrics: {readers: [prometheus]}", "/metrics/readers/0"),
+        // Without a name, a list of clients would admit all of them.
+        ("networkPolicy: {clients: {webhook: []}}", "/networkPolicy/clients/webhook"),
+        ("networkPolicy: {clients: {scheduler: [{cidr: 10.0.0.0/8}]}}", "/networkPolicy/clients/scheduler/0"),
+        ("networkPolicy: {egress: []}", "/networkPolicy/egress"),
     ];
     for (values, named) in cases {
         let (ok, _, err) = try_template(values);

@@ -1,6 +1,7 @@
 //! `fluxqueue run`: flags named as kube-scheduler's where it has them.
 //!
-//! There is no `--kube-api-qps`: requests are not limited on this side, the API server's priority and fairness is.
+//! There is no `--kube-api-qps`: requests are not limited on this side, the API server's priority
+//! and fairness is.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,7 +33,8 @@ pub(super) struct RunArgs {
     #[arg(long = "scheduler-name", value_name = "NAME")]
     scheduler_names: Vec<String>,
 
-    /// Which of the fitting nodes a pod gets: first, lonode, hinode, binpack, spread [default: first]
+    /// Which of the fitting nodes a pod gets: first, lonode, hinode, binpack, spread [default:
+    /// first]
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
@@ -40,7 +42,8 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     queue_policy: Option<String>,
 
-    /// A libreapi_cli.so of flux-sched 0.53 or later that places pods instead of the built-in resource graph
+    /// A libreapi_cli.so of flux-sched 0.53 or later that places pods instead of the built-in
+    /// resource graph
     #[arg(long, value_name = "PATH")]
     fluxion_library: Option<PathBuf>,
 
@@ -52,7 +55,8 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = write_timeout)]
     bind_timeout: Duration,
 
-    /// Only one of several replicas leads, the others stand by. If false, nothing keeps a second process from deciding too
+    /// Only one of several replicas leads, the others stand by. If false, nothing keeps a second
+    /// process from deciding too
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_missing_value = "true")]
     leader_elect: bool,
@@ -83,16 +87,24 @@ pub(super) struct RunArgs {
     )]
     leader_elect_resource_namespace: String,
 
-    /// The address that serves /metrics, /livez, /readyz and /debug/state; :PORT means all addresses, IPv4 and IPv6. On
-    /// addresses other than the loopback over TLS, and metrics and state only to clients that the API server allows
+    /// The address that serves /metrics, /livez, /readyz and /debug/state; :PORT means all
+    /// addresses, IPv4 and IPv6. On addresses other than the loopback over TLS, and metrics and
+    /// state only to clients that the API server allows
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10259")]
     metrics_bind_address: ListenAddress,
+
+    /// The address that serves /livez and /readyz apart from everything else, over plain HTTP: for
+    /// kubelets, whom no other client can keep out there. Without this flag only
+    /// --metrics-bind-address serves them
+    #[arg(long, value_name = "ADDRESS")]
+    health_bind_address: Option<ListenAddress>,
 
     /// Plain HTTP for everybody, whatever the address
     #[arg(long, conflicts_with_all = ["tls_cert_file", "tls_private_key_file"])]
     metrics_insecure: bool,
 
-    /// The certificate for TLS, as PEM. Without it, the process makes a certificate that nobody can verify
+    /// The certificate for TLS, as PEM. Without it, the process makes a certificate that nobody can
+    /// verify
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
@@ -104,7 +116,8 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, alias = "logging-format", default_value_t = logs::Format::Text)]
     log_format: logs::Format,
 
-    /// What is logged: error, warn, info, debug, trace, or a filter such as info,fluxqueue::kube=debug
+    /// What is logged: error, warn, info, debug, trace, or a filter such as
+    /// info,fluxqueue::kube=debug
     #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
     log_level: String,
 }
@@ -130,6 +143,7 @@ impl RunArgs {
             leader_elect_resource_name,
             leader_elect_resource_namespace,
             metrics_bind_address,
+            health_bind_address,
             metrics_insecure,
             tls_cert_file,
             tls_private_key_file,
@@ -157,6 +171,7 @@ impl RunArgs {
             kubeconfig,
             serve_on: metrics_bind_address,
             exposure: exposure(metrics_bind_address, metrics_insecure, tls_cert_file.zip(tls_private_key_file)),
+            probes_on: health_bind_address,
             lease: leader_elect.then_some(lease),
             executors: ExecutorSettings {
                 bind_concurrency: usize::try_from(settings.bind_concurrency)?,
@@ -167,7 +182,8 @@ impl RunArgs {
         let core = settings.core;
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
         let ended = runtime.block_on(shell::run(shell, Box::new(move |epoch| Ok(Core::new(core, library, epoch)?))));
-        // What is left over (a core in the middle of a pass, a stuck request) must not hold up the end.
+        // What is left over (a core in the middle of a pass, a stuck request) must not hold up the
+        // end.
         runtime.shutdown_background();
         Ok(ended?)
     }

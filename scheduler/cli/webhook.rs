@@ -1,18 +1,20 @@
-//! `fluxqueue webhook`: answers the API server's questions before objects are stored. A process of its own, beside the scheduler: it
-//! keeps nothing, so any number of replicas may run.
+//! `fluxqueue webhook`: answers the API server's questions before objects are stored. A process of
+//! its own, beside the scheduler: it keeps nothing, so any number of replicas may run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
 use clap::Args;
 use fluxqueue_api::names;
-use fluxqueue_tls::{Serving, TlsListener, files};
+use fluxqueue_tls::{Connections, Serving, clients_of, files, serve};
 use fluxqueue_webhook::certificates::authority::Lifetimes;
 use fluxqueue_webhook::certificates::keeper::{Keeper, KeeperSettings};
-use fluxqueue_webhook::{Admission, Metrics, router};
+use fluxqueue_webhook::{Admission, Metrics, Readiness, router};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -23,14 +25,17 @@ use crate::kube::client::configuration;
 use crate::kube::reviews::Reviews;
 use crate::kube::signals::Signals;
 use crate::kube::tasks::Tasks;
+use crate::serve::probes::{self, Pulse};
 use crate::serve::{CertificateFiles, Counters, Gatekeeper, ListenAddress, PREFIX, listen, metrics_router, registry};
 
-/// How long questions are answered after a signal: until then nobody has been told everywhere that this process is going away.
+/// How long questions are answered after a signal: until then nobody has been told everywhere that
+/// this process is going away.
 const DRAIN_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 pub(super) struct WebhookArgs {
-    /// A spec.schedulerName that Fluxqueue serves; may be repeated. Pods that name no scheduler get the first
+    /// A spec.schedulerName that Fluxqueue serves; may be repeated. Pods that name no scheduler get
+    /// the first
     #[arg(long = "scheduler-name", value_name = "NAME", default_value = names::SCHEDULER_NAME)]
     scheduler_names: Vec<String>,
 
@@ -38,16 +43,30 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "fluxqueue-system")]
     namespace: String,
 
-    /// The address that serves the API server's questions, /livez and /readyz, over TLS; :PORT means all addresses, IPv4 and IPv6
+    /// The address that serves the API server's questions, /livez and /readyz, over TLS; :PORT
+    /// means all addresses, IPv4 and IPv6
     #[arg(long, value_name = "ADDRESS", default_value = ":9443")]
     bind_address: ListenAddress,
 
-    /// The address that serves /metrics; without this flag none does. On addresses other than the loopback over TLS, and only
-    /// to clients that the API server allows
+    /// The address that serves /metrics; without this flag none does. On addresses other than the
+    /// loopback over TLS, and only to clients that the API server allows
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<ListenAddress>,
 
-    /// The certificate for TLS, as PEM; read again when it changes. Without it, the replicas make their own, and keep it in a Secret
+    /// The address that serves /livez and /readyz apart from everything else, over plain HTTP: for
+    /// kubelets, whom no other client can keep out there. Without this flag only --bind-address
+    /// serves them
+    #[arg(long, value_name = "ADDRESS")]
+    health_bind_address: Option<ListenAddress>,
+
+    /// Authorities, as PEM: only clients with a certificate of one of them are answered at
+    /// --bind-address. The API server needs one for its webhooks then; give --health-bind-address
+    /// for probes. Read at the start
+    #[arg(long, value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+
+    /// The certificate for TLS, as PEM; read again when it changes. Without it, the replicas make
+    /// their own, and keep it in a Secret
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
@@ -55,8 +74,8 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// The kubeconfig to use, for certificates of its own and to ask who may read metrics. Default: $KUBECONFIG,
-    /// ~/.kube/config, or the pod's service account
+    /// The kubeconfig to use, for certificates of its own and to ask who may read metrics. Default:
+    /// $KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
@@ -64,15 +83,18 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
     secret_name: String,
 
-    /// The Service by which the API server reaches this process; certificates of its own are for that name
+    /// The Service by which the API server reaches this process; certificates of its own are for
+    /// that name
     #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
     service_name: String,
 
-    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that name the authority to trust
+    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that name the
+    /// authority to trust
     #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
     configuration_name: String,
 
-    /// How long certificates of its own are valid. They are replaced when a third of that time is left
+    /// How long certificates of its own are valid. They are replaced when a third of that time is
+    /// left
     #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = positive_duration)]
     certificate_lifetime: Duration,
 
@@ -84,7 +106,8 @@ pub(super) struct WebhookArgs {
     #[arg(long, value_enum, default_value_t = logs::Format::Text)]
     log_format: logs::Format,
 
-    /// What is logged: error, warn, info, debug, trace, or a filter such as info,fluxqueue::kube=debug
+    /// What is logged: error, warn, info, debug, trace, or a filter such as
+    /// info,fluxqueue::kube=debug
     #[arg(long, value_name = "FILTER", env = "FLUXQUEUE_LOG", default_value = "info")]
     log_level: String,
 }
@@ -99,6 +122,8 @@ impl WebhookArgs {
             namespace,
             bind_address,
             metrics_bind_address,
+            health_bind_address,
+            client_ca_file,
             tls_cert_file,
             tls_private_key_file,
             kubeconfig,
@@ -126,7 +151,16 @@ impl WebhookArgs {
             }),
         };
         let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-        let answering = Answering { bind_address, metrics_bind_address, kubeconfig, admission, certificates };
+        let answering = Answering {
+            bind_address,
+            metrics_bind_address,
+            health_bind_address,
+            client_ca_file,
+            kubeconfig,
+            admission,
+            certificates,
+            connections: Connections::within_descriptors(),
+        };
         runtime.block_on(answering.run())
     }
 }
@@ -143,9 +177,12 @@ enum Certificates {
 struct Answering {
     bind_address: ListenAddress,
     metrics_bind_address: Option<ListenAddress>,
+    health_bind_address: Option<ListenAddress>,
+    client_ca_file: Option<PathBuf>,
     kubeconfig: Option<PathBuf>,
     admission: Admission,
     certificates: Certificates,
+    connections: Connections,
 }
 
 impl Answering {
@@ -157,6 +194,15 @@ impl Answering {
         let serving = Arc::new(Serving::default());
         let mut registry = registry(env!("CARGO_PKG_VERSION"), env!("FLUXQUEUE_COMMIT"));
         let metrics = Metrics::new(registry.sub_registry_with_prefix(PREFIX));
+        let readiness = Arc::new(Readiness::new(Arc::clone(&serving)));
+        if let Some(address) = self.health_bind_address {
+            serve_probes(address, Arc::clone(&readiness), &mut tasks).await?;
+        }
+        let clients = self.client_ca_file.as_deref().map(|path| {
+            let authorities = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+            clients_of(&authorities).with_context(|| format!("--client-ca-file {}", path.display()))
+        });
+        let clients = clients.transpose()?;
         if let Some(address) = self.metrics_bind_address {
             self.serve_metrics(address, registry, &serving, &mut tasks).await?;
         }
@@ -169,21 +215,21 @@ impl Answering {
                 tasks.spawn("certificates", Keeper::new(client, settings, Arc::clone(&serving)).keep());
             }
         }
-        let stopping = Arc::new(AtomicBool::new(false));
-        let listener = TlsListener::new(listener, address, serving.configuration()?);
-        let routes = router(self.admission, metrics, Arc::clone(&stopping));
-        tasks.spawn_telling("http server", async { format!("{:?}", axum::serve(listener, routes).await) });
+        let routes = router(self.admission, metrics, Arc::clone(&readiness));
+        let server = serve(listener, Some(serving.configuration(clients)?), self.connections, routes);
+        tasks.spawn_telling("http server", async { match server.await {} });
         tracing::info!(serving = %address, "answering the API server");
         tokio::select! {
             () = end.cancelled() => {}
             ended = tasks.ended() => return Err(ended.into()),
         }
-        stopping.store(true, Ordering::Relaxed);
+        readiness.set_stopping();
         tokio::time::sleep(DRAIN_FOR).await;
         Ok(())
     }
 
-    /// Plain and for everybody on the loopback address; elsewhere with the certificate that the API server is shown.
+    /// Plain and for everybody on the loopback address; elsewhere with the certificate that the API
+    /// server is shown.
     async fn serve_metrics(
         &self,
         address: ListenAddress,
@@ -197,14 +243,26 @@ impl Answering {
         let routes = metrics_router(Arc::new(Counters { registry, gatekeeper }));
         let (listener, address) = listen(address).await?;
         tracing::info!(metrics = %address, "serving metrics");
-        if is_open {
-            tasks.spawn_telling("metrics server", async { format!("{:?}", axum::serve(listener, routes).await) });
-        } else {
-            let listener = TlsListener::new(listener, address, serving.configuration()?);
-            tasks.spawn_telling("metrics server", async { format!("{:?}", axum::serve(listener, routes).await) });
-        }
+        let tls = if is_open { None } else { Some(serving.configuration(None)?) };
+        let server = serve(listener, tls, self.connections.clone(), routes);
+        tasks.spawn_telling("metrics server", async { match server.await {} });
         Ok(())
     }
+}
+
+/// Probes for kubelets.
+async fn serve_probes(address: ListenAddress, readiness: Arc<Readiness>, tasks: &mut Tasks) -> anyhow::Result<()> {
+    let pulse = Arc::new(Pulse::default());
+    tasks.spawn("pulse", Arc::clone(&pulse).beat());
+    let live = async move || {
+        if pulse.beats() { (StatusCode::OK, "ok") } else { (StatusCode::INTERNAL_SERVER_ERROR, "the process is stuck") }
+    };
+    let routes = Router::new().route("/livez", get(live)).route("/readyz", get(async move || readiness.answer()));
+    let (listener, address) = listen(address).await?;
+    let ended = probes::serve(listener, routes)?;
+    tasks.spawn("probes", async { drop(ended.await) });
+    tracing::info!(probes = %address, "answering probes");
+    Ok(())
 }
 
 async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {

@@ -1,12 +1,13 @@
 //! Whether this process may still act as the leader, as far as it can know.
 //!
-//! A process that was stopped for a while, or cut off, still has requests to send when it wakes up. Before each attempt
-//! of a write it asks here: the answer depends only on the local monotonic clock and on the last renewal that the API server
-//! confirmed. That clock goes on while a process is stopped, but not while a whole machine sleeps: after that, the versions
-//! that writes name are what protects the successor.
+//! A process that was stopped for a while, or cut off, still has requests to send when it wakes up.
+//! Before each attempt of a write it asks here: the answer depends only on the local monotonic
+//! clock and on the last renewal that the API server confirmed. That clock goes on while a process
+//! is stopped, but not while a whole machine sleeps: after that, the versions that writes name are
+//! what protects the successor.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Shared between the one who renews the lease and those who act on it.
@@ -22,7 +23,24 @@ struct Term {
     renewed_millis: AtomicU64,
     /// Somebody else has the Lease, whatever was confirmed before.
     fallen: AtomicBool,
+    /// Writes have had no answer.
+    silence: Mutex<Option<Silence>>,
 }
+
+/// Writes without an answer, and none with one between them.
+#[derive(Debug)]
+struct Silence {
+    /// When the first was given up.
+    first: Instant,
+    /// When the last was given up.
+    last: Instant,
+    /// Why the last has no answer.
+    why: String,
+}
+
+/// Writes that are further apart than this prove nothing together: a leader may have nothing to
+/// write for long.
+const SILENCE_PAUSE: Duration = Duration::from_mins(1);
 
 // === impl Fence ===
 
@@ -34,8 +52,13 @@ impl Fence {
 
     /// Holds for `length` after each renewal, the first being now.
     pub fn with_term(length: Duration) -> Self {
-        let term =
-            Term { origin: Instant::now(), length, renewed_millis: AtomicU64::new(0), fallen: AtomicBool::new(false) };
+        let term = Term {
+            origin: Instant::now(),
+            length,
+            renewed_millis: AtomicU64::new(0),
+            fallen: AtomicBool::new(false),
+            silence: Mutex::default(),
+        };
         Fence(Some(Arc::new(term)))
     }
 
@@ -45,6 +68,30 @@ impl Fence {
             let millis = sent.saturating_duration_since(term.origin).as_millis();
             term.renewed_millis.fetch_max(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::AcqRel);
         }
+    }
+
+    /// A write was answered, whatever the answer.
+    pub fn answered(&self) {
+        if let Some(term) = &self.0 {
+            *term.silence.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    /// A write has no answer.
+    pub fn unanswered(&self, why: &str) {
+        if let Some(term) = &self.0 {
+            let mut silence = term.silence.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = Instant::now();
+            let before = silence.take().filter(|before| last.duration_since(before.last) < SILENCE_PAUSE);
+            *silence = Some(Silence { first: before.map_or(last, |before| before.first), last, why: why.to_owned() });
+        }
+    }
+
+    /// For how long no write has had an answer, and why the last one has none. Where nothing was
+    /// written, or the last write was answered, that is no time.
+    pub fn unanswered_for(&self) -> Option<(Duration, String)> {
+        let silence = self.0.as_ref()?.silence.lock().unwrap_or_else(PoisonError::into_inner);
+        silence.as_ref().map(|silence| (silence.last - silence.first, silence.why.clone()))
     }
 
     /// The Lease is lost for good.
@@ -81,5 +128,22 @@ mod tests {
         fence.renewed(Instant::now());
         assert!(!fence.holds(), "a Lease that was lost does not come back");
         assert!(Fence::open().holds());
+    }
+
+    #[test]
+    fn silence_lasts_from_the_first_unanswered_write_to_the_last() {
+        let fence = Fence::with_term(Duration::from_secs(1));
+        assert_eq!(fence.unanswered_for(), None);
+        fence.unanswered("first");
+        std::thread::sleep(Duration::from_millis(20));
+        // Nothing was written since.
+        assert_eq!(fence.clone().unanswered_for(), Some((Duration::ZERO, "first".to_owned())));
+        fence.unanswered("last");
+        let (lasts, why) = fence.unanswered_for().unwrap();
+        assert!(lasts >= Duration::from_millis(20) && why == "last", "{lasts:?} {why}");
+        fence.answered();
+        assert_eq!(fence.unanswered_for(), None);
+        Fence::open().unanswered("nobody waits");
+        assert_eq!(Fence::open().unanswered_for(), None);
     }
 }

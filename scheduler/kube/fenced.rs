@@ -1,9 +1,10 @@
 //! Writes that are sent only while this process leads.
 //!
-//! Every write of the shell but those of the Lease itself goes through here. The fence is asked before each attempt, so a
-//! process that was stopped between an attempt and its repetition repeats nothing. What no check of our own can exclude is
-//! that the process is stopped after the check and before the first byte has left: then the API server decides, by the
-//! uid and the resourceVersion that each write names.
+//! Every write of the shell but those of the Lease itself goes through here. The fence is asked
+//! before each attempt, so a process that was stopped between an attempt and its repetition repeats
+//! nothing. What no check of our own can exclude is that the process is stopped after the check and
+//! before the first byte has left: then the API server decides, by the uid and the resourceVersion
+//! that each write names.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +15,15 @@ use serde::de::DeserializeOwned;
 use super::fence::Fence;
 use super::request::{Content, NoReply, Reply, get, send};
 
-/// No write takes longer, all its attempts included; a successor that takes over without a goodbye waits for so long.
+/// No write takes longer, all its attempts included; a successor that takes over without a goodbye
+/// waits for so long.
 pub const WRITE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 /// Attempts of one write. The time limit ends most of them sooner.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// The pause before the second attempt, if the server does not say how long to wait. It doubles with each.
+/// The pause before the second attempt, if the server does not say how long to wait. It doubles
+/// with each.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// The longest pause that is chosen here.
@@ -80,10 +83,16 @@ impl FencedClient {
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         };
-        match tokio::time::timeout(within, attempts).await {
+        let written = match tokio::time::timeout(within, attempts).await {
             Ok(written) => written,
             Err(_) => Err(NotWritten::NoReply(NoReply::Timeout(within))),
+        };
+        match &written {
+            Ok(_) => self.fence.answered(),
+            Err(NotWritten::NoReply(why)) => self.fence.unanswered(&why.to_string()),
+            Err(NotWritten::NotLeading) => {}
         }
+        written
     }
 
     /// GET, parsed. Reading does no harm, whoever leads.
@@ -102,7 +111,8 @@ impl std::fmt::Debug for FencedClient {
     }
 }
 
-/// Throttled, unavailable, or a gateway that gave up waiting: the same request may succeed in a moment.
+/// Throttled, unavailable, or a gateway that gave up waiting: the same request may succeed in a
+/// moment.
 fn is_busy(reply: &Reply) -> bool {
     matches!(reply.code, 429 | 503 | 504)
 }

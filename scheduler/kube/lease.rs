@@ -1,8 +1,9 @@
 //! Leader election over a `coordination.k8s.io/v1` Lease, with the times and meanings of client-go.
 //!
-//! Two things are added. The Lease's `leaseTransitions` is the leader's epoch. And a candidate that takes over from a leader
-//! that did not release the Lease starts only when that leader's last write must have ended: the old leader sends nothing
-//! more when its renewals fail (see [`super::fence`]), and the new one waits for longer than any write may take.
+//! Two things are added. The Lease's `leaseTransitions` is the leader's epoch. And a candidate that
+//! takes over from a leader that did not release the Lease starts only when that leader's last
+//! write must have ended: the old leader sends nothing more when its renewals fail (see
+//! [`super::fence`]), and the new one waits for longer than any write may take.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,8 @@ pub struct Candidate {
     settings: LeaseSettings,
     /// The Lease as last seen, and when this version of it was first seen here.
     observed: Option<(Lease, Instant)>,
-    /// A predecessor was pushed aside, maybe by a write of ours whose answer was lost, or its Lease vanished.
+    /// A predecessor was pushed aside, maybe by a write of ours whose answer was lost, or its Lease
+    /// vanished.
     unclean: bool,
 }
 
@@ -93,7 +95,19 @@ pub enum LeaseLost {
         /// What the last try said.
         last_error: String,
     },
+    /// This process gives it up, since it cannot do what a leader is for.
+    #[error("lease {name} is given up: {why}")]
+    GivenUp {
+        /// The Lease, `namespace/name`.
+        name: String,
+        /// What this process cannot do.
+        why: String,
+    },
 }
+
+/// Says what the process has not been able to do for at least this long, if that makes it useless
+/// as the leader.
+pub type Fitness<'a> = dyn Fn(Duration) -> Option<String> + Send + Sync + 'a;
 
 /// How a try to take the Lease ended.
 enum Attempt {
@@ -127,7 +141,8 @@ impl Candidate {
         Candidate { api: Api::namespaced(client, &settings.namespace), settings, observed: None, unclean: false }
     }
 
-    /// Waits until the Lease is ours. Errors are logged and tried again for ever: a standby has nothing better to do.
+    /// Waits until the Lease is ours. Errors are logged and tried again for ever: a standby has
+    /// nothing better to do.
     pub async fn acquire(mut self) -> Leadership {
         let mut last_holder = None;
         loop {
@@ -164,13 +179,15 @@ impl Candidate {
         next.spec = Some(self.claim(&spec, &holder));
         let sent = Instant::now();
         let lease = Box::new(self.api.replace(&self.settings.name, &PostParams::default(), &next).await?);
-        // The holder has been silent for a lease duration already: longer than it may go on sending.
+        // The holder has been silent for a lease duration already: longer than it may go on
+        // sending.
         let wait_first = if self.unclean { self.settings.write_timeout_max } else { Duration::ZERO };
         Ok(Attempt::Won { lease, sent, wait_first })
     }
 
     async fn create(&mut self) -> Result<Attempt, kube::Error> {
-        // A Lease that we saw and that is gone was deleted under its holder, who may not have noticed yet.
+        // A Lease that we saw and that is gone was deleted under its holder, who may not have
+        // noticed yet.
         let before = self.observed.as_ref().and_then(|(lease, _)| lease.spec.clone());
         self.unclean |= before.is_some();
         let spec = before.unwrap_or_default();
@@ -185,7 +202,8 @@ impl Candidate {
         Ok(Attempt::Won { lease, sent, wait_first: if self.unclean { silent } else { Duration::ZERO } })
     }
 
-    /// The holder has not renewed for a whole lease duration of our clock: clocks of others prove nothing.
+    /// The holder has not renewed for a whole lease duration of our clock: clocks of others prove
+    /// nothing.
     fn has_expired(&mut self, lease: &Lease, now: Instant) -> bool {
         match &self.observed {
             Some((seen, since)) if seen.spec == lease.spec => {
@@ -221,7 +239,8 @@ impl Candidate {
         Leadership { candidate: self, lease, epoch: i64::from(epoch), fence, wait_first }
     }
 
-    /// The retry period, and up to a fifth more, so that candidates that started together drift apart.
+    /// The retry period, and up to a fifth more, so that candidates that started together drift
+    /// apart.
     fn pause(&self) -> Duration {
         let nanos = Timestamp::now().subsec_nanosecond().unsigned_abs();
         self.settings.retry_period + self.settings.retry_period * (nanos % 1000) / 5000
@@ -235,18 +254,22 @@ impl Candidate {
 // === impl Leadership ===
 
 impl Leadership {
-    /// Renews the Lease until that fails for good. Then the fence falls at once.
-    pub async fn keep(&mut self) -> LeaseLost {
-        let lost = self.renew_until_lost().await;
+    /// Renews the Lease until that fails for good, or this process has been unfit for longer than
+    /// the Lease lasts. Then the fence falls at once.
+    pub async fn keep(&mut self, unfit: &Fitness<'_>) -> LeaseLost {
+        let lost = self.renew_until_lost(unfit).await;
         self.fence.fall();
         lost
     }
 
-    async fn renew_until_lost(&mut self) -> LeaseLost {
+    async fn renew_until_lost(&mut self, unfit: &Fitness<'_>) -> LeaseLost {
         let mut confirmed = Instant::now();
         let mut last_error = "no answer".to_owned();
         loop {
             tokio::time::sleep(self.candidate.settings.retry_period).await;
+            if let Some(why) = unfit(self.candidate.settings.lease_duration) {
+                return LeaseLost::GivenUp { name: self.candidate.full_name(), why };
+            }
             let rest = self.candidate.settings.renew_deadline.saturating_sub(confirmed.elapsed());
             let sent = Instant::now();
             match tokio::time::timeout(rest, self.renew()).await {
@@ -273,7 +296,8 @@ impl Leadership {
             Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
             other => return other.map(|()| None),
         }
-        // Someone wrote it. It may have been an earlier renewal of ours whose answer was lost, or a person.
+        // Someone wrote it. It may have been an earlier renewal of ours whose answer was lost, or a
+        // person.
         let Some(lease) = self.candidate.api.get_opt(&self.candidate.settings.name).await? else {
             return Ok(Some("nobody: it was deleted".to_owned()));
         };
@@ -294,7 +318,15 @@ impl Leadership {
         Ok(())
     }
 
-    /// Gives the Lease back, so that a successor need not wait. Only to be called when nothing is in flight any more.
+    /// Waits until the last write must have ended, then gives the Lease back: for a process that
+    /// sends nothing any more.
+    pub async fn release_after_writes(self) {
+        tokio::time::sleep(self.candidate.settings.write_timeout_max).await;
+        self.release().await;
+    }
+
+    /// Gives the Lease back, so that a successor need not wait. Only to be called when nothing is
+    /// in flight any more.
     pub async fn release(mut self) {
         let Some(spec) = &mut self.lease.spec else { return };
         spec.holder_identity = Some(String::new());

@@ -1,33 +1,91 @@
-//! Asks the API server who has a token, and what he may do: TokenReview and SubjectAccessReview. Neither is stored, so both go
-//! past the fence, also from a process that does not lead.
+//! Asks the API server who has a token, and what its holder may do: TokenReview and
+//! SubjectAccessReview. Neither is stored, so both go past the fence, also from a process that does
+//! not lead.
+//!
+//! Each unknown token costs the API server a question, and anyone can make up tokens. So questions
+//! about tokens that were never allowed anything have a budget and a memory of their own: whatever
+//! comes in, a token that was allowed something is served from its own.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fluxqueue_api::names;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::Method;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::request::{Content, send};
 use crate::serve::{Deed, Gatekeeper, Verdict};
 
-/// How long one question may take.
+/// How long one question may take, and how long a known token waits for its turn to be asked about.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long an answer counts, as with kube-scheduler.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
-/// Answers that are remembered: those who ask are few.
-const REMEMBERED_MAX: usize = 256;
+/// How long a token is known after it was last used: a Prometheus comes every minute or so.
+const KNOWN_FOR: Duration = Duration::from_hours(1);
+
+/// Tokens that were allowed something; the one that was used least recently is forgotten for the
+/// next. At the rate at which tokens become known, that one has not been used for 51 s.
+const KNOWN_MAX: usize = 512;
+
+/// Other tokens about which an answer still counts: more than come in that time.
+const STRANGERS_MAX: usize = 256;
+
+/// Questions about tokens that are not known, in any second.
+const STRANGERS_PER_SECOND: usize = 10;
+
+/// Questions under way, of each of the two sorts.
+const UNDER_WAY_MAX: usize = 4;
+
+/// The longest token that is asked about: those of service accounts have 1 to 2 KiB, those of
+/// identity providers more.
+const TOKEN_BYTES_MAX: usize = 16 << 10;
+
+/// What is remembered that one token may do or not; a what-if request asks 65 things.
+const DEEDS_MAX: usize = 128;
 
 /// Remembers for a while what the API server said.
 pub(crate) struct Reviews {
     client: Client,
-    remembered: Mutex<HashMap<(String, Deed), (Instant, Verdict)>>,
+    memory: Mutex<Memory>,
+    known_turns: Semaphore,
+    stranger_turns: Semaphore,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// Tokens that were allowed something.
+    known: HashMap<String, Bearer>,
+    /// All others.
+    strangers: HashMap<String, Bearer>,
+    /// When the last strangers were asked about, the earliest first.
+    asked: VecDeque<Instant>,
+}
+
+/// The holder of a token.
+struct Bearer {
+    /// The user as the API server describes it; `None` if the API server does not know the token.
+    user: Option<Value>,
+    /// When the API server said that.
+    reviewed: Instant,
+    /// When the token was last used.
+    used: Instant,
+    /// When the API server said what about these deeds: true if allowed.
+    deeds: HashMap<Deed, (Instant, bool)>,
+}
+
+/// What is to be asked about a token, and how.
+struct ToAsk {
+    /// The user, if that need not be asked.
+    user: Option<Value>,
+    is_known: bool,
 }
 
 #[derive(Deserialize)]
@@ -52,17 +110,55 @@ struct AccessStatus {
 
 impl Reviews {
     pub(crate) fn new(client: Client) -> Self {
-        Reviews { client, remembered: Mutex::default() }
+        let turns = || Semaphore::new(UNDER_WAY_MAX);
+        Reviews { client, memory: Mutex::default(), known_turns: turns(), stranger_turns: turns() }
     }
 
-    async fn ask(&self, token: &str, deed: &Deed) -> Result<Verdict, String> {
+    async fn decide(&self, token: &str, deed: &Deed) -> Result<Verdict, String> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Ok(Verdict::Unknown);
+        }
+        let recalled = self.memory().recall(token, deed);
+        let ToAsk { user, is_known } = match recalled {
+            Ok(verdict) => return Ok(verdict),
+            Err(to_ask) => to_ask,
+        };
+        let _turn = if is_known {
+            let turn = tokio::time::timeout(ANSWER_WITHIN, self.known_turns.acquire()).await;
+            turn.map_err(|_| "too many other questions are under way".to_owned())?.map_err(|error| error.to_string())?
+        } else {
+            let Ok(turn) = self.stranger_turns.try_acquire() else { return Ok(Verdict::TooMany) };
+            if !self.memory().may_ask_about_a_stranger() {
+                return Ok(Verdict::TooMany);
+            }
+            turn
+        };
+        let user = match user {
+            Some(user) => user,
+            None => match self.ask_who(token).await? {
+                Some(user) => user,
+                None => {
+                    self.memory().remember(token, None, None);
+                    return Ok(Verdict::Unknown);
+                }
+            },
+        };
+        let is_allowed = self.ask_whether(&user, deed).await?;
+        let verdict = verdict(&user, is_allowed);
+        self.memory().remember(token, Some(user), Some((deed, is_allowed)));
+        Ok(verdict)
+    }
+
+    /// The holder of a token, if the API server knows it.
+    async fn ask_who(&self, token: &str) -> Result<Option<Value>, String> {
         let question =
             json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token } });
         let who: Review<TokenStatus> = self.post("/apis/authentication.k8s.io/v1/tokenreviews", &question).await?;
-        if !who.status.authenticated {
-            return Ok(Verdict::Unknown);
-        }
-        let user = who.status.user;
+        Ok(Some(who.status.user).filter(|_| who.status.authenticated))
+    }
+
+    /// True if the API server lets this user do this.
+    async fn ask_whether(&self, user: &Value, deed: &Deed) -> Result<bool, String> {
         let mut question = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -70,16 +166,21 @@ impl Reviews {
         });
         let (attributes, asked) = match deed {
             Deed::Get(path) => ("nonResourceAttributes", json!({ "path": path, "verb": "get" })),
-            Deed::Create { group, resource, namespace, name } => {
-                let object = json!({ "group": group, "resource": resource, "namespace": namespace, "name": name, "verb": "create" });
+            Deed::Post(path) => ("nonResourceAttributes", json!({ "path": path, "verb": "create" })),
+            Deed::Create { group, resource, namespace } => {
+                let object = json!({ "group": group, "resource": resource, "namespace": namespace, "verb": "create" });
+                ("resourceAttributes", object)
+            }
+            Deed::ListFluxJobs(namespace) => {
+                // Without a namespace it asks about all of them.
+                let object = json!({ "group": names::GROUP, "resource": "fluxjobs", "namespace": namespace.as_deref().unwrap_or_default(), "verb": "list" });
                 ("resourceAttributes", object)
             }
         };
         question["spec"][attributes] = asked;
         let may: Review<AccessStatus> =
             self.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", &question).await?;
-        let name = user["username"].as_str().unwrap_or_default();
-        Ok(if may.status.allowed { Verdict::Allowed } else { Verdict::Forbidden(name.to_owned()) })
+        Ok(may.status.allowed)
     }
 
     async fn post<T: serde::de::DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, String> {
@@ -92,38 +193,90 @@ impl Reviews {
         reply.parse().map_err(|error| format!("reading the answer of POST {path}: {error}"))
     }
 
-    fn recall(&self, asked: &(String, Deed)) -> Option<Verdict> {
-        let remembered = self.remembered.lock().ok()?;
-        let (at, verdict) = remembered.get(asked)?;
-        (at.elapsed() < REMEMBERED_FOR).then(|| verdict.clone())
+    /// Makes all answers so old that they count no more.
+    #[cfg(test)]
+    pub(crate) fn forget(&self) {
+        let mut memory = self.memory();
+        let Some(long_ago) = Instant::now().checked_sub(REMEMBERED_FOR) else { return };
+        memory.known.values_mut().for_each(|bearer| bearer.reviewed = long_ago);
+        memory.strangers.clear();
     }
 
-    fn remember(&self, asked: (String, Deed), verdict: &Verdict) {
-        let Ok(mut remembered) = self.remembered.lock() else { return };
-        remembered.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
-        if remembered.len() < REMEMBERED_MAX && !matches!(verdict, Verdict::NoAnswer(_)) {
-            remembered.insert(asked, (Instant::now(), verdict.clone()));
-        }
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Gatekeeper for Reviews {
     fn judge<'a>(&'a self, token: &'a str, deed: &'a Deed) -> BoxFuture<'a, Verdict> {
-        async move {
-            let asked = (token.to_owned(), deed.clone());
-            if let Some(verdict) = self.recall(&asked) {
-                return verdict;
-            }
-            let verdict = self.ask(token, deed).await.unwrap_or_else(Verdict::NoAnswer);
-            self.remember(asked, &verdict);
-            verdict
-        }
-        .boxed()
+        async move { self.decide(token, deed).await.unwrap_or_else(Verdict::NoAnswer) }.boxed()
     }
 }
 
 impl std::fmt::Debug for Reviews {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reviews").finish_non_exhaustive()
+    }
+}
+
+fn verdict(user: &Value, is_allowed: bool) -> Verdict {
+    let name = user["username"].as_str().unwrap_or_default();
+    if is_allowed { Verdict::Allowed } else { Verdict::Forbidden(name.to_owned()) }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    /// What the API server has said about this, if that still counts; else what is to be asked.
+    fn recall(&mut self, token: &str, deed: &Deed) -> Result<Verdict, ToAsk> {
+        let is_known = self.known.get(token).is_some_and(|bearer| bearer.used.elapsed() < KNOWN_FOR);
+        let of_token = if is_known { &mut self.known } else { &mut self.strangers };
+        let Some(bearer) = of_token.get_mut(token) else { return Err(ToAsk { user: None, is_known }) };
+        bearer.used = Instant::now();
+        let is_fresh = bearer.reviewed.elapsed() < REMEMBERED_FOR;
+        let Some(user) = bearer.user.as_ref().filter(|_| is_fresh) else {
+            return if is_fresh { Ok(Verdict::Unknown) } else { Err(ToAsk { user: None, is_known }) };
+        };
+        match bearer.deeds.get(deed) {
+            Some((at, is_allowed)) if at.elapsed() < REMEMBERED_FOR => Ok(verdict(user, *is_allowed)),
+            _ => Err(ToAsk { user: Some(user.clone()), is_known }),
+        }
+    }
+
+    /// True if one more stranger may be asked about in this second; it counts as asked about then.
+    fn may_ask_about_a_stranger(&mut self) -> bool {
+        let now = Instant::now();
+        if self.asked.len() == STRANGERS_PER_SECOND {
+            if self.asked.front().is_some_and(|at| now.duration_since(*at) < Duration::from_secs(1)) {
+                return false;
+            }
+            self.asked.pop_front();
+        }
+        self.asked.push_back(now);
+        true
+    }
+
+    /// Remembers what the API server has said.
+    fn remember(&mut self, token: &str, user: Option<Value>, deed: Option<(&Deed, bool)>) {
+        let now = Instant::now();
+        self.strangers.retain(|_, bearer| bearer.reviewed.elapsed() < REMEMBERED_FOR);
+        let before = self.known.remove(token);
+        let is_known = user.is_some() && (before.is_some() || deed.is_some_and(|(_, is_allowed)| is_allowed));
+        let before = before.or_else(|| self.strangers.remove(token));
+        let mut deeds = before.map(|bearer| bearer.deeds).unwrap_or_default();
+        deeds.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
+        if let Some((deed, is_allowed)) = deed.filter(|_| deeds.len() < DEEDS_MAX) {
+            deeds.insert(deed.clone(), (now, is_allowed));
+        }
+        let bearer = Bearer { user, reviewed: now, used: now, deeds };
+        if is_known {
+            if self.known.len() >= KNOWN_MAX {
+                let oldest = self.known.iter().min_by_key(|(_, bearer)| bearer.used).map(|(token, _)| token.clone());
+                oldest.map(|token| self.known.remove(&token));
+            }
+            self.known.insert(token.to_owned(), bearer);
+        } else if self.strangers.len() < STRANGERS_MAX {
+            self.strangers.insert(token.to_owned(), bearer);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The life of the process: becomes the leader, starts watches, core and workers, and ends them in order.
+//! The life of the process: becomes the leader, starts watches, core and workers, and ends them in
+//! order.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
@@ -28,9 +29,10 @@ use super::signals::{SignalError, Signals};
 use super::storage;
 use super::tasks::{TaskEnded, Tasks};
 use super::watch::{BATCHES, Watches};
+use crate::serve::probes::{self, ProbesError};
 use crate::serve::{
-    DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError, Metrics, Question, TlsError,
-    TlsListener, listen, serve, serve_tls, tls_configuration, what_if,
+    Connections, DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError, Metrics, Question,
+    TlsError, listen, probe_router, serve, tls_configuration, what_if,
 };
 use fluxqueue_core::Event;
 
@@ -40,8 +42,8 @@ const KINDS: usize = 10;
 /// Questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
 
-/// How long the core may take to come to the end of a step. Much longer than steps take, and with the other bounds of an
-/// orderly end less than the 30 s that Kubernetes gives a process.
+/// How long the core may take to come to the end of a step. Much longer than steps take, and with
+/// the other bounds of an orderly end less than the 30 s that Kubernetes gives a process.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long records and Events may take to be written once the last Binding is done.
@@ -56,6 +58,8 @@ pub struct ShellSettings {
     pub serve_on: ListenAddress,
     /// And how.
     pub exposure: Exposure,
+    /// Where probes are served apart from everything else, if anywhere.
+    pub probes_on: Option<ListenAddress>,
     /// The Lease, or `None` without leader election.
     pub lease: Option<LeaseSettings>,
     /// How the workers are set up.
@@ -78,6 +82,9 @@ pub enum ShellError {
     /// No TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The probes cannot be served.
+    #[error(transparent)]
+    Probes(#[from] ProbesError),
     /// Signals cannot be received.
     #[error(transparent)]
     Signal(#[from] SignalError),
@@ -110,7 +117,7 @@ pub(super) async fn run_until<M: Machine>(
     settings: ShellSettings,
     make: MakeMachine<M>,
 ) -> Result<(), ShellError> {
-    let ShellSettings { kubeconfig, serve_on, exposure, lease, executors } = settings;
+    let ShellSettings { kubeconfig, serve_on, exposure, probes_on, lease, executors } = settings;
     let config = configuration(kubeconfig.as_deref()).await?;
     let clients = connect(&config)?;
     let facts = Arc::new(Facts {
@@ -125,12 +132,19 @@ pub(super) async fn run_until<M: Machine>(
         admission: Arc::new(AdmissionObjects(clients.write.clone())),
     });
     let (listener, serving) = listen(serve_on).await?;
-    match exposure {
-        Exposure::Open => tasks.spawn_telling("http server", ended(serve(listener, Arc::clone(&facts)))),
-        Exposure::Secured(files) => {
-            let listener = TlsListener::new(listener, serving, tls_configuration(files.as_ref())?);
-            tasks.spawn_telling("http server", ended(serve_tls(listener, Arc::clone(&facts))));
-        }
+    let tls = match &exposure {
+        Exposure::Open => None,
+        Exposure::Secured(files) => Some(tls_configuration(files.as_ref())?),
+    };
+    let connections = Connections::within_descriptors();
+    let server = serve(listener, tls, connections.clone(), Arc::clone(&facts));
+    tasks.spawn_telling("http server", async { match server.await {} });
+    tasks.spawn("pulse", Arc::clone(&facts.health.pulse).beat());
+    if let Some(address) = probes_on {
+        let (listener, probes) = listen(address).await?;
+        let ended = probes::serve(listener, probe_router(Arc::clone(&facts)))?;
+        tasks.spawn("probes", async { drop(ended.await) });
+        tracing::info!(%probes, "answering probes");
     }
     tracing::info!(server = %config.cluster_url, serving = %serving, "fluxqueue starts");
 
@@ -157,9 +171,17 @@ pub(super) async fn run_until<M: Machine>(
     };
     let fence = leadership.fence.clone();
     let term = Term { epoch: leadership.epoch, wait_first: leadership.wait_first, fence };
+    let held = leadership.fence.clone();
+    let unfit = |at_least| unfit(&connections, &held, at_least);
     let end = tokio::select! {
         end = run.lead(term, make) => end?,
-        lost = leadership.keep() => return Err(lost.into()),
+        lost = leadership.keep(&unfit) => {
+            if let LeaseLost::GivenUp { .. } = &lost {
+                tracing::error!(error = %lost, "ending");
+                leadership.release_after_writes().await;
+            }
+            return Err(lost.into());
+        }
     };
     match end {
         End::NothingInFlight => leadership.release().await,
@@ -169,11 +191,16 @@ pub(super) async fn run_until<M: Machine>(
     Ok(())
 }
 
-async fn ended(server: impl Future<Output = std::io::Result<()>>) -> String {
-    match server.await {
-        Ok(()) => "it returned".to_owned(),
-        Err(error) => error.to_string(),
-    }
+/// What this process has not been able to do for at least this long, if another would do better as
+/// the leader.
+fn unfit(connections: &Connections, fence: &Fence, at_least: Duration) -> Option<String> {
+    let longer = |(lasts, why): (Duration, String)| (lasts >= at_least).then_some((lasts.as_secs(), why));
+    let deaf = connections.deaf_for().and_then(longer);
+    let deaf = deaf.map(|(secs, why)| format!("no connection could be accepted for {secs} s: {why}"));
+    deaf.or_else(|| {
+        let (secs, why) = fence.unanswered_for().and_then(longer)?;
+        Some(format!("no write was answered for {secs} s: {why}"))
+    })
 }
 
 /// What a leader works with.
@@ -194,7 +221,8 @@ struct Term {
 
 /// How an orderly end left things.
 enum End {
-    /// Nothing is decided any more, and every Binding, of this leader and of those before it, has ended.
+    /// Nothing is decided any more, and every Binding, of this leader and of those before it, has
+    /// ended.
     NothingInFlight,
     /// A Binding may still take effect, or be decided.
     PerhapsInFlight,
@@ -226,7 +254,8 @@ impl Run {
         tracing::info!("asked to end");
         self.facts.health.set_stopping();
         ending.stop.cancel();
-        // A step that is under way may still decide on Bindings: only what comes after it is the end.
+        // A step that is under way may still decide on Bindings: only what comes after it is the
+        // end.
         let left = match tokio::time::timeout(STOP_WITHIN, ending.stopped.cancelled()).await {
             Ok(()) => self.finish(&executors).await,
             Err(_) => {
@@ -261,7 +290,8 @@ impl Run {
         Ok(executors)
     }
 
-    /// The core has a thread of its own. It uses the runtime's timers and channels, but none of its worker threads.
+    /// The core has a thread of its own. It uses the runtime's timers and channels, but none of its
+    /// worker threads.
     fn start_driver<M: Machine>(&mut self, driver: Driver<M>, ending: Ending) -> Result<(), ShellError> {
         let runtime = tokio::runtime::Handle::current();
         let (ended_in, ended) = oneshot::channel::<()>();
@@ -277,7 +307,8 @@ impl Run {
         Ok(())
     }
 
-    /// Tells the core how far the API server's clock is from its own, before it hears of the first object.
+    /// Tells the core how far the API server's clock is from its own, before it hears of the first
+    /// object.
     async fn start_clock(&mut self, clock: Clock, batches: &mpsc::Sender<Vec<Event>>) {
         let mut server_clock = ServerClock::new(self.clients.write.clone(), clock);
         if let Some(offset) = server_clock.compare().await {

@@ -1,5 +1,6 @@
-//! Who may ask for what: whoever the API server knows, and allows the same there. For metrics and state that is to get the same path,
-//! and for what would come of an object to create it.
+//! Which clients may ask for what: those that the API server knows, and allows the same there. For
+//! metrics and state that is to get the same path; for what if it is to create that path, and the
+//! objects that are asked about, and to list the FluxJobs that are named.
 
 use std::fmt::{self, Debug};
 
@@ -7,7 +8,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 
-/// A header for the token of who asks through the API server's proxy, which keeps `Authorization` for itself.
+/// A header for the token of who asks through the API server's proxy, which keeps `Authorization`
+/// for itself.
 pub const TOKEN_HEADER: &str = "x-fluxqueue-token";
 
 /// Asks somebody else about a bearer token and a deed.
@@ -21,17 +23,19 @@ pub trait Gatekeeper: Debug + Send + Sync {
 pub enum Deed {
     /// Get this path.
     Get(&'static str),
-    /// Create an object.
+    /// Send something to this path, which is the verb create.
+    Post(&'static str),
+    /// Create objects of this resource, of any name.
     Create {
-        /// Its API group.
+        /// Their API group.
         group: &'static str,
-        /// Its resource.
+        /// The resource.
         resource: &'static str,
-        /// Its namespace.
+        /// Their namespace.
         namespace: String,
-        /// Its name.
-        name: String,
     },
+    /// List FluxJobs, in this namespace or in all.
+    ListFluxJobs(Option<String>),
 }
 
 /// What is known of who asks.
@@ -43,11 +47,14 @@ pub enum Verdict {
     Unknown,
     /// This user may not.
     Forbidden(String),
-    /// Nobody could be asked.
+    /// The API server could not be asked.
     NoAnswer(String),
+    /// Too many clients with unknown tokens ask.
+    TooMany,
 }
 
-/// Refuses a request unless its token is one of somebody who may do this. Without a gatekeeper everybody may.
+/// Refuses a request unless its token is one of somebody who may do this. Without a gatekeeper
+/// everybody may.
 pub(super) async fn admit(
     gatekeeper: Option<&dyn Gatekeeper>,
     headers: &HeaderMap,
@@ -55,7 +62,7 @@ pub(super) async fn admit(
 ) -> Result<(), Box<Response>> {
     let Some(gatekeeper) = gatekeeper else { return Ok(()) };
     let refuse = |status: StatusCode, text: String| Err(Box::new((status, text).into_response()));
-    let Some(token) = bearer_token(headers).or_else(|| headers.get(TOKEN_HEADER)?.to_str().ok()) else {
+    let Some(token) = token_of(headers) else {
         return refuse(StatusCode::UNAUTHORIZED, "a bearer token is needed\n".to_owned());
     };
     match gatekeeper.judge(token, deed).await {
@@ -66,17 +73,39 @@ pub(super) async fn admit(
             tracing::warn!(%deed, %error, "asking who may do this");
             refuse(StatusCode::SERVICE_UNAVAILABLE, "the API server could not be asked\n".to_owned())
         }
+        Verdict::TooMany => {
+            let text = "too many clients ask with tokens that are not known here yet\n";
+            let retry = [(header::RETRY_AFTER, "1")];
+            Err(Box::new((StatusCode::TOO_MANY_REQUESTS, retry, text).into_response()))
+        }
     }
+}
+
+/// True if the client may do this. Without a gatekeeper every client may; where the API server
+/// cannot be asked, none may.
+pub(super) async fn may(gatekeeper: Option<&dyn Gatekeeper>, headers: &HeaderMap, deed: &Deed) -> bool {
+    match (gatekeeper, token_of(headers)) {
+        (None, _) => true,
+        (Some(gatekeeper), Some(token)) => gatekeeper.judge(token, deed).await == Verdict::Allowed,
+        (Some(_), None) => false,
+    }
+}
+
+fn token_of(headers: &HeaderMap) -> Option<&str> {
+    bearer_token(headers).or_else(|| headers.get(TOKEN_HEADER)?.to_str().ok())
 }
 
 impl fmt::Display for Deed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Deed::Get(path) => write!(f, "get {path}"),
-            Deed::Create { group, resource, namespace, .. } => {
+            Deed::Post(path) => write!(f, "create {path}"),
+            Deed::Create { group, resource, namespace } => {
                 let dot = if group.is_empty() { "" } else { "." };
                 write!(f, "create {resource}{dot}{group} in namespace {namespace}")
             }
+            Deed::ListFluxJobs(Some(namespace)) => write!(f, "list fluxjobs in namespace {namespace}"),
+            Deed::ListFluxJobs(None) => write!(f, "list fluxjobs in all namespaces"),
         }
     }
 }

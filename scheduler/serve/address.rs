@@ -15,15 +15,15 @@ pub struct ListenAddress {
 
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
-#[error("listening on {address} for metrics and probes")]
+#[error("listening on {address}")]
 pub struct ListenError {
     address: ListenAddress,
     #[source]
     source: std::io::Error,
 }
 
-/// Opens the port, and says which one it became where 0 was asked for. Apart from [`super::serve`], so that a taken port ends
-/// the process before it does anything else.
+/// Opens the port, and says which one it became where 0 was asked for. Apart from [`super::serve`],
+/// so that a taken port ends the process before it does anything else.
 pub async fn listen(address: ListenAddress) -> Result<(TcpListener, SocketAddr), ListenError> {
     let failed = |source| ListenError { address, source };
     let listener = match address.ip {

@@ -1,4 +1,5 @@
-//! What the API server's admission goes by, read where somebody asks what if: not watched, since it is asked for rarely.
+//! What the API server's admission goes by, read where somebody asks what if: not watched, since it
+//! is asked for rarely.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

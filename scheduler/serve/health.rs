@@ -1,12 +1,17 @@
 //! Whether the process lives, and whether it is ready.
 //!
-//! A standby replica is alive and ready: that it does not lead is told by a metric, not by a failed probe.
+//! A standby replica is alive and ready: that it does not lead is told by a metric, not by a failed
+//! probe.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A core that has not come round for this long is stuck: a pass takes milliseconds, and an idle loop turns every second.
+use super::probes::Pulse;
+
+/// A core that has not come round for this long is stuck: a pass takes milliseconds, and an idle
+/// loop turns every second.
 const CORE_SILENT_FOR: Duration = Duration::from_mins(1);
 
 /// What is asked.
@@ -22,7 +27,10 @@ pub enum Probe {
 #[derive(Debug)]
 pub struct Health {
     started: Instant,
-    /// When the core's loop last turned, in milliseconds after `started`, plus 1; 0 while there is no core.
+    /// Of the process's runtime.
+    pub pulse: Arc<Pulse>,
+    /// When the core's loop last turned, in milliseconds after `started`, plus 1; 0 while there is
+    /// no core.
     turned_millis: AtomicU64,
     leads: AtomicBool,
     synced: AtomicBool,
@@ -43,6 +51,7 @@ impl Default for Health {
     fn default() -> Self {
         Health {
             started: Instant::now(),
+            pulse: Arc::default(),
             turned_millis: AtomicU64::new(0),
             leads: AtomicBool::new(false),
             synced: AtomicBool::new(false),
@@ -74,14 +83,15 @@ impl Health {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// The CustomResourceDefinition of FluxJobs lacks what this process needs, so it does not try to lead.
+    /// The CustomResourceDefinition of FluxJobs lacks what this process needs, so it does not try
+    /// to lead.
     pub fn set_definition_lacks(&self, lacks: bool) {
         self.definition_lacks.store(lacks, Ordering::Relaxed);
     }
 
     /// Runs the checks of a probe.
     pub fn report(&self, probe: Probe) -> Report {
-        let mut checks = vec![("ping", true), ("core-turns", self.core_turns())];
+        let mut checks = vec![("ping", true), ("runtime-turns", self.pulse.beats()), ("core-turns", self.core_turns())];
         if probe == Probe::Ready {
             let waits_for_lists = self.leads.load(Ordering::Relaxed) && !self.synced.load(Ordering::Relaxed);
             checks.push(("lists-received", !waits_for_lists));

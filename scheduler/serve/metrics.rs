@@ -1,7 +1,8 @@
-//! The metrics of the process: what the shell counts while it works, and what the core reports when asked.
+//! The metrics of the process: what the shell counts while it works, and what the core reports when
+//! asked.
 //!
-//! Where kube-scheduler has a metric of the same meaning, the stem and labels are its own, so that a dashboard needs only
-//! another prefix. `prometheus-client` adds `_total` and unit suffixes.
+//! Where kube-scheduler has a metric of the same meaning, the stem and labels are its own, so that
+//! a dashboard needs only another prefix. `prometheus-client` adds `_total` and unit suffixes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -253,7 +254,8 @@ fn encode_sli(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt:
     metric.encode_histogram::<NoLabelSet>(sli.sum_seconds(), sli.count(), &buckets, None)
 }
 
-/// How long jobs waited, and how true what was said of that. Histograms have no buckets below 0, so later and earlier are apart.
+/// How long jobs waited, and how true what was said of that. Histograms have no buckets below 0, so
+/// later and earlier are apart.
 fn encode_starts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt::Error> {
     let help = "Time from when a job could first have been placed to its first Binding, by queue";
     let unit = Some(&Unit::Seconds);

@@ -1,20 +1,25 @@
-//! HTTP for probes, metrics, a look inside and what if: /livez, /readyz, /healthz, /metrics, /debug/state, /what-if.
+//! HTTP for probes, metrics, a look inside and what if: /livez, /readyz, /healthz, /metrics,
+//! /debug/state, /what-if.
 //!
-//! Plain and for everybody on the loopback address. Elsewhere over TLS, and all but the probes for those alone whom the API server
-//! allows to get the same path, since the state shows every namespace; or to create what they ask about.
+//! Plain and for everybody on the loopback address. Elsewhere over TLS, and all but the probes for
+//! those alone whom the API server allows to get the same path, since the state shows every
+//! namespace; or to create what they ask about. Probes are also answered on a listener of their
+//! own, which other clients cannot keep busy ([`probes`]).
 //!
-//! Nothing here changes anything. What the core knows is asked from its task, with a time limit, so that a busy core slows
-//! a scrape and not the other way round.
+//! Nothing here changes anything. What the core knows is asked from its task, with a time limit, so
+//! that a busy core slows a scrape and not the other way round.
 
 mod access;
 mod address;
 mod admission;
 mod health;
 mod metrics;
+pub mod probes;
 mod process;
 mod tls;
 pub mod what_if;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,13 +30,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use prometheus_client::registry::Registry;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 pub use access::{Deed, Gatekeeper, TOKEN_HEADER, Verdict};
 pub use address::{ListenAddress, ListenError, listen};
 pub use admission::AdmissionSource;
-pub use fluxqueue_tls::TlsListener;
+pub use fluxqueue_tls::Connections;
 pub use fluxqueue_tls::files::CertificateFiles;
 pub use health::{Health, Probe};
 pub use metrics::{Labels, Metrics, PREFIX, registry, render};
@@ -111,29 +117,37 @@ pub struct Counters {
 pub enum Exposure {
     /// Plain HTTP for whoever can reach the address.
     Open,
-    /// HTTPS, with this certificate or one that is made at the start. Metrics and state are for those whom the API server allows.
+    /// HTTPS, with this certificate or one that is made at the start. Metrics and state are for
+    /// those whom the API server allows.
     Secured(Option<CertificateFiles>),
 }
 
-/// Serves until the future is dropped, or accepting fails for good.
-pub async fn serve(listener: TcpListener, facts: Arc<Facts>) -> std::io::Result<()> {
-    axum::serve(listener, router(facts)).await
-}
-
-/// The same over TLS.
-pub async fn serve_tls(listener: TlsListener, facts: Arc<Facts>) -> std::io::Result<()> {
-    axum::serve(listener, router(facts)).await
+/// Serves until the future is dropped, over TLS if there is a configuration for it.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    connections: Connections,
+    facts: Arc<Facts>,
+) -> Infallible {
+    fluxqueue_tls::serve(listener, tls, connections, router(facts)).await
 }
 
 /// The routes, apart from the socket.
 pub fn router(facts: Arc<Facts>) -> Router {
     Router::new()
+        .route("/metrics", get(metrics_text))
+        .route("/debug/state", get(state))
+        .route(what_if::PATH, post(what_if::answer))
+        .with_state(Arc::clone(&facts))
+        .merge(probe_router(facts))
+}
+
+/// The routes of probes alone.
+pub fn probe_router(facts: Arc<Facts>) -> Router {
+    Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/healthz", get(livez))
-        .route("/metrics", get(metrics_text))
-        .route("/debug/state", get(state))
-        .route(what_if::PATH, post(what_if::answer).layer(what_if::body_limit()))
         .with_state(facts)
 }
 
@@ -158,7 +172,8 @@ async fn readyz(State(facts): State<Arc<Facts>>, RawQuery(query): RawQuery) -> R
 }
 
 fn probe_answer(probe: Probe, health: &Health, query: Option<&str>) -> Response {
-    // As the API server does: `?verbose` and `?verbose=true` list the checks, and a failure always does.
+    // As the API server does: `?verbose` and `?verbose=true` list the checks, and a failure always
+    // does.
     let verbose = query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some("verbose")));
     let report = health.report(probe);
     let status = if report.passed() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
@@ -207,7 +222,8 @@ async fn ask<T>(
     question: impl FnOnce(oneshot::Sender<T>) -> Question,
 ) -> Option<T> {
     let (sender, answer) = oneshot::channel();
-    // A full channel means that the core is far behind: then nothing is reported rather than piled up.
+    // A full channel means that the core is far behind: then nothing is reported rather than piled
+    // up.
     questions.try_send(question(sender)).ok()?;
     tokio::time::timeout(CORE_ANSWER_WITHIN, answer).await.ok()?.ok()
 }

@@ -1,5 +1,5 @@
-//! The process' own use of the machine, under the names that Prometheus' client libraries share. Linux only: elsewhere
-//! nothing is reported.
+//! The process' own use of the machine, under the names that Prometheus' client libraries share.
+//! Linux only: elsewhere nothing is reported.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +9,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Linux counts CPU time for user space in hundredths of a second, whatever the kernel's own tick is.
+/// Linux counts CPU time for user space in hundredths of a second, whatever the kernel's own tick
+/// is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Reads `/proc/self` at each scrape.
@@ -52,7 +53,8 @@ impl Collector for ProcessCollector {
 
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the command in parentheses and may contain blanks; utime and stime are fields 14 and 15.
+    // The second field is the command in parentheses and may contain blanks; utime and stime are
+    // fields 14 and 15.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
     let user: f64 = fields.next()?.parse().ok()?;

@@ -14,7 +14,7 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
         admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });
     let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    tokio::spawn(serve(listener, Arc::clone(&facts)));
+    tokio::spawn(serve(listener, None, Connections::with_places(16), Arc::clone(&facts)));
     (address, facts)
 }
 
@@ -98,8 +98,9 @@ pub(super) struct Strict;
 impl Gatekeeper for Strict {
     fn judge<'a>(&'a self, token: &'a str, deed: &'a Deed) -> futures::future::BoxFuture<'a, Verdict> {
         let verdict = match (token, deed) {
-            ("good", Deed::Get("/metrics")) => Verdict::Allowed,
+            ("good", Deed::Get("/metrics") | Deed::Post(what_if::PATH)) | ("all-seeing", _) => Verdict::Allowed,
             ("good", Deed::Create { resource: "jobs", namespace, .. }) if namespace == "lab" => Verdict::Allowed,
+            ("good", Deed::ListFluxJobs(Some(namespace))) if namespace == "lab" => Verdict::Allowed,
             ("good" | "poor", _) => Verdict::Forbidden(token.to_owned()),
             ("lost", _) => Verdict::NoAnswer("nobody there".to_owned()),
             _ => Verdict::Unknown,
@@ -127,7 +128,7 @@ async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
         places: what_if::Places::default(),
         admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });
-    tokio::spawn(serve_tls(TlsListener::new(listener, address, config), facts));
+    tokio::spawn(serve(listener, Some(config), Connections::with_places(16), facts));
     let mut roots = rustls::RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -176,4 +177,33 @@ async fn a_process_without_a_certificate_makes_one() {
     let absent = CertificateFiles { certificate: "/nowhere/tls.crt".into(), key: "/nowhere/tls.key".into() };
     let error = tls_configuration(Some(&absent)).unwrap_err();
     assert_eq!(error.to_string(), "reading /nowhere/tls.crt");
+}
+
+/// The probes answer although the runtime of the process does nothing at all, and although others
+/// hold connections to them.
+#[test]
+fn probes_have_a_thread_of_their_own() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (address, _facts) = runtime.block_on(async {
+        let (_, facts) = start().await;
+        let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        drop(probes::serve(listener, probe_router(Arc::clone(&facts))).unwrap());
+        (address, facts)
+    });
+    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for path in ["/livez", "/readyz", "/healthz"] {
+        let begun = std::time::Instant::now();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.0 200") && begun.elapsed() < Duration::from_secs(1), "{text}");
+    }
+    // Nothing but probes is answered there.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.0 404"), "{text}");
+    drop(silent);
 }

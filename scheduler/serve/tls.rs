@@ -1,7 +1,7 @@
 //! The certificate of this server: one that is named, or one that the process makes for itself.
 //!
-//! Tokens are sent to this server, so they have to be encrypted. Kubelets do not check who answers a probe, and Prometheus can be
-//! told not to; who wants that checked gives a certificate.
+//! Tokens are sent to this server, so they have to be encrypted. Kubelets do not check who answers
+//! a probe, and Prometheus can be told not to; who wants that checked gives a certificate.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ pub enum TlsError {
     Setup(#[from] rustls::Error),
 }
 
-/// What TLS is served with: the files as they are now, else a certificate that is made now and known to nobody.
+/// What TLS is served with: the files as they are now, else a certificate that is made now and
+/// known to nobody.
 pub fn configuration(from: Option<&CertificateFiles>) -> Result<Arc<ServerConfig>, TlsError> {
     let serving = Arc::new(Serving::default());
     match from {
@@ -38,5 +39,5 @@ pub fn configuration(from: Option<&CertificateFiles>) -> Result<Arc<ServerConfig
             serving.set(certified(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes())?);
         }
     }
-    Ok(serving.configuration()?)
+    Ok(serving.configuration(None)?)
 }

@@ -1,24 +1,37 @@
-//! What would come of it if this was submitted now: answered on a copy of the core, apart from the core's task.
+//! What would come of it if this was submitted now: answered on a copy of the core, apart from the
+//! core's task.
 //!
-//! What is asked about is what the API server would be given: manifests, as JSON. Whoever may create each of them there is answered.
-//! The core stands still for the copy alone, and how often it is made is bounded where it is made. The plan is run forward on a
-//! thread of its own, for what the copy has left of the time that was asked for; then what has been found by then is the answer.
+//! The question is what the API server would be given: manifests, as JSON. It costs nothing to ask
+//! one, so a client comes this far only:
+//!
+//! 1. The API server lets the client `create` the path `/what-if`. That needs the token alone; the
+//!    body stays where it is.
+//! 2. The body is not too large, by what its head says, and one of the two places is free. Then the
+//!    body is read, for a limited time.
+//! 3. The body holds few values, and few objects. It is decoded on a thread of its own.
+//! 4. The API server lets the client create each of the objects.
+//!
+//! The core stands still for the copy alone, and how often it is made is bounded where it is made.
+//! The plan is run forward on a thread of its own, for what the copy has left of the time that was
+//! asked for; then what has been found by then is the answer. It names delayed jobs in namespaces
+//! of which the client may list FluxJobs, and counts the others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 use fluxqueue_core::{self as core, Event, Preview, WhatIf};
-use fluxqueue_workload::{ObjectKey, ObjectRef, ShapeInterner, Time};
+use fluxqueue_workload::{ObjectKey, ObjectRef, ShapeInterner, Time, json};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::admission::{self, Unknown};
 use super::{Copied, Deed, Facts, Question, access, ask};
@@ -35,11 +48,20 @@ pub const WITHIN_MAX: Duration = Duration::from_secs(10);
 /// However long the copy took, a part of that time is for running the plan forward: one of so many.
 const LOOKING_SHARE: u32 = 3;
 
-/// Who asks at the same time: whoever comes besides is told to come again.
+/// Requests that are read and answered at the same time, so that at most this many bodies are in
+/// memory. Other clients are told to come again.
 const PLACES: usize = 2;
 
-/// How much of what is asked about: as much as the API server takes in one request.
+/// The largest body: as much as the API server takes in one request.
 const BODY_BYTES: usize = 3 << 20;
+/// How long a client may take to send it.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+/// Values in it: decoded, a value can take 300 bytes. The manifest of a Job has a few hundred.
+const VALUES_MAX: usize = 100_000;
+/// Objects in it, and so kinds of objects and namespaces that the API server is asked about.
+const OBJECTS_MAX: usize = 32;
+/// Namespaces for which the API server is asked whether the client may list FluxJobs there.
+const NAMESPACES_ASKED_MAX: usize = 32;
 /// Pods that it may have in all.
 const PODS_MAX: usize = 20_000;
 /// Jobs that are told to be delayed; of the others, how many they are.
@@ -64,11 +86,13 @@ pub struct Answer {
     pub as_of: MicroTime,
     /// What would come of what was submitted.
     pub submitted: Vec<Submitted>,
-    /// Jobs that would start later by it, the longest delay first.
+    /// Jobs that would start later by it, the longest delay first: those in namespaces of which the
+    /// client may list FluxJobs.
     pub delayed: Vec<Delayed>,
-    /// How many these are, if they are too many to be named.
+    /// How many jobs would start later by it, in all namespaces.
     pub delayed_count: usize,
-    /// Starts after this were not looked at, since the time was over. Absent: all that are planned were.
+    /// Starts after this were not looked at, since the time was over. Absent: all that are planned
+    /// were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_until: Option<MicroTime>,
 }
@@ -148,41 +172,98 @@ pub struct Delayed {
 /// Why there is no answer.
 struct Refused(StatusCode, String);
 
-/// More than that is not read.
-pub(super) fn body_limit() -> DefaultBodyLimit {
-    DefaultBodyLimit::max(BODY_BYTES)
-}
-
-/// Answers one who asks.
+/// Answers one client.
 pub(super) async fn answer(
     State(facts): State<Arc<Facts>>,
     Query(options): Query<Options>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
 ) -> Response {
-    let objects = match objects(&body) {
-        Ok(objects) => objects,
-        Err(refused) => return refused.into_response(),
-    };
-    for (_, deed) in &objects {
-        if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, deed).await {
-            return *refused;
-        }
+    let (head, body) = request.into_parts();
+    let gatekeeper = facts.gatekeeper.as_deref();
+    if let Err(refused) = access::admit(gatekeeper, &head.headers, &Deed::Post(PATH)).await {
+        return *refused;
     }
     let within = options.within.map_or(WITHIN, Duration::from_millis).min(WITHIN_MAX);
-    let documents = objects.into_iter().map(|(document, _)| document).collect();
-    match foretell(&facts, documents, within).await {
+    let asked = async {
+        let (documents, place) = documents(&facts, &head.headers, body).await?;
+        let mut answer = foretell(&facts, documents, place, within).await.map_err(Refused::into_box)?;
+        veil(&facts, &head.headers, &mut answer).await;
+        Ok::<_, Box<Response>>(answer)
+    };
+    match asked.await {
         Ok(answer) => axum::Json(answer).into_response(),
-        Err(refused) => refused.into_response(),
+        Err(refused) => *refused,
     }
 }
 
-async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Result<Answer, Refused> {
+/// The objects of a request, all of which the client may create, and the place that the request
+/// has.
+async fn documents(
+    facts: &Facts,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Vec<Value>, OwnedSemaphorePermit), Box<Response>> {
+    let refuse = |status, text: &str| Refused(status, text.to_owned()).into_box();
+    if facts.leading.get().is_none() {
+        return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "this process does not lead"));
+    }
+    let too_large =
+        || Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("more than {BODY_BYTES} bytes are not read")).into_box();
+    let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if said.is_some_and(|length| length > BODY_BYTES) {
+        return Err(too_large());
+    }
+    let place = Arc::clone(&facts.places.0).try_acquire_owned().map_err(|_| Refused::busy().into_box())?;
+    let body = match tokio::time::timeout(BODY_WITHIN, to_bytes(body, BODY_BYTES)).await {
+        Ok(Ok(body)) => body,
+        // Nothing else can be wrong about a body whose client is still there to be answered.
+        Ok(Err(_)) => return Err(too_large()),
+        Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+    };
+    let failed = |_| refuse(StatusCode::INTERNAL_SERVER_ERROR, "reading the body failed");
+    let objects = tokio::task::spawn_blocking(move || objects(&body)).await.map_err(failed)?;
+    let objects = objects.map_err(Refused::into_box)?;
+    // What one may create does not depend on its name, so one question goes for all objects of a
+    // kind in a namespace.
+    let mut allowed = Vec::new();
+    for (_, deed) in &objects {
+        if !allowed.contains(&deed) {
+            access::admit(facts.gatekeeper.as_deref(), headers, deed).await?;
+            allowed.push(deed);
+        }
+    }
+    Ok((objects.into_iter().map(|(document, _)| document).collect(), place))
+}
+
+/// Takes away the names of jobs in namespaces of which the client may not list FluxJobs.
+async fn veil(facts: &Facts, headers: &HeaderMap, answer: &mut Answer) {
+    let gatekeeper = facts.gatekeeper.as_deref();
+    if !answer.delayed.is_empty() && !access::may(gatekeeper, headers, &Deed::ListFluxJobs(None)).await {
+        let mut namespaces: Vec<&str> = Vec::new();
+        for job in &answer.delayed {
+            if namespaces.len() < NAMESPACES_ASKED_MAX && !namespaces.contains(&job.namespace.as_str()) {
+                namespaces.push(&job.namespace);
+            }
+        }
+        let questions = namespaces.into_iter().map(async |namespace| {
+            let deed = Deed::ListFluxJobs(Some(namespace.to_owned()));
+            access::may(gatekeeper, headers, &deed).await.then(|| namespace.to_owned())
+        });
+        let shown: BTreeSet<String> = futures::future::join_all(questions).await.into_iter().flatten().collect();
+        answer.delayed.retain(|job| shown.contains(&job.namespace));
+    }
+    answer.delayed.truncate(DELAYED_MAX);
+}
+
+async fn foretell(
+    facts: &Facts,
+    documents: Vec<Value>,
+    place: OwnedSemaphorePermit,
+    within: Duration,
+) -> Result<Answer, Refused> {
     let Some(leading) = facts.leading.get() else {
         return Err(Refused(StatusCode::SERVICE_UNAVAILABLE, "this process does not lead".to_owned()));
     };
-    let busy = || Refused(StatusCode::TOO_MANY_REQUESTS, "others ask at the moment".to_owned());
-    let place = Arc::clone(&facts.places.0).try_acquire_owned().map_err(|_| busy())?;
     let additions = admission::additions(&*facts.admission, &documents).await.map_err(|unknown| match unknown {
         Unknown::Unreadable(text) => Refused(StatusCode::UNPROCESSABLE_ENTITY, text),
         Unknown::NoAnswer(error) => {
@@ -194,7 +275,7 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
     let asked = Instant::now();
     let preview = match ask(&leading.questions, Question::Preview).await {
         Some(Copied::Preview(preview)) => preview,
-        Some(Copied::TooSoon) => return Err(busy()),
+        Some(Copied::TooSoon) => return Err(Refused::busy()),
         Some(Copied::Impossible) => {
             let text =
                 "not everything has been listed yet, or the resource graph of this Fluxion library cannot be copied";
@@ -214,18 +295,19 @@ async fn foretell(facts: &Facts, documents: Vec<Value>, within: Duration) -> Res
             }
             Err(refused) => (Err(refused), None),
         };
-        // Whoever has the answer may ask again.
+        // A client that has the answer may ask again.
         drop(place);
         drop(to.send(answer));
-        // Nobody waits until the copies are thrown away. How many can be on their way to that is bounded by how often they are made.
+        // Nobody waits until the copies are thrown away. How many can be on their way to that is
+        // bounded by how often they are made.
         drop(copies);
     });
     let failed = |_| Refused(StatusCode::INTERNAL_SERVER_ERROR, "looking ahead failed".to_owned());
     answer.await.map_err(failed)?
 }
 
-/// Until when the plan is run forward for an answer within that time: what the copy took counts, with the wait for it, but a third of
-/// the time is left.
+/// Until when the plan is run forward for an answer within that time: what the copy took counts,
+/// with the wait for it, but a third of the time is left.
 pub fn looks_until(asked: Instant, copied: Instant, within: Duration) -> Instant {
     (asked + within).max(copied + within / LOOKING_SHARE)
 }
@@ -239,12 +321,23 @@ fn submitted(preview: Preview, documents: &[Value], additions: &Additions) -> Re
 }
 
 /// The objects that are asked about, and what is to be allowed for each.
-fn objects(body: &[u8]) -> Result<Vec<(Value, Deed)>, Refused> {
+fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
     let bad = |text: String| Refused(StatusCode::BAD_REQUEST, text);
+    let too_many =
+        |what: String| Err(Refused(StatusCode::UNPROCESSABLE_ENTITY, format!("more than {what} are not looked at")));
     let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
+    if !text.trim_start().starts_with('{') {
+        return Err(bad("the body is no JSON object".to_owned()));
+    }
+    if json::values_at_most(body) > VALUES_MAX {
+        return too_many(format!("{VALUES_MAX} values"));
+    }
     let documents = submission::documents(text).map_err(bad)?;
     if documents.is_empty() {
         return Err(bad("nothing is submitted".to_owned()));
+    }
+    if documents.len() > OBJECTS_MAX {
+        return too_many(format!("{OBJECTS_MAX} objects"));
     }
     let with_deed = |document: Value| {
         let of = |path: &str| document.pointer(path).and_then(Value::as_str);
@@ -260,8 +353,7 @@ fn objects(body: &[u8]) -> Result<Vec<(Value, Deed)>, Refused> {
         let Some(namespace) = of("/metadata/namespace").filter(|namespace| !namespace.is_empty()) else {
             return Err(bad(format!("{}: metadata.namespace is missing", submission::name_of(&document))));
         };
-        let name = of("/metadata/name").unwrap_or_default().to_owned();
-        let deed = Deed::Create { group, resource, namespace: namespace.to_owned(), name };
+        let deed = Deed::Create { group, resource, namespace: namespace.to_owned() };
         Ok((document, deed))
     };
     documents.into_iter().map(with_deed).collect()
@@ -326,7 +418,7 @@ impl From<core::Answer> for Answer {
         Answer {
             as_of: instant(answer.as_of),
             submitted: answer.submitted.into_iter().map(Submitted::from).collect(),
-            delayed: answer.delayed.into_iter().take(DELAYED_MAX).map(Delayed::from).collect(),
+            delayed: answer.delayed.into_iter().map(Delayed::from).collect(),
             delayed_count,
             looked_until: answer.looked_until.map(instant),
         }
@@ -395,6 +487,16 @@ fn instant(time: Time) -> MicroTime {
 impl Default for Places {
     fn default() -> Self {
         Places(Arc::new(Semaphore::new(PLACES)))
+    }
+}
+
+impl Refused {
+    fn busy() -> Self {
+        Refused(StatusCode::TOO_MANY_REQUESTS, "others ask at the moment".to_owned())
+    }
+
+    fn into_box(self) -> Box<Response> {
+        Box::new(self.into_response())
     }
 }
 

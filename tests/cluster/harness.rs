@@ -261,6 +261,13 @@ impl Fluxqueue {
         Command::new("kill").args([signal, &self.pid]).status().expect("kill runs");
     }
 
+    /// The memory that it has now.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel counts it");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// What helps whoever reads that a test has failed: how it had ended, if it had, and what it said last.
     fn report(&mut self) {
         if let Ok(Some(status)) = self.guard.try_wait() {

@@ -47,6 +47,9 @@ mod webhook;
 /// The Helm chart.
 mod chart;
 
+/// Clients that keep servers busy.
+mod flood;
+
 /// Other Fluxion libraries than the built-in one.
 mod library;
 

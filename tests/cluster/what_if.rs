@@ -8,18 +8,19 @@ use serde_json::Value;
 use crate::harness::{ControlPlane, Namespace, until};
 use crate::promised::{Recorder, SLACK, seconds, timed};
 
-const FOUR: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
+/// Four nodes of four cores.
+pub(crate) const FOUR: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
 
 /// Somebody who asks.
-struct Asking<'a> {
-    ns: &'a Namespace<'a>,
-    port: u16,
-    token: String,
+pub(crate) struct Asking<'a> {
+    pub(crate) ns: &'a Namespace<'a>,
+    pub(crate) port: u16,
+    pub(crate) token: String,
 }
 
 impl Asking<'_> {
     /// What the command says: whether it succeeded, and its output.
-    fn ask(&self, manifest: &str, form: &str) -> (bool, String) {
+    pub(crate) fn ask(&self, manifest: &str, form: &str) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fluxqueue"));
         command.args(["simulate", "--from-cluster", "--submit", "-", "--within", "3s", "--output", form]);
         command.args(["--namespace", &self.ns.name, "--token", &self.token]);
@@ -31,6 +32,12 @@ impl Asking<'_> {
         let out = child.wait_with_output().expect("it ends");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (out.status.success(), text(out.stdout) + &text(out.stderr))
+    }
+
+    /// Gives alice the right to ask at all.
+    pub(crate) fn may_ask(&self) {
+        let who = format!("--serviceaccount={}:alice", self.ns.name);
+        self.ns.plane.kubectl(&["create", "clusterrolebinding", "alice", "--clusterrole=fluxqueue-what-if", &who]);
     }
 
     fn answer(&self, manifest: &str) -> Value {
@@ -58,10 +65,13 @@ fn a_job_starts_when_it_was_foretold_and_delays_whom_it_was_to_delay() {
     let asking = Asking { ns: &ns, port, token };
     let recorder = Recorder::start(&ns);
 
-    // Nobody is told what he could not find out by creating it.
+    // The right to ask is one of its own, and nothing is told that could not be found out by creating the object.
     let idle = timed("idle", 1, 5, 8.0);
     let (ok, text) = asking.ask(&idle, "json");
-    assert!(!ok && text.contains(&format!("may not create jobs.batch in namespace {}", ns.name)), "{text}");
+    assert!(!ok && text.contains("may not create /what-if"), "{text}");
+    asking.may_ask();
+    let refused = format!("may not create jobs.batch in namespace {}", ns.name);
+    until("the right to count", || asking.ask(&idle, "json").1.contains(&refused).then_some(()));
     let who = format!("--serviceaccount={}:alice", ns.name);
     ns.kubectl(&["create", "rolebinding", "alice", "--clusterrole=edit", &who]);
     until("the role to count", || asking.ask(&idle, "json").0.then_some(()));
@@ -140,6 +150,7 @@ fn what_admission_adds_to_pods_is_foretold() {
         &format!("--serviceaccount={}:alice", ns.name),
     ]);
     let asking = Asking { ns: &ns, port, token };
+    asking.may_ask();
     let silent = |name: &str| timed(name, 4, 5, 4.0).replace(", resources: {requests: {cpu: '4'}}", "");
     let heavy =
         silent("heavy").replace("restartPolicy: Never", "restartPolicy: Never\n      runtimeClassName: sandbox");

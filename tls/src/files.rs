@@ -55,7 +55,8 @@ pub struct Followed {
 #[derive(PartialEq, Eq)]
 struct Content(Vec<u8>, Vec<u8>);
 
-/// Reads the files and serves what is in them. Fails if that is no certificate: a path may be wrong.
+/// Reads the files and serves what is in them. Fails if that is no certificate: a path may be
+/// wrong.
 pub fn open(files: CertificateFiles, serving: Arc<Serving>) -> Result<Followed, FilesError> {
     let last = files.read()?;
     files.serve(&last, &serving)?;
@@ -63,8 +64,8 @@ pub fn open(files: CertificateFiles, serving: Arc<Serving>) -> Result<Followed, 
 }
 
 impl Followed {
-    /// Serves what the files become, for ever. What was served stays until both files fit together: somebody may be in the middle of
-    /// replacing them.
+    /// Serves what the files become, for ever. What was served stays until both files fit together:
+    /// somebody may be in the middle of replacing them.
     pub async fn follow(mut self) {
         loop {
             tokio::time::sleep(READ_EVERY).await;
@@ -81,7 +82,8 @@ impl Followed {
         }
     }
 
-    /// Reads the files once more; whether there was something new to serve. They are few bytes in memory: a task may wait for them.
+    /// Reads the files once more; whether there was something new to serve. They are few bytes in
+    /// memory: a task may wait for them.
     fn look(&mut self) -> Result<bool, FilesError> {
         let content = self.files.read()?;
         if content == self.last {

@@ -1,21 +1,26 @@
-//! TLS for servers: a certificate that can be replaced while the process runs, and a listener.
+//! Servers: a certificate that can be replaced while the process runs, and HTTP on connections that
+//! are bounded in number and time.
 //!
-//! [`Serving`] holds what is shown to whoever connects next; [`files`] fills it from files that somebody else renews. Where a
-//! certificate comes from otherwise is its caller's business.
+//! [`Serving`] holds the certificate that the next client is shown; [`files`] fills it from files
+//! that another program renews. Where a certificate comes from otherwise is the caller's concern.
+//! [`serve()`] answers on a socket.
 
+mod connections;
 pub mod files;
-mod listener;
+mod server;
 
-pub use listener::TlsListener;
+pub use connections::{Connections, PROBE_CONNECTIONS};
+pub use server::serve;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
 
 /// The certificate of now. Connections that stand keep what they agreed on.
 #[derive(Debug, Default)]
@@ -42,6 +47,9 @@ pub enum CertificateError {
     /// The key is not that of the certificate, or of a kind that is not known.
     #[error("certificate and key do not fit together")]
     Mismatch(#[from] rustls::Error),
+    /// A certificate is none by which clients can be known.
+    #[error("there is no authority for clients in it")]
+    Authority(#[from] VerifierBuilderError),
 }
 
 impl Serving {
@@ -50,16 +58,28 @@ impl Serving {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
     }
 
+    /// True if there is a certificate.
+    pub fn is_set(&self) -> bool {
+        self.current().is_some()
+    }
+
     fn current(&self) -> Option<Arc<CertifiedKey>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What TLS is served with. Until there is a certificate, nobody gets through.
-    pub fn configuration(self: &Arc<Self>) -> Result<Arc<ServerConfig>, rustls::Error> {
+    /// The configuration of TLS. Handshakes fail until there is a certificate; with `clients`, they
+    /// also fail for clients whose certificates these do not accept.
+    pub fn configuration(
+        self: &Arc<Self>,
+        clients: Option<Arc<dyn ClientCertVerifier>>,
+    ) -> Result<Arc<ServerConfig>, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let resolver = Arc::clone(self) as Arc<dyn ResolvesServerCert>;
-        let mut config =
-            builder.with_safe_default_protocol_versions()?.with_no_client_auth().with_cert_resolver(resolver);
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let builder = match clients {
+            Some(clients) => builder.with_client_cert_verifier(clients),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
@@ -81,4 +101,14 @@ pub fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateEr
         return Err(CertificateError::Empty);
     }
     Ok(CertifiedKey::from_der(chain, key, &ring::default_provider())?)
+}
+
+/// Accepts clients whose certificates lead to one of these authorities, which are given as PEM.
+pub fn clients_of(authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(authorities) {
+        roots.add(authority.map_err(|source| CertificateError::Pem { what: "certificate", source })?)?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
 }

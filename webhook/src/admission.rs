@@ -1,9 +1,7 @@
 //! What is decided by: which schedulers are ours, and where nothing is ever changed.
 
-use kube::core::DynamicObject;
-use kube::core::admission::AdmissionRequest;
-
 use crate::objects::Kind;
+use crate::review::Request;
 
 /// The scheduler that the API server names where nobody else does.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -49,20 +47,25 @@ impl Admission {
     }
 
     pub(crate) fn is_ours(&self, scheduler: &str) -> bool {
-        self.scheduler_names.iter().any(|name| name == scheduler)
+        self.own(scheduler).is_some()
     }
 
-    /// The kind of a request's object, if it is one that may be looked at. The configurations leave the others out already; whoever
-    /// writes one of his own must not be able to lock the cluster out of its own namespaces.
-    pub(crate) fn kind_of(&self, request: &AdmissionRequest<DynamicObject>) -> Option<Kind> {
-        let namespace = request.namespace.as_deref().unwrap_or_default();
-        let is_protected = namespace == SYSTEM_NAMESPACE || namespace == self.own_namespace;
-        let is_subresource = request.sub_resource.as_deref().is_some_and(|part| !part.is_empty());
-        if is_protected || is_subresource { None } else { Kind::of(&request.kind) }
+    /// Our own copy of this name, if it is one of ours.
+    pub(crate) fn own(&self, scheduler: &str) -> Option<&str> {
+        self.scheduler_names.iter().map(String::as_str).find(|name| *name == scheduler)
+    }
+
+    /// The kind of a request's object, if it is one that may be looked at. The configurations leave
+    /// the others out already; whoever writes one of his own must not be able to lock the cluster
+    /// out of its own namespaces.
+    pub(crate) fn kind_of(&self, request: &Request<'_>) -> Option<Kind> {
+        let is_protected = request.namespace == SYSTEM_NAMESPACE || request.namespace == self.own_namespace;
+        if is_protected || !request.sub_resource.is_empty() { None } else { Kind::of(&request.kind) }
     }
 }
 
-/// Whether this names no scheduler on purpose: the API server fills the default in before anybody is asked.
+/// Whether this names no scheduler on purpose: the API server fills the default in before anybody
+/// is asked.
 pub(crate) fn is_nobodys(scheduler: &str) -> bool {
     scheduler.is_empty() || scheduler == DEFAULT_SCHEDULER
 }

@@ -33,6 +33,8 @@ pub(crate) enum Answer {
     Refused,
     /// The question could not be read.
     Unreadable,
+    /// There was no memory for the question.
+    TurnedAway,
 }
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -60,9 +62,9 @@ impl Question {
     fn answers(self) -> &'static [Answer] {
         match self {
             Question::Mutate | Question::MutateGated | Question::Suspend => {
-                &[Answer::Unchanged, Answer::Changed, Answer::Unreadable]
+                &[Answer::Unchanged, Answer::Changed, Answer::Unreadable, Answer::TurnedAway]
             }
-            Question::Validate => &[Answer::Accepted, Answer::Refused, Answer::Unreadable],
+            Question::Validate => &[Answer::Accepted, Answer::Refused, Answer::Unreadable, Answer::TurnedAway],
         }
     }
 }
@@ -75,6 +77,7 @@ impl Answer {
             Answer::Accepted => "accepted",
             Answer::Refused => "refused",
             Answer::Unreadable => "unreadable",
+            Answer::TurnedAway => "turned_away",
         }
     }
 }
@@ -92,7 +95,7 @@ impl Metrics {
         }
         registry.register(
             "webhook_requests",
-            "Questions of the API server about objects, by question and answer; validate with refused counts what strict namespaces refused",
+            "Questions of the API server about objects, by question and answer; validate with refused counts what strict namespaces refused, and turned_away questions that there was no memory for",
             metrics.requests.clone(),
         );
         registry.register_with_unit(

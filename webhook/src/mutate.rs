@@ -1,29 +1,31 @@
-//! What is changed: the scheduler's name where nobody named one, and the gate where the namespace asks for it.
+//! What is changed: the scheduler's name where nobody named one, and the gate where the namespace
+//! asks for it.
 //!
-//! Templates are changed so that they say what happens, and so that their pods go to Fluxqueue also while nobody answers here. Pods are
-//! changed always, as the last resort: whatever made them, they name a scheduler for themselves.
+//! Templates are changed so that they say what happens, and so that their pods go to Fluxqueue also
+//! while nobody answers here. Pods are changed always, as the last resort: whatever made them, they
+//! name a scheduler for themselves.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
-use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, Operation};
+use kube::core::admission::Operation;
 use serde_json::{Value, json};
 
 use fluxqueue_api::names;
 
 use crate::admission::{Admission, Gating, is_nobodys};
-use crate::objects::{self, Kind, PodPart};
+use crate::objects::{self, Kind};
+use crate::review::{Object, PodPart, Request};
 
 impl Admission {
     /// What is to be changed in the object of a request; nothing most often.
-    pub(crate) fn patch(&self, request: &AdmissionRequest<DynamicObject>, gating: Gating) -> Patch {
+    pub(crate) fn patch(&self, request: &Request<'_>, gating: Gating) -> Patch {
         Patch(self.changes(request, gating).unwrap_or_default())
     }
 
-    fn changes(&self, request: &AdmissionRequest<DynamicObject>, gating: Gating) -> Option<Vec<PatchOperation>> {
+    fn changes(&self, request: &Request<'_>, gating: Gating) -> Option<Vec<PatchOperation>> {
         let kind = self.kind_of(request)?;
         let object = request.object.as_ref()?;
-        let part = kind.pod_part(object)?;
+        let part = object.pod.as_ref()?;
         if objects::declines(&object.metadata) || part.declines() {
             return None;
         }
@@ -36,12 +38,13 @@ impl Admission {
 
     fn changes_of_pod(
         &self,
-        request: &AdmissionRequest<DynamicObject>,
-        pod: &DynamicObject,
-        part: PodPart<'_>,
+        request: &Request<'_>,
+        pod: &Object<'_>,
+        part: &PodPart<'_>,
         gating: Gating,
     ) -> Option<Vec<PatchOperation>> {
-        // A pod keeps its scheduler for life, and loses gates only. Those of a DaemonSet have one node each to go to.
+        // A pod keeps its scheduler for life, and loses gates only. Those of a DaemonSet have one
+        // node each to go to.
         let is_anothers = part.has_node() || objects::controller(&pod.metadata) == Some("DaemonSet");
         if request.operation != Operation::Create || is_anothers {
             return None;
@@ -61,24 +64,27 @@ impl Admission {
     fn name_for_template<'a>(
         &'a self,
         kind: Kind,
-        request: &'a AdmissionRequest<DynamicObject>,
-        object: &DynamicObject,
-        part: PodPart<'_>,
+        request: &Request<'_>,
+        object: &Object<'_>,
+        part: &PodPart<'_>,
     ) -> Option<&'a str> {
-        // Whoever made the object compares it with what he wanted, and makes another one for ever if it differs: a Deployment finds its
-        // ReplicaSet by its template.
+        // Whoever made the object compares it with what he wanted, and makes another one for ever
+        // if it differs: a Deployment finds its ReplicaSet by its template.
         if !is_nobodys(part.scheduler()) || objects::controller(&object.metadata).is_some() {
             return None;
         }
         if request.operation != Operation::Update {
             return Some(self.scheduler_name());
         }
-        let before = kind.pod_part(request.old_object.as_ref()?)?;
-        let ours_before = Some(before.scheduler()).filter(|name| self.is_ours(name));
-        // Another template of a Deployment replaces all its pods: nobody asked for that who changed something else.
-        let template_is_new = kind.template(object) != kind.template(request.old_object.as_ref()?);
+        let old = request.old_object.as_ref()?;
+        let before = old.pod.as_ref()?.scheduler();
+        let ours_before = self.own(before);
+        // Another template of a Deployment replaces all its pods: nobody asked for that who changed
+        // something else.
+        let template_is_new = object.has_other_template(old);
         match kind {
-            // The template of a Job cannot change, but whoever replaces the Job may have left the name out.
+            // The template of a Job cannot change, but whoever replaces the Job may have left the
+            // name out.
             Kind::Job => ours_before,
             _ if template_is_new => Some(ours_before.unwrap_or(self.scheduler_name())),
             _ => None,
@@ -91,7 +97,7 @@ fn set_scheduler(kind: Kind, name: &str) -> PatchOperation {
     add(kind.path().iter().chain(&["spec", "schedulerName"]), name.into())
 }
 
-fn add_gate(pod: PodPart<'_>) -> Option<PatchOperation> {
+fn add_gate(pod: &PodPart<'_>) -> Option<PatchOperation> {
     let gate = json!({"name": names::GATE});
     match pod.gates().map(|mut gates| gates.any(|name| name == names::GATE)) {
         Some(true) => None,

@@ -1,26 +1,32 @@
 //! The API server's questions, and their answers.
+//!
+//! A question is decoded on a thread of its own, and few at the same time: while it is decoded it
+//! takes more memory than its text.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Json, Router, extract};
+use fluxqueue_tls::Serving;
 use json_patch::Patch;
 use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, SerializePatchError};
+use kube::core::admission::{AdmissionResponse, AdmissionReview, SerializePatchError};
 use kube::core::response::{Status, StatusCause, StatusDetails};
+use tokio::sync::Semaphore;
 
 use crate::admission::{Admission, Gating};
+use crate::bodies::{Bodies, NotRead};
 use crate::metrics::{Answer, Metrics, Question};
+use crate::review::Request;
 use crate::validate::{Findings, Problem};
 
-/// The largest question: an object and what it was before, each as large as etcd takes at most, and what is around them.
-const REVIEW_BYTES_MAX: usize = 8 << 20;
+/// Questions that are decoded at the same time: as many as there are cores for them.
+const DECODED_MAX: usize = 2;
 
 /// How many problems are named: a message has to be read.
 const PROBLEMS_SAID_MAX: usize = 10;
@@ -40,105 +46,129 @@ impl Paths {
     pub const VALIDATE: &str = "/validate";
 }
 
+/// Whether questions are to be sent here.
+#[derive(Debug)]
+pub struct Readiness {
+    stopping: AtomicBool,
+    certificate: Arc<Serving>,
+}
+
 struct Shared {
     admission: Admission,
     metrics: Metrics,
-    stopping: Arc<AtomicBool>,
+    readiness: Arc<Readiness>,
+    bodies: Bodies,
+    turns: Arc<Semaphore>,
 }
 
-/// The routes, apart from the socket. `/readyz` fails once `stopping` is set, so that nobody is sent here any more; questions are
-/// answered until the end.
-pub fn router(admission: Admission, metrics: Metrics, stopping: Arc<AtomicBool>) -> Router {
-    let shared = Arc::new(Shared { admission, metrics, stopping });
+/// The routes, apart from the socket. Questions are answered until the end.
+pub fn router(admission: Admission, metrics: Metrics, readiness: Arc<Readiness>) -> Router {
+    let turns = Arc::new(Semaphore::new(DECODED_MAX));
+    let shared = Arc::new(Shared { admission, metrics, readiness, bodies: Bodies::default(), turns });
+    let asked = |question| post(async move |State(shared), request| Shared::answer(shared, question, request).await);
     Router::new()
-        .route(Paths::MUTATE, post(async |shared, review| mutate(shared, review, Gating::Ungated)))
-        .route(Paths::MUTATE_GATED, post(async |shared, review| mutate(shared, review, Gating::Gated)))
-        .route(Paths::SUSPEND, post(suspend))
-        .route(Paths::VALIDATE, post(validate))
+        .route(Paths::MUTATE, asked(Question::Mutate))
+        .route(Paths::MUTATE_GATED, asked(Question::MutateGated))
+        .route(Paths::SUSPEND, asked(Question::Suspend))
+        .route(Paths::VALIDATE, asked(Question::Validate))
         .route("/livez", get(async || "ok"))
-        .route("/readyz", get(ready))
-        .layer(DefaultBodyLimit::max(REVIEW_BYTES_MAX))
+        .route("/readyz", get(async |State(shared): State<Arc<Shared>>| shared.readiness.answer()))
         .with_state(shared)
 }
 
-/// What was asked, or why it cannot be read.
-type Asked = Result<Json<AdmissionReview<DynamicObject>>, JsonRejection>;
+// === impl Readiness ===
 
-async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
-    if shared.stopping.load(Ordering::Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down");
+impl Readiness {
+    /// Ready once there is a certificate.
+    pub fn new(certificate: Arc<Serving>) -> Self {
+        Readiness { stopping: AtomicBool::new(false), certificate }
     }
-    (StatusCode::OK, "ok")
-}
 
-fn mutate(State(shared): State<Arc<Shared>>, asked: Asked, gating: Gating) -> Response {
-    let question = match gating {
-        Gating::Ungated => Question::Mutate,
-        Gating::Gated => Question::MutateGated,
-    };
-    shared.answer(question, asked, |request| patched(request, shared.admission.patch(request, gating)))
-}
-
-async fn suspend(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {
-    shared.answer(Question::Suspend, asked, |request| patched(request, shared.admission.suspension(request)))
-}
-
-fn patched(
-    request: &AdmissionRequest<DynamicObject>,
-    patch: Patch,
-) -> Result<(AdmissionResponse, Answer), SerializePatchError> {
-    let response = AdmissionResponse::from(request);
-    if patch.is_empty() {
-        return Ok((response, Answer::Unchanged));
+    /// No questions are to be sent here any more.
+    pub fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
     }
-    Ok((response.with_patch(patch)?, Answer::Changed))
-}
 
-async fn validate(State(shared): State<Arc<Shared>>, asked: Asked) -> Response {
-    shared.answer(Question::Validate, asked, |request| {
-        let Findings { problems } = shared.admission.judge(request);
-        let response = AdmissionResponse::from(request);
-        if problems.is_empty() {
-            return Ok((response, Answer::Accepted));
+    /// The answer to a probe.
+    pub fn answer(&self) -> (StatusCode, &'static str) {
+        if self.stopping.load(Ordering::Relaxed) {
+            return (StatusCode::SERVICE_UNAVAILABLE, "shutting down");
         }
-        Ok((refuse(response, request, &problems), Answer::Refused))
-    })
+        if !self.certificate.is_set() {
+            return (StatusCode::SERVICE_UNAVAILABLE, "there is no certificate yet");
+        }
+        (StatusCode::OK, "ok")
+    }
 }
+
+// === impl Shared ===
 
 impl Shared {
     /// Answers a question, and counts it.
-    fn answer(
-        &self,
-        question: Question,
-        asked: Asked,
-        respond: impl FnOnce(&AdmissionRequest<DynamicObject>) -> Result<(AdmissionResponse, Answer), SerializePatchError>,
-    ) -> Response {
+    async fn answer(shared: Arc<Shared>, question: Question, request: extract::Request) -> Response {
         let begun = Instant::now();
-        let (response, answer) = match asked {
-            Ok(Json(review)) => {
-                let (response, answer) = match review.try_into() {
-                    Ok(request) => respond(&request).unwrap_or_else(unreadable),
-                    Err(error) => unreadable(error),
-                };
-                (Json(response.into_review()).into_response(), answer)
+        let (head, body) = request.into_parts();
+        let (body, held) = match shared.bodies.read(&head.headers, body).await {
+            Ok(read) => read,
+            Err(not_read) => {
+                let answer = if not_read == NotRead::NoMemory { Answer::TurnedAway } else { Answer::Unreadable };
+                shared.metrics.count(question, answer, begun.elapsed());
+                return not_read.answer().into_response();
             }
-            Err(rejection) => (rejection.into_response(), Answer::Unreadable),
         };
-        self.metrics.count(question, answer, begun.elapsed());
-        response
+        let turn = Arc::clone(&shared.turns).acquire_owned().await;
+        let decided = tokio::task::spawn_blocking(move || {
+            let _until_answered = (held, turn);
+            let (response, answer) = shared.respond(question, &body);
+            shared.metrics.count(question, answer, begun.elapsed());
+            response
+        });
+        decided.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+    }
+
+    fn respond(&self, question: Question, review: &[u8]) -> (Response, Answer) {
+        let request = match Request::read(review) {
+            Ok(request) => request,
+            Err(error) => return ((StatusCode::BAD_REQUEST, error.to_string()).into_response(), Answer::Unreadable),
+        };
+        let decided = match question {
+            Question::Mutate => patched(&request, self.admission.patch(&request, Gating::Ungated)),
+            Question::MutateGated => patched(&request, self.admission.patch(&request, Gating::Gated)),
+            Question::Suspend => patched(&request, self.admission.suspension(&request)),
+            Question::Validate => Ok(self.validated(&request)),
+        };
+        let unreadable = |error| (AdmissionResponse::invalid(error), Answer::Unreadable);
+        let (response, answer) = decided.unwrap_or_else(unreadable);
+        let review: AdmissionReview<DynamicObject> = response.into_review();
+        (Json(review).into_response(), answer)
+    }
+
+    fn validated(&self, request: &Request<'_>) -> (AdmissionResponse, Answer) {
+        let Findings { problems } = self.admission.judge(request);
+        if problems.is_empty() {
+            return (allowed(request), Answer::Accepted);
+        }
+        (refuse(request, &problems), Answer::Refused)
     }
 }
 
-fn unreadable(error: impl ToString) -> (AdmissionResponse, Answer) {
-    (AdmissionResponse::invalid(error), Answer::Unreadable)
+/// An answer to this question that lets the object pass as it is.
+fn allowed(request: &Request<'_>) -> AdmissionResponse {
+    let mut response = AdmissionResponse::invalid("");
+    (response.uid, response.allowed, response.result) = (request.uid.clone(), true, Status::default());
+    response
 }
 
-/// In the API server's own words for an object that is invalid: kubectl prints each field with what is wrong there.
-fn refuse(
-    mut response: AdmissionResponse,
-    request: &AdmissionRequest<DynamicObject>,
-    problems: &[Problem],
-) -> AdmissionResponse {
+fn patched(request: &Request<'_>, patch: Patch) -> Result<(AdmissionResponse, Answer), SerializePatchError> {
+    if patch.is_empty() {
+        return Ok((allowed(request), Answer::Unchanged));
+    }
+    Ok((allowed(request).with_patch(patch)?, Answer::Changed))
+}
+
+/// In the API server's own words for an object that is invalid: kubectl prints each field with what
+/// is wrong there.
+fn refuse(request: &Request<'_>, problems: &[Problem]) -> AdmissionResponse {
     let said = &problems[..problems.len().min(PROBLEMS_SAID_MAX)];
     let texts: Vec<String> = said.iter().map(|problem| format!("{}: {}", problem.field, problem.message)).collect();
     let causes = said.iter().map(|problem| StatusCause {
@@ -156,6 +186,7 @@ fn refuse(
         causes: causes.collect(),
         retry_after_seconds: 0,
     });
+    let mut response = allowed(request);
     (response.allowed, response.result) = (false, result);
     response
 }

@@ -8,14 +8,15 @@ use tower::ServiceExt;
 
 use super::*;
 
-fn routes() -> (Router, Arc<AtomicBool>) {
+fn routes() -> (Router, Arc<Readiness>, Arc<Serving>) {
     counting_in(&mut Registry::default())
 }
 
-fn counting_in(registry: &mut Registry) -> (Router, Arc<AtomicBool>) {
+fn counting_in(registry: &mut Registry) -> (Router, Arc<Readiness>, Arc<Serving>) {
     let admission = Admission::new(vec!["fluxqueue".to_owned()], "fluxqueue-system".to_owned()).unwrap();
-    let stopping = Arc::new(AtomicBool::new(false));
-    (router(admission, Metrics::new(registry), Arc::clone(&stopping)), stopping)
+    let serving = Arc::new(Serving::default());
+    let readiness = Arc::new(Readiness::new(Arc::clone(&serving)));
+    (router(admission, Metrics::new(registry), Arc::clone(&readiness)), readiness, serving)
 }
 
 async fn post(path: &str, body: String) -> (StatusCode, Value) {
@@ -85,26 +86,30 @@ async fn what_is_no_question_is_no_answer() {
         let (status, answer) = post(Paths::MUTATE, body.to_owned()).await;
         assert!(status != StatusCode::OK || answer["response"]["allowed"] == false, "{body:?}: {status} {answer}");
     }
-    let (status, _) = post(Paths::VALIDATE, "x".repeat(REVIEW_BYTES_MAX + 1)).await;
+    let (status, _) = post(Paths::VALIDATE, "x".repeat(crate::bodies::REVIEW_BYTES_MAX + 1)).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
-async fn who_is_about_to_end_is_not_ready_and_still_answers() {
-    let (routes, stopping) = routes();
+async fn a_process_is_ready_from_its_certificate_until_it_is_about_to_end() {
+    let (routes, readiness, serving) = routes();
     let get = async |path| {
         let request = Request::get(path).body(Body::empty()).unwrap();
         routes.clone().oneshot(request).await.unwrap().status()
     };
+    assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK));
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    serving.set(fluxqueue_tls::certified(chain.as_bytes(), key.as_bytes()).unwrap());
     assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::OK, StatusCode::OK));
-    stopping.store(true, Ordering::Relaxed);
+    readiness.set_stopping();
     assert_eq!((get("/readyz").await, get("/livez").await), (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK));
 }
 
 #[tokio::test]
 async fn each_question_is_counted_by_its_answer() {
     let mut registry = Registry::default();
-    let (routes, _) = counting_in(&mut registry);
+    let (routes, ..) = counting_in(&mut registry);
     let ours = |more: Value| {
         let mut spec = json!({"schedulerName": "fluxqueue", "containers": []});
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

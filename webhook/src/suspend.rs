@@ -1,18 +1,19 @@
 //! Which Jobs are suspended until they are placed, so that they wait without pods.
 //!
-//! The mark beside the suspension says that it is ours: the scheduler takes off both. Suspensions of others are left alone, and so are
-//! Jobs of which too little is known before their pods are there.
+//! The mark beside the suspension says that it is ours: the scheduler takes off both. Suspensions
+//! of others are left alone, and so are Jobs of which too little is known before their pods are
+//! there.
 
 use fluxqueue_api::names;
 use fluxqueue_workload::GROUP_SIZE_MAX;
 use json_patch::{Patch, PatchOperation};
-use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, Operation};
-use serde_json::{Value, json};
+use kube::core::admission::Operation;
+use serde_json::json;
 
 use crate::admission::Admission;
 use crate::mutate::add;
-use crate::objects::{self, Kind, PodPart};
+use crate::objects::{self, Kind};
+use crate::review::{Object, PodPart, Request};
 use crate::validate::pod_of;
 
 /// The value of the mark.
@@ -25,16 +26,17 @@ const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 
 impl Admission {
-    /// What is to be changed in a Job so that it waits without pods; nothing if it does already, or is not to.
-    pub(crate) fn suspension(&self, request: &AdmissionRequest<DynamicObject>) -> Patch {
+    /// What is to be changed in a Job so that it waits without pods; nothing if it does already, or
+    /// is not to.
+    pub(crate) fn suspension(&self, request: &Request<'_>) -> Patch {
         Patch(self.suspend(request).unwrap_or_default())
     }
 
-    fn suspend(&self, request: &AdmissionRequest<DynamicObject>) -> Option<Vec<PatchOperation>> {
-        let kind = self.kind_of(request).filter(|kind| *kind == Kind::Job)?;
+    fn suspend(&self, request: &Request<'_>) -> Option<Vec<PatchOperation>> {
+        self.kind_of(request).filter(|kind| *kind == Kind::Job)?;
         let job = request.object.as_ref()?;
-        let part = kind.pod_part(job).filter(|part| self.is_ours(part.scheduler()))?;
-        if job.data.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
+        let part = job.pod.as_ref().filter(|part| self.is_ours(part.scheduler()))?;
+        if job.job.suspend {
             return None;
         }
         let suspended = add(&["spec", "suspend"], true.into());
@@ -47,12 +49,12 @@ impl Admission {
     }
 }
 
-fn is_marked(job: &DynamicObject) -> bool {
+fn is_marked(job: &Object<'_>) -> bool {
     let mark = job.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::SUSPENDED));
     mark.is_some_and(|mark| mark == MARKED)
 }
 
-fn add_mark(job: &DynamicObject) -> PatchOperation {
+fn add_mark(job: &Object<'_>) -> PatchOperation {
     match &job.metadata.annotations {
         Some(_) => add(&["metadata", "annotations", names::SUSPENDED], MARKED.into()),
         None => add(&["metadata", "annotations"], json!({ names::SUSPENDED: MARKED })),
@@ -60,22 +62,20 @@ fn add_mark(job: &DynamicObject) -> PatchOperation {
 }
 
 /// Its suspension is nobody else's business, and its template says what its pods will be like.
-fn may_be_suspended(job: &DynamicObject, part: PodPart<'_>) -> bool {
+fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
     if objects::declines(&job.metadata) || part.declines() || part.has_node() {
         return false;
     }
     let is_kueues = job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(KUEUE_QUEUE));
-    let manager = job.data.pointer("/spec/managedBy").and_then(Value::as_str).unwrap_or(JOB_CONTROLLER);
+    let manager = job.job.managed_by.as_deref().unwrap_or(JOB_CONTROLLER);
     // What made it may go by whether it is suspended. A CronJob does not.
     let is_made_by_others = objects::controller(&job.metadata).is_some_and(|kind| kind != "CronJob");
     if is_kueues || manager != JOB_CONTROLLER || is_made_by_others {
         return false;
     }
-    let count = |field: &str| job.data.pointer(field).and_then(Value::as_u64);
-    let parallelism = count("/spec/parallelism").unwrap_or(1);
-    let pods = parallelism.min(count("/spec/completions").unwrap_or(parallelism));
-    let mut volumes = part.spec.get("volumes").and_then(Value::as_array).into_iter().flatten();
-    let has_own_volumes = volumes.any(|volume| volume.get("ephemeral").is_some());
+    let parallelism = job.job.parallelism.unwrap_or(1);
+    let pods = parallelism.min(job.job.completions.unwrap_or(parallelism));
+    let has_own_volumes = part.fields.volumes.iter().flatten().any(|volume| volume.ephemeral.is_some());
     // Others of its group may wait for its pods, and so may who is to take a gate off them.
     let pod = pod_of(Kind::Job, job, part);
     let stands_alone =
@@ -85,6 +85,8 @@ fn may_be_suspended(job: &DynamicObject, part: PodPart<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::mutate::tests::{admission, request};
 

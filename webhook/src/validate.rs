@@ -1,17 +1,16 @@
 //! What is refused: what Fluxqueue would refuse, by the code that Fluxqueue reads pods with.
 //!
-//! Only of what names one of our schedulers, and of an update only what it makes wrong: what is stored already must remain usable.
+//! Only of what names one of our schedulers, and of an update only what it makes wrong: what is
+//! stored already must remain usable.
 
 use fluxqueue_api::names;
 use fluxqueue_workload::{Pod, Refusal, ShapeInterner, exclusive, levels, walltime};
-use k8s_openapi::api::core::v1::{Pod as KubePod, PodSpec};
+use k8s_openapi::api::core::v1::Pod as KubePod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DynamicObject;
-use kube::core::admission::AdmissionRequest;
-use serde::Deserialize;
 
 use crate::admission::Admission;
-use crate::objects::{self, Kind, PodPart};
+use crate::objects::{self, Kind};
+use crate::review::{Object, PodPart, Request, SPEC_VALUES_MAX};
 
 /// What is wrong with one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(crate) struct Findings {
 
 impl Admission {
     /// What is wrong with the object of a request, and was not wrong before.
-    pub(crate) fn judge(&self, request: &AdmissionRequest<DynamicObject>) -> Findings {
+    pub(crate) fn judge(&self, request: &Request<'_>) -> Findings {
         let Some((kind, object)) = self.kind_of(request).zip(request.object.as_ref()) else {
             return Findings::default();
         };
@@ -46,22 +45,24 @@ impl Admission {
         findings
     }
 
-    fn findings(&self, kind: Kind, object: &DynamicObject) -> Findings {
+    fn findings(&self, kind: Kind, object: &Object<'_>) -> Findings {
         let mut findings = Findings::default();
-        let Some(part) = kind.pod_part(object).filter(|part| self.is_ours(part.scheduler()) && !part.has_node()) else {
-            return findings;
-        };
-        // Who made an object from a template that was accepted is not to blame for it; its pods are looked at again.
+        let part = object.pod.as_ref().filter(|part| self.is_ours(part.scheduler()) && !part.has_node());
+        let Some(part) = part else { return findings };
+        // Who made an object from a template that was accepted is not to blame for it; its pods are
+        // looked at again.
         if kind != Kind::Pod && objects::controller(&object.metadata).is_some() {
             return findings;
+        }
+        if part.is_too_large() {
+            let message = format!("has more than {SPEC_VALUES_MAX} values, which are not looked at");
+            findings.problems.push(Problem { field: format!("{}spec", kind.prefix()), message });
         }
         if let Some(pod) = pod_of(kind, object, part) {
             findings.add_pod(&kind.prefix(), &pod);
         }
         findings.add_annotations("metadata", Some(&object.metadata).filter(|_| kind != Kind::Pod));
-        let of_jobs = object.data.pointer("/spec/jobTemplate/metadata").filter(|_| kind == Kind::CronJob);
-        let of_jobs: Option<ObjectMeta> = of_jobs.and_then(|metadata| ObjectMeta::deserialize(metadata).ok());
-        findings.add_annotations("spec.jobTemplate.metadata", of_jobs.as_ref());
+        findings.add_annotations("spec.jobTemplate.metadata", object.of_jobs.as_ref());
         findings
     }
 }
@@ -75,14 +76,15 @@ impl Findings {
             };
             self.problems.push(Problem { field: format!("{prefix}{field}"), message: message.to_owned() });
         }
-        // The scheduler starts such pods one by one, and says so; an author who is there to be told can mend it.
+        // The scheduler starts such pods one by one, and says so; an author who is there to be told
+        // can mend it.
         if let Some(message) = pod.half_group_label() {
             self.problems.push(Problem { field: format!("{prefix}metadata.labels"), message });
         }
     }
 
-    /// What controllers say of their pods. The scheduler takes a walltime that it cannot read for none, and says so; for the others
-    /// it refuses the pods.
+    /// What controllers say of their pods. The scheduler takes a walltime that it cannot read for
+    /// none, and says so; for the others it refuses the pods.
     fn add_annotations(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
         let Some(metadata) = metadata else { return };
         if let Some(Err(message)) = walltime::of_object(metadata) {
@@ -97,15 +99,15 @@ impl Findings {
     }
 }
 
-/// The pod, or one of those that the template makes, as the scheduler reads it. `None` if it is none that the API server would take.
-pub(crate) fn pod_of(kind: Kind, object: &DynamicObject, part: PodPart<'_>) -> Option<Pod> {
-    let mut metadata = if kind == Kind::Pod { object.metadata.clone() } else { part.template_metadata() };
+/// The pod, or one of those that the template makes, as the scheduler reads it. `None` if it is too
+/// large, or none that the API server would take.
+pub(crate) fn pod_of(kind: Kind, object: &Object<'_>, part: &PodPart<'_>) -> Option<Pod> {
+    let mut metadata = if kind == Kind::Pod { object.metadata.clone() } else { part.metadata.clone() };
     // What the API server gives a pod last. None of it decides whether the pod is refused.
     for identity in [&mut metadata.name, &mut metadata.namespace, &mut metadata.uid] {
         identity.get_or_insert_with(|| "to-be-given".to_owned());
     }
-    let spec = PodSpec::deserialize(part.spec).ok()?;
-    let pod = KubePod { metadata, spec: Some(spec), status: None };
+    let pod = KubePod { metadata, spec: Some(part.spec()?), status: None };
     Pod::from_kubernetes(&pod, &mut ShapeInterner::with_capacity(1)).ok()
 }
 

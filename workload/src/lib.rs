@@ -8,6 +8,7 @@ mod controller;
 pub mod exclusive;
 mod group;
 mod ids;
+pub mod json;
 pub mod levels;
 pub mod metadata;
 mod pod;

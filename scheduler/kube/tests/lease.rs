@@ -72,7 +72,7 @@ async fn a_takeover_whose_answer_was_lost_waits_all_the_same() {
 async fn a_living_leader_keeps_others_out() {
     let server = Server::start().await;
     let mut leadership = acquire(&server, "a").await;
-    let kept = tokio::spawn(async move { leadership.keep().await });
+    let kept = tokio::spawn(async move { leadership.keep(&|_| None).await });
     let other = tokio::time::timeout(Duration::from_millis(1600), acquire(&server, "b")).await;
     assert!(other.is_err(), "b leads beside a");
     assert!(!kept.is_finished());
@@ -86,7 +86,7 @@ async fn a_lease_in_other_hands_is_lost() {
     let mut taken = server.object(LEASE).unwrap();
     taken["spec"]["holderIdentity"] = json!("b");
     server.put(LEASE, taken);
-    let lost = tokio::time::timeout(Duration::from_secs(2), leadership.keep()).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(2), leadership.keep(&|_| None)).await.unwrap();
     assert!(!leadership.fence.holds(), "it knows, so it need not wait until the renewals are overdue");
     assert!(matches!(lost, LeaseLost::Taken { holder, .. } if holder == "b"));
 }
@@ -96,7 +96,7 @@ async fn a_renewal_whose_answer_was_lost_is_no_loss() {
     let server = Server::start().await;
     let mut leadership = acquire(&server, "a").await;
     server.script("PUT", Script::DoAndRefuse(500, "InternalError"));
-    assert!(tokio::time::timeout(Duration::from_millis(1200), leadership.keep()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(1200), leadership.keep(&|_| None)).await.is_err());
     assert!(leadership.fence.holds());
 }
 
@@ -109,7 +109,7 @@ async fn a_leader_that_cannot_renew_gives_up_in_time() {
         server.script("PUT", Script::Stall(Duration::from_secs(20)));
     }
     let begun = Instant::now();
-    let lost = tokio::time::timeout(Duration::from_secs(3), leadership.keep()).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(3), leadership.keep(&|_| None)).await.unwrap();
     assert!(matches!(lost, LeaseLost::Expired { .. }), "{lost}");
     assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
     assert!(!fence.holds());
@@ -137,4 +137,21 @@ fn times_that_allow_two_leaders_are_refused() {
     assert_eq!(equal.check(), Err(LeaseSettingsError::DurationNotAboveDeadline));
     let no_retry = LeaseSettings { retry_period: good.renew_deadline, ..good };
     assert_eq!(no_retry.check(), Err(LeaseSettingsError::DeadlineNotAboveRetry));
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_lead_gives_the_lease_up() {
+    let server = Server::start().await;
+    let mut leadership = acquire(&server, "a").await;
+    let since = Instant::now();
+    let unfit = |at_least: Duration| {
+        let lasts = since.elapsed();
+        (lasts >= at_least).then(|| format!("deaf for {} ms", lasts.as_millis()))
+    };
+    let lost = tokio::time::timeout(Duration::from_secs(3), leadership.keep(&unfit)).await.unwrap();
+    assert!(lost.to_string().starts_with("lease ns/fluxqueue is given up: deaf for 1"), "{lost}");
+    assert!(!leadership.fence.holds() && since.elapsed() >= Duration::from_secs(1));
+    assert_eq!(spec(&server)["holderIdentity"], "a", "its last write may still be under way");
+    leadership.release_after_writes().await;
+    assert!(since.elapsed() >= Duration::from_millis(1300) && spec(&server)["holderIdentity"] == "");
 }

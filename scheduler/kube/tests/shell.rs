@@ -101,6 +101,7 @@ impl Process {
             kubeconfig: Some(kubeconfig.clone()),
             serve_on: "127.0.0.1:0".parse().unwrap(),
             exposure: Exposure::Open,
+            probes_on: None,
             lease: Some(LeaseSettings {
                 namespace: "ns".to_owned(),
                 name: "fluxqueue".to_owned(),
@@ -249,4 +250,25 @@ async fn a_lost_lease_ends_the_process_with_an_error() {
     server.put(LEASE, taken);
     assert!(matches!(process.ended().await, Err(ShellError::Lost(_))));
     assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "someone");
+}
+
+/// Another leader may reach the API server where this one does not.
+#[tokio::test]
+async fn a_leader_whose_writes_have_no_answer_gives_the_lease_up() {
+    let server = Server::start().await;
+    put_pod(&server);
+    let pods: Vec<String> = (0..6).map(|number| format!("/api/v1/namespaces/ns/pods/p{number}")).collect();
+    for _ in 0..20 {
+        server.script("/binding", Script::Stall(Duration::from_secs(20)));
+    }
+    let mut first = Process::start(&server, "mute");
+    eventually("the lead", || first.leads()).await;
+    for (number, path) in pods.iter().enumerate() {
+        let metadata = json!({ "name": format!("p{number}"), "namespace": "ns", "uid": format!("u{number}x") });
+        server.put(path, json!({ "metadata": metadata, "spec": { "containers": [] } }));
+    }
+    let ended = first.ended().await;
+    let Err(ShellError::Lost(lost)) = ended else { panic!("{ended:?}") };
+    assert!(lost.to_string().contains("is given up: no write was answered for 1 s: no answer within 800 ms"), "{lost}");
+    assert_eq!(server.object(LEASE).unwrap()["spec"]["holderIdentity"], "");
 }

@@ -1,6 +1,7 @@
 //! Asked as the command asks, of a core with one node.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
@@ -153,9 +154,109 @@ async fn who_may_create_it_there_is_answered_and_nobody_else() {
         let (status, text) = post(&facts, header, body).await;
         assert_eq!(status.as_u16(), expected, "{header:?}: {text}");
         if expected == 403 {
-            assert!(text.contains("may not create jobs.batch in namespace"), "{text}");
+            // That one may ask for nothing at all; this one not about that.
+            let may_not =
+                if header.1 == "poor" || header.1 == "Bearer poor" { "/what-if" } else { "jobs.batch in namespace" };
+            assert!(text.contains(&format!("may not create {may_not}")), "{text}");
         }
     }
+}
+
+/// A body that notes that it was looked at.
+fn noting(length: Option<usize>, looked_at: &Arc<AtomicBool>) -> Request<Body> {
+    let looked_at = Arc::clone(looked_at);
+    let body = futures::stream::poll_fn(move |_| {
+        looked_at.store(true, Ordering::SeqCst);
+        std::task::Poll::Ready(None::<Result<axum::body::Bytes, std::io::Error>>)
+    });
+    let mut request = Request::post(PATH);
+    if let Some(length) = length {
+        request = request.header("content-length", length);
+    }
+    request.body(Body::from_stream(body)).unwrap()
+}
+
+#[tokio::test]
+async fn a_body_is_left_alone_until_its_sender_may_ask_and_there_is_room_for_it() {
+    let facts = leader(usize::MAX);
+    let looked_at = Arc::new(AtomicBool::new(false));
+    let ask = async |token: Option<&str>, length: Option<usize>| {
+        looked_at.store(false, Ordering::SeqCst);
+        let mut request = noting(length, &looked_at);
+        if let Some(token) = token {
+            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        let status = router(Arc::clone(&facts)).oneshot(request).await.unwrap().status();
+        (status.as_u16(), looked_at.load(Ordering::SeqCst))
+    };
+    for (token, expected) in [(None, 401), (Some("nonsense"), 401), (Some("poor"), 403), (Some("lost"), 503)] {
+        assert_eq!(ask(token, None).await, (expected, false), "{token:?}");
+    }
+    assert_eq!(ask(Some("good"), Some(BODY_BYTES + 1)).await, (413, false));
+    let taken = Arc::clone(&facts.places.0).acquire_many_owned(u32::try_from(PLACES).unwrap()).await.unwrap();
+    assert_eq!(ask(Some("good"), None).await, (429, false));
+    drop(taken);
+    assert_eq!(ask(Some("good"), None).await, (400, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_gives_its_place_back() {
+    let facts = leader(usize::MAX);
+    let silent = Body::from_stream(futures::stream::pending::<Result<axum::body::Bytes, std::io::Error>>());
+    let request = Request::post(PATH).header(TOKEN.0, TOKEN.1).body(silent).unwrap();
+    let answer = router(Arc::clone(&facts)).oneshot(request).await.unwrap();
+    assert_eq!((answer.status().as_u16(), facts.places.0.available_permits()), (408, PLACES));
+}
+
+#[tokio::test]
+async fn a_body_of_many_values_or_objects_is_refused() {
+    let facts = leader(usize::MAX);
+    let bomb = format!(r#"{{"items":[{}0]}}"#, r#"{"":0},"#.repeat(BODY_BYTES / 7 - 10));
+    let many = json!({"kind": "List", "items": vec![job("lab", &pods("1")); OBJECTS_MAX + 1]}).to_string();
+    let yaml = "- {kind: Job}".to_owned();
+    for (body, expected, said) in [(bomb, 422, "values"), (many, 422, "objects"), (yaml, 400, "no JSON object")] {
+        let request = Request::post(PATH).header(TOKEN.0, TOKEN.1).body(Body::from(body)).unwrap();
+        let answer = router(Arc::clone(&facts)).oneshot(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let text = String::from_utf8(to_bytes(answer.into_body(), 1 << 20).await.unwrap().to_vec()).unwrap();
+        assert!(status == expected && text.contains(said), "{status} {text}");
+    }
+}
+
+/// Jobs elsewhere are counted; those that the client could list are named.
+#[tokio::test]
+async fn delayed_jobs_are_named_to_clients_that_may_list_them() {
+    let delayed = |namespace: &str| Delayed {
+        namespace: namespace.to_owned(),
+        flux_job: "train".to_owned(),
+        from: instant(NOW),
+        to: None,
+        not_by: None,
+        seconds: None,
+        promised: false,
+    };
+    let elsewhere: Vec<String> = (0..100).map(|number| format!("team-{number}")).collect();
+    let all = || elsewhere.iter().map(|namespace| delayed(namespace)).chain([delayed("lab")]).rev().collect::<Vec<_>>();
+    let shown = async |token: &str, delayed: Vec<Delayed>| {
+        let mut answer = Answer {
+            as_of: instant(NOW),
+            submitted: Vec::new(),
+            delayed_count: delayed.len(),
+            delayed,
+            looked_until: None,
+        };
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap())]);
+        veil(&standby(), &headers, &mut answer).await;
+        (answer.delayed.len(), answer.delayed_count, answer.delayed.first().map(|job| job.namespace.clone()))
+    };
+    assert_eq!(shown("good", all()).await, (1, 101, Some("lab".to_owned())));
+    assert_eq!(shown("all-seeing", all()).await, (101, 101, Some("lab".to_owned())));
+    assert_eq!(shown("poor", all()).await, (0, 101, None));
+    // The API server is asked about so many namespaces; jobs in others are counted whatever it
+    // would say.
+    let mut late = all();
+    late.reverse();
+    assert_eq!(shown("good", late).await, (0, 101, None));
 }
 
 #[tokio::test]
@@ -261,7 +362,8 @@ fn what_the_copy_takes_counts() {
     }
 }
 
-/// Where there is no time at all it is still known what would start at once, and said that no more was looked at.
+/// Where there is no time at all it is still known what would start at once, and said that no more
+/// was looked at.
 #[tokio::test]
 async fn an_answer_that_was_cut_short_says_so() {
     let facts = leader(usize::MAX);

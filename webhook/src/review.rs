@@ -1,0 +1,284 @@
+//! The API server's questions, decoded into what is read of them and nothing else.
+//!
+//! A question is up to 8 MiB, and a tenant chooses what is in it. Decoded as a whole it could take
+//! a hundred times as much. So objects stay text, of which only the few fields below are decoded. A
+//! pod's spec is decoded where its rules are to be looked at, if it holds few enough values.
+
+use std::collections::BTreeMap;
+
+use fluxqueue_workload::json::values_at_most;
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kube::core::GroupVersionKind;
+use kube::core::admission::Operation;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::objects::Kind;
+
+/// Values in the spec of a pod that is looked at: decoded, a value can take 600 bytes. A pod with a
+/// thousand environment variables has about 3,000.
+pub(crate) const SPEC_VALUES_MAX: usize = 10_000;
+
+/// Values in the metadata of an object: the list of who manages which field can have as many as the
+/// rest of the object.
+const METADATA_VALUES_MAX: usize = 100_000;
+
+/// A question about an object.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// It is to be in the answer.
+    pub uid: String,
+    /// The kind of the object.
+    pub kind: GroupVersionKind,
+    /// The name of the object; empty while it has none.
+    pub name: String,
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The part of the object that is written, if not all of it.
+    pub sub_resource: String,
+    /// Why the API server asks.
+    pub operation: Operation,
+    /// The object, if it is of a kind that is looked at.
+    pub object: Option<Object<'a>>,
+    /// The object as it was before an update.
+    pub old_object: Option<Object<'a>>,
+}
+
+/// An object that is a pod or makes pods.
+#[derive(Debug)]
+pub(crate) struct Object<'a> {
+    /// Its metadata, without `managedFields`.
+    pub metadata: ObjectMeta,
+    /// What it says of its pods; `None` if it lacks that, which the API server refuses by itself.
+    pub pod: Option<PodPart<'a>>,
+    /// The template of its pods, as text.
+    pub template: Option<&'a RawValue>,
+    /// The metadata that a CronJob gives its Jobs.
+    pub of_jobs: Option<ObjectMeta>,
+    /// The fields of a Job by which it waits.
+    pub job: JobFields,
+}
+
+/// What an object says of its pods: the pod itself, or the template.
+#[derive(Debug)]
+pub(crate) struct PodPart<'a> {
+    /// The metadata of the template; none of a pod, which has its own.
+    pub metadata: ObjectMeta,
+    /// The fields that are always read.
+    pub fields: PodFields,
+    spec: &'a RawValue,
+}
+
+/// The fields of a pod's spec that are always read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PodFields {
+    pub scheduler_name: Option<String>,
+    pub node_name: Option<String>,
+    pub scheduling_gates: Option<Vec<Gate>>,
+    pub volumes: Option<Vec<Volume>>,
+}
+
+/// A scheduling gate.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Gate {
+    #[serde(default)]
+    pub name: String,
+}
+
+/// A volume.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Volume {
+    /// It is made with the pod.
+    pub ephemeral: Option<IgnoredAny>,
+}
+
+/// The fields of a Job by which it waits.
+#[derive(Debug, Default)]
+pub(crate) struct JobFields {
+    pub suspend: bool,
+    pub managed_by: Option<String>,
+    pub parallelism: Option<u64>,
+    pub completions: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Review<'a> {
+    #[serde(borrow)]
+    request: Asked<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked<'a> {
+    uid: String,
+    kind: GroupVersionKind,
+    operation: Operation,
+    name: Option<String>,
+    namespace: Option<String>,
+    sub_resource: Option<String>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MakerSpec<'a> {
+    #[serde(borrow)]
+    template: Option<&'a RawValue>,
+    #[serde(borrow)]
+    job_template: Option<&'a RawValue>,
+    suspend: Option<bool>,
+    managed_by: Option<String>,
+    parallelism: Option<u64>,
+    completions: Option<u64>,
+}
+
+/// `metadata`, as far as it is read.
+#[derive(Default)]
+struct Meta(ObjectMeta);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetaFields {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+// === impl Request ===
+
+impl<'a> Request<'a> {
+    /// Reads a question. Objects of kinds that are not looked at are left out.
+    pub(crate) fn read(review: &'a [u8]) -> Result<Self, serde_json::Error> {
+        let Asked { uid, kind, operation, name, namespace, sub_resource, object, old_object } =
+            serde_json::from_slice::<Review<'a>>(review)?.request;
+        let known = Kind::of(&kind);
+        let read =
+            |object: Option<&'a RawValue>| known.zip(object).map(|(kind, raw)| Object::read(kind, raw)).transpose();
+        Ok(Request {
+            object: read(object)?,
+            old_object: read(old_object)?,
+            uid,
+            kind,
+            operation,
+            name: name.unwrap_or_default(),
+            namespace: namespace.unwrap_or_default(),
+            sub_resource: sub_resource.unwrap_or_default(),
+        })
+    }
+}
+
+// === impl Object ===
+
+impl<'a> Object<'a> {
+    /// Metadata that cannot be read is an error; anything else that cannot is taken not to be
+    /// there: the API server refuses it.
+    fn read(kind: Kind, raw: &'a RawValue) -> Result<Self, serde_json::Error> {
+        let Outline { metadata, spec } = serde_json::from_str(raw.get())?;
+        let mut object =
+            Object { metadata: metadata.0, pod: None, template: None, of_jobs: None, job: JobFields::default() };
+        if kind == Kind::Pod {
+            object.pod = spec.and_then(|spec| PodPart::read(ObjectMeta::default(), spec));
+            return Ok(object);
+        }
+        let mut maker = spec.and_then(read_part::<MakerSpec<'_>>);
+        if kind == Kind::CronJob {
+            let of_jobs = maker.and_then(|maker| read_part::<Outline<'_>>(maker.job_template?));
+            let (metadata, spec) = of_jobs.map(|of_jobs| (of_jobs.metadata.0, of_jobs.spec)).unzip();
+            object.of_jobs = metadata;
+            maker = spec.flatten().and_then(read_part::<MakerSpec<'_>>);
+        }
+        let Some(maker) = maker else { return Ok(object) };
+        object.template = maker.template;
+        let template = maker.template.and_then(read_part::<Outline<'_>>);
+        object.pod = template.and_then(|template| PodPart::read(template.metadata.0, template.spec?));
+        object.job = JobFields {
+            suspend: maker.suspend.unwrap_or_default(),
+            managed_by: maker.managed_by,
+            parallelism: maker.parallelism,
+            completions: maker.completions,
+        };
+        Ok(object)
+    }
+
+    /// True if the templates of two objects differ.
+    pub(crate) fn has_other_template(&self, other: &Object<'_>) -> bool {
+        if self.template.map(RawValue::get) == other.template.map(RawValue::get) {
+            return false;
+        }
+        // They may only be written differently. Where they are too large for a close look, they
+        // count as different.
+        let value = |object: &Object<'_>| {
+            let template =
+                object.template.filter(|template| values_at_most(template.get().as_bytes()) <= SPEC_VALUES_MAX)?;
+            serde_json::from_str::<serde_json::Value>(template.get()).ok()
+        };
+        value(self).zip(value(other)).is_none_or(|(one, other)| one != other)
+    }
+}
+
+fn read_part<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+// === impl PodPart ===
+
+impl<'a> PodPart<'a> {
+    fn read(metadata: ObjectMeta, spec: &'a RawValue) -> Option<Self> {
+        Some(PodPart { metadata, fields: read_part(spec)?, spec })
+    }
+
+    /// True if the spec holds more values than are looked at.
+    pub(crate) fn is_too_large(&self) -> bool {
+        values_at_most(self.spec.get().as_bytes()) > SPEC_VALUES_MAX
+    }
+
+    /// All of the spec; `None` if it is too large, or cannot be read.
+    pub(crate) fn spec(&self) -> Option<PodSpec> {
+        if self.is_too_large() { None } else { read_part(self.spec) }
+    }
+}
+
+// === impl Meta ===
+
+impl<'de> Deserialize<'de> for Meta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'de RawValue>::deserialize(deserializer)?;
+        if values_at_most(raw.get().as_bytes()) > METADATA_VALUES_MAX {
+            return Err(serde::de::Error::custom(format!("metadata has more than {METADATA_VALUES_MAX} values")));
+        }
+        let fields: Option<MetaFields> = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        let Some(fields) = fields else { return Ok(Meta::default()) };
+        Ok(Meta(ObjectMeta {
+            name: fields.name,
+            namespace: fields.namespace,
+            uid: fields.uid,
+            deletion_timestamp: fields.deletion_timestamp,
+            labels: fields.labels,
+            annotations: fields.annotations,
+            owner_references: fields.owner_references,
+            ..ObjectMeta::default()
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "review_tests.rs"]
+mod tests;

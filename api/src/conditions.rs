@@ -70,6 +70,18 @@ pub enum FinishedReason {
     Failed,
 }
 
+/// The condition that Fluxqueue writes into a FluxQueue: whether its spec counts.
+pub const ACCEPTED: &str = "Accepted";
+
+/// Why the condition [`ACCEPTED`] of a FluxQueue has its status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptedReason {
+    /// True: the spec counts.
+    Accepted,
+    /// False: the spec cannot be read; the message names the field. The last spec that was accepted counts.
+    InvalidSpec,
+}
+
 /// Where a job is in its life: its conditions in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum JobState {
@@ -219,6 +231,21 @@ impl FinishedReason {
     }
 }
 
+// === impl AcceptedReason ===
+
+impl AcceptedReason {
+    /// All of them.
+    pub const ALL: [AcceptedReason; 2] = [AcceptedReason::Accepted, AcceptedReason::InvalidSpec];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AcceptedReason::Accepted => "Accepted",
+            AcceptedReason::InvalidSpec => "InvalidSpec",
+        }
+    }
+}
+
 // === impl JobState ===
 
 impl JobState {
@@ -251,6 +278,16 @@ pub fn of_type(conditions: &[Condition], type_: ConditionType) -> Option<&Condit
 ///
 /// An older CRD refuses a reason that is added later: [`crate::Definition::missing_from`] is how a process notices before it writes.
 pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
+    list(&reason_rules())
+}
+
+/// The schema of `status.conditions` of a FluxQueue.
+pub(crate) fn queue_schema(_: &mut SchemaGenerator) -> Schema {
+    list(&[reasons(ACCEPTED, &AcceptedReason::ALL.map(|reason| reason.as_str().to_owned()))])
+}
+
+/// That of a list of conditions, each of which keeps these rules.
+fn list(rules: &[Value]) -> Schema {
     const CAMEL_CASE: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
     const TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
     schemars::json_schema!({
@@ -277,23 +314,15 @@ pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
                     "description": "The `metadata.generation` of the spec on which it was decided.",
                 },
             },
-            "x-kubernetes-validations": reason_rules(),
+            "x-kubernetes-validations": rules,
         },
     })
 }
 
 /// For each of our types the reasons it may have, as CEL.
 fn reason_rules() -> Vec<Value> {
-    let listed = |words: &[String]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ");
     let (warnings, others): (Vec<_>, Vec<_>) = ConditionType::ALL.into_iter().partition(|type_| type_.is_warning());
-    let rule = |type_: ConditionType| {
-        let (name, reasons) = (type_.as_str(), type_.reasons());
-        json!({
-            "rule": format!("self.type != '{name}' || self.reason in [{}]", listed(&reasons)),
-            "message": format!("the reason of {name} is one of {}", reasons.join(", ")),
-            "fieldPath": ".reason",
-        })
-    };
+    let rule = |type_: ConditionType| reasons(type_.as_str(), &type_.reasons());
     let warnings: Vec<String> = warnings.into_iter().map(|type_| type_.as_str().to_owned()).collect();
     let of_warnings = json!({
         "rule": format!("!(self.type in [{}]) || self.reason == self.type", listed(&warnings)),
@@ -301,6 +330,19 @@ fn reason_rules() -> Vec<Value> {
         "fieldPath": ".reason",
     });
     others.into_iter().map(rule).chain([of_warnings]).collect()
+}
+
+/// The reasons that the conditions of a type may have, as CEL.
+fn reasons(type_: &str, reasons: &[String]) -> Value {
+    json!({
+        "rule": format!("self.type != '{type_}' || self.reason in [{}]", listed(reasons)),
+        "message": format!("the reason of {type_} is one of {}", reasons.join(", ")),
+        "fieldPath": ".reason",
+    })
+}
+
+fn listed(words: &[String]) -> String {
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -344,6 +386,10 @@ mod tests {
     #[test]
     fn every_reason_is_in_the_guide() {
         let guide = include_str!("../../docs/fluxjob.md");
+        let of_queues = include_str!("../../docs/queues.md");
+        for reason in AcceptedReason::ALL.map(AcceptedReason::as_str) {
+            assert!(of_queues.contains(&format!("`{reason}`")), "docs/queues.md does not say what {reason} means");
+        }
         for type_ in ConditionType::ALL {
             for word in type_.reasons().into_iter().chain([type_.as_str().to_owned()]) {
                 assert!(guide.contains(&format!("`{word}`")), "docs/fluxjob.md does not say what {word} means");

@@ -14,15 +14,21 @@ pub enum EventReason {
     /// On a FluxJob and its first pod: the job starts later than it was promised. The message says for which of the four causes, and what
     /// is in the way.
     ReservationDelayed,
+    /// On a FluxQueue: its spec cannot be read. The message names the field, and says what counts instead.
+    InvalidSpec,
+    /// On a FluxQueue: its spec counts again.
+    Accepted,
 }
 
 impl EventReason {
     /// All of them.
-    pub const ALL: [EventReason; 4] = [
+    pub const ALL: [EventReason; 6] = [
         EventReason::Scheduled,
         EventReason::FailedScheduling,
         EventReason::GateIgnored,
         EventReason::ReservationDelayed,
+        EventReason::InvalidSpec,
+        EventReason::Accepted,
     ];
 
     /// Its name.
@@ -32,6 +38,8 @@ impl EventReason {
             EventReason::FailedScheduling => "FailedScheduling",
             EventReason::GateIgnored => "GateIgnored",
             EventReason::ReservationDelayed => "ReservationDelayed",
+            EventReason::InvalidSpec => "InvalidSpec",
+            EventReason::Accepted => "Accepted",
         }
     }
 

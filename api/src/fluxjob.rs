@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::conditions::{self, JobState};
-use crate::validation;
+use crate::{text, validation};
 
 /// What the FluxJob stands for, and what people wish. The scheduler creates it; people change only `overrides`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +115,20 @@ pub struct FluxJobSpec {
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub overrides: Overrides,
 }
+
+/// What Fluxqueue writes into the status of one FluxJob takes at most this many bytes as JSON: a sixth of what etcd stores of an object,
+/// and with what the API server notes of its fields still well below that. Parts that only inform are summed up before; a gang whose
+/// placement might not fit is refused.
+pub const STATUS_BYTES_MAX: usize = 256 << 10;
+
+/// The names of the nodes of a gang take at most this many bytes of it: 5,000 names of 45 bytes.
+pub const NODE_LIST_BYTES_MAX: usize = 225 << 10;
+
+/// A FluxJob describes at most this many pod sets.
+pub const POD_SETS_MAX: usize = 1024;
+
+/// A pod set describes the requests of at most this many resources.
+pub const REQUESTS_MAX: usize = 64;
 
 /// A workload: the object that was submitted, or a group of pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -231,6 +245,10 @@ pub struct FluxJobStatus {
     /// Where its pods go. Written before the first of them is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<PlacementRange>,
+    /// The nodes that `placement` and `reservation` name by their places in this list, each once, as a hostlist (RFC 29). The first has
+    /// place 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_list: Option<String>,
     /// For kubectl: the nodes of the placement as a hostlist (RFC 29), or how many there are if the list is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
@@ -259,7 +277,11 @@ pub struct Reservation {
     /// When the job starts at the latest. Absent if it waits for work with no known end: then the nodes are held for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<MicroTime>,
-    /// The nodes, as a hostlist (RFC 29): `node[0-3],gpu7`.
+    /// The nodes by their places in `nodeList`: `0-3,7`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node_indexes: String,
+    /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote this instead of `nodeIndexes`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
 }
 
@@ -323,7 +345,7 @@ pub struct ObservedWorkload {
     /// The pods by what they request: the pods of one set are alike. Follows an elastic workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
-        length(max = 1024),
+        length(max = POD_SETS_MAX),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub pod_sets: Vec<PodSet>,
@@ -354,11 +376,11 @@ pub struct PodSet {
     pub min_count: Option<i32>,
     /// What each pod requests, as Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
+    #[schemars(extend("maxProperties" = REQUESTS_MAX, "additionalProperties" = { "type": "string", "maxLength": 64 }))]
     pub requests: BTreeMap<String, String>,
 }
 
-/// Pods of one set, and the nodes they go to: number i of `podIndexes` goes to node number i / `podsPerNode` of `nodes`.
+/// Pods of one set, and the nodes they go to: number i of `podIndexes` goes to node number i / `podsPerNode` of `nodeIndexes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementRange {
@@ -366,7 +388,11 @@ pub struct PlacementRange {
     pub pod_set: String,
     /// Indexes of pods within the set, as an idset (RFC 22): `0-3,7`.
     pub pod_indexes: String,
-    /// Nodes, as a hostlist (RFC 29): `node[0-3],gpu7`.
+    /// The nodes by their places in `nodeList`, in this order: `0-3,7,2`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node_indexes: String,
+    /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote this instead of `nodeIndexes`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
     /// How many consecutive pods go to each node.
     pub pods_per_node: i32,
@@ -383,6 +409,8 @@ pub enum BlockedReason {
     Held,
     /// The queue that the job names does not exist, or the job's namespace may not use it.
     QueueNotUsable,
+    /// The spec of its queue cannot be read, and none was ever accepted.
+    QueueInvalid,
     /// It asks for a longer walltime than its queue allows.
     WalltimeTooLong,
     /// It asks for something that is not supported.
@@ -480,11 +508,12 @@ fn one_or_several<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<V
 
 impl BlockedReason {
     /// All that this version writes.
-    pub const ALL: [BlockedReason; 19] = [
+    pub const ALL: [BlockedReason; 20] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
         BlockedReason::QueueNotUsable,
+        BlockedReason::QueueInvalid,
         BlockedReason::WalltimeTooLong,
         BlockedReason::UnsupportedConstraint,
         BlockedReason::InvalidRequest,
@@ -509,6 +538,7 @@ impl BlockedReason {
             BlockedReason::Gated => "Gated",
             BlockedReason::Held => "Held",
             BlockedReason::QueueNotUsable => "QueueNotUsable",
+            BlockedReason::QueueInvalid => "QueueInvalid",
             BlockedReason::WalltimeTooLong => "WalltimeTooLong",
             BlockedReason::UnsupportedConstraint => "UnsupportedConstraint",
             BlockedReason::InvalidRequest => "InvalidRequest",
@@ -532,7 +562,7 @@ impl BlockedReason {
     pub fn state(self) -> JobState {
         match self {
             BlockedReason::Incomplete | BlockedReason::Gated | BlockedReason::VolumesNotReady => JobState::Incomplete,
-            BlockedReason::Held => JobState::Held,
+            BlockedReason::Held | BlockedReason::QueueInvalid => JobState::Held,
             BlockedReason::QueueNotUsable
             | BlockedReason::WalltimeTooLong
             | BlockedReason::UnsupportedConstraint
@@ -569,7 +599,7 @@ impl fmt::Display for BlockedReason {
 impl BlockedBy {
     /// A reason, and what a person reads about it.
     pub fn new(reason: BlockedReason, message: impl Into<String>) -> Self {
-        BlockedBy { reason, message: message.into(), ..BlockedBy::default() }
+        BlockedBy { reason, message: text::into_message(message.into()), ..BlockedBy::default() }
     }
 }
 

@@ -10,7 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::validation;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::{conditions, validation};
 
 /// The rules of a queue. For a field that is absent, the settings of the process apply, unless its description says otherwise.
 #[derive(CustomResource, Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +43,12 @@ use crate::validation;
         json_path = ".spec.stopPolicy",
         description = "Whether waiting jobs are held"
     ),
+    printcolumn(
+        name = "Accepted",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Accepted\")].status",
+        description = "Whether the spec counts"
+    ),
     printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting", description = "Jobs that wait"),
     printcolumn(
         name = "Running",
@@ -64,6 +72,7 @@ use crate::validation;
 pub struct FluxQueueSpec {
     /// The namespaces whose jobs may use the queue, by their labels. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "validation::label_selector")]
     pub namespace_selector: Option<LabelSelector>,
     /// Which jobs may start before which within the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +94,7 @@ pub struct FluxQueueSpec {
     pub priority: i32,
     /// The nodes that its jobs may use, by their labels. Absent: all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = validation::label_value()))]
     pub node_selector: BTreeMap<String, String>,
     /// Whether waiting jobs may start (`None`) or are held (`Hold`). Running jobs go on.
     #[serde(default)]
@@ -134,7 +143,7 @@ pub struct LimitsOfScope {
     pub waiting_jobs: Option<i32>,
     /// How much the pods of these jobs may request, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = validation::quantity()))]
     pub resources: BTreeMap<String, IntOrString>,
     /// The same on some nodes alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -147,10 +156,10 @@ pub struct LimitsOfScope {
 #[serde(rename_all = "camelCase")]
 pub struct LimitsOnNodes {
     /// The nodes, by their labels.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "additionalProperties" = validation::label_value()))]
     pub node_selector: BTreeMap<String, String>,
     /// How much the pods on these nodes may request, by resource.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 64, "additionalProperties" = validation::quantity()))]
     pub resources: BTreeMap<String, IntOrString>,
 }
 
@@ -198,9 +207,17 @@ pub enum MaxWalltimeAction {
 }
 
 /// What is in the queue. The scheduler writes it some seconds after a change.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxQueueStatus {
+    /// Conditions. That of Fluxqueue is Accepted: whether the spec counts, and if not, which field of it cannot be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::queue_schema")]
+    pub conditions: Vec<Condition>,
+    /// The spec by which the jobs of the queue go: the last that was accepted. Absent if none ever was; then its jobs are held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "validation::any_object")]
+    pub accepted_spec: Option<Box<FluxQueueSpec>>,
     /// How many jobs wait.
     #[serde(default)]
     pub waiting: i32,

@@ -9,11 +9,12 @@ pub mod hostlist;
 pub mod idset;
 pub mod names;
 pub mod placement;
+pub mod text;
 mod validation;
 
 pub use crd::{Definition, crd_yaml};
 
-pub use conditions::{ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
+pub use conditions::{AcceptedReason, ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason};
 pub use events::EventReason;
 pub use fluxjob::{
     BlockedBy, BlockedReason, EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload,

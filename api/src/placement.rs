@@ -1,14 +1,15 @@
 //! Where the pods of a job go, in few words: `status.placement` of a FluxJob.
 //!
-//! A gang of 5000 pods on 500 alike nodes is one range of some sixty bytes; in the worst case (no two neighbours on one
-//! node, names without numbers) it is as long as the names. Which pod has which index is decided by the scheduler.
+//! A gang of 5000 pods on 500 alike nodes is one range of some sixty bytes. Names of nodes that share no number, as those of clouds, cannot
+//! be shortened: so a FluxJob has each name once, in `status.nodeList`, and names nodes by their places there ([`compact`]). In memory,
+//! placements and reservations have the names ([`spell_out`]). Which pod has which index is decided by the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::PlacementRange;
 use crate::hostlist::{self, HostlistError};
 use crate::idset::{self, IdsetError};
+use crate::{FluxJobStatus, PlacementRange};
 
 /// A placement holds at most this many pods: what [`expand`] is ready to make of one FluxJob.
 pub const PODS_MAX: usize = 1_000_000;
@@ -68,6 +69,100 @@ pub enum PlacementError {
     /// More than [`PODS_MAX`].
     #[error("placement has more than {PODS_MAX} pods")]
     TooMany,
+    /// `nodeList` is no hostlist.
+    #[error("nodeList")]
+    List(#[source] HostlistError),
+    /// `nodeIndexes` is no list of places in `nodeList`.
+    #[error("nodeIndexes: {0} is no place, or range of places, in nodeList")]
+    Place(String),
+}
+
+/// Puts the names of nodes of a status into its `nodeList`, in the order in which the placement and then the reservation name them first.
+/// Both name them by their places from then on. What is written to the API server is compact.
+pub fn compact(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
+    let mut list = NodeList::default();
+    let mut places = Vec::new();
+    for range in &status.placement {
+        places.push(list.places_of(decode_nodes(range)?));
+    }
+    let of_reservation = status.reservation.as_ref().map(|reservation| hostlist::decode(&reservation.nodes));
+    let of_reservation = of_reservation.transpose().map_err(PlacementError::List)?;
+    if let (Some(reservation), Some(nodes)) = (&mut status.reservation, of_reservation) {
+        reservation.node_indexes = encode_places(&list.places_of(nodes));
+        reservation.nodes.clear();
+    }
+    for (range, places) in status.placement.iter_mut().zip(&places) {
+        range.node_indexes = encode_places(places);
+        range.nodes.clear();
+    }
+    status.node_list = (!list.names.is_empty()).then(|| hostlist::encode(list.names.iter().map(String::as_str)));
+    Ok(())
+}
+
+/// Puts the names of nodes back into the placement and the reservation of a status. A status that an earlier version wrote has them there.
+pub fn spell_out(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
+    let Some(list) = status.node_list.take() else { return Ok(()) };
+    let list = hostlist::decode(&list).map_err(PlacementError::List)?;
+    let spell = |indexes: &mut String, nodes: &mut String| -> Result<(), PlacementError> {
+        if nodes.is_empty() {
+            let places = decode_places(indexes, list.len())?;
+            *nodes = hostlist::encode(places.into_iter().filter_map(|place| list.get(place)).map(String::as_str));
+        }
+        indexes.clear();
+        Ok(())
+    };
+    for range in &mut status.placement {
+        spell(&mut range.node_indexes, &mut range.nodes)?;
+    }
+    if let Some(reservation) = &mut status.reservation {
+        spell(&mut reservation.node_indexes, &mut reservation.nodes)?;
+    }
+    Ok(())
+}
+
+/// Names, each once, and where each of them is.
+#[derive(Default)]
+struct NodeList {
+    names: Vec<String>,
+    places: BTreeMap<String, usize>,
+}
+
+impl NodeList {
+    /// The places of these names; those that are new come at the end.
+    fn places_of(&mut self, names: Vec<String>) -> Vec<usize> {
+        let place = |name: String| {
+            *self.places.entry(name).or_insert_with_key(|name| {
+                self.names.push(name.clone());
+                self.names.len() - 1
+            })
+        };
+        names.into_iter().map(place).collect()
+    }
+}
+
+/// Places in their order, ascending runs of neighbours as ranges.
+fn encode_places(places: &[usize]) -> String {
+    let run = |run: &[usize]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(usize::to_string).collect(),
+    };
+    places.chunk_by(|one, next| one + 1 == *next).map(run).collect::<Vec<_>>().join(",")
+}
+
+/// Reads places below `count`, of which a text may name [`PODS_MAX`] at most.
+fn decode_places(text: &str, count: usize) -> Result<Vec<usize>, PlacementError> {
+    let mut places = Vec::new();
+    for element in text.split(',').filter(|_| !text.is_empty()) {
+        let bad = || PlacementError::Place(crate::text::quoted(element));
+        let (first, last) = element.split_once('-').unwrap_or((element, element));
+        let parse = |place: &str| place.parse::<usize>().ok().filter(|place| *place < count);
+        let (first, last) = parse(first).zip(parse(last)).filter(|(first, last)| first <= last).ok_or_else(bad)?;
+        if places.len() + (last - first) >= PODS_MAX {
+            return Err(PlacementError::TooMany);
+        }
+        places.extend(first..=last);
+    }
+    Ok(places)
 }
 
 /// Writes that index i of `pod_set` goes to `nodes[i]`.
@@ -89,6 +184,7 @@ pub fn compress(pod_set: &str, nodes: &[&str]) -> Vec<PlacementRange> {
             pod_set: pod_set.to_owned(),
             pod_indexes: idset::encode(runs.iter().flat_map(|(index, _)| (*index..index + length).map(index_number))),
             nodes: hostlist::encode(runs.iter().map(|(_, node)| *node)),
+            node_indexes: String::new(),
             pods_per_node: i32::try_from(length).unwrap_or(i32::MAX),
         })
         .collect()
@@ -165,10 +261,12 @@ fn index_number(index: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reservation;
     use proptest::prelude::*;
 
     fn range(pod_set: &str, indexes: &str, nodes: &str, pods_per_node: i32) -> PlacementRange {
-        PlacementRange { pod_set: pod_set.into(), pod_indexes: indexes.into(), nodes: nodes.into(), pods_per_node }
+        let (pod_set, pod_indexes, nodes) = (pod_set.into(), indexes.into(), nodes.into());
+        PlacementRange { pod_set, pod_indexes, nodes, pods_per_node, ..PlacementRange::default() }
     }
 
     #[test]
@@ -215,7 +313,84 @@ mod tests {
         assert_eq!(expand(&many), Err(PlacementError::TooMany));
     }
 
+    fn status(placement: Vec<PlacementRange>, reserved: Option<&str>) -> FluxJobStatus {
+        let reservation = reserved.map(|nodes| Reservation { nodes: nodes.into(), ..Reservation::default() });
+        FluxJobStatus { placement, reservation, ..FluxJobStatus::default() }
+    }
+
+    #[test]
+    fn each_node_is_named_once_in_what_is_written() {
+        let ranges = vec![range("a", "0-3", "n[1-2]", 2), range("b", "0-2", "n2,x,n1", 1)];
+        let whole = status(ranges, Some("n[1-3]"));
+        let mut written = whole.clone();
+        compact(&mut written).unwrap();
+        assert_eq!(written.node_list.as_deref(), Some("n[1-2],x,n3"));
+        let indexes: Vec<&str> = written.placement.iter().map(|range| &*range.node_indexes).collect();
+        assert_eq!(indexes, ["0-1", "1-2,0"]);
+        let reserved = written.reservation.as_ref().unwrap();
+        assert_eq!((&*reserved.node_indexes, &*reserved.nodes), ("0-1,3", ""));
+        assert_eq!(serde_json::to_value(&written).unwrap()["placement"][0].get("nodes"), None);
+        spell_out(&mut written).unwrap();
+        assert_eq!(written, whole);
+    }
+
+    #[test]
+    fn what_earlier_versions_wrote_is_read() {
+        let old = serde_json::json!({
+            "bound": 0, "total": 2, "reservation": {"nodes": "n[1-2]"},
+            "placement": [{"podSet": "set-0", "podIndexes": "0-1", "nodes": "n[1-2]", "podsPerNode": 1}],
+        });
+        let mut read: FluxJobStatus = serde_json::from_value(old.clone()).unwrap();
+        spell_out(&mut read).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), old);
+    }
+
+    #[test]
+    fn places_that_are_not_in_the_list_are_refused() {
+        for indexes in ["2", "1-2", "1-0", "x", "-1", "0,,1", "0-", "99999999999999999999"] {
+            let mut bad = status(vec![PlacementRange { nodes: String::new(), ..range("a", "0", "", 1) }], None);
+            (bad.placement[0].node_indexes, bad.node_list) = (indexes.into(), Some("n[0-1]".into()));
+            assert!(matches!(spell_out(&mut bad), Err(PlacementError::Place(_))), "{indexes}");
+        }
+        let many = format!("0-1{}", ",0-1".repeat(PODS_MAX / 2));
+        assert_eq!(decode_places(&many, 2), Err(PlacementError::TooMany));
+    }
+
+    #[test]
+    fn a_gang_on_five_thousand_nodes_of_a_cloud_is_within_what_is_written() {
+        let names: Vec<String> = (0..5000_u64)
+            .map(|id| format!("gke-cluster-pool-{:012x}-abcd.internal", id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16))
+            .collect();
+        assert!(names.iter().all(|name| name.len() >= 38));
+        let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ranges: Vec<PlacementRange> =
+            ["set-0", "set-1", "set-2"].into_iter().flat_map(|set| compress(set, &nodes)).collect();
+        let mut written = status(ranges, Some(&hostlist::encode_set(nodes.iter().copied())));
+        let before = serde_json::to_vec(&written).unwrap().len();
+        compact(&mut written).unwrap();
+        let after = serde_json::to_vec(&written).unwrap().len();
+        assert!(before > 3 * after && after < crate::fluxjob::STATUS_BYTES_MAX, "{before} {after}");
+    }
+
     proptest! {
+        /// Any status comes back as it was.
+        #[test]
+        fn spells_out_what_it_made_compact(
+            sets in prop::collection::vec(prop::collection::vec("(n|pool-)0?[0-3]|login", 0..20), 0..4),
+            reserved in prop::option::of(prop::collection::btree_set("(n|pool-)0?[0-3]|login", 1..8)),
+        ) {
+            let ranges = sets.iter().enumerate().flat_map(|(at, nodes)| {
+                let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+                compress(&format!("set-{at}"), &nodes)
+            });
+            let reserved = reserved.map(|nodes| hostlist::encode_set(nodes.iter().map(String::as_str)));
+            let whole = status(ranges.collect(), reserved.as_deref());
+            let mut written = whole.clone();
+            compact(&mut written).unwrap();
+            spell_out(&mut written).unwrap();
+            prop_assert_eq!(written, whole);
+        }
+
         /// Any assignment comes back, whatever the order of nodes.
         #[test]
         fn reads_what_it_wrote(nodes in prop::collection::vec("(n|pool-)0?[0-3]|login", 0..60)) {

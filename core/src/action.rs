@@ -173,7 +173,14 @@ pub enum Subject {
     Pod(ObjectRef),
     /// A FluxJob.
     FluxJob(ObjectRef),
-    /// A node (events about nodes go to namespace `default`).
+    /// A FluxQueue (events about objects without a namespace go to namespace `default`).
+    FluxQueue {
+        /// Its name.
+        name: Arc<str>,
+        /// Its uid.
+        uid: Uid,
+    },
+    /// A node.
     Node {
         /// Its name.
         name: NodeName,
@@ -191,10 +198,11 @@ pub enum EventKind {
 }
 
 impl Subject {
-    /// Namespace and name, for messages; a node has no namespace.
+    /// Namespace and name, for messages; a node or a queue has no namespace.
     pub fn key(&self) -> ObjectKey {
         match self {
             Subject::Pod(id) | Subject::FluxJob(id) => id.key.clone(),
+            Subject::FluxQueue { name, .. } => ObjectKey::new("", Arc::clone(name)),
             Subject::Node { name, .. } => ObjectKey::new("", &**name),
         }
     }

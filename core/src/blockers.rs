@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fluxqueue_api::{BlockedBy, BlockedReason};
+use fluxqueue_api::{BlockedBy, BlockedReason, text};
 
 /// Never without one.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,12 +56,12 @@ impl Blockers {
 /// Messages as sentences.
 fn joined<'a>(blockers: impl Iterator<Item = &'a BlockedBy>) -> String {
     let messages: Vec<&str> = blockers.map(|blocker| &*blocker.message).collect();
-    match messages.as_slice() {
+    text::into_message(match messages.as_slice() {
         [only] => (*only).to_owned(),
         several => {
             several.iter().map(|message| format!("{}.", message.trim_end_matches('.'))).collect::<Vec<_>>().join(" ")
         }
-    }
+    })
 }
 
 impl From<BlockedBy> for Blockers {

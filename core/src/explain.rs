@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason};
+use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, EventReason, text};
 
 use super::blockers::Blockers;
 use super::estimates::Expected;
@@ -409,7 +409,7 @@ impl Core {
 
     /// Writes into a pod's condition, and as an event, why it is not scheduled.
     pub(super) fn report_unscheduled(&mut self, uid: &Uid, reason: &'static str, message: &str) {
-        let now = self.now;
+        let (now, message) = (self.now, &*text::message(message));
         let Some(member) = self.jobs.members.get_mut(uid) else { return };
         if member.pod.deleting || member.pod.stands_in {
             return;
@@ -486,6 +486,7 @@ impl Core {
 
     /// Says something about a job once: in its conditions, and as an event.
     pub(super) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) {
+        let text = text::into_message(text);
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.warnings.get(&warning) == Some(&text) {
             return;

@@ -11,7 +11,7 @@ use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
 use crate::fluxion::NOT_A_VERTEX;
 use crate::queue::JobId;
-use fluxqueue_api::{EventReason, names};
+use fluxqueue_api::{EventReason, names, text};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Phase, Pod, Uid, Unsupported};
 
 impl Core {
@@ -207,10 +207,10 @@ impl Core {
         }
         if gated && !reported {
             let text = format!(
-                "gate {:?} is left alone: the pod's scheduler is {:?}, and a pod is only scheduled here if \
+                "gate {:?} is left alone: the pod's scheduler is {}, and a pod is only scheduled here if \
                  spec.schedulerName is one of {}",
                 names::GATE,
-                pod.scheduler,
+                text::quoted(&pod.scheduler),
                 self.served_names(),
             );
             let reporter = self.settings.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from("fluxqueue"));

@@ -417,7 +417,8 @@ impl InQueue {
 
     /// Nobody starts from it.
     pub(super) fn is_held(&self) -> bool {
-        self.standing == Standing::Stopped || (self.standing == Standing::Missing && self.had_place)
+        matches!(self.standing, Standing::Stopped | Standing::Invalid)
+            || (self.standing == Standing::Missing && self.had_place)
     }
 }
 

@@ -288,7 +288,8 @@ impl Jobs {
     pub(super) fn deadline(&self, pod: &Pod, clock: Clock) -> Option<Time> {
         let made_by = self.controller(pod)?;
         let annotated = made_by.walltime.as_ref().is_some_and(Result::is_ok);
-        made_by.deadline.filter(|_| !annotated).map(|at| clock.core(at).plus_secs(pod.grace_secs))
+        let can_be_planned = pod.grace_secs <= Lifetime::SECS_MAX;
+        made_by.deadline.filter(|_| !annotated && can_be_planned).map(|at| clock.core(at).plus_secs(pod.grace_secs))
     }
 
     /// What a pod asks of levels: the object that made it says so, else the pod itself.

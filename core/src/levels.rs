@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_api::text;
+
 use super::Core;
 use super::cluster::{Node, readable};
 use super::fluxion::Within;
@@ -44,7 +46,7 @@ impl Core {
             }
             let known: Vec<&str> = topology.levels().map(|level| &*level.name).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Some(rule.refused(format!("{:?} is no level of this machine; there are: {known}", &*rule.level)))
+            Some(rule.refused(format!("{} is no level of this machine; there are: {known}", text::quoted(&rule.level))))
         })
     }
 

@@ -46,6 +46,7 @@ mod audit;
 mod awaiting_owner;
 mod backoff;
 mod blockers;
+mod bounds;
 mod by_node;
 mod closed;
 pub mod cluster;
@@ -114,7 +115,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
-use fluxqueue_api::{EventReason, JobState, names};
+use fluxqueue_api::{EventReason, JobState, names, text};
 
 use crate::cluster::{Cluster, FillScore};
 use crate::fluxion::{Graph, GraphError, Policy};
@@ -558,7 +559,8 @@ impl Core {
         reporter: &Arc<str>,
     ) {
         debug_assert!(EventReason::is_known(reason), "{reason} is no reason of an Event");
-        let note = Note { subject, kind, reason, action, note, reporter: Arc::clone(reporter) };
+        let note =
+            Note { subject, kind, reason, action, note: text::into_message(note), reporter: Arc::clone(reporter) };
         self.actions.push(ActionKind::Note(note));
     }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason, FluxQueueStatus, JobState, names};
+use fluxqueue_api::{BlockedBy, BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
 use super::job::{InQueue, Job, Style};
 use super::ledger::Allocation;
 use super::plan::Policies;
 use super::queues::{AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing};
 use super::record::quantity;
-use super::{ActionKind, Core, InFlight, Timer, WriteOutcome};
+use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
 use crate::fluxion::End;
 use crate::queue::{JobId, QueueId};
 use fluxqueue_workload::{Lifetime, Resources, Uid};
@@ -79,7 +79,7 @@ impl Core {
         let name = name.unwrap_or_else(|| {
             let services = Some(names::QUEUE_SERVICES).filter(|services| {
                 let standing = self.queues.standing(services, namespace);
-                matches!(standing, Standing::Open | Standing::Stopped) && self.is_service(job)
+                matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid) && self.is_service(job)
             });
             services.unwrap_or_else(|| self.queues.default_of(namespace))
         });
@@ -87,7 +87,7 @@ impl Core {
         // A place in the queue is kept over a restart, and when the queue goes.
         let had_place = job.queue.had_place && *job.queue.name == *name
             || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
-        let had_place = had_place || matches!(standing, Standing::Open | Standing::Stopped);
+        let had_place = had_place || matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid);
         let name = if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
         let id_of_queue = if had_place { self.queues.number(&name) } else { QueueId::DEFAULT };
         let Some(job) = self.jobs.all.get(&id) else { return };
@@ -157,6 +157,11 @@ impl Core {
                     BlockedReason::Held,
                     format!("its queue is stopped: spec.stopPolicy of FluxQueue {name} is Hold"),
                 ));
+            }
+            Standing::Invalid => {
+                let trouble = self.queues.object(name).and_then(|queue| queue.trouble.as_deref());
+                let trouble = trouble.unwrap_or("its spec cannot be read");
+                return Some((BlockedReason::QueueInvalid, format!("FluxQueue {name} cannot be used: {trouble}")));
             }
             Standing::Missing if *had_place => {
                 return Some((
@@ -250,7 +255,7 @@ impl Core {
             return;
         };
         let allocations: Vec<&Allocation> = self.jobs.allocations(job).collect();
-        let mut running: BTreeMap<(AccountId, i64), u64> = BTreeMap::new();
+        let mut running: BTreeMap<(AccountId, i64), u128> = BTreeMap::new();
         for (at, limit) in limits.running.iter().enumerate() {
             let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));
             let account = AccountId { queue: job.queue.id, limit: at, namespace };
@@ -263,9 +268,10 @@ impl Core {
                 }
                 Counted::Resource(name) => {
                     for allocation in counted {
-                        let amount = allocation.shape.requests.get(name);
+                        let amount = allocation.shape.requests.sum(name);
                         if amount > 0 {
-                            *running.entry((account.clone(), second_of(allocation.end))).or_default() += amount;
+                            let sum = running.entry((account.clone(), second_of(allocation.end))).or_default();
+                            *sum = u128::saturating_add(*sum, amount);
                         }
                     }
                 }
@@ -291,7 +297,7 @@ impl Core {
             Counted::Jobs => None,
             Counted::Resource(name) => Some(name.to_string()),
         };
-        let text = |amount: u64| resource.as_deref().map_or_else(|| amount.to_string(), |name| quantity(name, amount));
+        let text = |amount: u128| resource.as_deref().map_or_else(|| amount.to_string(), |name| quantity(name, amount));
         let what = resource.as_deref().unwrap_or("jobs that run");
         let of_whom =
             account.namespace.as_ref().map_or(String::new(), |namespace| format!(" by namespace {namespace}"));
@@ -300,7 +306,7 @@ impl Core {
             "{} {what} asked for, {} of {} used{of_whom}: {} of FluxQueue {name}.",
             text(*asked),
             text(*used),
-            text(*most),
+            text(u128::from(*most)),
             limit.path
         );
         if *never {
@@ -308,9 +314,9 @@ impl Core {
         }
         BlockedBy {
             requested: resource.is_some().then(|| text(*asked)),
-            available: resource.is_some().then(|| text(most.saturating_sub(*used))),
+            available: resource.is_some().then(|| text(u128::from(*most).saturating_sub(*used))),
             used: Some(text(*used)),
-            limit: Some(text(*most)),
+            limit: Some(text(u128::from(*most))),
             queue: Some(name.to_owned()),
             resource: resource.clone(),
             ..BlockedBy::new(BlockedReason::QueueLimit, message)
@@ -336,11 +342,17 @@ impl Core {
         }
         for name in self.queues.tally.take_changed() {
             let Some(queue) = self.queues.object(&name) else { continue };
-            let status = self.queues.status(&name);
+            let status = self.queues.status(queue, self.wall_now());
             if status == queue.status || self.actions.is_writing_queue(&name) {
                 continue;
             }
-            let (uid, status) = (queue.uid.clone(), Box::new(status));
+            let (uid, news, status) = (queue.uid.clone(), news_of_spec(queue, &status), Box::new(status));
+            if let Some((kind, reason, text)) = news {
+                let subject = Subject::FluxQueue { name: Arc::clone(&name), uid: uid.clone() };
+                let reporter = self.settings.scheduler_names.first().cloned();
+                let reporter = reporter.unwrap_or_else(|| Arc::from(names::SCHEDULER_NAME));
+                self.note(subject, kind, reason.as_str(), "Reading", text, &reporter);
+            }
             let kind =
                 ActionKind::WriteQueueStatus { queue: Arc::clone(&name), uid: uid.clone(), status: status.clone() };
             self.actions.ask(kind, InFlight::Queue(name, uid, status));
@@ -372,6 +384,20 @@ impl Core {
         // What has changed since.
         self.queues.tally.note_object(name);
         self.timers.wake(Timer::Queues, self.now.plus_millis(pause));
+    }
+}
+
+/// What an Event tells about the spec of a queue, if that is news against what is on record.
+fn news_of_spec(queue: &QueueObject, status: &FluxQueueStatus) -> Option<(EventKind, EventReason, String)> {
+    let (before, now) = (queue.status.conditions.first(), status.conditions.first()?);
+    match queue.trouble {
+        Some(_) if before.is_none_or(|before| before.message != now.message) => {
+            Some((EventKind::Warning, EventReason::InvalidSpec, now.message.clone()))
+        }
+        None if before.is_some_and(|before| before.status != now.status) => {
+            Some((EventKind::Normal, EventReason::Accepted, "its spec counts again".to_owned()))
+        }
+        _ => None,
     }
 }
 

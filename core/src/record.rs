@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fluxqueue_api::fluxjob::POD_SETS_MAX;
 use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
     ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState,
     ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation, ScheduledReason, WorkloadKind, WorkloadRef,
-    names,
+    names, text,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
 use k8s_openapi::jiff::Timestamp;
 
 use super::blockers::Blockers;
+use super::bounds;
 use super::estimates;
 use super::grouping;
 use super::job::{Identity, Job, Member, Said, Style};
@@ -84,7 +86,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// The whole status.
+    /// The whole status, with the names of nodes where it says which: they are made compact when it is written.
     pub(super) fn status(&self) -> FluxJobStatus {
         let job = self.job;
         let bound = self.live.iter().filter(|member| member.is_bound()).count();
@@ -101,8 +103,12 @@ impl Snapshot<'_> {
         // Of what has ended what is on record stays: ended pods that a new process finds may be another group's of the name.
         let priority = written.filter(|_| job.is_finished()).and_then(|written| written.priority);
         let said = self.said.as_ref();
-        let reservation = said.map(|said| Reservation { start: said.start.map(micro_time), nodes: said.nodes.clone() });
-        FluxJobStatus {
+        let reservation = said.map(|said| Reservation {
+            start: said.start.map(micro_time),
+            nodes: said.nodes.clone(),
+            ..Reservation::default()
+        });
+        bounds::summed_up(FluxJobStatus {
             conditions,
             state: Some(state),
             observed_generation: job.record.generation,
@@ -125,12 +131,13 @@ impl Snapshot<'_> {
             completion_time: job.completed_at.map(micro_time),
             nodes: self.node_list(),
             placement,
+            node_list: None,
             epoch: job.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
             bound: number(bound),
             total: number(self.wanted),
             size: Some(format!("{bound}/{}", self.wanted)),
             blocked_by: job.blocker.as_ref().filter(|_| waits(state)).map(Blockers::list).unwrap_or_default(),
-        }
+        })
     }
 
     // --- what the workload says ---
@@ -181,7 +188,7 @@ impl Snapshot<'_> {
         for set in &mut sets {
             set.min_count = set.min_count.filter(|min| *min < set.count);
         }
-        sets
+        bounds::bounded_sets(sets, POD_SETS_MAX)
     }
 
     fn sets_of_pods(&self) -> Vec<PodSet> {
@@ -195,7 +202,7 @@ impl Snapshot<'_> {
             name: pod_set_name(at),
             count: number(*count),
             min_count,
-            requests: quantities(&shape.requests),
+            requests: bounds::bounded_requests(quantities(&shape.requests)),
         };
         pod_sets.iter().enumerate().map(set).collect()
     }
@@ -283,7 +290,7 @@ impl Snapshot<'_> {
             type_: type_.as_str().to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message,
+            message: text::into_message(message),
             observed_generation: self.job.record.generation,
             last_transition_time: since,
         }
@@ -351,15 +358,17 @@ fn coarse_position(at: usize) -> Option<usize> {
 /// Amounts as Kubernetes quantities: millicores as `100m` or whole cores, everything else as plain integers.
 pub(super) fn quantities(requests: &Resources) -> BTreeMap<String, String> {
     requests
-        .iter()
+        .sums()
         .filter(|(name, _)| name.as_ref() != "pods")
         .map(|(name, amount)| (name.to_string(), quantity(name, amount)))
         .collect()
 }
 
 /// One amount as a Kubernetes quantity.
-pub(super) fn quantity(resource: &str, amount: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
+pub(super) fn quantity(resource: &str, amount: impl Into<u128>) -> String {
+    const UNITS: [(u128, &str); 5] =
+        [(1 << 60, "Ei"), (1 << 50, "Pi"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")];
+    let amount: u128 = amount.into();
     if resource == "cpu" {
         return if amount.is_multiple_of(1000) { (amount / 1000).to_string() } else { format!("{amount}m") };
     }
@@ -373,8 +382,10 @@ pub(super) fn quantity(resource: &str, amount: u64) -> String {
     amount.to_string()
 }
 
+/// The instant as it is written; the last second of the year 9999, nearly, for what is later than can be written.
 pub(super) fn timestamp(at: Time) -> Timestamp {
-    Timestamp::from_microsecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH)
+    let (first, last) = (Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
+    Timestamp::from_microsecond(at.0.clamp(first, last)).unwrap_or(Timestamp::MAX)
 }
 
 pub(super) fn micro_time(at: Time) -> MicroTime {

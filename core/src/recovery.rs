@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{
     ConditionType, DegradedReason, FinishedReason, FluxJob, FluxJobStatus, WorkloadKind, conditions, names, placement,
+    text,
 };
 
 use super::attach::completion_of;
@@ -58,7 +59,7 @@ impl Core {
         }
         for condition in &status.conditions {
             if let Some(warning) = ConditionType::from_name(&condition.type_).filter(|type_| type_.is_warning()) {
-                job.warnings.insert(warning, condition.message.clone());
+                job.warnings.insert(warning, text::message(&condition.message).into_owned());
             }
         }
     }

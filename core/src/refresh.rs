@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason, ConditionType, FinishedReason, JobState, names};
 
+use super::bounds;
 use super::grouping::{self, StartSize};
 use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::mounting::not_mountable;
@@ -94,7 +95,7 @@ impl Core {
             return;
         }
         let by_queue = self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
-        let for_all = self.bad_levels(job).or_else(|| self.bad_exclusive(job, &live));
+        let for_all = refused_for_all(self, job, &live);
         let for_all = for_all.or(by_queue.map(|(_, text)| text));
         let refused: Vec<(Uid, String)> = waiting()
             .filter_map(|member| {
@@ -130,7 +131,7 @@ impl Core {
             return Vec::new();
         }
         if !job.life.is_placed()
-            && let Some(message) = self.bad_levels(job).or_else(|| self.bad_exclusive(job, &live))
+            && let Some(message) = refused_for_all(self, job, &live)
         {
             self.block(id, BlockedReason::UnsupportedConstraint, message);
             return Vec::new();
@@ -420,7 +421,10 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             let is_of_queue = matches!(
                 reason,
-                BlockedReason::QueueNotUsable | BlockedReason::WalltimeTooLong | BlockedReason::QueueFull
+                BlockedReason::QueueNotUsable
+                    | BlockedReason::QueueInvalid
+                    | BlockedReason::WalltimeTooLong
+                    | BlockedReason::QueueFull
             );
             job.is_late_entrant |= is_of_queue || matches!(reason, BlockedReason::Held | BlockedReason::Gated);
             let queue = is_of_queue.then(|| job.queue.name.to_string());
@@ -429,6 +433,12 @@ impl Core {
             job.blocker = Some(BlockedBy { queue, ..BlockedBy::new(reason, message) }.into());
         }
     }
+}
+
+/// Why none of these pods can be placed, whatever each of them asks for by itself.
+fn refused_for_all(core: &Core, job: &Job, live: &[&Member]) -> Option<String> {
+    let of_gang = || if job.style == Style::Gang { bounds::unrecordable(live, &core.cluster) } else { None };
+    core.bad_levels(job).or_else(|| core.bad_exclusive(job, live)).or_else(of_gang)
 }
 
 /// The first pod that cannot be placed as it is, and why.

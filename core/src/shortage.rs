@@ -20,7 +20,7 @@ struct Shortage<'a> {
     /// How many pods ask for it, and on which nodes.
     pods: u64,
     nodes: &'a RankSet,
-    requested: u64,
+    requested: u128,
     free: u64,
     /// Nodes that may be used have too little.
     is_on_nodes: bool,
@@ -82,35 +82,39 @@ impl Core {
         let mut message = self.unavailable(attempt, pods, &closed, &apart);
         if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
             let idle = if *outcome == Outcome::Never { "in all" } else { "free" };
-            let amount = |amount| super::record::quantity(&worst.resource, amount);
+            let (requested, free) = worst.amounts();
             let who = match worst.pods {
                 asking if asking < pods as u64 => format!("{asking} of the {pods} pods that start together"),
                 _ => format!("{pods} pods start together and"),
             };
             let _ = write!(
                 message,
-                " {who} ask for {} {}, {} {idle} on the nodes they may use.",
-                amount(worst.requested),
+                " {who} ask for {requested} {}, {free} {idle} on the nodes they may use.",
                 worst.resource,
-                amount(worst.free),
             );
         }
         message += &apart.text(pods);
         if let Some((needed, open)) = attempt.nodes_for_each(&mut self.cluster) {
             let _ = write!(message, " By their own anti-affinity they need {needed} nodes, and may use {open}.");
         }
+        if let Some((port, pods, open)) = attempt.short_of_port().filter(|(_, pods, _)| *pods > 1) {
+            let (number, protocol) = (port.port, &port.protocol);
+            let _ = write!(
+                message,
+                " Each of {pods} pods needs a node of its own for host port {number}/{protocol}, and they may use {open}."
+            );
+        }
         message += &self.where_volumes_are(&attempt.request);
         let reason = reason_of(outcome);
         message += &more_about(attempt);
         let mut said: BTreeSet<String> = worst.iter().map(|worst| worst.resource.clone()).collect();
-        let others =
-            shortages.into_iter().filter(|shortage| shortage.is_on_nodes && shortage.free < shortage.requested);
+        let others = shortages.into_iter().filter(|shortage| shortage.is_on_nodes && shortage.is_short_in_all());
         let others = others.filter(|shortage| said.insert(shortage.resource.clone())).map(|shortage| {
             let (requested, free) = shortage.amounts();
             let message = format!("{requested} {} asked for, {free} free", shortage.resource);
             shortage.of(BlockedBy::new(reason, message))
         });
-        let is_short_in_all = worst.as_ref().is_some_and(|worst| worst.free < worst.requested);
+        let is_short_in_all = worst.as_ref().is_some_and(Shortage::is_short_in_all);
         let of_resources = BlockedBy::new(reason, message);
         let of_resources = worst.map_or(of_resources.clone(), |worst| worst.of(of_resources));
         let mut all: Vec<BlockedBy> = std::iter::once(of_resources).chain(others).collect();
@@ -171,7 +175,7 @@ fn reason_of(outcome: &Outcome) -> BlockedReason {
 impl<'a> Shortage<'a> {
     /// So many pods ask for what there is of it on these nodes, besides those that are known to.
     fn add(all: &mut Vec<Self>, pool: &PoolSupply, pods: u64, nodes: &'a RankSet) {
-        let (requested, is_on_nodes) = (pool.per_slot.saturating_mul(pods), !pool.short.is_empty());
+        let (requested, is_on_nodes) = (u128::from(pool.per_slot) * u128::from(pods), !pool.short.is_empty());
         match all.iter_mut().find(|known| known.resource == pool.resource && known.nodes == nodes) {
             Some(known) => {
                 known.pods += pods;
@@ -191,8 +195,13 @@ impl<'a> Shortage<'a> {
 
     /// As people have them: what is asked for, and what is free.
     fn amounts(&self) -> (String, String) {
-        let quantity = |amount| super::record::quantity(&self.resource, amount);
-        (quantity(self.requested), quantity(self.free))
+        let resource = &self.resource;
+        (super::record::quantity(resource, self.requested), super::record::quantity(resource, self.free))
+    }
+
+    /// All the nodes together have too little.
+    fn is_short_in_all(&self) -> bool {
+        u128::from(self.free) < self.requested
     }
 
     /// The same, with these numbers.
@@ -203,7 +212,7 @@ impl<'a> Shortage<'a> {
 
     /// Less of what is asked for is there.
     fn is_worse_than(&self, other: &Self) -> bool {
-        let ratio = |a: &Self, b: &Self| u128::from(a.free) * u128::from(b.requested.max(1));
+        let ratio = |a: &Self, b: &Self| u128::from(a.free).saturating_mul(b.requested.max(1));
         ratio(self, other) < ratio(other, self)
     }
 }

@@ -65,7 +65,9 @@ impl Timers {
     /// Forgets everything about a pod that is gone.
     pub(super) fn forget_pod(&mut self, uid: &Uid) {
         let about = [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
-        about.iter().for_each(|timer| self.forget(&timer(uid.clone())));
+        for timer in about {
+            self.forget(&timer(uid.clone()));
+        }
     }
 
     /// Forgets everything about a job that is forgotten.
@@ -118,7 +120,9 @@ mod tests {
         let (gone, stays) = (Uid::from("gone"), Uid::from("stays"));
         for uid in [&gone, &stays] {
             let about = [Timer::Pod, Timer::AwaitingPod, Timer::Untold, Timer::Nomination, Timer::Overdue];
-            about.iter().for_each(|timer| timers.wake(timer(uid.clone()), Time(1)));
+            for timer in about {
+                timers.wake(timer(uid.clone()), Time(1));
+            }
         }
         timers.forget_pod(&gone);
         assert_eq!(timers.len(), 5);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{ConditionType, Overrides};
+use fluxqueue_api::{ConditionType, Overrides, text};
 
 use super::Core;
 use crate::queue::JobId;
@@ -93,7 +93,8 @@ impl Core {
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.ended_as.is_none()) else { return };
         match job.record.overrides.priority_class_name.clone() {
             Some(class) if job.record.wished_priority.is_none() => {
-                let text = format!("spec.overrides.priorityClassName: there is no PriorityClass {class:?}");
+                let text =
+                    format!("spec.overrides.priorityClassName: there is no PriorityClass {}", text::quoted(&class));
                 self.warn_once(id, ConditionType::UnknownPriorityClass, text);
             }
             _ => drop(job.warnings.remove(&ConditionType::UnknownPriorityClass)),

@@ -148,6 +148,8 @@ fn nodes_of(status: &FluxJobStatus) -> Option<Vec<String>> {
     if status.placement.is_empty() {
         return hostlist::decode(status.nodes.as_deref()?).ok();
     }
+    let mut status = status.clone();
+    placement::spell_out(&mut status).ok()?;
     let seats = placement::expand(&status.placement).ok()?;
     let nodes: BTreeSet<String> = seats.into_iter().map(|(_, _, node)| node.to_string()).collect();
     Some(nodes.into_iter().collect())
@@ -195,7 +197,10 @@ mod tests {
     }
 
     fn promised(start: i64) -> impl FnOnce(&mut FluxJobStatus) {
-        move |status| status.reservation = Some(Reservation { start: Some(time(start)), nodes: "n[1-2]".to_owned() })
+        move |status| {
+            status.reservation =
+                Some(Reservation { start: Some(time(start)), nodes: "n[1-2]".to_owned(), ..Reservation::default() })
+        }
     }
 
     fn ran(start: i64, end: i64, nodes: &str) -> impl FnOnce(&mut FluxJobStatus) {

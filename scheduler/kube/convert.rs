@@ -2,7 +2,7 @@
 //!
 //! Conversion itself is pure and lives with the types it makes (`workload/`, `cluster/`).
 
-use fluxqueue_api::{FluxJob, FluxQueue};
+use fluxqueue_api::{FluxJob, FluxJobStatus, placement, text};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1 as core_v1;
@@ -113,7 +113,13 @@ impl Watched for LooseFluxJob {
     const KIND: &'static str = "FluxJob";
 
     fn convert(self, (): &mut ()) -> Result<FluxJob, String> {
-        let (metadata, spec, status) = read(self)?;
+        let (mut metadata, spec, mut status): (_, _, Option<FluxJobStatus>) = read(self)?;
+        if let Some(Err(error)) = status.as_mut().map(placement::spell_out) {
+            // What it names stays without names: the core says that it cannot be read, and places pods that wait anew.
+            tracing::warn!(%error, "the nodes of a FluxJob cannot be read");
+        }
+        // None of them is read here, and they belong to others, 256 KiB of them to a FluxJob.
+        metadata.annotations = None;
         Ok(FluxJob { metadata, spec, status })
     }
 }
@@ -124,8 +130,10 @@ impl Watched for LooseFluxQueue {
     const KIND: &'static str = "FluxQueue";
 
     fn convert(self, (): &mut ()) -> Result<QueueObject, String> {
-        let (metadata, spec, status) = read(self)?;
-        QueueObject::from_api(&FluxQueue { metadata, spec, status })
+        // One that cannot be read is there all the same, and says so. What is wrong with its status is put right by the next write.
+        let spec = serde_json::from_value(self.spec).map_err(|error| unreadable("spec", &error));
+        let status = serde_json::from_value(self.status).unwrap_or_default();
+        QueueObject::from_parts(&self.metadata, spec, status)
     }
 }
 
@@ -141,10 +149,15 @@ impl Watched for Lean<core_v1::Namespace> {
 
 /// Reads what was left open of an object of ours.
 fn read<K, S: DeserializeOwned, T: DeserializeOwned>(object: Loose<K>) -> Result<(ObjectMeta, S, Option<T>), String> {
-    let spec = serde_json::from_value(object.spec).map_err(|error| format!("spec: {error}"))?;
+    let spec = serde_json::from_value(object.spec).map_err(|error| unreadable("spec", &error))?;
     let status = match object.status {
         serde_json::Value::Null => None,
-        status => Some(serde_json::from_value(status).map_err(|error| format!("status: {error}"))?),
+        status => Some(serde_json::from_value(status).map_err(|error| unreadable("status", &error))?),
     };
     Ok((object.metadata, spec, status))
+}
+
+/// What is wrong with a part of an object. The error may quote values of it.
+fn unreadable(part: &str, error: &serde_json::Error) -> String {
+    text::into_message(format!("{part}: {error}"))
 }

@@ -5,10 +5,12 @@
 
 use std::error::Error;
 
-/// The error and its sources, each said once.
+use fluxqueue_api::text;
+
+/// The error and its sources, each said once, as long as a message may be.
 pub(super) fn error_chain(error: &(dyn Error + 'static)) -> String {
     if let Some(kube::Error::Api(status)) = error.downcast_ref() {
-        return format!("{} {}: {}", status.code, status.reason, status.message);
+        return text::into_message(format!("{} {}: {}", status.code, status.reason, status.message));
     }
     let mut text = error.to_string();
     let mut source = error.source();
@@ -20,7 +22,7 @@ pub(super) fn error_chain(error: &(dyn Error + 'static)) -> String {
         }
         source = cause.source();
     }
-    text
+    text::into_message(text)
 }
 
 #[cfg(test)]

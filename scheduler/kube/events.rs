@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::fenced::{FencedClient, WRITE_TIMEOUT_MAX};
 use super::request::Content;
 use crate::serve::Metrics;
+use fluxqueue_api::text::{self, NAME_BYTES_MAX};
 use fluxqueue_core::{EventKind, Note, Subject};
 use fluxqueue_workload::ObjectRef;
 
@@ -25,14 +26,8 @@ const SERIES_FOR: Duration = Duration::from_mins(6);
 const SERIES_EVERY: Duration = Duration::from_mins(1);
 
 /// How many notes are remembered. Beyond, all that are older than [`SERIES_FOR`] are forgotten, and if none is, all:
-/// the price is that a repetition shows as a new Event.
+/// the price is that a repetition shows as a new Event. Each has at most [`text::MESSAGE_BYTES_MAX`] bytes, so that all are 10 MiB.
 const REMEMBERED: usize = 10_000;
-
-/// The API server refuses longer notes.
-const NOTE_BYTES: usize = 1024;
-
-/// Longest name of an object.
-const NAME_BYTES: usize = 253;
 
 /// What the workers share.
 pub struct Announcer {
@@ -109,7 +104,11 @@ impl Announcer {
     }
 
     fn plan(&self, note: &Note, now: Instant) -> Plan {
-        let sighting = Sighting { subject: note.subject.clone(), reason: note.reason, note: note.note.clone() };
+        let sighting = Sighting {
+            subject: note.subject.clone(),
+            reason: note.reason,
+            note: text::message(&note.note).into_owned(),
+        };
         // Workers look things up here all the time, and rarely the same: no lock is held across an await, or two at once.
         if let Some(mut series) = self.recent.get_mut(&sighting)
             && now.duration_since(series.last_seen) < SERIES_FOR
@@ -139,7 +138,7 @@ impl Announcer {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let suffix = format!(".{:x}", nanos.unsigned_abs() + u128::from(sequence));
         let key = subject.key();
-        format!("{}{suffix}", shortened(&key.name, NAME_BYTES - suffix.len()))
+        format!("{}{suffix}", shortened(&key.name, NAME_BYTES_MAX - suffix.len()))
     }
 
     async fn create(&self, note: &Note, name: &str) -> Result<(), Refusal> {
@@ -177,7 +176,7 @@ impl Announcer {
             "action": note.action,
             "reason": note.reason,
             "type": kind,
-            "note": shortened(&note.note, NOTE_BYTES),
+            "note": text::message(&note.note),
             "regarding": regarding(&note.subject),
         })
     }
@@ -199,6 +198,10 @@ fn regarding(subject: &Subject) -> Value {
     match subject {
         Subject::Pod(id) => object("v1", "Pod", id),
         Subject::FluxJob(id) => object(&format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "FluxJob", id),
+        Subject::FluxQueue { name, uid } => json!({
+            "apiVersion": format!("{}/v1alpha1", fluxqueue_api::names::GROUP), "kind": "FluxQueue",
+            "name": &**name, "uid": &**uid,
+        }),
         Subject::Node { name, uid } => {
             json!({ "apiVersion": "v1", "kind": "Node", "name": &**name, "uid": &**uid })
         }
@@ -209,7 +212,7 @@ fn regarding(subject: &Subject) -> Value {
 fn namespace(subject: &Subject) -> &str {
     match subject {
         Subject::Pod(id) | Subject::FluxJob(id) => &id.key.namespace,
-        Subject::Node { .. } => "default",
+        Subject::FluxQueue { .. } | Subject::Node { .. } => "default",
     }
 }
 
@@ -274,15 +277,17 @@ mod tests {
             announcer.plan(&note(&number.to_string()), now);
         }
         assert!(announcer.recent.len() <= REMEMBERED);
+        announcer.plan(&note(&"\u{7f}".repeat(200_000)), now);
+        let longest = announcer.recent.iter().map(|known| known.key().note.len()).max().unwrap();
+        assert!(longest <= text::MESSAGE_BYTES_MAX, "{longest} bytes are remembered of one note");
     }
 
     #[tokio::test]
     async fn long_notes_are_cut_between_characters() {
-        let text = format!("a{}", "ü".repeat(600));
-        let event = announcer().event(&note(&text), "pod-1.1", Timestamp::UNIX_EPOCH);
+        let event = announcer().event(&note(&format!("a{}", "ü".repeat(600))), "pod-1.1", Timestamp::UNIX_EPOCH);
         let cut = event["note"].as_str().unwrap();
-        assert_eq!(cut.len(), 1023);
-        assert!(text.starts_with(cut));
+        assert!((1000..=text::MESSAGE_BYTES_MAX).contains(&cut.len()), "{}", cut.len());
+        assert!(cut.starts_with("aüü") && cut.ends_with(" more bytes)"), "{cut}");
         assert_eq!(event["eventTime"], "1970-01-01T00:00:00.000000Z");
         assert_eq!(event["regarding"]["uid"], "u1");
         assert_eq!(event["reportingController"], "fluence");

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use fluxqueue_api::text;
 use http::{Method, Request, header};
 use kube::Client;
 use kube::client::Body;
@@ -129,6 +130,6 @@ impl Reply {
             Ok(status) if !status.message.is_empty() => status.message,
             _ => String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]).into_owned(),
         };
-        format!("{}: {}", self.code, text.trim())
+        text::into_message(format!("{}: {}", self.code, text.trim()))
     }
 }

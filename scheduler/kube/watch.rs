@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fluxqueue_api::text;
 use futures::{Stream, StreamExt};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
@@ -186,7 +187,7 @@ fn said(error: &watcher::Error) -> String {
         watcher::Error::WatchStartFailed(cause) => format!("beginning to watch: {}", error_chain(cause)),
         watcher::Error::WatchFailed(cause) => format!("watching: {}", error_chain(cause)),
         watcher::Error::WatchError(status) => {
-            format!("watching: {} {}: {}", status.code, status.reason, status.message)
+            text::into_message(format!("watching: {} {}: {}", status.code, status.reason, status.message))
         }
         watcher::Error::NoResourceVersion => error.to_string(),
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, names};
+use fluxqueue_api::{FluxJob, names, placement};
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -309,7 +309,11 @@ impl Writer {
         // the object's, or the server answers 409; an object that is gone is not made by a write of its status.
         let mut metadata = identity(id, version);
         metadata["namespace"] = (*id.key.namespace).into();
-        let body = applied("FluxJob", metadata, id, &json!(status));
+        let mut written = status.clone();
+        if let Err(error) = placement::compact(&mut written) {
+            return WriteOutcome::Invalid(format!("status: {error}"));
+        }
+        let body = applied("FluxJob", metadata, id, &json!(written));
         match self.patch(&job_path(&id.key), STATUS_BY_APPLY, Content::Apply, &body, id).await {
             Ok(reply) => WriteOutcome::Written(reply.parse::<FluxJob>().ok().map(stored)),
             Err(refused) => refused,
@@ -394,6 +398,10 @@ fn identity(id: &ObjectRef, version: Option<&str>) -> serde_json::Value {
 
 fn stored(mut job: FluxJob) -> Arc<FluxJob> {
     job.metadata.managed_fields = None;
+    job.metadata.annotations = None;
+    if let Some(Err(error)) = job.status.as_mut().map(placement::spell_out) {
+        tracing::warn!(%error, "the nodes of a FluxJob that was just written cannot be read");
+    }
     Arc::new(job)
 }
 

@@ -396,13 +396,25 @@ pub(crate) fn within<T>(patience: Duration, what: &str, mut answer: impl FnMut()
 
 /// Where the placement says each node's pods go: how many on each.
 pub(crate) fn planned(record: &Value) -> BTreeMap<String, usize> {
-    let ranges: Vec<fluxqueue_api::PlacementRange> =
-        serde_json::from_value(record["status"]["placement"].clone()).expect("a placement");
+    let status = spelt_out(&record["status"]);
     let mut nodes = BTreeMap::new();
-    for (_, _, node) in fluxqueue_api::placement::expand(&ranges).expect("it can be read") {
+    for (_, _, node) in fluxqueue_api::placement::expand(&status.placement).expect("it can be read") {
         *nodes.entry(node.to_string()).or_default() += 1;
     }
     nodes
+}
+
+/// The nodes of the reservation in this status, as a hostlist.
+pub(crate) fn reserved(status: &Value) -> Option<String> {
+    Some(spelt_out(status).reservation?.nodes)
+}
+
+/// A status with the names of nodes where it says which.
+fn spelt_out(status: &Value) -> fluxqueue_api::FluxJobStatus {
+    let status: Option<_> = serde_json::from_value(status.clone()).expect("a status");
+    let mut status: fluxqueue_api::FluxJobStatus = status.unwrap_or_default();
+    fluxqueue_api::placement::spell_out(&mut status).expect("it can be read");
+    status
 }
 
 /// The node a pod is on.

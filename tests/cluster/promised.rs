@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::harness::{Namespace, job, within};
+use crate::harness::{Namespace, job, reserved, within};
 
 /// Seconds since 1970, as FluxJobs have them.
 pub(crate) type Seconds = f64;
@@ -97,8 +97,8 @@ impl History {
         status["state"].as_str().unwrap_or_default().clone_into(&mut self.state);
         self.queued = at(&status["queuedAt"]).or(self.queued);
         self.started = at(&status["startTime"]).or(self.started);
-        if let Some(nodes) = status["reservation"]["nodes"].as_str() {
-            let promise = Promise { start: at(&status["reservation"]["start"]), nodes: nodes.to_owned() };
+        if let Some(nodes) = reserved(status) {
+            let promise = Promise { start: at(&status["reservation"]["start"]), nodes };
             if self.promises.last() != Some(&promise) {
                 self.promises.push(promise);
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fluxqueue_api::hostlist;
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, Namespace, node_of, pod, within};
+use crate::harness::{ControlPlane, Namespace, node_of, pod, reserved, within};
 use crate::promised::seconds;
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 24, cpu: '8', memory: 64Gi, pods: 110}\n";
@@ -149,8 +149,8 @@ type Held = BTreeMap<String, BTreeSet<String>>;
 fn held(records: &[Value]) -> Held {
     let of_record = |record: &Value| {
         let reservation = &record["status"]["reservation"];
-        let nodes = reservation["nodes"].as_str().filter(|_| reservation["start"].is_null())?;
-        let nodes = hostlist::decode(nodes).expect("a hostlist").into_iter().collect();
+        let nodes = reserved(&record["status"]).filter(|_| reservation["start"].is_null())?;
+        let nodes = hostlist::decode(&nodes).expect("a hostlist").into_iter().collect();
         Some((record["spec"]["workloadRef"]["name"].as_str()?.to_owned(), nodes))
     };
     records.iter().filter_map(of_record).collect()

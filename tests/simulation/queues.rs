@@ -90,12 +90,7 @@ pub(crate) fn open(server: &mut Server) {
 
 fn put(server: &mut Server, name: &str, rules: Rules) {
     let uid = server.new_uid();
-    server.put_queue(QueueObject {
-        name: Arc::from(name),
-        uid,
-        rules,
-        status: fluxqueue_api::FluxQueueStatus::default(),
-    });
+    server.put_queue(QueueObject::of_rules(Arc::from(name), uid, rules));
 }
 
 fn policy(rng: &mut Rng) -> Option<QueuePolicy> {

@@ -1,6 +1,7 @@
 //! Whether pods ask for their nodes alone, by an annotation on them or on the object that makes them.
 
 use fluxqueue_api::names::EXCLUSIVE;
+use fluxqueue_api::text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Unsupported;
@@ -15,7 +16,7 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<Option<bool>, Unsupported> {
         None => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
-        Some(other) => Err(refused(&format!("{other:?} is neither \"true\" nor \"false\""))),
+        Some(other) => Err(refused(&format!("{} is neither \"true\" nor \"false\"", text::quoted(other)))),
     }
 }
 

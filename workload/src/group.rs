@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::names::GROUP_LABELS;
+use fluxqueue_api::text;
 
+use super::metadata::label_value;
 use super::{GroupLabels, Pod};
 
 /// The largest group. More pods than a cluster can run is a typing error.
@@ -19,9 +21,9 @@ pub(super) fn of_labels(labels: Option<&BTreeMap<String, String>>) -> Option<Gro
     let size = if name.is_empty() {
         Err(format!("label {name_label} is empty"))
     } else {
-        parse_size(size).map_err(|reason| format!("label {size_label}: {size:?} {reason}"))
+        parse_size(size).map_err(|reason| format!("label {size_label}: {} {reason}", text::quoted(size)))
     };
-    Some(GroupLabels { name: name.as_str().into(), size })
+    Some(GroupLabels { name: label_value(name).into(), size })
 }
 
 impl Pod {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fluxqueue_api::names::{
     LEVEL_SCOPE, MAX_PER_PART, MAX_SKEW, PREFERRED_LEVEL, REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE, SPREAD_LEVEL,
 };
+use fluxqueue_api::text::{self, KEY_BYTES_MAX, NAME_BYTES_MAX};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Unsupported;
@@ -93,11 +94,13 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
         if let Some(other) = found.first() {
             return Err(refused(name, format!("{} is there too: only one of them can be honoured", other.annotation)));
         }
-        if value.is_empty() {
-            return Err(refused(name, "names no level".to_owned()));
-        }
+        check_level(name, value)?;
         let of = match annotation(metadata, KUEUE_GROUP) {
             _ if is_ours => own_scope.clone(),
+            Some(group) if group.len() > NAME_BYTES_MAX => {
+                let text = format!("{} is no name: it is longer than {NAME_BYTES_MAX} bytes", text::quoted(group));
+                return Err(refused(KUEUE_GROUP, text));
+            }
             Some(group) => RuleScope::Group(group.into()),
             None => RuleScope::Role,
         };
@@ -123,7 +126,9 @@ fn own_scope(metadata: &ObjectMeta) -> Result<RuleScope, Unsupported> {
         None => return Ok(RuleScope::Job),
         Some("job") => RuleScope::Job,
         Some("role") => RuleScope::Role,
-        Some(other) => return Err(refused(LEVEL_SCOPE, format!("{other:?} is neither \"job\" nor \"role\""))),
+        Some(other) => {
+            return Err(refused(LEVEL_SCOPE, format!("{} is neither \"job\" nor \"role\"", text::quoted(other))));
+        }
     };
     let asks = [REQUIRED_LEVEL, PREFERRED_LEVEL, SPREAD_LEVEL];
     if asks.iter().all(|name| annotation(metadata, name).is_none()) {
@@ -158,6 +163,18 @@ fn spread(metadata: &ObjectMeta, of: RuleScope) -> Result<Option<LevelRule>, Uns
     }))
 }
 
+/// Checks that a value can name a level: whether there is such a level is not known here.
+fn check_level(annotation: &'static str, value: &str) -> Result<(), Unsupported> {
+    match value.len() {
+        0 => Err(refused(annotation, "names no level".to_owned())),
+        1..=KEY_BYTES_MAX => Ok(()),
+        _ => {
+            let text = format!("{} is no level: it is longer than {KEY_BYTES_MAX} bytes", text::quoted(value));
+            Err(refused(annotation, text))
+        }
+    }
+}
+
 /// What names a level, and numbers of pods that are said beside it.
 type Numbers<'a, const N: usize> = (&'a str, [Option<u32>; N]);
 
@@ -175,14 +192,14 @@ fn level_and_pods<'a, const N: usize>(
             None => Ok(None),
         };
     };
-    if value.is_empty() {
-        return Err(refused(level, "names no level".to_owned()));
-    }
+    check_level(level, value)?;
     let mut found = [None; N];
     for ((name, _), found) in numbers.iter().zip(&mut found) {
         let Some(text) = annotation(metadata, name) else { continue };
         let number = text.parse::<u32>().ok().filter(|number| *number > 0);
-        *found = Some(number.ok_or_else(|| refused(name, format!("{text:?} is no number of pods from 1 on")))?);
+        *found = Some(
+            number.ok_or_else(|| refused(name, format!("{} is no number of pods from 1 on", text::quoted(text))))?,
+        );
     }
     if found.iter().all(Option::is_none) {
         let names = numbers.map(|(name, _)| name).join(" or ");

@@ -201,11 +201,18 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
+    /// The longest that anything is planned for: twice the longest walltime, 200 years. What lasts longer, as with the largest
+    /// `terminationGracePeriodSeconds`, has no end that can be planned with: dates after the year 9999 cannot even be written.
+    pub const SECS_MAX: u64 = 2 * walltime::WALLTIME_SECS_MAX;
+
     /// As long and so many seconds more, where it is known how long.
     #[must_use]
     pub fn plus_secs(self, more: u64) -> Self {
         match self {
-            Lifetime::Seconds(seconds) => Lifetime::Seconds(seconds.saturating_add(more)),
+            Lifetime::Seconds(seconds) => match seconds.saturating_add(more) {
+                sum @ ..=Self::SECS_MAX => Lifetime::Seconds(sum),
+                _ => Lifetime::Eventually,
+            },
             other => other,
         }
     }

@@ -1,8 +1,10 @@
 //! `metadata` of any Kubernetes object: who it is, who made it, what it is labelled with.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_api::text::{self, KEY_BYTES_MAX, NAME_BYTES_MAX};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
 
 use super::{ObjectKey, ObjectRef, Owner, OwnerKind, Time, Uid};
@@ -38,10 +40,14 @@ pub fn name_and_uid(kind: &'static str, metadata: &ObjectMeta) -> Result<(Arc<st
     Ok((name.into(), uid.into()))
 }
 
-/// The owner reference that is the controller.
+/// The owner reference that is the controller; none if it names what no API server has.
 pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+    // The API server asks of a reference only that nothing in it is empty. An object with such a name cannot be.
+    if [&owner.name, &owner.uid, &owner.kind, &owner.api_version].iter().any(|part| part.len() > KEY_BYTES_MAX) {
+        return None;
+    }
     Some(Owner {
         kind: owner_kind(&owner.api_version, &owner.kind),
         name: owner.name.as_str().into(),
@@ -52,12 +58,17 @@ pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
 
 /// A map of labels, or of a node selector, sorted by key.
 pub fn sorted(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
-    map.into_iter().flatten().map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+    map.into_iter().flatten().map(|(key, value)| (key.as_str().into(), label_value(value).into()))
+}
+
+/// The value of a label: the API server takes none of more than 63 bytes, and none is kept that is longer than any name.
+pub(super) fn label_value(value: &str) -> Cow<'_, str> {
+    if value.len() > NAME_BYTES_MAX { text::name(value) } else { Cow::Borrowed(value) }
 }
 
 /// The value of a label.
-pub fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    metadata.labels.as_ref()?.get(key).map(String::as_str)
+pub fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<Cow<'a, str>> {
+    metadata.labels.as_ref()?.get(key).map(|value| label_value(value))
 }
 
 /// The value of an annotation.
@@ -77,7 +88,7 @@ fn required<'a>(
     value: Option<&'a str>,
 ) -> Result<&'a str, InvalidObject> {
     value.filter(|value| !value.is_empty()).ok_or_else(|| {
-        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let part = |part: &Option<String>| text::name(part.as_deref().unwrap_or_default()).into_owned();
         let object = format!("{}/{}", part(&metadata.namespace), part(&metadata.name));
         InvalidObject { kind, object, field, message: "is empty".to_owned() }
     })

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use fluxqueue_api::text;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod as KubePod, PodCondition, PodSpec, PodStatus};
 
 use super::metadata::{self, InvalidObject};
@@ -22,6 +23,10 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 const GRACE_SECONDS: u64 = 30;
 
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Fields of one pod that are said to be unreadable or unsupported; the first is what its author is told, and admission names 10. The
+/// others come up once these are corrected.
+const UNSUPPORTED_MAX: usize = 16;
 
 /// Reasons in `status.reason` of a Failed pod by which a kubelet refuses or evicts it, besides `OutOf<resource>`.
 /// `DeadlineExceeded` is not among them: that pod had its time.
@@ -80,9 +85,14 @@ impl Pod {
         let constraints = constraints::of_spec(spec, &id.key.namespace, &labels);
 
         let waits = spec.node_name.as_deref().is_none_or(str::is_empty);
+        unsupported.truncate(UNSUPPORTED_MAX);
         Ok(Pod {
             resource_version: meta.resource_version.as_deref().filter(|_| waits).map(Arc::from),
-            scheduler: non_empty(spec.scheduler_name.as_ref()).unwrap_or_else(|| DEFAULT_SCHEDULER.into()),
+            scheduler: spec
+                .scheduler_name
+                .as_deref()
+                .filter(|name| !name.is_empty())
+                .map_or_else(|| DEFAULT_SCHEDULER.into(), |name| text::name(name).into()),
             node: non_empty(spec.node_name.as_ref()),
             nominated: non_empty(status.nominated_node_name.as_ref()),
             phase: phase(status),
@@ -142,12 +152,12 @@ fn refusal(status: &PodStatus) -> Option<Arc<str>> {
     let reason = status.reason.as_deref().unwrap_or_default();
     let known = REFUSAL_REASONS.contains(&reason) || REFUSAL_REASONS_UNKNOWN.contains(&reason);
     if known || reason.starts_with("OutOf") {
-        return Some(reason.into());
+        return Some(text::name(reason).into());
     }
     let disrupted = condition(status, "DisruptionTarget").filter(|condition| condition.status == "True")?;
     let reason =
         [reason, disrupted.reason.as_deref().unwrap_or_default()].into_iter().find(|reason| !reason.is_empty());
-    Some(reason.unwrap_or("DisruptionTarget").into())
+    Some(text::name(reason.unwrap_or("DisruptionTarget")).into())
 }
 
 /// How long the pod takes its resources: by its annotation, else its deadline, else its restart policy.
@@ -187,8 +197,8 @@ fn condition<'a>(status: &'a PodStatus, name: &str) -> Option<&'a PodCondition> 
 fn scheduled_condition(condition: &PodCondition) -> ScheduledCondition {
     ScheduledCondition {
         scheduled: condition.status == "True",
-        reason: condition.reason.clone().unwrap_or_default(),
-        message: condition.message.clone().unwrap_or_default(),
+        reason: condition.reason.as_deref().map(text::name).unwrap_or_default().into_owned(),
+        message: condition.message.clone().map(text::into_message).unwrap_or_default(),
     }
 }
 

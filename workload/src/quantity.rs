@@ -4,6 +4,8 @@
 //! rounded up once, at the end, as kube-scheduler does. What is not a quantity of 0 to 2^63 - 1 units is an error: where
 //! Kubernetes caps or wraps, a scheduler would count wrongly.
 
+use fluxqueue_api::text;
+
 /// Billionths in a unit.
 const NANOS: u128 = 1_000_000_000;
 
@@ -19,18 +21,21 @@ pub struct Quantity {
     nanos: u128,
 }
 
-/// Why a text is no quantity that can be used.
+/// Why a text is no quantity that can be used. Each quotes the text ([`text::quoted`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It does not follow the grammar.
-    #[error("{0:?} is not a quantity")]
+    #[error("{0} is not a quantity")]
     Malformed(String),
     /// It is below 0.
-    #[error("{0:?} is negative")]
+    #[error("{0} is negative")]
     Negative(String),
-    /// It, or the unit it is wanted in, goes past 2^63 - 1.
-    #[error("{0:?} is larger than 2^63 - 1")]
+    /// It is more than 2^63 - 1 units.
+    #[error("{0} is larger than 2^63 - 1")]
     TooLarge(String),
+    /// It is more than 2^63 - 1 thousandths, in which it is counted.
+    #[error("{0} is larger than 2^63 - 1 thousandths")]
+    TooManyMillis(String),
 }
 
 /// The suffix of a quantity, as a factor 2^binary or 10^decimal.
@@ -41,12 +46,44 @@ struct Scale {
 
 /// `text` in thousandths, rounded up: the unit of `cpu`.
 pub fn millis(text: &str) -> Result<u64, QuantityError> {
-    Quantity::parse(text)?.millis().ok_or_else(|| QuantityError::TooLarge(text.to_owned()))
+    Quantity::parse(text)?.millis().ok_or_else(|| QuantityError::TooManyMillis(text::quoted(text)))
 }
 
 /// `text` in base units (bytes, devices), rounded up.
 pub fn value(text: &str) -> Result<u64, QuantityError> {
-    Quantity::parse(text)?.value().ok_or_else(|| QuantityError::TooLarge(text.to_owned()))
+    Quantity::parse(text)?.value().ok_or_else(|| QuantityError::TooLarge(text::quoted(text)))
+}
+
+/// How much `text` allows of a resource, in the unit in which requests of it are counted: rounded down, since a part of a device is no
+/// device, and 2^64 - 1 for whatever is more.
+pub fn allowance(resource: &str, text: &str) -> Result<u64, QuantityError> {
+    let unit = if resource == "cpu" { NANOS / 1000 } else { NANOS };
+    let amount = nanos_of(text)?.map(|nanos| nanos / unit);
+    Ok(amount.and_then(|amount| u64::try_from(amount).ok()).unwrap_or(u64::MAX))
+}
+
+/// `text` in billionths, rounded up; `None` if that is more than can be counted.
+fn nanos_of(text: &str) -> Result<Option<u128>, QuantityError> {
+    let malformed = || QuantityError::Malformed(text::quoted(text));
+    let (negative, unsigned) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let number_len = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(number_len);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(malformed());
+    }
+    let scale = Scale::parse(suffix).ok_or_else(malformed)?;
+    let kept = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
+    let cut_off = fraction[kept.len()..].bytes().any(|digit| digit != b'0');
+    let nanos = digits_value(whole, kept).and_then(|digits| scale.apply(digits, kept.len(), cut_off));
+    if negative && nanos != Some(0) {
+        return Err(QuantityError::Negative(text::quoted(text)));
+    }
+    Ok(nanos)
 }
 
 impl Quantity {
@@ -56,30 +93,8 @@ impl Quantity {
     /// Reads a quantity: optional sign, decimal digits with an optional point, and a suffix out of
     /// `n u m k M G T P E`, `Ki Mi Gi Ti Pi Ei` or a decimal exponent.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        let malformed = || QuantityError::Malformed(text.to_owned());
-        let too_large = || QuantityError::TooLarge(text.to_owned());
-
-        let (negative, unsigned) = match text.as_bytes().first() {
-            Some(b'-') => (true, &text[1..]),
-            Some(b'+') => (false, &text[1..]),
-            _ => (false, text),
-        };
-        let number_len = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-        let (number, suffix) = unsigned.split_at(number_len);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-            return Err(malformed());
-        }
-        let scale = Scale::parse(suffix).ok_or_else(malformed)?;
-
-        let kept = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
-        let cut_off = fraction[kept.len()..].bytes().any(|digit| digit != b'0');
-        let digits = digits_value(whole, kept).ok_or_else(too_large)?;
-        let nanos =
-            scale.apply(digits, kept.len(), cut_off).filter(|nanos| *nanos <= MAX * NANOS).ok_or_else(too_large)?;
-        if negative && nanos > 0 {
-            return Err(QuantityError::Negative(text.to_owned()));
-        }
+        let nanos = nanos_of(text)?.filter(|nanos| *nanos <= MAX * NANOS);
+        let nanos = nanos.ok_or_else(|| QuantityError::TooLarge(text::quoted(text)))?;
         Ok(Quantity { nanos })
     }
 
@@ -221,10 +236,12 @@ mod tests {
         assert_eq!(value("9.223372036854775807E"), Ok(9_223_372_036_854_775_807));
         assert_eq!(millis("9223372036854775.807"), Ok(9_223_372_036_854_775_807));
         for text in ["9223372036854775808", "8Ei", "1e19", "1e1000000000000", "9223372036854775807.1", "99E"] {
-            assert_eq!(value(text), Err(QuantityError::TooLarge(text.to_owned())));
+            assert_eq!(value(text), Err(QuantityError::TooLarge(text::quoted(text))));
         }
         let cores = "9223372036854775.808";
-        assert_eq!(millis(cores), Err(QuantityError::TooLarge(cores.to_owned())));
+        assert_eq!(millis(cores), Err(QuantityError::TooManyMillis(text::quoted(cores))));
+        let error = millis("288230376151711744").unwrap_err().to_string();
+        assert_eq!(error, "\"288230376151711744\" is larger than 2^63 - 1 thousandths", "the number itself is not");
     }
 
     #[test]
@@ -233,10 +250,10 @@ mod tests {
             "", "1..2", "1.2.3", "abc", "Gi", "+", ".", "1K", "1ki", "1 Gi", " 1", "1e", "1e+", "1e1.5", "1mm", "--1",
             "1g", "0x10", "1é",
         ] {
-            assert_eq!(Quantity::parse(text), Err(QuantityError::Malformed(text.to_owned())), "{text:?}");
+            assert_eq!(Quantity::parse(text), Err(QuantityError::Malformed(text::quoted(text))), "{text:?}");
         }
         for text in ["-1", "-1n", "-1Gi"] {
-            assert_eq!(Quantity::parse(text), Err(QuantityError::Negative(text.to_owned())));
+            assert_eq!(Quantity::parse(text), Err(QuantityError::Negative(text::quoted(text))));
         }
         assert_eq!(value("1..2").unwrap_err().to_string(), "\"1..2\" is not a quantity");
     }
@@ -247,5 +264,34 @@ mod tests {
         assert_eq!(half.plus(half).millis(), Some(1));
         let most = Quantity::parse("9223372036854775807").unwrap();
         assert_eq!(most.plus(Quantity::parse("1").unwrap()).value(), None);
+    }
+
+    #[test]
+    fn an_allowance_is_rounded_down_and_never_too_large() {
+        let cases = [
+            ("cpu", "1E", u64::MAX),
+            ("cpu", "1P", 1_000_000_000_000_000_000),
+            ("cpu", "0.1", 100),
+            ("cpu", "1.9999", 1999),
+            ("memory", "7Ei", 7 << 60),
+            ("memory", "14Ei", 14 << 60),
+            ("memory", "16Ei", u64::MAX),
+            ("ephemeral-storage", "10P", 10_000_000_000_000_000),
+            ("memory", "1e9999", u64::MAX),
+            ("memory", "99999999999999999999999999999999999999999", u64::MAX),
+            ("example.com/gpu", "0.5", 0),
+            ("example.com/gpu", "1500m", 1),
+            ("example.com/gpu", "1e3", 1000),
+            ("example.com/gpu", "-0", 0),
+        ];
+        for (resource, text, expected) in cases {
+            assert_eq!(allowance(resource, text), Ok(expected), "{resource}: {text}");
+        }
+        for text in ["-1", "-1e9999"] {
+            assert_eq!(allowance("cpu", text), Err(QuantityError::Negative(text::quoted(text))));
+        }
+        for text in ["2e3m", "32GB", "", "1e99999999999999999999"] {
+            assert_eq!(allowance("memory", text), Err(QuantityError::Malformed(text::quoted(text))));
+        }
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodSt
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as KubeQuantity;
 
 use super::Unsupported;
-use super::quantity::{Quantity, QuantityError};
+use super::quantity::{self, Quantity, QuantityError};
 use crate::Resources;
 
 /// What a pod takes, and what could not be read.
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
                 Some(amount) => total.set(*name, amount),
                 None => self.problems.push(Unsupported {
                     field: "spec".to_owned(),
-                    message: format!("the sum of the requests of {name} is larger than 2^63 - 1"),
+                    message: format!("the sum of the requests of {name} is larger than 2^63 - 1{}", unit_of_sums(name)),
                 }),
             }
         }
@@ -210,14 +210,18 @@ impl Place {
 
 /// A quantity that fits the resource's own unit.
 fn read_amount(name: &str, text: &str) -> Result<Quantity, QuantityError> {
-    let quantity = Quantity::parse(text)?;
-    let amount = if name == "cpu" { quantity.millis() } else { quantity.value() };
-    amount.map(|_| quantity).ok_or_else(|| QuantityError::TooLarge(text.to_owned()))
+    if name == "cpu" { quantity::millis(text) } else { quantity::value(text) }?;
+    Quantity::parse(text)
+}
+
+/// In which unit a resource is counted, if that is not its own.
+fn unit_of_sums(name: &str) -> &'static str {
+    if name == "cpu" { " thousandths" } else { "" }
 }
 
 /// Resources that take up a node. Names that Kubernetes does not know as such (it refuses them in pods) are left out,
 /// and so is `pods`, which every pod takes once.
-fn is_counted(name: &str) -> bool {
+pub fn is_counted(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
         || name.starts_with("attachable-volumes-")
@@ -345,7 +349,7 @@ mod tests {
                 "spec.containers[1].resources.requests.cpu: \"1..2\" is not a quantity",
                 "spec.containers[1].resources.requests.memory: \"-1\" is negative",
                 "spec.initContainers[0].resources.limits.memory: \"9223372036854775808\" is larger than 2^63 - 1",
-                "spec.overhead.cpu: \"9223372036854775807\" is larger than 2^63 - 1",
+                "spec.overhead.cpu: \"9223372036854775807\" is larger than 2^63 - 1 thousandths",
             ]
         );
     }

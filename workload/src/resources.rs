@@ -1,4 +1,7 @@
-//! Amounts of resources: exact 64-bit integers, CPU in thousandths of a core, bytes for memory and storage.
+//! Amounts of resources: exact integers, CPU in thousandths of a core, bytes for memory and storage.
+//!
+//! What one pod asks for fits 64 bits. Sums are kept in 128, so that what is taken away of a sum leaves what was there before, however
+//! much pods ask for: three of them may ask for 7Ei of memory each.
 
 use std::sync::Arc;
 
@@ -9,7 +12,7 @@ pub type ResourceName = Arc<str>;
 ///
 /// Units: `cpu` in millicores, everything else in the base unit (bytes, pods, devices).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
-pub struct Resources(Vec<(ResourceName, u64)>);
+pub struct Resources(Vec<(ResourceName, u128)>);
 
 impl Resources {
     /// Nothing of anything.
@@ -17,8 +20,13 @@ impl Resources {
         Self::default()
     }
 
-    /// How much of `name`; 0 if it is not named.
+    /// How much of `name`; 0 if it is not named, and 2^64 - 1 if it is more than that.
     pub fn get(&self, name: &str) -> u64 {
+        saturated(self.sum(name))
+    }
+
+    /// How much of `name`, exactly.
+    pub fn sum(&self, name: &str) -> u128 {
         self.place(name).map_or(0, |at| self.0[at].1)
     }
 
@@ -32,20 +40,25 @@ impl Resources {
         let name = name.into();
         match (self.place(&name), amount) {
             (Ok(at), 0) => drop(self.0.remove(at)),
-            (Ok(at), _) => self.0[at].1 = amount,
+            (Ok(at), _) => self.0[at].1 = u128::from(amount),
             (Err(_), 0) => {}
-            (Err(at), _) => self.0.insert(at, (name, amount)),
+            (Err(at), _) => self.0.insert(at, (name, u128::from(amount))),
         }
     }
 
-    /// Every named resource and its amount, in order of names.
+    /// Every named resource and its amount, in order of names; 2^64 - 1 where it is more than that.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, u64)> {
+        self.0.iter().map(|(name, amount)| (name, saturated(*amount)))
+    }
+
+    /// Every named resource and its exact amount, in order of names.
+    pub fn sums(&self) -> impl Iterator<Item = (&ResourceName, u128)> {
         self.0.iter().map(|(name, amount)| (name, *amount))
     }
 
-    /// Adds `other`; an amount that would pass 2^64 - 1 stays there.
+    /// Adds `other`.
     pub fn add(&mut self, other: &Resources) {
-        for (name, amount) in other.iter() {
+        for (name, amount) in other.sums() {
             match self.place(name) {
                 Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(amount),
                 Err(at) => self.0.insert(at, (Arc::clone(name), amount)),
@@ -55,7 +68,7 @@ impl Resources {
 
     /// Takes `other` away; nothing falls below 0.
     pub fn subtract(&mut self, other: &Resources) {
-        for (name, amount) in other.iter() {
+        for (name, amount) in other.sums() {
             let Ok(at) = self.place(name) else { continue };
             self.0[at].1 = self.0[at].1.saturating_sub(amount);
             if self.0[at].1 == 0 {
@@ -67,9 +80,10 @@ impl Resources {
     /// The larger of both, resource by resource.
     #[must_use]
     pub fn max(mut self, other: &Resources) -> Self {
-        for (name, amount) in other.iter() {
-            if amount > self.get(name) {
-                self.set(Arc::clone(name), amount);
+        for (name, amount) in other.sums() {
+            match self.place(name) {
+                Ok(at) => self.0[at].1 = self.0[at].1.max(amount),
+                Err(at) => self.0.insert(at, (Arc::clone(name), amount)),
             }
         }
         self
@@ -88,5 +102,27 @@ impl<N: Into<ResourceName>> FromIterator<(N, u64)> for Resources {
             all.set(name, amount);
         }
         all
+    }
+}
+
+fn saturated(amount: u128) -> u64 {
+    u64::try_from(amount).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_away_of_a_large_sum_leaves_what_was_there() {
+        let (modest, huge): (Resources, Resources) =
+            ([("memory", 5)].into_iter().collect(), [("memory", 7 << 60)].into_iter().collect());
+        let mut used = modest.clone();
+        (0..3).for_each(|_| used.add(&huge));
+        assert_eq!((used.get("memory"), used.sum("memory")), (u64::MAX, 21 * (1_u128 << 60) + 5));
+        (0..3).for_each(|_| used.subtract(&huge));
+        assert_eq!(used, modest);
+        used.subtract(&huge);
+        assert!(used.is_empty(), "and never less than nothing");
     }
 }

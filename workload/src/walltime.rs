@@ -4,6 +4,7 @@
 //! duration (`1h30m`, `90s`), and a bare number of seconds. `unlimited` marks a service.
 
 use fluxqueue_api::names::WALLTIME;
+use fluxqueue_api::text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Lifetime;
@@ -15,7 +16,7 @@ pub const WALLTIME_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
 /// The walltime annotation of an object, or why it is no duration.
 pub fn of_object(metadata: &ObjectMeta) -> Option<Result<Lifetime, String>> {
     let value = annotation(metadata, WALLTIME)?;
-    Some(parse(value).map_err(|reason| format!("annotation {WALLTIME}: {value:?} {reason}")))
+    Some(parse(value).map_err(|reason| format!("annotation {WALLTIME}: {} {reason}", text::quoted(value))))
 }
 
 /// Reads a walltime. Parts of a second count as a whole one; the error continues a sentence that begins with the text.

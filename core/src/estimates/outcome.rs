@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_first_estimate_and_the_last_promise_stay_until_it_starts() {
-        let kept = |seconds| Reservation { start: Some(at(seconds)), nodes: "a".to_owned() };
+        let kept = |seconds| Reservation { start: Some(at(seconds)), nodes: "a".to_owned(), ..Reservation::default() };
         let first = on_record(None, Some(&told(EstimateKind::Projected, 100)), None, None);
         let promised = on_record(Some(&written(first)), Some(&told(EstimateKind::Reserved, 90)), Some(&kept(90)), None);
         let better =

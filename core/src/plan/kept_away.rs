@@ -9,7 +9,7 @@
 //! may share no wider domain, or pods of several groups are to be apart, a [`Sieve`] leaves each group such nodes that the graph
 //! cannot break a rule by its choice among them. It may miss a way where labels overlap; then nothing is held.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::live::Live;
 use super::{Attempt, Capacity, Group, Outcome, Request};
@@ -17,6 +17,7 @@ use crate::cluster::volumes::concern;
 use crate::cluster::{Cluster, KeyId};
 use crate::fluxion::{Forecast, Rank, RankSet};
 use fluxqueue_workload::Pod;
+use fluxqueue_workload::constraints::HostPort;
 
 impl Group {
     /// Pods that end may keep its pods off nodes until then.
@@ -53,6 +54,20 @@ impl Attempt {
         let apart: Vec<_> = groups.filter(|(group, open)| group.has_nodes_for_itself(open, cluster)).collect();
         let open: Vec<RankSet> = apart.iter().map(|(_, open)| RankSet::clone(open)).collect();
         (!apart.is_empty()).then(|| (apart.iter().map(|(group, _)| group.size()).sum(), union(&open).len()))
+    }
+
+    /// A host port that more of the pods want than there are nodes for them: which one, how many pods, and how many nodes.
+    pub(crate) fn short_of_port(&self) -> Option<(&HostPort, u64, usize)> {
+        let mut ports: BTreeMap<&HostPort, (u64, RankSet)> = BTreeMap::new();
+        for (group, open) in self.request.groups.iter().zip(&*self.open) {
+            for port in &group.sample.shape.constraints.host_ports {
+                let (pods, nodes) = ports.entry(port).or_default();
+                *pods += group.size();
+                nodes.union_with(open);
+            }
+        }
+        let ports = ports.into_iter().map(|(port, (pods, nodes))| (port, pods, nodes.len()));
+        ports.into_iter().find(|(_, pods, nodes)| *pods > *nodes as u64)
     }
 }
 

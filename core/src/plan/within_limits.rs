@@ -69,9 +69,10 @@ impl Live<'_> {
             let counted = groups.filter(|(at, _)| nodes.as_ref().is_none_or(|nodes| may_use(*at, nodes)));
             let wants = counted.flat_map(|(_, group)| &group.wants);
             let amount = match &limit.what {
-                Counted::Jobs => u64::from(request.starts_job),
+                Counted::Jobs => u128::from(request.starts_job),
                 Counted::Resource(name) => {
-                    wants.map(|want| want.shape.requests.get(name).saturating_mul(want.count as u64)).sum()
+                    let amounts = wants.map(|want| want.shape.requests.sum(name).saturating_mul(want.count as u128));
+                    amounts.fold(0, u128::saturating_add)
                 }
             };
             if amount > 0 {
@@ -113,7 +114,7 @@ impl Live<'_> {
             let limit = self.queues.limits(charge.account.queue).and_then(|all| all.running.get(charge.account.limit));
             if let (Some(nodes), Some(Counted::Resource(name))) = (&charge.nodes, limit.map(|limit| &limit.what)) {
                 let there = slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
-                charge.amount = there.map(|slot| slot.shape.requests.get(name)).sum();
+                charge.amount = there.map(|slot| slot.shape.requests.sum(name)).fold(0, u128::saturating_add);
             }
         }
         self.accounts.start(demand, self.now.seconds());

@@ -24,7 +24,7 @@ pub(crate) struct AccountId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub account: AccountId,
-    pub amount: u64,
+    pub amount: u128,
     pub most: u64,
     /// The limit counts on these nodes alone.
     pub nodes: Option<RankSet>,
@@ -42,9 +42,9 @@ pub(crate) struct Demand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AtLimit {
     pub account: AccountId,
-    pub asked: u64,
+    pub asked: u128,
     /// What runs, and what starts before it.
-    pub used: u64,
+    pub used: u128,
     pub most: u64,
     /// When there is room within all limits, as far as is known.
     pub at: Option<i64>,
@@ -55,7 +55,7 @@ pub(crate) struct AtLimit {
 }
 
 /// What runs of a job, of one limit.
-pub(crate) type Running = (AccountId, i64, u64);
+pub(crate) type Running = (AccountId, i64, u128);
 
 /// What is used of every limit.
 #[derive(Debug, Clone, Default)]
@@ -107,10 +107,11 @@ impl Accounts {
     }
 
     /// What runs of this account, and what starts in the walk under way.
-    fn used(&self, account: &AccountId, now: i64) -> u64 {
+    fn used(&self, account: &AccountId, now: i64) -> u128 {
         let started = self.started.iter().filter(|(demand, from)| demand.span(*from).to > now);
         let charges = started.flat_map(|(demand, _)| &demand.charges).filter(|charge| charge.account == *account);
-        self.usages.get(account).map_or(0, Usage::running) + charges.map(|charge| charge.amount).sum::<u64>()
+        let running = self.usages.get(account).map_or(0, Usage::running);
+        charges.map(|charge| charge.amount).fold(running, u128::saturating_add)
     }
 
     // --- what is planned ---
@@ -182,7 +183,7 @@ impl Accounts {
         }
     }
 
-    fn change(&mut self, demand: &Demand, from: i64, how: fn(&mut Usage, Span, u64)) {
+    fn change(&mut self, demand: &Demand, from: i64, how: fn(&mut Usage, Span, u128)) {
         for charge in &demand.charges {
             how(self.usages.entry(charge.account.clone()).or_default(), demand.span(from), charge.amount);
         }
@@ -208,7 +209,7 @@ impl Accounts {
     fn earliest_of(&self, charge: &Charge, seconds: i64, now: i64, from: i64) -> Option<i64> {
         match self.usages.get(&charge.account) {
             Some(usage) => usage.earliest((now, from), seconds, charge.amount, charge.most),
-            None => (charge.amount <= charge.most).then_some(from),
+            None => (charge.amount <= u128::from(charge.most)).then_some(from),
         }
     }
 
@@ -226,7 +227,7 @@ impl Accounts {
             used: self.used(&charge.account, now),
             most: charge.most,
             at: self.earliest(demand, now, now),
-            never: demand.charges.iter().any(|charge| charge.amount > charge.most),
+            never: demand.charges.iter().any(|charge| charge.amount > u128::from(charge.most)),
             others: Vec::new(),
         }
     }

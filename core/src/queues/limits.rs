@@ -5,9 +5,9 @@ use std::sync::Arc;
 use fluxqueue_api::fluxqueue::{Limits as ApiLimits, LimitsOfScope};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::object::nodes_of;
+use super::object::{at_least, nodes_of};
 use fluxqueue_workload::constraints::Constraints;
-use fluxqueue_workload::quantity;
+use fluxqueue_workload::{quantity, requests};
 
 /// One limit of a queue.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,12 +52,11 @@ impl Limits {
         if let Some(of_each) = &limits.per_namespace {
             read(of_each, (true, "spec.limits.perNamespace"), &mut running)?;
         }
-        let count = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
-        let of_each = limits.per_namespace.as_ref();
+        let of_each = limits.per_namespace.as_ref().and_then(|of_each| of_each.waiting_jobs);
         Ok(Limits {
             running,
-            waiting: count(limits.in_all.waiting_jobs),
-            waiting_per_namespace: of_each.and_then(|of_each| count(of_each.waiting_jobs)),
+            waiting: at_least("spec.limits.waitingJobs", limits.in_all.waiting_jobs, 0)?,
+            waiting_per_namespace: at_least("spec.limits.perNamespace.waitingJobs", of_each, 0)?,
         })
     }
 
@@ -69,10 +68,14 @@ impl Limits {
 
 fn read(limits: &LimitsOfScope, (per_namespace, path): (bool, &str), into: &mut Vec<Limit>) -> Result<(), String> {
     let mut limit = |nodes: Option<&Constraints>, what: Counted, most: u64, path: String| {
-        into.push(Limit { per_namespace, nodes: nodes.cloned(), what, most, path: path.into() });
+        // More than is ever counted is what people write for "no limit".
+        if most < u64::MAX {
+            into.push(Limit { per_namespace, nodes: nodes.cloned(), what, most, path: path.into() });
+        }
     };
-    if let Some(most) = limits.running_jobs.and_then(|most| u64::try_from(most).ok()) {
-        limit(None, Counted::Jobs, most, format!("{path}.runningJobs"));
+    let running_jobs = format!("{path}.runningJobs");
+    if let Some(most) = at_least(&running_jobs, limits.running_jobs, 0)? {
+        limit(None, Counted::Jobs, most, running_jobs);
     }
     for (resource, most) in &limits.resources {
         let path = format!("{path}.resources[{resource}]");
@@ -88,12 +91,15 @@ fn read(limits: &LimitsOfScope, (per_namespace, path): (bool, &str), into: &mut 
     Ok(())
 }
 
-/// In the units in which pods' requests are counted.
+/// In the unit in which pods' requests are counted.
 fn amount(resource: &str, text: &IntOrString, path: &str) -> Result<u64, String> {
+    if resource != "pods" && !requests::is_counted(resource) {
+        // Most likely it is misspelt: a limit that counts nothing would let everything run.
+        return Err(format!("{path}: no pod can ask for a resource of this name"));
+    }
     let text = match text {
         IntOrString::Int(number) => number.to_string(),
         IntOrString::String(text) => text.clone(),
     };
-    let read = if resource == "cpu" { quantity::millis(&text) } else { quantity::value(&text) };
-    read.map_err(|error| format!("{path}: {error}"))
+    quantity::allowance(resource, &text).map_err(|error| format!("{path}: {error}"))
 }

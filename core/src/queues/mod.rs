@@ -19,6 +19,7 @@ use crate::queue::{JobId, QueueId};
 use crate::settings::{CoreSettings, QueuePolicy};
 
 pub(crate) use accounts::{AccountId, Accounts, AtLimit, Charge, Demand};
+use fluxqueue_workload::Time;
 use fluxqueue_workload::constraints::Constraints;
 pub use limits::{Counted, Limit, Limits};
 pub use object::{Namespace, QueueObject, Rules, Walltimes};
@@ -53,6 +54,8 @@ pub(crate) enum Standing {
     Open,
     /// Nobody starts.
     Stopped,
+    /// The spec of the queue cannot be read, and none was ever accepted: nobody starts.
+    Invalid,
     /// Not for jobs of its namespace.
     Closed,
     /// There is no such queue.
@@ -77,13 +80,23 @@ impl Queues {
         }
     }
 
-    /// A queue is there, or has changed. True if something else goes for its jobs than before.
+    /// A queue is there, or has changed. True if something else goes for its jobs than before. If its spec is not accepted, the last one
+    /// that was goes on to count.
     pub(crate) fn put(&mut self, queue: &Arc<QueueObject>) -> bool {
+        let known = self.objects.get(&queue.name).filter(|known| known.uid == queue.uid);
+        let queue = match known {
+            Some(known) if queue.trouble.is_some() && known.accepted.is_some() => &Arc::new(queue.going_by(known)),
+            _ => queue,
+        };
         let old = self.objects.insert(Arc::clone(&queue.name), Arc::clone(queue));
-        let is_news = old.is_none_or(|old| (&old.uid, &old.rules) != (&queue.uid, &queue.rules));
-        if is_news {
+        let goes_by = |queue: &QueueObject| (queue.uid.clone(), queue.rules.clone(), queue.accepted.is_some());
+        let is_news = old.as_ref().is_none_or(|old| goes_by(old) != goes_by(queue));
+        let is_new_spec = old.is_none_or(|old| (&old.trouble, old.generation) != (&queue.trouble, queue.generation));
+        if is_news || is_new_spec {
             // What another Fluxqueue says of the queue in its status is let stand until there is something new to say.
             self.tally.note_object(&queue.name);
+        }
+        if is_news {
             *self.versions.entry(Arc::clone(&queue.name)).or_default() += 1;
             self.rules_changed();
         }
@@ -132,6 +145,7 @@ impl Queues {
         };
         let known = self.namespaces.get(namespace).map(|namespace| &**namespace);
         match object.rules.stop {
+            _ if object.accepted.is_none() => Standing::Invalid,
             _ if !object.rules.admits(namespace, known) => Standing::Closed,
             StopPolicy::Hold => Standing::Stopped,
             StopPolicy::None => Standing::Open,
@@ -247,11 +261,13 @@ impl Queues {
         outside.find(|(_, namespace)| self.full(queue, namespace).is_none()).map(|(job, _)| job)
     }
 
-    /// What is to be on record of a queue.
-    pub(crate) fn status(&self, queue: &str) -> FluxQueueStatus {
-        let none = Limits::default();
-        let limits = self.objects.get(queue).map_or(&none, |object| &object.rules.limits);
-        self.tally.status(queue, limits)
+    /// What is to be on record of a queue, by the API server's clock.
+    pub(crate) fn status(&self, queue: &QueueObject, now: Time) -> FluxQueueStatus {
+        FluxQueueStatus {
+            conditions: vec![queue.acceptance(now)],
+            accepted_spec: queue.accepted.clone(),
+            ..self.tally.status(&queue.name, &queue.rules.limits)
+        }
     }
 
     /// What a queue says about walltimes.

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxQueue, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy, names};
+use fluxqueue_api::conditions::ACCEPTED;
+use fluxqueue_api::{
+    AcceptedReason, FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy, names, text,
+};
 use k8s_openapi::api::core::v1 as core_v1;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, Time as MetaTime};
 
 use super::limits::Limits;
+use crate::record::timestamp;
 use crate::settings::QueuePolicy;
 use fluxqueue_workload::constraints::{Constraints, Requirement, Toleration, all_match, selector};
 use fluxqueue_workload::metadata::{self, Labels};
-use fluxqueue_workload::{Lifetime, Uid};
+use fluxqueue_workload::{Lifetime, Time, Uid};
 
 /// The label that every namespace has: its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -22,9 +27,15 @@ pub struct QueueObject {
     pub name: Arc<str>,
     /// Its uid.
     pub uid: Uid,
-    /// What goes for its jobs.
+    /// `metadata.generation`: the version of its spec.
+    pub generation: Option<i64>,
+    /// What goes for its jobs, by the spec that counts.
     pub rules: Rules,
-    /// What is on record of it.
+    /// The spec that counts: the last that was accepted. `None` if none ever was.
+    pub accepted: Option<Box<FluxQueueSpec>>,
+    /// What is wrong with the spec that it has now, and in which field.
+    pub trouble: Option<String>,
+    /// What is on record of it, without conditions of others.
     pub status: FluxQueueStatus,
 }
 
@@ -78,31 +89,104 @@ pub struct Namespace {
 }
 
 impl QueueObject {
-    /// Reads a `FluxQueue`; the text says what is wrong with it.
+    /// Reads a `FluxQueue`. Fails only without a name or uid.
     pub fn from_api(object: &FluxQueue) -> Result<Self, String> {
-        let (name, uid) = metadata::name_and_uid("FluxQueue", &object.metadata).map_err(|error| error.to_string())?;
-        let spec = &object.spec;
-        let seconds = |seconds: Option<i64>| seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
-        let walltimes = Walltimes {
-            default_secs: seconds(spec.default_walltime_seconds),
-            max_secs: seconds(spec.max_walltime_seconds),
-            action: spec.max_walltime_action,
-        };
-        let rules = Rules {
-            namespaces: spec.namespace_selector.as_ref().map(selector),
-            stop: spec.stop_policy,
-            walltimes,
-            policy: spec.policy.map(policy_of),
-            queue_depth: count(spec.queue_depth),
-            reservation_depth: count(spec.reservation_depth),
-            bypass_secs: seconds(spec.bypass_seconds),
-            priority: spec.priority,
-            limits: Limits::from_api(&spec.limits)?,
-            nodes: (!spec.node_selector.is_empty()).then(|| nodes_of(&spec.node_selector)),
-        };
-        Ok(QueueObject { name, uid, rules, status: object.status.clone().unwrap_or_default() })
+        let status = object.status.clone().unwrap_or_default();
+        Self::from_parts(&object.metadata, Ok(object.spec.clone()), status)
     }
+
+    /// The same of one whose spec may not have been readable at all. If it is not accepted, the last that was is in the status.
+    pub fn from_parts(
+        metadata: &ObjectMeta,
+        spec: Result<FluxQueueSpec, String>,
+        mut status: FluxQueueStatus,
+    ) -> Result<Self, String> {
+        let (name, uid) = metadata::name_and_uid("FluxQueue", metadata).map_err(|error| error.to_string())?;
+        status.conditions.retain(|condition| condition.type_ == ACCEPTED);
+        let (read, trouble) = match spec.and_then(read_spec) {
+            Ok(read) => (Some(read), None),
+            Err(trouble) => (None, Some(text::into_message(trouble))),
+        };
+        let on_record = || status.accepted_spec.as_deref().cloned().and_then(|spec| read_spec(spec).ok());
+        let (rules, accepted) = read.or_else(on_record).unwrap_or_default();
+        Ok(QueueObject { name, uid, generation: metadata.generation, rules, accepted, trouble, status })
+    }
+
+    /// A queue whose spec was accepted and says this, with nothing on record.
+    pub fn of_rules(name: Arc<str>, uid: Uid, rules: Rules) -> Self {
+        QueueObject {
+            name,
+            uid,
+            generation: None,
+            rules,
+            accepted: Some(Box::default()),
+            trouble: None,
+            status: FluxQueueStatus::default(),
+        }
+    }
+
+    /// This version of the queue, which goes by the spec that `known`, an earlier version of it, went by. It may not be on record yet.
+    pub(super) fn going_by(&self, known: &QueueObject) -> Self {
+        QueueObject { rules: known.rules.clone(), accepted: known.accepted.clone(), ..self.clone() }
+    }
+
+    /// The condition that says whether its spec counts.
+    pub(super) fn acceptance(&self, now: Time) -> Condition {
+        let (status, reason) = match self.trouble {
+            None => ("True", AcceptedReason::Accepted),
+            Some(_) => ("False", AcceptedReason::InvalidSpec),
+        };
+        let instead = match self.accepted {
+            Some(_) => "the spec that was accepted last counts",
+            None => "no spec was ever accepted, so its jobs are held",
+        };
+        let message = self.trouble.as_ref().map(|trouble| format!("{trouble}: {instead}"));
+        let on_record = self.status.conditions.iter().find(|condition| condition.status == status);
+        Condition {
+            type_: ACCEPTED.to_owned(),
+            status: status.to_owned(),
+            reason: reason.as_str().to_owned(),
+            message: text::into_message(message.unwrap_or_default()),
+            observed_generation: self.generation,
+            last_transition_time: on_record
+                .map_or_else(|| MetaTime(timestamp(now)), |condition| condition.last_transition_time.clone()),
+        }
+    }
+}
+
+/// What goes by a spec, and the spec.
+fn read_spec(spec: FluxQueueSpec) -> Result<(Rules, Option<Box<FluxQueueSpec>>), String> {
+    Rules::from_api(&spec).map(|rules| (rules, Some(Box::new(spec))))
+}
+
+/// Checks a label selector as the API server checks those of its own objects; the error names the field below `path`.
+fn check_selector(path: &str, selector: &LabelSelector) -> Result<(), String> {
+    for (at, expression) in selector.match_expressions.iter().flatten().enumerate() {
+        let path = format!("{path}.matchExpressions[{at}]");
+        let has_values = expression.values.as_ref().is_some_and(|values| !values.is_empty());
+        match expression.operator.as_str() {
+            "In" | "NotIn" if has_values => {}
+            "Exists" | "DoesNotExist" if !has_values => {}
+            "In" | "NotIn" => return Err(format!("{path}.values: In and NotIn need values")),
+            "Exists" | "DoesNotExist" => return Err(format!("{path}.values: Exists and DoesNotExist have no values")),
+            other => {
+                let known = "In, NotIn, Exists and DoesNotExist";
+                return Err(format!("{path}.operator: {} is none of {known}", text::quoted(other)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A number of a spec that is not less than `least`.
+pub(super) fn at_least<T, N>(path: &str, number: Option<T>, least: T) -> Result<Option<N>, String>
+where
+    T: Copy + PartialOrd + std::fmt::Display,
+    N: TryFrom<T>,
+{
+    let read = |number| N::try_from(number).ok().filter(|_| number >= least);
+    let number = number.map(|number| read(number).ok_or_else(|| format!("{path}: {number} is less than {least}")));
+    number.transpose()
 }
 
 /// The nodes with these labels, whatever their taints: whether a pod tolerates those is its own matter.
@@ -125,6 +209,30 @@ fn policy_of(policy: Policy) -> QueuePolicy {
 }
 
 impl Rules {
+    /// Reads the spec of a FluxQueue; the text names the field that is wrong, and says what is wrong with it.
+    fn from_api(spec: &FluxQueueSpec) -> Result<Self, String> {
+        let walltimes = Walltimes {
+            default_secs: at_least("spec.defaultWalltimeSeconds", spec.default_walltime_seconds, 1)?,
+            max_secs: at_least("spec.maxWalltimeSeconds", spec.max_walltime_seconds, 1)?,
+            action: spec.max_walltime_action,
+        };
+        if let Some(selector) = &spec.namespace_selector {
+            check_selector("spec.namespaceSelector", selector)?;
+        }
+        Ok(Rules {
+            namespaces: spec.namespace_selector.as_ref().map(selector),
+            stop: spec.stop_policy,
+            walltimes,
+            policy: spec.policy.map(policy_of),
+            queue_depth: at_least("spec.queueDepth", spec.queue_depth, 1)?,
+            reservation_depth: at_least("spec.reservationDepth", spec.reservation_depth, 1)?,
+            bypass_secs: at_least("spec.bypassSeconds", spec.bypass_seconds, 0)?,
+            priority: spec.priority,
+            limits: Limits::from_api(&spec.limits)?,
+            nodes: (!spec.node_selector.is_empty()).then(|| nodes_of(&spec.node_selector)),
+        })
+    }
+
     /// Jobs of this namespace may use the queue.
     pub(super) fn admits(&self, namespace: &str, known: Option<&Namespace>) -> bool {
         let Some(selector) = &self.namespaces else { return true };
@@ -173,7 +281,7 @@ impl Namespace {
             name,
             uid,
             labels: metadata::sorted(meta.labels.as_ref()).collect(),
-            queue: queue.map(Arc::from),
+            queue: queue.map(|queue| Arc::from(text::name(queue))),
         })
     }
 }
@@ -208,10 +316,6 @@ mod tests {
                 json!({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["physics"]}]}}),
                 false,
             ),
-            (
-                json!({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Like", "values": ["p"]}]}}),
-                false,
-            ),
         ];
         for (spec, admitted) in cases {
             assert_eq!(read(&spec).rules.admits("ns", Some(&physics)), admitted, "{spec}");
@@ -241,6 +345,45 @@ mod tests {
             let walltimes = Walltimes { default_secs, max_secs, action };
             let found = walltimes.of(said, of_settings);
             assert_eq!((found, walltimes.exceeded_by(found)), (counts, exceeded), "{walltimes:?} {said:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_spec_is_named_by_its_field_and_the_last_accepted_one_counts() {
+        let selects = |expression: serde_json::Value| json!({"namespaceSelector": {"matchExpressions": [expression]}});
+        let limits = |resource: &str, most: serde_json::Value| json!({"limits": {"resources": {resource: most}}});
+        for (spec, expected) in [
+            (limits("memory", json!("32GB")), r#"spec.limits.resources[memory]: "32GB" is not a quantity"#),
+            (limits("cpu", json!("2e3m")), r#"spec.limits.resources[cpu]: "2e3m" is not a quantity"#),
+            (limits("cpu", json!(-1)), r#"spec.limits.resources[cpu]: "-1" is negative"#),
+            (
+                limits("memroy", json!("1Gi")),
+                "spec.limits.resources[memroy]: no pod can ask for a resource of this name",
+            ),
+            (
+                json!({"limits": {"perNamespace": {"nodes": [{"nodeSelector": {"a": "b"}, "resources": {"cpu": "x"}}]}}}),
+                r#"spec.limits.perNamespace.nodes[0].resources[cpu]: "x" is not a quantity"#,
+            ),
+            (json!({"limits": {"runningJobs": -1}}), "spec.limits.runningJobs: -1 is less than 0"),
+            (json!({"maxWalltimeSeconds": 0}), "spec.maxWalltimeSeconds: 0 is less than 1"),
+            (
+                selects(json!({"key": "team", "operator": "Like", "values": ["p"]})),
+                r#"spec.namespaceSelector.matchExpressions[0].operator: "Like" is none of In, NotIn, Exists and DoesNotExist"#,
+            ),
+            (
+                selects(json!({"key": "team", "operator": "In"})),
+                "spec.namespaceSelector.matchExpressions[0].values: In and NotIn need values",
+            ),
+        ] {
+            let queue = read(&spec);
+            assert_eq!((queue.trouble.as_deref(), queue.accepted), (Some(expected), None));
+            let status =
+                FluxQueueStatus { accepted_spec: read(&json!({"priority": 7})).accepted, ..FluxQueueStatus::default() };
+            let metadata = ObjectMeta { name: Some("q".into()), uid: Some("u".into()), ..ObjectMeta::default() };
+            let again =
+                QueueObject::from_parts(&metadata, serde_json::from_value(spec).map_err(|e| e.to_string()), status);
+            let again = again.unwrap();
+            assert_eq!((again.trouble.as_deref(), again.rules.priority), (Some(expected), 7));
         }
     }
 }

@@ -108,6 +108,7 @@ impl Tally {
             used: quantities(used),
             usage: usage(running, used, limits),
             limits: summary(limits),
+            ..FluxQueueStatus::default()
         }
     }
 
@@ -156,11 +157,11 @@ fn usage(running: usize, used: &Resources, limits: &Limits) -> Option<String> {
         parts.push(match &limit.what {
             Counted::Jobs => format!("{running}/{} jobs", limit.most),
             Counted::Resource(name) => {
-                format!("{}/{} {name}", quantity(name, used.get(name)), quantity(name, limit.most))
+                format!("{}/{} {name}", quantity(name, used.sum(name)), quantity(name, limit.most))
             }
         });
     }
-    for (name, amount) in used.iter().filter(|(name, amount)| *amount > 0 && ***name != *"pods") {
+    for (name, amount) in used.sums().filter(|(name, amount)| *amount > 0 && ***name != *"pods") {
         if !in_all().any(|limit| limit.what == Counted::Resource(Arc::from(&**name))) {
             parts.push(format!("{} {name}", quantity(name, amount)));
         }

@@ -2,6 +2,8 @@
 //!
 //! A step function, in whole seconds. Work whose end nobody knows runs for ever as far as a limit is concerned: only what is known to
 //! end makes room at a time that can be promised.
+//!
+//! Amounts are kept in 128 bits. Those that pods can ask for never fill them: there would have to be 2^63 pods.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +14,9 @@ pub(crate) const FOR_EVER: i64 = i64::MAX;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// What runs, by the second at which it ends.
-    ends: BTreeMap<i64, u64>,
+    ends: BTreeMap<i64, u128>,
     /// The sum of these.
-    running: u64,
+    running: u128,
     /// What is planned: by how much more or less is used from a second on.
     planned: BTreeMap<i64, i128>,
     /// All that is planned, whenever it is.
@@ -31,13 +33,14 @@ pub(crate) struct Span {
 
 impl Usage {
     /// Something runs until then.
-    pub(crate) fn begin(&mut self, end: i64, amount: u64) {
-        *self.ends.entry(end).or_default() += amount;
-        self.running += amount;
+    pub(crate) fn begin(&mut self, end: i64, amount: u128) {
+        let sum = self.ends.entry(end).or_default();
+        *sum = sum.saturating_add(amount);
+        self.running = self.running.saturating_add(amount);
     }
 
     /// What was to run until then runs no more.
-    pub(crate) fn end(&mut self, end: i64, amount: u64) {
+    pub(crate) fn end(&mut self, end: i64, amount: u128) {
         let left = self.ends.get(&end).copied().unwrap_or(0).saturating_sub(amount);
         if left == 0 {
             self.ends.remove(&end);
@@ -51,27 +54,27 @@ impl Usage {
     pub(super) fn go_to(&mut self, now: i64) {
         let later = self.ends.split_off(&now.saturating_add(1));
         let ended = std::mem::replace(&mut self.ends, later);
-        self.running = self.running.saturating_sub(ended.values().sum());
+        self.running = ended.values().fold(self.running, |running, ended| running.saturating_sub(*ended));
     }
 
     /// Something is planned for a span of time.
-    pub(crate) fn plan(&mut self, span: Span, amount: u64) {
-        self.change(span, i128::from(amount));
+    pub(crate) fn plan(&mut self, span: Span, amount: u128) {
+        self.change(span, signed(amount));
     }
 
     /// It is planned no more.
-    pub(crate) fn give_up(&mut self, span: Span, amount: u64) {
-        self.change(span, -i128::from(amount));
+    pub(crate) fn give_up(&mut self, span: Span, amount: u128) {
+        self.change(span, -signed(amount));
     }
 
     fn change(&mut self, span: Span, amount: i128) {
-        self.planned_in_all += amount;
+        self.planned_in_all = self.planned_in_all.saturating_add(amount);
         for (at, change) in [(span.from, amount), (span.to, -amount)] {
             if at == FOR_EVER {
                 continue;
             }
             let sum = self.planned.entry(at).or_default();
-            *sum += change;
+            *sum = sum.saturating_add(change);
             if *sum == 0 {
                 self.planned.remove(&at);
             }
@@ -79,7 +82,7 @@ impl Usage {
     }
 
     /// What runs.
-    pub(crate) fn running(&self) -> u64 {
+    pub(crate) fn running(&self) -> u128 {
         self.running
     }
 
@@ -90,31 +93,35 @@ impl Usage {
 
     /// The first second, not before `from`, at which so much more is within the limit for so many seconds. `None`: never, as far as
     /// is known. What should have ended by `now` and has not ends in a moment.
-    pub(crate) fn earliest(&self, (now, from): (i64, i64), seconds: i64, amount: u64, limit: u64) -> Option<i64> {
+    pub(crate) fn earliest(&self, (now, from): (i64, i64), seconds: i64, amount: u128, limit: u64) -> Option<i64> {
         let from = from.max(now);
-        let room = i128::from(limit.checked_sub(amount)?);
+        let room = signed(u128::from(limit).checked_sub(amount)?);
         // What leaves room if all of it came at once leaves room at every second.
-        if i128::from(self.running) + self.planned_in_all <= room {
+        if signed(self.running).saturating_add(self.planned_in_all) <= room {
             return Some(from);
         }
-        let ends = self.ends.range(..FOR_EVER).map(|(at, amount)| ((*at).max(now + 1), -i128::from(*amount)));
+        let ends = self.ends.range(..FOR_EVER).map(|(at, amount)| ((*at).max(now + 1), -signed(*amount)));
         let planned = self.planned.iter().map(|(at, change)| ((*at).max(now), *change));
         let mut changes: Vec<(i64, i128)> = ends.chain(planned).collect();
         changes.sort_unstable();
         let mut changes = changes.into_iter().peekable();
-        let (mut used, mut at, mut start) = (i128::from(self.running), from, None);
+        let (mut used, mut at, mut start) = (signed(self.running), from, None);
         loop {
             while let Some((_, change)) = changes.next_if(|(second, _)| *second <= at) {
-                used += change;
+                used = used.saturating_add(change);
             }
             start = if used <= room { start.or(Some(at)) } else { None };
             let Some((next, _)) = changes.peek() else { return start };
-            if start.is_some_and(|start| next - start >= seconds) {
+            if start.is_some_and(|start| next.saturating_sub(start) >= seconds) {
                 return start;
             }
             at = *next;
         }
     }
+}
+
+fn signed(amount: u128) -> i128 {
+    i128::try_from(amount).unwrap_or(i128::MAX)
 }
 
 #[cfg(test)]
@@ -134,10 +141,10 @@ mod tests {
     fn usage(running: &[(i64, u64)], planned: &[(i64, i64, u64)]) -> Usage {
         let mut usage = Usage::default();
         for (end, amount) in running {
-            usage.begin(*end, *amount);
+            usage.begin(*end, u128::from(*amount));
         }
         for (from, to, amount) in planned {
-            usage.plan(Span { from: *from, to: *to }, *amount);
+            usage.plan(Span { from: *from, to: *to }, u128::from(*amount));
         }
         usage
     }
@@ -164,7 +171,7 @@ mod tests {
             ("what is planned and late takes its time", &[], &[(-5, 3, 8)], 5, 8, Some(3)),
         ];
         for (what, running, planned, seconds, amount, expected) in cases {
-            let found = usage(running, planned).earliest((0, 0), *seconds, *amount, 8);
+            let found = usage(running, planned).earliest((0, 0), *seconds, u128::from(*amount), 8);
             assert_eq!(found, *expected, "{what}");
         }
     }
@@ -193,7 +200,7 @@ mod tests {
             let fits = |start: i64| (start..start + seconds).all(|at| used_at(&running, &planned, 0, at) + amount <= limit);
             // After 60 seconds nothing is left.
             let expected = (from..=60).find(|start| fits(*start));
-            prop_assert_eq!(usage(&running, &planned).earliest((0, from), seconds, amount, limit), expected);
+            prop_assert_eq!(usage(&running, &planned).earliest((0, from), seconds, u128::from(amount), limit), expected);
         }
     }
 }

@@ -133,12 +133,7 @@ impl Timely<'_> {
         let limit = Limit { per_namespace: false, nodes: None, what, most, path: Arc::from("spec.limits") };
         let rules = Rules { limits: Limits { running: vec![limit], ..Limits::default() }, ..Rules::default() };
         let (name, uid) = (Arc::from("default"), self.world.server.new_uid());
-        self.world.server.put_queue(QueueObject {
-            name,
-            uid,
-            rules,
-            status: fluxqueue_api::FluxQueueStatus::default(),
-        });
+        self.world.server.put_queue(QueueObject::of_rules(name, uid, rules));
         self.cpu_max = Some(most);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use fluxqueue_api::text;
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::api::storage::v1 as storage_v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::constraints::{Operator, Requirement, node_terms, selector};
 use crate::metadata::{self, InvalidObject, annotation};
-use crate::{ObjectKey, quantity};
+use crate::{NodeName, ObjectKey, quantity};
 
 /// Annotation of a CSINode: the plugins from which drivers have taken over there.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
@@ -61,7 +62,7 @@ impl Claim {
             volume,
             is_bound,
             is_lost: claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost"),
-            selected_node: annotation(meta, SELECTED_NODE).map(Into::into),
+            selected_node: annotation(meta, SELECTED_NODE).map(|node| NodeName::from(&*text::name(node))),
             wants: VolumeWants {
                 class: class(meta, spec.storage_class_name.as_ref()),
                 bytes: storage(spec.resources.as_ref().and_then(|resources| resources.requests.as_ref())),

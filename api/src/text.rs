@@ -1,0 +1,149 @@
+//! Texts from outside, cut and escaped where they enter a message.
+//!
+//! Annotations may have 256 KiB, and error messages of other servers have no bound at all. Quoted whole they make objects that the API
+//! server refuses, log lines that can be forged, and memory that belongs to whoever writes them. Every such text passes through one of
+//! the functions here at the place where it is read.
+
+use std::borrow::Cow;
+
+/// The longest name of a Kubernetes object, in bytes: longer texts are no name.
+pub const NAME_BYTES_MAX: usize = 253;
+
+/// The longest key of a label, name of a resource, or topology key, in bytes: a DNS subdomain, a slash, and 63 characters.
+pub const KEY_BYTES_MAX: usize = 317;
+
+/// A value that is quoted in a message takes at most this many bytes of it, quotes and mark included: enough to recognize the value.
+pub const VALUE_BYTES_MAX: usize = 256;
+
+/// A message has at most this many bytes: the API server refuses longer notes of Events, and what is said there is said in conditions too.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// `text` as a name in a message.
+pub fn name(text: &str) -> Cow<'_, str> {
+    bounded(text, NAME_BYTES_MAX)
+}
+
+/// `text` as a whole message: of a condition, an Event, an error, or a line of a log.
+///
+/// What was cut once stays as it is when it is cut again.
+pub fn message(text: &str) -> Cow<'_, str> {
+    bounded(text, MESSAGE_BYTES_MAX)
+}
+
+/// [`message`], of a text that is owned already: one that is short and plain is not copied.
+pub fn into_message(text: String) -> String {
+    match message(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(cut) => cut,
+    }
+}
+
+/// `text` as a value in a message: in quotes, with quotes and backslashes escaped too. The mark of a cut stands behind the quotes, where
+/// no value can imitate it.
+pub fn quoted(text: &str) -> String {
+    /// The quotes.
+    const QUOTES: usize = 2;
+    let escape = |c: char| if matches!(c, '"' | '\\') { Some(c.escape_default().collect()) } else { escaped(c) };
+    let (mut value, cut) = cut(text, VALUE_BYTES_MAX - QUOTES, escape);
+    value.insert(0, '"');
+    value.push('"');
+    value + &cut
+}
+
+/// `text` in at most `bytes_max` bytes, with control characters escaped. A text that is longer ends in a mark: an ellipsis, and the number
+/// of its bytes that are left out. Characters are never split.
+pub fn bounded(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max && text.chars().all(|c| escaped(c).is_none()) {
+        return Cow::Borrowed(text);
+    }
+    let (kept, mark) = cut(text, bytes_max, escaped);
+    Cow::Owned(kept + &mark)
+}
+
+/// The beginning of `text` with some characters escaped, and a mark if that is not all of it: together at most `bytes_max` bytes, unless
+/// the mark alone is longer.
+fn cut(text: &str, bytes_max: usize, escape: impl Fn(char) -> Option<String>) -> (String, String) {
+    let with_mark = bytes_max.saturating_sub(mark(text.len()).len());
+    let mut kept = String::new();
+    // How much of both stays if the rest does not fit.
+    let (mut fits, mut read) = (0, 0);
+    for (at, c) in text.char_indices() {
+        match escape(c) {
+            Some(escape) => kept.push_str(&escape),
+            None => kept.push(c),
+        }
+        if kept.len() <= with_mark {
+            (fits, read) = (kept.len(), at + c.len_utf8());
+        }
+        if kept.len() > bytes_max {
+            kept.truncate(fits);
+            return (kept, mark(text.len() - read));
+        }
+    }
+    (kept, String::new())
+}
+
+fn mark(left_out: usize) -> String {
+    format!("… ({left_out} more bytes)")
+}
+
+/// How a character is written that would end a line, move a cursor, or reorder or hide what is beside it; `None` if it stays.
+fn escaped(c: char) -> Option<String> {
+    let is_hidden = matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
+    (c.is_control() || is_hidden).then(|| c.escape_default().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_short_and_plain_stays() {
+        for text in ["", "n1", "größer", "a \"b\" \\ c", &"x".repeat(MESSAGE_BYTES_MAX)] {
+            assert!(matches!(message(text), Cow::Borrowed(same) if same == text), "{text}");
+        }
+        for text in ["", "soon", "größer", "a\"b\\c", "two\nlines", "tab\t"] {
+            assert_eq!(quoted(text), format!("{text:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_long_is_cut_with_a_mark_and_says_how_much() {
+        let cut = message(&"x".repeat(5000)).into_owned();
+        let kept = cut.matches('x').count();
+        assert_eq!(cut.len(), MESSAGE_BYTES_MAX);
+        assert_eq!(cut, format!("{}… ({} more bytes)", "x".repeat(kept), 5000 - kept));
+        let cut = quoted(&"z".repeat(262_144));
+        let kept = cut.matches('z').count();
+        assert_eq!(cut.len(), VALUE_BYTES_MAX);
+        assert_eq!(cut, format!("\"{}\"… ({} more bytes)", "z".repeat(kept), 262_144 - kept));
+        assert!(
+            quoted(&"\"… (9 more bytes)".repeat(2)).starts_with("\"\\\"… (9 more"),
+            "a value does not end its quotes"
+        );
+    }
+
+    #[test]
+    fn control_characters_and_characters_that_hide_others_are_escaped() {
+        assert_eq!(message("a\nb\u{7f}\u{1b}[31m\u{202e}\u{2028}\u{0}"), r"a\nb\u{7f}\u{1b}[31m\u{202e}\u{2028}\u{0}");
+        let long = quoted(&"\u{7f}".repeat(200_000));
+        assert!(long.len() <= VALUE_BYTES_MAX, "{}", long.len());
+        assert!(long.contains(r"\u{7f}") && long.contains(r#"}"… (1999"#), "an escape is not split: {long}");
+    }
+
+    #[test]
+    fn every_text_is_within_every_bound_and_cut_once() {
+        let texts = ["x", "ü", "€", "😀", "\u{7f}", "\n", "\"", "a\u{301}", "xü€😀\n"];
+        for text in
+            texts.iter().flat_map(|text| [1, 60, 85, 250, 253, 254, 1023, 1024, 1025, 9000].map(|n| text.repeat(n)))
+        {
+            for bytes in [NAME_BYTES_MAX, VALUE_BYTES_MAX, MESSAGE_BYTES_MAX] {
+                let once = bounded(&text, bytes);
+                assert!(once.len() <= bytes && !once.contains(char::is_control), "{bytes}: {once}");
+                assert_eq!(bounded(&once, bytes), once);
+            }
+            assert!(quoted(&text).len() <= VALUE_BYTES_MAX);
+        }
+    }
+}

@@ -98,8 +98,9 @@ fn of_trace(path: &Path, nodes: Option<u32>, settings: &CoreSettings) -> anyhow:
     let file = path.display().to_string();
     let input = File::open(path).map_err(|source| TraceError::Unreadable { file: file.clone(), source })?;
     let trace = Trace::read(&file, BufReader::new(input))?;
-    let of_header = trace.processors().and_then(|processors| u32::try_from(processors).ok());
-    let Some(nodes) = nodes.or(of_header) else { bail!("--nodes is needed: the header of {file} has no MaxProcs") };
+    // Whoever says how many nodes there are needs no header that can be read.
+    let nodes = if nodes.is_some() { nodes } else { trace.processors(&file)? };
+    let Some(nodes) = nodes else { bail!("--nodes is needed: the header of {file} has no MaxProcs") };
     let (jobs, skipped): (_, Vec<Skipped>) = machine::jobs_for(&trace, nodes);
     let ran = machine::run(&jobs, nodes, settings, FunctionTable::builtin(), &mut Progress::on_stderr())?;
     let title = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

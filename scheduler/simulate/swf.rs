@@ -5,10 +5,13 @@
 //! for its parts, which are no jobs. Traces that have only the parts exist; there each part is a job.
 //!
 //! What archives hold is read wherever it has one meaning: comments in any encoding, times with decimals, more fields than 18,
-//! several jobs of one number.
+//! several jobs of one number, any line ends, a byte order mark. The rest is an error that names the line: a number that is written with
+//! separators has two meanings, and a file that is compressed or in UTF-16 would seem to have no jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
+
+use fluxqueue_api::text::quoted;
 
 /// The fields of a line, as the standard names them.
 const FIELDS: [&str; 18] = [
@@ -38,11 +41,29 @@ const SECONDS_MAX: i64 = 100 * 365 * 24 * 3600;
 /// Up to here every whole number is exact as a decimal.
 const DECIMAL_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// How files begin that are no plain text, and what they are.
+const NOT_PLAIN: [(&[u8], &str); 8] = [
+    (b"\x1f\x8b", "gzip: unpack it first, as with `gzip -d`"),
+    (b"\x1f\x9d", "compress: unpack it first, as with `gzip -d`"),
+    (b"BZh", "bzip2: unpack it first, as with `bzip2 -d`"),
+    (b"\xfd7zXZ", "xz: unpack it first, as with `xz -d`"),
+    (b"\x28\xb5\x2f\xfd", "zstd: unpack it first, as with `zstd -d`"),
+    (b"PK\x03\x04", "zip: unpack it first, as with `unzip`"),
+    (b"\xff\xfe", "UTF-16: convert it first, as with `iconv -f UTF-16 -t UTF-8`"),
+    (b"\xfe\xff", "UTF-16: convert it first, as with `iconv -f UTF-16 -t UTF-8`"),
+];
+
+/// The byte order mark of UTF-8, which some editors put first.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Header fields that say how large the machine was, the first of which counts.
+const MACHINE_SIZES: [&str; 2] = ["MaxProcs", "MaxNodes"];
+
 /// What a trace says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Header fields by their labels: `MaxProcs`, `Computer` and others. Where one is repeated, its texts in order.
-    pub header: BTreeMap<String, Vec<String>>,
+    /// Header fields by their labels: `MaxProcs`, `Computer` and others. Where one is repeated, its texts in order, each with its line.
+    pub header: BTreeMap<String, Vec<(usize, String)>>,
     /// Jobs in the order of their lines. Several may have the same number.
     pub jobs: Vec<TraceJob>,
     /// Lines left out because they tell of a part of a job that has a line for the whole of it.
@@ -75,6 +96,26 @@ pub enum TraceError {
         /// Why.
         #[source]
         source: io::Error,
+    },
+    /// It is compressed, or in another encoding.
+    #[error("{file}:1: this is no plain text but {what}")]
+    NotPlain {
+        /// The file.
+        file: String,
+        /// What it is, and what helps.
+        what: &'static str,
+    },
+    /// A header field that says how large the machine was cannot be read.
+    #[error("{file}:{line}: header field {label}: {text} is no whole number: correct it, or give --nodes")]
+    Header {
+        /// The file.
+        file: String,
+        /// Counted from 1.
+        line: usize,
+        /// The field's label.
+        label: &'static str,
+        /// What it says, quoted.
+        text: String,
     },
     /// A field is not what the standard says.
     #[error("{file}:{line}: field {field} ({name}): {problem}")]
@@ -121,23 +162,35 @@ impl Trace {
         let mut trace = Trace::default();
         // Each with whether it is part of a job.
         let mut lines: Vec<(TraceJob, bool)> = Vec::new();
-        let mut bytes = Vec::new();
-        for line in 1.. {
+        let unreadable = |source| TraceError::Unreadable { file: file.to_owned(), source };
+        let start = input.fill_buf().map_err(unreadable)?;
+        if let Some((_, what)) = NOT_PLAIN.iter().find(|(begins, _)| start.starts_with(begins)) {
+            return Err(TraceError::NotPlain { file: file.to_owned(), what });
+        }
+        if start.starts_with(BYTE_ORDER_MARK) {
+            input.consume(BYTE_ORDER_MARK.len());
+        }
+        let (mut bytes, mut line) = (Vec::new(), 0);
+        loop {
             bytes.clear();
-            let read = input.read_until(b'\n', &mut bytes);
-            if read.map_err(|source| TraceError::Unreadable { file: file.to_owned(), source })? == 0 {
+            if input.read_until(b'\n', &mut bytes).map_err(unreadable)? == 0 {
                 break;
             }
-            // Comments of old traces are in other encodings than UTF-8.
-            let text = String::from_utf8_lossy(&bytes);
-            let text = text.trim();
-            if let Some(comment) = text.strip_prefix(';') {
-                if lines.is_empty() {
-                    trace.note_header(comment);
+            // A line may end in a carriage return alone, as on old Macs.
+            let read = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+            for bytes in read.strip_suffix(b"\r").unwrap_or(read).split(|byte| *byte == b'\r') {
+                line += 1;
+                // Comments of old traces are in other encodings than UTF-8.
+                let text = String::from_utf8_lossy(bytes);
+                let text = text.trim();
+                if let Some(comment) = text.strip_prefix(';') {
+                    if lines.is_empty() {
+                        trace.note_header(line, comment);
+                    }
+                } else if !text.is_empty() {
+                    let fields = Fields::read(file, line, text)?;
+                    lines.push((fields.job()?, fields.is_part()));
                 }
-            } else if !text.is_empty() {
-                let fields = Fields::read(file, line, text)?;
-                lines.push((fields.job()?, fields.is_part()));
             }
         }
         trace.keep_jobs(&lines);
@@ -153,21 +206,32 @@ impl Trace {
     }
 
     /// `Label: text`. Anything else is a remark.
-    fn note_header(&mut self, comment: &str) {
+    fn note_header(&mut self, line: usize, comment: &str) {
         let Some((label, text)) = comment.split_once(':') else { return };
         let label = label.trim();
         if !label.is_empty() && label.chars().all(|character| character.is_ascii_alphanumeric()) {
-            self.header.entry(label.to_owned()).or_default().push(text.trim().to_owned());
+            self.header.entry(label.to_owned()).or_default().push((line, text.trim().to_owned()));
         }
     }
 
-    /// How many processors the machine had, by the header; nodes, if it does not tell processors from nodes.
-    pub fn processors(&self) -> Option<u64> {
-        ["MaxProcs", "MaxNodes"].iter().find_map(|label| {
+    /// How many processors the machine had, by the header; nodes, if it does not tell processors from nodes. `None` if it says neither.
+    /// What it says and cannot be read is an error: a field that counts less may be of another machine. `file` is for the message.
+    pub fn processors(&self, file: &str) -> Result<Option<u32>, TraceError> {
+        for label in MACHINE_SIZES {
+            let Some((line, said)) = self.header.get(label).and_then(|said| said.first()) else { continue };
             // "128 (64 thin, 64 wide)" is usual.
-            let number = self.header.get(*label)?.first()?.split_whitespace().next()?;
-            number.parse().ok().filter(|number| *number > 0)
-        })
+            let number = said.split_whitespace().next().unwrap_or_default();
+            match number.parse::<i64>().map(|number| (number, u32::try_from(number))) {
+                Ok((_, Ok(number))) if number > 0 => return Ok(Some(number)),
+                // Unknown, in the words of the standard.
+                Ok((..=0, _)) => {}
+                _ => {
+                    let (file, text) = (file.to_owned(), quoted(said));
+                    return Err(TraceError::Header { file, line: *line, label, text });
+                }
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -182,8 +246,9 @@ impl<'a> Fields<'a> {
     fn read(file: &'a str, line: usize, text: &'a str) -> Result<Self, TraceError> {
         let read = Fields { file, line, texts: text.split_whitespace().collect() };
         for (at, field) in read.texts.iter().take(FIELDS.len()).enumerate() {
-            if field.parse::<f64>().is_err() {
-                return Err(read.wrong(at + 1, format!("{field:?} is no number")));
+            // What C and Rust take for numbers besides, such as `nan` and `inf`, is none.
+            if !field.parse::<f64>().is_ok_and(f64::is_finite) {
+                return Err(read.wrong(at + 1, format!("{} is no number{}", quoted(field), hint(field))));
             }
         }
         match FIELDS.get(read.texts.len()) {
@@ -238,7 +303,7 @@ impl<'a> Fields<'a> {
         if let Ok(number) = text.parse() {
             return Ok(number);
         }
-        let no_whole = || self.wrong(field, format!("{text:?} is no whole number"));
+        let no_whole = || self.wrong(field, format!("{} is no whole number", quoted(text)));
         let decimal: f64 = text.parse().map_err(|_| no_whole())?;
         let rounded = match round {
             Round::Down => decimal.floor(),
@@ -246,9 +311,8 @@ impl<'a> Fields<'a> {
             Round::Never if decimal.fract() == 0.0 => decimal,
             Round::Never => return Err(no_whole()),
         };
-        // Neither of these holds for what is no number.
         if !(-DECIMAL_MAX..=DECIMAL_MAX).contains(&rounded) {
-            return Err(self.wrong(field, format!("{text:?} is out of range")));
+            return Err(self.wrong(field, format!("{} is out of range", quoted(text))));
         }
         #[allow(clippy::cast_possible_truncation, reason = "it is whole, and in range")]
         Ok(rounded as i64)
@@ -257,6 +321,16 @@ impl<'a> Fields<'a> {
     fn wrong(&self, field: usize, problem: String) -> TraceError {
         let name = FIELDS[field - 1];
         TraceError::Field { file: self.file.to_owned(), line: self.line, field, name, problem }
+    }
+}
+
+/// What a field is that is no number, if that is a usual mistake.
+fn hint(field: &str) -> &'static str {
+    match field {
+        _ if field.starts_with('#') => ": a comment begins with `;`",
+        _ if field.contains(',') => ": fields are separated by spaces, and numbers have no separators",
+        _ if field.contains('\0') => ": the file has bytes that are 0, as in UTF-16 or after a crash of the machine",
+        _ => "",
     }
 }
 
@@ -284,9 +358,9 @@ mod tests {
         .unwrap();
         let unknown = TraceJob { number: 3, submit: Some(7), size: None, walltime: None, run: None };
         assert_eq!(trace.jobs, [job(1, 0, 8, 200, 100), job(2, 7, 4, 100, 100), unknown]);
-        assert_eq!(trace.header["Computer"], ["a small one"]);
-        assert_eq!(trace.header["Note"], ["this", "and that"]);
-        assert_eq!(trace.processors(), Some(128));
+        assert_eq!(trace.header["Computer"], [(1, "a small one".to_owned())]);
+        assert_eq!(trace.header["Note"], [(3, "this".to_owned()), (4, "and that".to_owned())]);
+        assert_eq!(trace.processors("a.swf").unwrap(), Some(128));
     }
 
     #[test]
@@ -320,7 +394,7 @@ mod tests {
         let error = Trace::read("a.swf", &text[..]).unwrap_err().to_string();
         assert_eq!(error, "a.swf:3: field 18 (think time): \"-1\u{fffd}\" is no number");
         let trace = Trace::read("a.swf", &text[..text.len() - 1]).unwrap();
-        assert_eq!((trace.processors(), trace.jobs), (Some(64), vec![job(1, 0, 8, 200, 100)]));
+        assert_eq!((trace.processors("a.swf").unwrap(), trace.jobs), (Some(64), vec![job(1, 0, 8, 200, 100)]));
     }
 
     /// A job of less than a second runs, and none is ended earlier than it asked for.
@@ -362,10 +436,18 @@ mod tests {
                 "a.swf:1: field 1 (job number): \"1.5\" is no whole number",
             ),
             ("-1 0 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n", "a.swf:1: field 1 (job number): -1 is less than 0"),
+            ("1 0 5 9 4 -1 -1 8 nan -1 1 1 1 1 1 1 -1 -1\n", "a.swf:1: field 9 (requested time): \"nan\" is no number"),
+            ("1 0 inf 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n", "a.swf:1: field 3 (wait time): \"inf\" is no number"),
             (
-                "1 0 5 9 4 -1 -1 8 nan -1 1 1 1 1 1 1 -1 -1\n",
-                "a.swf:1: field 9 (requested time): \"nan\" is out of range",
+                "1 0 5 9 4 -1 -1 8 1e17 -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 9 (requested time): \"1e17\" is out of range",
             ),
+            (
+                "1 0 5 9 4 -1 -1 9,216 200 -1 1 1 1 1 1 1 -1 -1\n",
+                "a.swf:1: field 8 (requested number of processors): \"9,216\" is no number: fields are separated by spaces, and \
+                 numbers have no separators",
+            ),
+            ("# MaxProcs: 8\n", "a.swf:1: field 1 (job number): \"#\" is no number: a comment begins with `;`"),
             (
                 "1 5000000000 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1\n",
                 "a.swf:1: field 2 (submit time): 5000000000 is more than 3153600000",
@@ -373,6 +455,60 @@ mod tests {
         ];
         for (text, error) in cases {
             assert_eq!(read(text).unwrap_err(), error);
+        }
+    }
+
+    #[test]
+    fn line_ends_of_all_systems_and_a_byte_order_mark_are_read() {
+        let lines = [
+            "; MaxProcs: 8",
+            "1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1",
+            "2 1 5 9 4 -1 -1 8 200 -1 1 1 1 1 1 1 -1 -1",
+        ];
+        let plain = read(&lines.join("\n")).unwrap();
+        assert_eq!((plain.jobs.len(), plain.processors("a.swf").unwrap()), (2, Some(8)));
+        for ends in ["\r", "\r\n"] {
+            assert_eq!(read(&lines.join(ends)).unwrap(), plain);
+            assert_eq!(read(&(lines.join(ends) + ends)).unwrap(), plain);
+        }
+        assert_eq!(read(&("\u{feff}".to_owned() + &lines.join("\n"))).unwrap(), plain);
+        let error = read(&[lines[0], "", "x"].join("\r")).unwrap_err();
+        assert_eq!(error, "a.swf:3: field 1 (job number): \"x\" is no number");
+    }
+
+    #[test]
+    fn what_is_no_plain_text_is_named_and_shown_in_few_words() {
+        let told = |bytes: &[u8]| Trace::read("a.swf", bytes).unwrap_err().to_string();
+        assert_eq!(
+            told(b"\x1f\x8b\x08\0\0\0"),
+            "a.swf:1: this is no plain text but gzip: unpack it first, as with `gzip -d`"
+        );
+        let text = "; MaxProcs: 8\n1 0 5";
+        let utf16: Vec<u8> = [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        assert!(
+            told(&utf16).starts_with("a.swf:1: this is no plain text but UTF-16: convert it first"),
+            "{}",
+            told(&utf16)
+        );
+        // Without its mark it has the comment character at least, and no jobs that would be left out silently.
+        assert!(told(&utf16[2..]).contains("the file has bytes that are 0, as in UTF-16"), "{}", told(&utf16[2..]));
+        let hole = told(&[0; 4096]);
+        assert!(hole.starts_with("a.swf:1: field 1 (job number)") && hole.len() < 500, "{hole}");
+    }
+
+    #[test]
+    fn the_size_of_the_machine_is_read_or_an_error() {
+        let size = |header: &str| read(header).unwrap().processors("a.swf").map_err(|error| error.to_string());
+        assert_eq!(size("; MaxNodes: 4\n; MaxProcs: 8\n"), Ok(Some(8)));
+        assert_eq!(size("; MaxNodes: 4\n; MaxProcs: -1\n"), Ok(Some(4)), "that is unknown");
+        assert_eq!(size("; MaxNodes: -1\n; Max Procs: 4\n"), Ok(None));
+        for (number, quoted) in
+            [("9,216", "9,216"), ("8+8", "8+8"), ("", ""), ("4294967296", "4294967296"), ("8.5 x", "8.5 x")]
+        {
+            let error = size(&format!("; MaxNodes: 4\n; MaxProcs: {number}\n")).unwrap_err();
+            let expected =
+                format!("a.swf:2: header field MaxProcs: \"{quoted}\" is no whole number: correct it, or give --nodes");
+            assert_eq!(error, expected);
         }
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::conditions::{self, JobState};
+use crate::overrides::Overrides;
 use crate::{text, validation};
 
 /// What the FluxJob stands for, and what people wish. The scheduler creates it; people change only `overrides`.
@@ -164,27 +165,6 @@ pub enum WorkloadKind {
     StatefulSet,
     /// Pods that share a group label.
     Group,
-}
-
-/// What people wish instead of what the workload says. For a field that is absent, what the workload says counts.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Overrides {
-    /// The PriorityClass whose value is the priority of the job. A class that does not exist counts as no wish.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
-    pub priority_class_name: Option<String>,
-    /// How long the job runs at most, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub walltime_seconds: Option<i64>,
-    /// The queue in which the job waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
-    pub queue_name: Option<String>,
-    /// While true, the job does not start. A job that has begun goes on.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hold: bool,
 }
 
 /// What was observed, and what happened. The scheduler writes it, and leaves conditions of others alone.
@@ -603,18 +583,21 @@ impl BlockedBy {
     }
 }
 
-// === impl Overrides ===
-
-impl Overrides {
-    /// Nobody wishes anything.
-    pub fn is_empty(&self) -> bool {
-        *self == Overrides::default()
-    }
-}
-
 // === impl WorkloadKind ===
 
 impl WorkloadKind {
+    /// The kind as it is written in a FluxJob or FluxQueue.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WorkloadKind::Pod => "Pod",
+            WorkloadKind::Job => "Job",
+            WorkloadKind::Deployment => "Deployment",
+            WorkloadKind::ReplicaSet => "ReplicaSet",
+            WorkloadKind::StatefulSet => "StatefulSet",
+            WorkloadKind::Group => "Group",
+        }
+    }
+
     /// The kind in lower case: the suffix of a FluxJob's name, and a label's value.
     pub fn suffix(self) -> &'static str {
         match self {
@@ -649,6 +632,7 @@ mod tests {
         for kind in ["Pod", "Job", "Deployment", "ReplicaSet", "StatefulSet", "Group"] {
             let read: WorkloadKind = serde_json::from_value(json!(kind)).unwrap();
             assert_eq!((json!(read), read.suffix()), (json!(kind), &*kind.to_lowercase()));
+            assert_eq!(read.as_str(), kind);
         }
         for bad in [json!(1), json!("job"), json!("JobSet")] {
             assert!(serde_json::from_value::<WorkloadKind>(bad.clone()).is_err(), "{bad}");

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::fluxjob::WorkloadKind;
 use crate::{conditions, validation};
 
 /// The rules of a queue. For a field that is absent, the settings of the process apply, unless its description says otherwise.
@@ -74,6 +75,10 @@ pub struct FluxQueueSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "validation::label_selector")]
     pub namespace_selector: Option<LabelSelector>,
+    /// The kinds of work that the queue takes; jobs of other kinds are refused. Absent or empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 6), extend("x-kubernetes-list-type" = "set"))]
+    pub workload_kinds: Vec<WorkloadKind>,
     /// Which jobs may start before which within the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,

@@ -8,6 +8,7 @@ pub mod fluxqueue;
 pub mod hostlist;
 pub mod idset;
 pub mod names;
+mod overrides;
 pub mod placement;
 pub mod text;
 mod validation;
@@ -18,6 +19,7 @@ pub use conditions::{AcceptedReason, ConditionType, DegradedReason, FinishedReas
 pub use events::EventReason;
 pub use fluxjob::{
     BlockedBy, BlockedReason, EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload,
-    Overrides, PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind, WorkloadRef,
+    PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind, WorkloadRef,
 };
 pub use fluxqueue::{FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy};
+pub use overrides::{Hold, Overrides};

@@ -76,6 +76,10 @@ pub const EXCLUSIVE: &str = "fluxqueue/exclusive";
 /// Label of a pod, or of the object that makes it: the queue in which it waits.
 pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
 
+/// Annotation of a pod that has its node: the queue that it is charged to, whatever its labels say later. It comes with the Binding, and
+/// only Fluxqueue writes it.
+pub const CHARGED_QUEUE: &str = "fluxqueue/charged-queue";
+
 /// Annotation of a namespace: the queue for its jobs that name none.
 pub const DEFAULT_QUEUE: &str = "fluxqueue/default-queue";
 
@@ -94,6 +98,12 @@ pub const ADMISSION_STRICT: &str = "fluxqueue/strict";
 
 /// Label of a namespace: [`ENABLED`] suspends Fluxqueue's Jobs there until they have a place, so that they wait without pods.
 pub const ADMISSION_SUSPEND: &str = "fluxqueue/suspend";
+
+/// Label of a namespace: [`ENABLED`] refuses there all pods and templates that do not name Fluxqueue, or name a node.
+pub const REQUIRED: &str = "fluxqueue/required";
+
+/// Label of a namespace with [`REQUIRED`]: [`ENABLED`] excepts DaemonSets and their pods.
+pub const REQUIRED_EXCEPT_DAEMONSETS: &str = "fluxqueue/daemonsets";
 
 /// Annotation of a Job: the Job is suspended until Fluxqueue has a place for it, and only Fluxqueue releases it.
 pub const SUSPENDED: &str = "fluxqueue/suspended";

@@ -29,6 +29,8 @@ pub enum ActionKind {
         pod: ObjectRef,
         /// Where it goes.
         node: NodeName,
+        /// The queue that the pod is charged to: the Binding brings it into the pod.
+        queue: Arc<str>,
     },
     /// Remove this scheduling gate from the pod (and no other), if uid and version still are the pod's.
     Ungate {

@@ -120,7 +120,8 @@ impl Core {
         }
         let Some(allocation) = &member.allocation else { return };
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
-        let action = self.actions.ask(ActionKind::Bind { pod, node }, InFlight::Bind(uid.clone()));
+        let queue = self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
+        let action = self.actions.ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.stage = Stage::Binding(action);
         }

@@ -6,15 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{JobState, ScheduledReason, WorkloadKind};
+use fluxqueue_api::{FluxJob, JobState, ScheduledReason, WorkloadKind};
 
 use super::grouping;
-use super::job::{Identity, Job, Lifecycle, Member};
+use super::job::{Identity, Job, Lifecycle, Member, Style};
 use super::ledger::Allocation;
 use crate::queue::JobId;
 use crate::table::Table;
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
+
+/// A time on record is believed if it is no more than a day before its job was made, or ahead of the present: clocks that were wrong
+/// by hours when the record was written must not cost a job its place.
+const CLOCKS_DIFFER_SECS: u64 = 86_400;
 
 /// The jobs, their pods and their controllers, with the indexes that find them.
 pub(super) struct Jobs {
@@ -224,6 +228,36 @@ impl Jobs {
     /// Nothing of a job has a slot.
     pub(super) fn has_nothing(&self, job: &Job) -> bool {
         job.retained.is_empty() && self.live(job).all(|member| member.allocation.is_none())
+    }
+
+    /// The queue that a job with nodes is charged to. It does not change as long as the job has any, whatever labels and wishes say
+    /// meanwhile: a limit would otherwise bind only as long as the job likes. A new process reads it from the pods, whose Bindings
+    /// said it, or from the FluxJob of a gang.
+    pub(super) fn charged_queue(&self, job: &Job) -> Option<Arc<str>> {
+        let has_node = |member: &Member| member.allocation.is_some() || member.pod.node.is_some();
+        if job.retained.is_empty() && !self.live(job).any(has_node) {
+            return None;
+        }
+        let known = Some(&job.queue.name).filter(|name| !name.is_empty()).cloned();
+        let of_pods = || self.live(job).find_map(|member| member.pod.charged_queue.clone());
+        let on_record = || job.record.status.as_deref()?.queue_name.as_deref().map(Arc::from);
+        known.or_else(of_pods).or_else(|| on_record().filter(|_| job.style == Style::Gang))
+    }
+
+    /// When a job came to its place in the queue, as its FluxJob says. A time that cannot be true counts as none: before anything of the
+    /// job was made, or still to come.
+    pub(super) fn place_on_record(&self, id: JobId, object: &FluxJob, clock: Clock) -> Option<Time> {
+        let job = self.all.get(&id)?;
+        let at = Time(object.status.as_ref()?.queued_at.as_ref()?.0.as_microsecond());
+        // Without a time by the API server there is nothing to compare with.
+        let Some(made) = object.metadata.creation_timestamp.as_ref() else { return Some(at) };
+        let pods = job.members.iter().filter_map(|uid| self.members.get(uid)).map(|member| member.pod.created);
+        let made = pods.chain([Time(made.0.as_microsecond())]).min()?;
+        let is_true = made <= at.plus_secs(CLOCKS_DIFFER_SECS) && at <= clock.wall_now().plus_secs(CLOCKS_DIFFER_SECS);
+        if !is_true {
+            tracing::warn!(job = %job.key, ?at, ?made, "status.queuedAt cannot be true, and is ignored");
+        }
+        is_true.then_some(at)
     }
 
     // --- how long ---

@@ -14,7 +14,7 @@ use super::{Core, EventKind, Subject, Timer};
 use crate::fluxion::{End, RankSet};
 use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
 use fluxqueue_api::{EventReason, FluxJobStatus, Reservation};
-use fluxqueue_workload::{NodeName, ObjectRef, Time, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 
 /// A pod that ends when it should is seen to have ended so much later at most.
 const OVERDUE_SECONDS: u64 = 1;
@@ -27,7 +27,7 @@ enum Stays {
     /// A person wished more time for it since the last walk.
     Extended(JobId),
     /// It has outlived its planned end: a job, or a pod of another scheduler.
-    Overdue(String),
+    Overdue(ObjectKey),
 }
 
 impl Core {
@@ -75,9 +75,15 @@ impl Core {
             cause => (cause, late.by, None),
         };
         *self.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
+        if let Some(overdue) = &overdue {
+            self.gauges.count_overrun(&overdue.namespace);
+        }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let by = match cause {
-            Delay::Walltime => format!("{} outlived its planned end", overdue.as_deref().unwrap_or("a job")),
+            Delay::Walltime => {
+                let overdue = overdue.map_or_else(|| "a job".to_owned(), |key| key.to_string());
+                format!("{overdue} outlived its planned end")
+            }
             Delay::Capacity => missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue)),
             Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job),
         };
@@ -167,11 +173,11 @@ impl Core {
     }
 
     /// A job on these nodes that has outlived its planned end.
-    fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<String> {
+    fn overdue_on(&self, nodes: &RankSet, but: JobId) -> Option<ObjectKey> {
         let mut holders = self.holders_on(nodes);
         let is_late = |allocation: &Allocation| self.is_late(allocation);
         let overdue = holders.find(|holder| is_late(holder.allocation) && holder.job != Some(but))?;
-        Some(overdue.key.to_string())
+        Some(overdue.key.clone())
     }
 
     /// What takes this has outlived its planned end, or has come to it just now.
@@ -180,7 +186,7 @@ impl Core {
     }
 
     /// A job on any node that has outlived its planned end.
-    fn late_anywhere(&self) -> Option<String> {
+    fn late_anywhere(&self) -> Option<ObjectKey> {
         let foreign =
             self.foreign.values().filter_map(|foreign| Some((&foreign.pod.id.key, foreign.allocation.as_ref()?)));
         let members = self
@@ -189,7 +195,7 @@ impl Core {
             .values()
             .filter_map(|member| Some((&self.jobs.all.get(&member.job)?.key, member.allocation.as_ref()?)));
         let late = foreign.chain(members).find(|(_, allocation)| self.is_late(allocation));
-        late.map(|(key, _)| key.to_string())
+        late.map(|(key, _)| key.clone())
     }
 
     /// The queue of a job, if it limits what runs.
@@ -199,11 +205,11 @@ impl Core {
     }
 
     /// A job that counts against the limits of a queue and has outlived its planned end.
-    fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<String> {
+    fn overdue_in_queue(&self, queue: QueueId, but: JobId) -> Option<ObjectKey> {
         let counted = self.accounts.counted(queue).filter(|job| *job != but);
         let mut counted = counted.filter_map(|job| self.jobs.all.get(&job));
         let overdue = counted.find(|job| self.jobs.allocations(job).any(|allocation| self.is_late(allocation)))?;
-        Some(overdue.key.to_string())
+        Some(overdue.key.clone())
     }
 
     /// Those of these nodes that are still there, as a hostlist. Ranks are another process's own, so it is by name.

@@ -11,7 +11,8 @@ use super::plan::Policies;
 use super::queues::{AccountId, AtLimit, Counted, FOR_EVER, Life, Member, Namespace, QueueObject, Standing};
 use super::record::quantity;
 use super::{ActionKind, Core, EventKind, InFlight, Subject, Timer, WriteOutcome};
-use crate::fluxion::End;
+use crate::cluster::Cluster;
+use crate::fluxion::{End, Rank, RankSet, Tenancy};
 use crate::queue::{JobId, QueueId};
 use fluxqueue_workload::{Lifetime, Resources, Uid};
 
@@ -75,15 +76,17 @@ impl Core {
         let has_pods = self.jobs.live(job).next().is_some();
         let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
         let last = if has_pods { None } else { last() };
-        let name = job.record.overrides.queue_name.as_deref().or(said.as_deref()).or(last);
+        let wished = || job.record.overrides.queue_name.as_deref().or(said.as_deref()).or(last);
+        let charged = self.jobs.charged_queue(job);
+        let name = charged.as_deref().or_else(wished);
         let name = name.unwrap_or_else(|| {
             let services = Some(names::QUEUE_SERVICES).filter(|services| {
-                let standing = self.queues.standing(services, namespace);
+                let standing = self.queues.standing(services, namespace, job.kind);
                 matches!(standing, Standing::Open | Standing::Stopped | Standing::Invalid) && self.is_service(job)
             });
             services.unwrap_or_else(|| self.queues.default_of(namespace))
         });
-        let (standing, walltimes) = (self.queues.standing(name, namespace), self.queues.walltimes(name));
+        let (standing, walltimes) = (self.queues.standing(name, namespace, job.kind), self.queues.walltimes(name));
         // A place in the queue is kept over a restart, and when the queue goes.
         let had_place = job.queue.had_place && *job.queue.name == *name
             || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
@@ -152,6 +155,10 @@ impl Core {
         let InQueue { name, standing, walltimes, had_place, .. } = &job.queue;
         match standing {
             Standing::Open => {}
+            Standing::OtherKinds => {
+                let text = format!("FluxQueue {name} takes no {}: see its spec.workloadKinds", job.kind.as_str());
+                return Some((BlockedReason::QueueNotUsable, text));
+            }
             Standing::Stopped => {
                 return Some((
                     BlockedReason::Held,
@@ -229,10 +236,10 @@ impl Core {
         self.accounts.set_running(id, Vec::new());
     }
 
-    /// What the pods of a job have of nodes, and the slots that are retained for it.
+    /// What a job is charged for what it has of nodes, slots that are retained for it included.
     fn has(&self, job: &Job) -> Resources {
         let mut has = Resources::new();
-        self.jobs.allocations(job).for_each(|allocation| has.add(&allocation.shape.requests));
+        charges_of(self.jobs.allocations(job), &self.cluster).iter().for_each(|charge| has.add(charge.amounts));
         has
     }
 
@@ -254,23 +261,25 @@ impl Core {
             self.accounts.set_running(id, Vec::new());
             return;
         };
-        let allocations: Vec<&Allocation> = self.jobs.allocations(job).collect();
+        let nodes = limits.running.iter().map(|limit| limit.nodes.as_ref());
+        let nodes: Vec<Option<RankSet>> =
+            nodes.map(|nodes| nodes.map(|nodes| self.cluster.class(nodes).lasting.clone())).collect();
+        let charges = charges_of(self.jobs.allocations(job), &self.cluster);
         let mut running: BTreeMap<(AccountId, i64), u128> = BTreeMap::new();
-        for (at, limit) in limits.running.iter().enumerate() {
+        for (at, (limit, nodes)) in limits.running.iter().zip(&nodes).enumerate() {
             let namespace = limit.per_namespace.then(|| Arc::clone(&job.key.namespace));
             let account = AccountId { queue: job.queue.id, limit: at, namespace };
-            let nodes = limit.nodes.as_ref().map(|nodes| &self.cluster.class(nodes).lasting);
-            let counted = allocations.iter().filter(|it| nodes.is_none_or(|nodes| nodes.contains(it.rank)));
+            let counted = charges.iter().filter(|it| nodes.as_ref().is_none_or(|nodes| nodes.contains(it.rank)));
             match &limit.what {
                 Counted::Jobs => {
-                    let last = counted.map(|allocation| second_of(allocation.end)).max();
+                    let last = counted.map(|charge| charge.end).max();
                     running.extend(last.map(|last| ((account, last), 1)));
                 }
                 Counted::Resource(name) => {
-                    for allocation in counted {
-                        let amount = allocation.shape.requests.sum(name);
+                    for charge in counted {
+                        let amount = charge.amounts.sum(name);
                         if amount > 0 {
-                            let sum = running.entry((account.clone(), second_of(allocation.end))).or_default();
+                            let sum = running.entry((account.clone(), charge.end)).or_default();
                             *sum = u128::saturating_add(*sum, amount);
                         }
                     }
@@ -399,6 +408,34 @@ fn news_of_spec(queue: &QueueObject, status: &FluxQueueStatus) -> Option<(EventK
         }
         _ => None,
     }
+}
+
+/// What a job is charged for a node, or for its part of one.
+struct NodeCharge<'a> {
+    rank: Rank,
+    /// The second at which it ends, as far as limits are concerned.
+    end: i64,
+    amounts: &'a Resources,
+}
+
+/// What a job is charged for what it has of nodes: what its pods request, and of each node that it has alone all that is allocatable
+/// there, once. No one else can use the rest of such a node.
+fn charges_of<'a>(allocations: impl Iterator<Item = &'a Allocation>, cluster: &'a Cluster) -> Vec<NodeCharge<'a>> {
+    let (mut charges, mut alone) = (Vec::new(), BTreeMap::new());
+    for allocation in allocations {
+        let (rank, end) = (allocation.rank, second_of(allocation.end));
+        let node = cluster.node(rank).filter(|_| matches!(allocation.tenancy, Tenancy::Alone(_)));
+        let amounts = node.map_or(&allocation.shape.requests, |node| &node.allocatable);
+        match node {
+            Some(_) => {
+                let charge = alone.entry(rank).or_insert(NodeCharge { rank, end, amounts });
+                charge.end = charge.end.max(end);
+            }
+            None => charges.push(NodeCharge { rank, end, amounts }),
+        }
+    }
+    charges.extend(alone.into_values());
+    charges
 }
 
 /// The second at which something ends, as far as limits are concerned.

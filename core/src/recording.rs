@@ -373,7 +373,7 @@ impl Core {
         }
         job.record.observe(&object);
         if let Some(status) = &object.status {
-            self.heed_status(id, status);
+            self.heed_status(id, &object);
             self.heed_promise(id, status);
         }
         self.note_on_record(id);

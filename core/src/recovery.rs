@@ -38,12 +38,12 @@ impl Core {
         };
         job.record.observe(&object);
         self.heed_wishes(id, &object.spec.overrides);
-        let Some(job) = self.jobs.all.get_mut(&id) else { return };
-        let Some(status) = &object.status else { return };
+        let place = self.jobs.place_on_record(id, &object, self.clock());
+        let (Some(job), Some(status)) = (self.jobs.all.get_mut(&id), &object.status) else { return };
         // It counts also after the pod that had it is gone.
         job.pod_priority = job.pod_priority.max(status.workload.as_ref().and_then(|workload| workload.priority));
         job.seats.note_on_record(!status.placement.is_empty());
-        job.queued_at = job.queued_at.or(status.queued_at.as_ref().map(time_of));
+        job.queued_at = job.queued_at.or(place);
         job.is_late_entrant |= status.queued_at.is_some() && job.style != Style::Elastic;
         job.ended_as = ended_as(status);
         job.completed_at = status.completion_time.as_ref().map(time_of);
@@ -78,13 +78,14 @@ impl Core {
 
     /// What another leader wrote while this one works is news like any other: a place in the queue that is on record
     /// stays, and so does an end; a placement is followed, or taken back before anything else is done.
-    pub(super) fn heed_status(&mut self, id: JobId, status: &FluxJobStatus) {
+    pub(super) fn heed_status(&mut self, id: JobId, object: &FluxJob) {
+        let queued_at = self.jobs.place_on_record(id, object, self.clock());
+        let Some(status) = &object.status else { return };
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         if job.style == Style::Elastic {
             // Its pods queue one by one, and may go on after its end.
             return;
         }
-        let queued_at = status.queued_at.as_ref().map(time_of);
         if queued_at.is_some() && job.queued_at != queued_at {
             job.queued_at = queued_at;
             self.touched.insert(id);

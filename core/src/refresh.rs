@@ -119,8 +119,8 @@ impl Core {
         }
         let ready = live.iter().filter(|member| member.is_ready(names::GATE) && job.counts(member));
         let ready: Vec<Uid> = ready.map(|member| member.pod.id.uid.clone()).collect();
-        if job.record.overrides.hold {
-            self.block(id, BlockedReason::Held, "spec.overrides.hold of its FluxJob is true".to_owned());
+        if let Some(held) = job.record.overrides.held() {
+            self.block(id, BlockedReason::Held, held);
             return Vec::new();
         }
         if let Some((reason, message)) = refusal(&live).or_else(|| not_mountable(&live))
@@ -345,7 +345,7 @@ impl Core {
     /// A job that is held, or whose queue is, gives back slots of which nobody has been sent to his yet. A gang of which one has is
     /// finished.
     fn obey_hold(&mut self, id: JobId) {
-        let is_held = |job: &&Job| job.record.overrides.hold || job.queue.is_held();
+        let is_held = |job: &&Job| job.record.overrides.is_held() || job.queue.is_held();
         let Some(job) = self.jobs.all.get(&id).map(Box::as_ref).filter(is_held) else { return };
         let sent = |m: &&Member| m.maybe_bound || matches!(m.stage, Stage::Binding(_) | Stage::Bound);
         if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {

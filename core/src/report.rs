@@ -18,6 +18,9 @@ pub const DELAY_CAUSES: [&str; 4] = {
     [walltime.as_str(), capacity.as_str(), priority.as_str(), edit.as_str()]
 };
 
+/// How many namespaces are counted by name: each is a time series of its own, and tenants make namespaces.
+pub const NAMESPACES_MAX: usize = 256;
+
 /// All numbers of the core at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Gauges {
@@ -47,6 +50,9 @@ pub struct Gauges {
     pub bound_elsewhere: u64,
     /// Reservations that were made later than promised, by cause.
     pub reservations_delayed: BTreeMap<&'static str, u64>,
+    /// Those of them that were delayed by pods that outlived their planned ends, by the namespace of the pod: of the first
+    /// [`NAMESPACES_MAX`], and of all others together under `""`.
+    pub overruns: BTreeMap<Arc<str>, u64>,
     /// Reservations that stand now.
     pub reservations: u64,
     /// Nodes that are held for those who were passed by for long enough.
@@ -71,6 +77,15 @@ pub struct Gauges {
     pub jobs_looked_at: u64,
     /// The first lists have been received.
     pub synced: bool,
+}
+
+impl Gauges {
+    /// A promised start was delayed by a pod of this namespace that has outlived its planned end.
+    pub(super) fn count_overrun(&mut self, namespace: &Arc<str>) {
+        let is_named = self.overruns.len() < NAMESPACES_MAX || self.overruns.contains_key(namespace);
+        let name = if is_named { Arc::clone(namespace) } else { Arc::default() };
+        *self.overruns.entry(name).or_default() += 1;
+    }
 }
 
 /// Waiting pods, by kube-scheduler's names of queues.

@@ -26,6 +26,8 @@ pub struct BindRequest {
     pub pod: ObjectRef,
     /// Where it goes.
     pub node: NodeName,
+    /// The queue that the pod is charged to.
+    pub queue: Arc<str>,
     /// When it was decided.
     pub decided: Instant,
 }
@@ -59,6 +61,14 @@ struct BindingMetadata<'a> {
     name: &'a str,
     namespace: &'a str,
     uid: &'a str,
+    annotations: BindingAnnotations<'a>,
+}
+
+/// The API server copies these to the pod.
+#[derive(Serialize)]
+struct BindingAnnotations<'a> {
+    #[serde(rename = "fluxqueue/charged-queue")]
+    charged_queue: &'a str,
 }
 
 #[derive(Serialize)]
@@ -99,7 +109,7 @@ impl Binder {
     pub async fn work(self: Arc<Self>) {
         while let Some(request) = self.queue.pop().await {
             let begun = Instant::now();
-            let outcome = self.bind(&request.pod, &request.node).await;
+            let outcome = self.bind(&request.pod, &request.node, &request.queue).await;
             self.metrics.count_binding(outcome.result(), begun.elapsed());
             self.metrics.attempt_duration.observe(request.decided.elapsed().as_secs_f64());
             if self.outcomes.send((request.id, Outcome::Bind(outcome))).await.is_err() {
@@ -109,10 +119,10 @@ impl Binder {
     }
 
     /// Writes one Binding and says how that ended, within the timeout.
-    pub async fn bind(&self, pod: &ObjectRef, node: &NodeName) -> BindOutcome {
+    pub async fn bind(&self, pod: &ObjectRef, node: &NodeName, queue: &str) -> BindOutcome {
         let begun = Instant::now();
         let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.key.namespace, pod.key.name);
-        let body = match serde_json::to_vec(&Binding::new(pod, node)) {
+        let body = match serde_json::to_vec(&Binding::new(pod, node, queue)) {
             Ok(body) => body,
             Err(error) => return BindOutcome::Failed(error.to_string()),
         };
@@ -148,12 +158,18 @@ impl Binder {
 // === impl Binding ===
 
 impl<'a> Binding<'a> {
-    fn new(pod: &'a ObjectRef, node: &'a str) -> Self {
+    fn new(pod: &'a ObjectRef, node: &'a str, queue: &'a str) -> Self {
+        let annotations = BindingAnnotations { charged_queue: queue };
         Binding {
             api_version: "v1",
             kind: "Binding",
             // The uid is a precondition: a successor of the same name is never bound by mistake.
-            metadata: BindingMetadata { name: &pod.key.name, namespace: &pod.key.namespace, uid: &pod.uid },
+            metadata: BindingMetadata {
+                name: &pod.key.name,
+                namespace: &pod.key.namespace,
+                uid: &pod.uid,
+                annotations,
+            },
             target: Target { api_version: "v1", kind: "Node", name: node },
         }
     }

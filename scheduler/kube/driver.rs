@@ -252,8 +252,8 @@ impl<M: Machine> Driver<M> {
 
     fn dispatch(&mut self, Action { id, kind }: Action) {
         match kind {
-            ActionKind::Bind { pod, node } => {
-                let request = BindRequest { id, pod, node, decided: Instant::now() };
+            ActionKind::Bind { pod, node, queue } => {
+                let request = BindRequest { id, pod, node, queue, decided: Instant::now() };
                 if self.executors.bind(request).is_err() {
                     self.tell(id, bind_refused());
                 }

@@ -196,6 +196,14 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
         let count = ConstCounter::new(core.reservations_delayed.get(cause).copied().unwrap_or(0));
         count.encode(delayed.encode_family(&[("cause", cause)])?)?;
     }
+    let help = "Promised starts that were delayed by pods that outlived their planned ends, by namespace of the pod; \
+                of the first 256 namespaces, and of all others together under an empty name";
+    let mut overruns = encoder.encode_descriptor("walltime_overruns", help, None, MetricType::Counter)?;
+    let all_others = core.overruns.get("").copied().unwrap_or(0);
+    let named = core.overruns.iter().filter(|(namespace, _)| !namespace.is_empty());
+    for (namespace, count) in named.map(|(namespace, count)| (&**namespace, *count)).chain([("", all_others)]) {
+        ConstCounter::new(count).encode(overruns.encode_family(&[("namespace", namespace)])?)?;
+    }
     encode_attempts(encoder, core)?;
     encode_sli(encoder, core)?;
     encode_starts(encoder, core)?;

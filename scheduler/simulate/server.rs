@@ -119,7 +119,7 @@ impl Server {
         let mut events = Vec::with_capacity(actions.len());
         for Action { id, kind } in actions {
             let outcome = match kind {
-                ActionKind::Bind { pod, node } => Outcome::Bind(self.bind(&pod, &node, &mut events)),
+                ActionKind::Bind { pod, node, queue } => Outcome::Bind(self.bind(&pod, &node, queue, &mut events)),
                 ActionKind::Ungate { pod, gate, .. } => {
                     Outcome::Write(self.change(&pod, &mut events, |pod| pod.gates.retain(|held| *held != gate)))
                 }
@@ -163,13 +163,14 @@ impl Server {
     }
 
     /// The watch shows the pod on its node, and then that it runs.
-    fn bind(&mut self, id: &ObjectRef, node: &NodeName, events: &mut Vec<Event>) -> BindOutcome {
+    fn bind(&mut self, id: &ObjectRef, node: &NodeName, queue: Arc<str>, events: &mut Vec<Event>) -> BindOutcome {
         let Some(pod) = self.pods.get(&id.key).filter(|pod| pod.id.uid == id.uid) else { return BindOutcome::Gone };
         if let Some(bound) = &pod.node {
             return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(bound.clone()) };
         }
         let mut pod = Pod::clone(pod);
         pod.node = Some(node.clone());
+        pod.charged_queue = Some(queue);
         pod.scheduled_condition = Some(scheduled());
         let mut running = pod.clone();
         running.phase = Phase::Running;

@@ -1,7 +1,26 @@
 //! Limits of queues, and ways around them.
 
 use super::tenants::Tenants;
-use crate::harness::{job, pod};
+use crate::harness::{job, pod, until};
+
+const NODES: &str = "groups: [{namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}]";
+
+/// A FluxQueue of this spec.
+fn queue(name: &str, spec: &str) -> String {
+    format!(
+        "
+apiVersion: jobs.converged-computing.org/v1alpha1
+kind: FluxQueue
+metadata: {{name: {name}}}
+spec: {spec}
+"
+    )
+}
+
+/// A Job whose pods carry this label or annotation.
+fn with(job: &str, metadata: &str) -> String {
+    job.replace("  template:\n", &format!("  template:\n    metadata: {metadata}\n"))
+}
 
 /// The set-up itself: alice may do in team-a what the role edit allows, and nothing in team-b.
 #[test]
@@ -18,4 +37,124 @@ fn a_tenant_reaches_no_other_namespace_by_itself() {
     let (ok, _, error) = alice.try_kubectl(&["create", "-f", "-"], &pod("large", "4", "1", ""));
     assert!(!ok && error.contains("exceeded quota"), "{error}");
     drop(tenants.fluxqueue);
+}
+
+#[test]
+#[ignore = "an attempt on a control plane of its own: make attacks"]
+fn a_running_job_does_not_leave_the_queue_whose_limit_it_uses() {
+    let mut tenants = Tenants::start(NODES, &[]);
+    let admin = tenants.alice().seen_by_admin();
+    admin.apply(&queue("gpu", "{limits: {perNamespace: {runningJobs: 1}}}"));
+    admin.apply(&queue("other", "{}"));
+    let labelled = |name: &str| with(&job(name, 1, "100m", "infinity"), "{labels: {fluxqueue/queue-name: gpu}}");
+    tenants.alice().create(&labelled("one"));
+    admin.state("one", "Running");
+    tenants.alice().create(&labelled("two"));
+    let limited = |job: &serde_json::Value| job["status"]["blockedBy"][0]["reason"] == "QueueLimit";
+    admin.flux_job("two", "is at the limit", limited);
+    let pods = ["label", "pods", "-l", "batch.kubernetes.io/job-name=one", "--overwrite"];
+    for name in ["nowhere", "other"] {
+        let label = format!("fluxqueue/queue-name={name}");
+        let (ok, _, error) = tenants.alice().try_kubectl(&[&pods[..], &[&label]].concat(), "");
+        assert!(ok, "{error}");
+    }
+    let one = admin.state("one", "Running");
+    let name = one["metadata"]["name"].as_str().expect("a name");
+    let wish = crate::harness::overrides(r#""queueName": "other""#);
+    let (ok, _, error) = tenants.alice().try_kubectl(&["patch", "fluxjob", name, "--type=merge", "-p", &wish], "");
+    assert!(ok, "{error}");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let admin_sees = |tenants: &Tenants| {
+        let admin = tenants.alice().seen_by_admin();
+        assert_eq!(admin.state("one", "Running")["status"]["queueName"], "gpu");
+        admin.flux_job("two", "is at the limit", limited);
+        admin.running(1);
+    };
+    admin_sees(&tenants);
+    // A new process reads the queue from the pod.
+    tenants.fluxqueue.kill();
+    tenants.fluxqueue = tenants.plane.fluxqueue(&[]);
+    let seen = tenants.alice().seen_by_admin();
+    tenants.alice().create(&labelled("three"));
+    seen.state("three", "Pending");
+    admin_sees(&tenants);
+    let (ok, _, error) = tenants.alice().try_kubectl(&["delete", "job", "one"], "");
+    assert!(ok, "{error}");
+    seen.state("two", "Running");
+}
+
+#[test]
+#[ignore = "an attempt on a control plane of its own: make attacks"]
+fn nodes_alone_are_not_had_for_the_price_of_small_pods() {
+    let tenants = Tenants::start(NODES, &[]);
+    let admin = tenants.alice().seen_by_admin();
+    admin.apply(&queue("default", "{limits: {perNamespace: {resources: {cpu: 4}}}}"));
+    let squat = job("squat", 3, "1m", "infinity").replace(
+        "      schedulerName: fluxqueue\n",
+        "      schedulerName: fluxqueue\n      topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, \
+         whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: squat}}}]\n",
+    );
+    let squat = with(&squat, "{labels: {app: squat}, annotations: {fluxqueue/exclusive: 'true'}}");
+    tenants.alice().create(&squat);
+    let blocked =
+        admin.flux_job("squat", "is at the limit", |job| job["status"]["blockedBy"][0]["reason"] == "QueueLimit");
+    let message = blocked["status"]["blockedBy"][0]["message"].as_str().expect("a message");
+    assert!(message.contains("12 cpu asked for"), "{message}");
+    // One node alone is what alice may have.
+    let one = |name: &str| with(&job(name, 1, "1m", "infinity"), "{annotations: {fluxqueue/exclusive: 'true'}}");
+    tenants.alice().create(&one("one"));
+    admin.state("one", "Running");
+    tenants.alice().create(&one("two"));
+    admin.flux_job("two", "is at the limit", |job| job["status"]["blockedBy"][0]["reason"] == "QueueLimit");
+    tenants.bob().create(&job("victim", 2, "2", "infinity"));
+    tenants.bob().seen_by_admin().running(2);
+}
+
+#[test]
+#[ignore = "an attempt on a control plane of its own: make attacks"]
+fn batch_work_does_not_get_into_the_queue_of_services() {
+    let tenants = Tenants::start(NODES, &[]);
+    let (alice, admin) = (tenants.alice(), tenants.alice().seen_by_admin());
+    // As docs/queues.md has it.
+    let text = include_str!("../../docs/queues.md");
+    let documented = text.split("```yaml\n").find_map(|part| {
+        let manifest = part.split("```").next()?;
+        manifest.contains("metadata: {name: services}").then(|| manifest.to_owned())
+    });
+    admin.apply(&documented.expect("the queue of services in docs/queues.md"));
+    tenants.plane.kubectl(&["label", "namespace", "team-a", "services=allowed"]);
+    until("the queue to be there", || admin.plane.try_kubectl(&["get", "fluxqueue", "services"], "").0.then_some(()));
+    let jumper = with(&job("jumper", 1, "100m", "infinity"), "{annotations: {fluxqueue/walltime: unlimited}}");
+    alice.create(&jumper);
+    assert_eq!(admin.state("jumper", "Running")["status"]["queueName"], "default");
+    alice.create(&with(&job("named", 1, "100m", "1"), "{labels: {fluxqueue/queue-name: services}}"));
+    let refused = admin.state("named", "Refused");
+    let message = refused["status"]["blockedBy"][0]["message"].as_str().expect("a message");
+    assert!(message.contains("takes no Job"), "{message}");
+}
+
+#[test]
+#[ignore = "an attempt on a control plane of its own: make attacks"]
+fn a_quota_refuses_anti_affinity_to_other_namespaces() {
+    let tenants = Tenants::start(NODES, &[]);
+    let quota = "
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: no-cross-namespace}
+spec:
+  hard: {pods: '0'}
+  scopeSelector: {matchExpressions: [{scopeName: CrossNamespacePodAffinity, operator: Exists}]}
+";
+    let hermit = pod("hermit", "1m", "1", "").replace(
+        "spec:\n",
+        "spec:\n  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
+         {topologyKey: topology.kubernetes.io/zone, labelSelector: {}, namespaceSelector: {}}]}}\n",
+    );
+    tenants.alice().seen_by_admin().apply(quota);
+    until("the quota to count", || {
+        let (ok, _, error) = tenants.alice().try_kubectl(&["create", "--dry-run=server", "-f", "-"], &hermit);
+        (!ok && error.contains("exceeded quota: no-cross-namespace")).then_some(())
+    });
+    tenants.alice().create(&pod("usual", "1m", "infinity", ""));
+    tenants.alice().seen_by_admin().running(1);
 }

@@ -50,7 +50,7 @@ pub(crate) fn judge(
             return broken("nothing is decided before the first lists are complete", format!("{action:?}"));
         }
         match &action.kind {
-            ActionKind::Bind { pod, node } => judge_binding(view, server, now, pod, node)?,
+            ActionKind::Bind { pod, node, .. } => judge_binding(view, server, now, pod, node)?,
             ActionKind::Note(_) => {}
             other => {
                 judge_owner(view, server, other)?;

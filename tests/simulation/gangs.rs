@@ -30,7 +30,7 @@ pub(crate) fn judge(view: &View, now: Time, actions: &[Action]) -> Result<(), Vi
     let bindings: Vec<Binding> = actions
         .iter()
         .filter_map(|action| match &action.kind {
-            ActionKind::Bind { pod, node } => Some((node, &**view.pods.get(&pod.uid)?)),
+            ActionKind::Bind { pod, node, .. } => Some((node, &**view.pods.get(&pod.uid)?)),
             _ => None,
         })
         .collect();

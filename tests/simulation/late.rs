@@ -57,7 +57,7 @@ impl Late {
         let outcome = server.apply(&write, wall);
         let line = Some(format!("{}: {outcome:?}", trace::kind(&write)));
         match (&write, outcome) {
-            (ActionKind::Bind { pod, node }, Outcome::Bind(BindOutcome::Bound)) if waited => {
+            (ActionKind::Bind { pod, node, .. }, Outcome::Bind(BindOutcome::Bound)) if waited => {
                 stats.count("Binding of a paused leader took effect");
                 server.bound_by_others.insert(pod.uid.clone());
                 return Ok(Landed { node: Some(node.clone()), wrote: None, line });

@@ -189,7 +189,7 @@ impl Server {
     /// Does what the action asks, as the API server would, and answers.
     pub(crate) fn apply(&mut self, action: &ActionKind, now: Time) -> Outcome {
         match action {
-            ActionKind::Bind { pod, node } => Outcome::Bind(self.bind(pod, node, now)),
+            ActionKind::Bind { pod, node, queue } => Outcome::Bind(self.bind(pod, node, queue, now)),
             ActionKind::Ungate { pod, resource_version, gate } => {
                 let version = resource_version.as_deref();
                 Outcome::Write(self.change_pod(pod, version, |pod| pod.gates.retain(|g| g != gate)))
@@ -242,7 +242,7 @@ impl Server {
         }
     }
 
-    fn bind(&mut self, id: &ObjectRef, node: &NodeName, now: Time) -> BindOutcome {
+    fn bind(&mut self, id: &ObjectRef, node: &NodeName, queue: &Arc<str>, now: Time) -> BindOutcome {
         let Some(pod) = self.pod(id) else { return BindOutcome::Gone };
         if let Some(bound) = &pod.node {
             return if bound == node { BindOutcome::Bound } else { BindOutcome::BoundElsewhere(bound.clone()) };
@@ -256,6 +256,7 @@ impl Server {
         // As the real one: whether the node exists, or has room, is not asked here.
         let mut pod = Pod::clone(pod);
         pod.node = Some(node.clone());
+        pod.charged_queue = Some(Arc::clone(queue));
         pod.started = Some(now);
         pod.nominated = None;
         pod.scheduled_condition =

@@ -254,7 +254,7 @@ impl<'a> Simulation<'a> {
         let is_passing = self.instances[who].next_wake().is_some_and(|wake| wake <= self.now);
         for action in &actions {
             match &action.kind {
-                ActionKind::Bind { pod, node } => {
+                ActionKind::Bind { pod, node, .. } => {
                     self.note_decision(who, &pod.uid, node);
                     self.stats.add("lone pod bound beside a pass under way", u64::from(is_passing));
                 }

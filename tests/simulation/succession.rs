@@ -64,7 +64,7 @@ impl Succession {
             });
         }
         for action in actions {
-            let ActionKind::Bind { pod: id, node } = &action.kind else { continue };
+            let ActionKind::Bind { pod: id, node, .. } = &action.kind else { continue };
             let Some(pod) = view.pods.get(&id.uid) else { continue };
             let unit = Unit::of(pod);
             let Some(gang) = self.gangs.get_mut(&unit) else { continue };

@@ -95,7 +95,7 @@ pub(crate) fn action(action: &Action) -> String {
 /// What an action does, in a line.
 pub(crate) fn kind(kind: &ActionKind) -> String {
     match kind {
-        ActionKind::Bind { pod, node } => format!("bind pod {pod} ({}) to {node}", pod.uid),
+        ActionKind::Bind { pod, node, .. } => format!("bind pod {pod} ({}) to {node}", pod.uid),
         ActionKind::Ungate { pod, gate, .. } => format!("take gate {gate} off pod {pod} ({})", pod.uid),
         ActionKind::SetPodScheduled { pod, reason, message, .. } => {
             format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)

@@ -204,7 +204,7 @@ impl View {
 
     /// The core asks for this.
     pub(crate) fn ask(&mut self, action: &Action) {
-        if let ActionKind::Bind { pod, node } = &action.kind {
+        if let ActionKind::Bind { pod, node, .. } = &action.kind {
             let binding = Binding { node: node.clone(), state: BindingState::Open };
             self.bindings.insert(pod.uid.clone(), binding);
         }

@@ -118,6 +118,8 @@ pub struct Pod {
     pub scheduled_condition: Option<ScheduledCondition>,
     /// It stands in for a pod that a suspended Job will have: no API server knows it.
     pub stands_in: bool,
+    /// The queue that it is charged to, as its Binding said; `None` while it has no node.
+    pub charged_queue: Option<Arc<str>>,
 }
 
 impl Pod {
@@ -151,6 +153,7 @@ impl Pod {
             soft_ignored: Vec::new(),
             scheduled_condition: None,
             stands_in: false,
+            charged_queue: None,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::text;
+use fluxqueue_api::{names, text};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod as KubePod, PodCondition, PodSpec, PodStatus};
 
 use super::metadata::{self, InvalidObject};
@@ -116,6 +116,9 @@ impl Pod {
             soft_ignored: Vec::new(),
             scheduled_condition: condition(status, "PodScheduled").map(scheduled_condition),
             stands_in: false,
+            charged_queue: metadata::annotation(meta, names::CHARGED_QUEUE)
+                .filter(|queue| !waits && !queue.is_empty())
+                .map(Arc::from),
             id,
         })
     }

@@ -7,12 +7,16 @@
 use fluxqueue_workload::Lifetime;
 
 use super::live::{Live, PUT_OFF_SECONDS};
-use super::{Booking, Capacity, Delay, Kept, Late, Limited, Remade, Request};
-use crate::fluxion::{self, RankSet};
-use crate::ledger::{self, Allocations};
+use super::{Booking, Capacity, Delay, Group, Kept, Late, Limited, Remade, Request};
+use crate::cluster::Cluster;
+use crate::fluxion::{self, Rank, RankSet, Tenancy};
+use crate::ledger::{self, Allocation, Allocations, SlotRequest};
 use crate::promises::Promise;
 use crate::queue::{ClassId, PendingRequest};
 use crate::queues::{AccountId, AtLimit, Charge, Counted, Demand, FOR_EVER};
+
+/// The label by which pods are spread over nodes.
+const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// How often a start is looked for that fits both the machine and the limits. Each time it is later.
 const TRIES_MAX: usize = 16;
@@ -45,16 +49,17 @@ impl Live<'_> {
     /// What a request would use of the limits of its queue: of one on some nodes all of what may go there.
     fn demand(&mut self, request: &Request) -> Demand {
         let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group)).collect();
-        self.demand_of(request, |at, nodes| open[at].intersects(nodes))
+        self.demand_of(request, &open, false)
     }
 
     /// The same of a request that is placed on these nodes.
     fn demand_on(&mut self, request: &Request, placed: &RankSet) -> Demand {
         let open: Vec<RankSet> = request.groups.iter().map(|group| self.open(group).intersection(placed)).collect();
-        self.demand_of(request, |at, nodes| open[at].intersects(nodes))
+        self.demand_of(request, &open, true)
     }
 
-    fn demand_of(&mut self, request: &Request, may_use: impl Fn(usize, &RankSet) -> bool) -> Demand {
+    /// `usable` has the nodes of each group: those on which it is placed, or those on which it may be.
+    fn demand_of(&mut self, request: &Request, usable: &[RankSet], is_placed: bool) -> Demand {
         let queues = self.queues;
         let limits = request.groups.first().and_then(|group| Some((group, queues.limits(group.queue)?)));
         let Some((first, limits)) = limits else { return Demand::default() };
@@ -66,10 +71,17 @@ impl Live<'_> {
         for (at, limit) in limits.running.iter().enumerate() {
             let nodes = limit.nodes.as_ref().map(|nodes| self.cluster.class(nodes).lasting.clone());
             let groups = request.groups.iter().enumerate();
-            let counted = groups.filter(|(at, _)| nodes.as_ref().is_none_or(|nodes| may_use(*at, nodes)));
+            let counted = groups.filter(|(at, _)| nodes.as_ref().is_none_or(|nodes| usable[*at].intersects(nodes)));
             let wants = counted.flat_map(|(_, group)| &group.wants);
             let amount = match &limit.what {
                 Counted::Jobs => u128::from(request.starts_job),
+                Counted::Resource(name) if asks_for_nodes_alone(request) => {
+                    let usable: Vec<RankSet> = match &nodes {
+                        Some(nodes) => usable.iter().map(|usable| usable.intersection(nodes)).collect(),
+                        None => usable.to_vec(),
+                    };
+                    self.of_whole_nodes(request, name, &usable, is_placed)
+                }
                 Counted::Resource(name) => {
                     let amounts = wants.map(|want| want.shape.requests.sum(name).saturating_mul(want.count as u128));
                     amounts.fold(0, u128::saturating_add)
@@ -82,6 +94,18 @@ impl Live<'_> {
             }
         }
         demand
+    }
+
+    /// What a request that asks for nodes alone is charged of a resource: all that is allocatable on the nodes on which it is placed, or
+    /// on the smallest set of these on which it can be. Pods of several groups may share nodes, so the group that needs most counts.
+    fn of_whole_nodes(&mut self, request: &Request, name: &str, usable: &[RankSet], is_placed: bool) -> u128 {
+        let groups = request.groups.iter().zip(usable);
+        if is_placed {
+            let mut all = RankSet::new();
+            groups.for_each(|(_, nodes)| all.union_with(nodes));
+            return allocatable(self.cluster, name, all.iter());
+        }
+        groups.map(|(group, nodes)| least_of_whole_nodes(group, name, nodes, self.cluster)).max().unwrap_or(0)
     }
 
     // --- now ---
@@ -110,9 +134,15 @@ impl Live<'_> {
 
     /// Counts what starts where it is: of a limit on some nodes what is on these.
     pub(super) fn count_start(&mut self, mut demand: Demand, slots: &Allocations) {
+        let is_alone = |slot: &&Allocation| matches!(slot.tenancy, Tenancy::Alone(_));
+        let alone: RankSet = slots.iter().flatten().flatten().filter(is_alone).map(|slot| slot.rank).collect();
         for charge in &mut demand.charges {
             let limit = self.queues.limits(charge.account.queue).and_then(|all| all.running.get(charge.account.limit));
-            if let (Some(nodes), Some(Counted::Resource(name))) = (&charge.nodes, limit.map(|limit| &limit.what)) {
+            let Some(Counted::Resource(name)) = limit.map(|limit| &limit.what) else { continue };
+            let is_counted = |rank: &Rank| charge.nodes.as_ref().is_none_or(|nodes| nodes.contains(*rank));
+            if !alone.is_empty() {
+                charge.amount = allocatable(self.cluster, name, alone.iter().filter(is_counted));
+            } else if let Some(nodes) = &charge.nodes {
                 let there = slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
                 charge.amount = there.map(|slot| slot.shape.requests.sum(name)).fold(0, u128::saturating_add);
             }
@@ -261,6 +291,53 @@ impl Live<'_> {
         self.promises.put(pending, Promise { told, ..promise });
         Remade::Kept { start, later: is_late.then_some(Late { cause, was, by: None }), moved }
     }
+}
+
+fn asks_for_nodes_alone(request: &Request) -> bool {
+    request.groups.iter().any(|group| matches!(group.tenancy, Tenancy::Alone(_)))
+}
+
+/// All that is allocatable of a resource on these nodes.
+fn allocatable(cluster: &Cluster, name: &str, nodes: impl Iterator<Item = Rank>) -> u128 {
+    let amounts = nodes.filter_map(|rank| cluster.node(rank)).map(|node| node.allocatable.sum(name));
+    amounts.fold(0, u128::saturating_add)
+}
+
+/// All that is allocatable of a resource on the smallest set of these nodes that has room for the pods of a group: the nodes that cost
+/// least per pod come first. Pods that are to be spread over nodes, or apart, need more nodes.
+fn least_of_whole_nodes(group: &Group, name: &str, nodes: &RankSet, cluster: &mut Cluster) -> u128 {
+    let skews = group
+        .sample
+        .shape
+        .constraints
+        .spreads
+        .iter()
+        .filter(|spread| *spread.topology_key == *HOSTNAME && spread.pods.selects_labels(&group.sample.labels));
+    let skew = skews.map(|spread| u64::from(spread.max_skew)).min();
+    let most = if group.has_nodes_for_itself(nodes, cluster) { Some(1) } else { skew };
+    let least_for = |want: &SlotRequest| {
+        let mut usable: Vec<(u64, u64)> = nodes
+            .iter()
+            .filter_map(|rank| cluster.node(rank))
+            .filter_map(|node| {
+                let requests = want.shape.requests.iter().filter(|(_, amount)| *amount > 0);
+                let pods = requests.map(|(name, amount)| node.allocatable.get(name) / amount).min().unwrap_or(u64::MAX);
+                let pods = most.map_or(pods, |most| pods.min(most));
+                (pods > 0).then(|| (node.allocatable.get(name), pods))
+            })
+            .collect();
+        let per_pod = |(amount, pods): (u64, u64)| (u128::from(amount) << 20) / u128::from(pods);
+        usable.sort_unstable_by_key(|usable| (per_pod(*usable), *usable));
+        let (mut left, mut sum) = (want.count as u64, 0_u64);
+        for (amount, pods) in usable {
+            if left == 0 {
+                break;
+            }
+            (left, sum) = (left.saturating_sub(pods), sum.saturating_add(amount));
+        }
+        sum
+    };
+    u128::from(group.wants.iter().map(least_for).max().unwrap_or(0))
 }
 
 /// What is left of a demand and of nodes without the nodes of these charges. `None` if that is too few, or one of them counts

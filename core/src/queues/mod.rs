@@ -12,7 +12,7 @@ mod usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxQueueStatus, StopPolicy, names};
+use fluxqueue_api::{FluxQueueStatus, StopPolicy, WorkloadKind, names};
 
 use crate::plan::{Depths, Policies};
 use crate::queue::{JobId, QueueId};
@@ -58,6 +58,8 @@ pub(crate) enum Standing {
     Invalid,
     /// Not for jobs of its namespace.
     Closed,
+    /// Not for jobs of its kind.
+    OtherKinds,
     /// There is no such queue.
     Missing,
 }
@@ -138,8 +140,8 @@ impl Queues {
         queue.unwrap_or(names::QUEUE_DEFAULT)
     }
 
-    /// What a queue says to jobs of a namespace.
-    pub(crate) fn standing(&self, queue: &str, namespace: &str) -> Standing {
+    /// What a queue says to jobs of a kind, in a namespace.
+    pub(crate) fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> Standing {
         let Some(object) = self.objects.get(queue) else {
             return if queue == names::QUEUE_DEFAULT { Standing::Open } else { Standing::Missing };
         };
@@ -147,6 +149,7 @@ impl Queues {
         match object.rules.stop {
             _ if object.accepted.is_none() => Standing::Invalid,
             _ if !object.rules.admits(namespace, known) => Standing::Closed,
+            _ if !object.rules.takes(kind) => Standing::OtherKinds,
             StopPolicy::Hold => Standing::Stopped,
             StopPolicy::None => Standing::Open,
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fluxqueue_api::conditions::ACCEPTED;
 use fluxqueue_api::{
-    AcceptedReason, FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy, names, text,
+    AcceptedReason, FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy, WorkloadKind,
+    names, text,
 };
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, Time as MetaTime};
@@ -44,6 +45,8 @@ pub struct QueueObject {
 pub struct Rules {
     /// Which namespaces may use it; `None`: all.
     pub namespaces: Option<Vec<Requirement>>,
+    /// The kinds of work that it takes; empty: all.
+    pub kinds: Vec<WorkloadKind>,
     /// Whether those who wait may start.
     pub stop: StopPolicy,
     /// What goes for their walltimes.
@@ -221,6 +224,7 @@ impl Rules {
         }
         Ok(Rules {
             namespaces: spec.namespace_selector.as_ref().map(selector),
+            kinds: spec.workload_kinds.clone(),
             stop: spec.stop_policy,
             walltimes,
             policy: spec.policy.map(policy_of),
@@ -231,6 +235,11 @@ impl Rules {
             limits: Limits::from_api(&spec.limits)?,
             nodes: (!spec.node_selector.is_empty()).then(|| nodes_of(&spec.node_selector)),
         })
+    }
+
+    /// Jobs of this kind may use the queue.
+    pub(super) fn takes(&self, kind: WorkloadKind) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
     /// Jobs of this namespace may use the queue.

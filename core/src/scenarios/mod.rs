@@ -23,6 +23,7 @@ use fluxqueue_workload::{
 mod audit;
 mod blocked;
 mod both_rules;
+mod charges;
 mod delays;
 mod endings;
 mod estimates;
@@ -306,10 +307,12 @@ impl World {
 
     fn carry_out(&mut self, action: Action) {
         let outcome = match action.kind {
-            ActionKind::Bind { pod, node } => {
+            ActionKind::Bind { pod, node, queue } => {
                 let name = pod.key.name.to_string();
                 self.bindings.push((name.clone(), node.to_string()));
-                self.change(&name, |pod| (pod.node, pod.nominated) = (Some(node), None));
+                self.change(&name, |pod| {
+                    (pod.node, pod.nominated, pod.charged_queue) = (Some(node), None, Some(queue));
+                });
                 Outcome::Bind(BindOutcome::Bound)
             }
             ActionKind::CreateFluxJob { job, .. } => {

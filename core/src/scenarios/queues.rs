@@ -80,11 +80,11 @@ fn a_job_is_in_the_queue_that_it_names_or_its_namespace_or_the_default() {
     for name in ["gpu", "lab"] {
         queue(&mut world, name, &json!({}));
     }
-    world.submit(pod("first", 1));
-    world.submit(of_queue(pod("named", 1), "gpu"));
+    world.submit(pod("first", 8));
+    world.submit(of_queue(pod("named", 8), "gpu"));
     let by_object = Controller { queue: Some(Arc::from("gpu")), ..job("j", 1, 1) };
     world.tell(Event::Controller(Arc::new(by_object)));
-    world.submit(of_job(pod("p", 1), "j"));
+    world.submit(of_job(pod("p", 8), "j"));
     world.settle();
     assert_eq!(["first", "named", "j"].map(|job| queue_of(&world, job)), ["default", "gpu", "gpu"]);
     namespace(&mut world, "physics", Some("lab"));

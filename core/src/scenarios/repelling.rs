@@ -172,7 +172,7 @@ fn who_repels_where_a_promise_was_waits_for_the_record_of_the_one_who_has_left()
     let actions = world.step();
     let bound = |actions: &[Action]| -> Vec<String> {
         let binds = actions.iter().filter_map(|action| match &action.kind {
-            ActionKind::Bind { pod, node } => Some(format!("{} on {node}", pod.key.name)),
+            ActionKind::Bind { pod, node, .. } => Some(format!("{} on {node}", pod.key.name)),
             _ => None,
         });
         binds.collect()

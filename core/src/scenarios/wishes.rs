@@ -57,6 +57,7 @@ fn a_wish_that_is_taken_back_leaves_what_the_workload_says() {
             priority_class_name: Some("high".to_owned()),
             walltime_seconds: Some(60),
             queue_name: Some("gpu".to_owned()),
+            holds: Vec::new(),
             hold: true,
         };
     });

@@ -172,7 +172,7 @@ impl World {
 
     fn carry_out(&mut self, action: Action) {
         let outcome = match action.kind {
-            ActionKind::Bind { pod, node } => {
+            ActionKind::Bind { pod, node, .. } => {
                 let mut bound = self.pods[&*pod.key.name].clone();
                 bound["spec"]["nodeName"] = json!(&*node);
                 self.submit(bound);

@@ -37,12 +37,13 @@ fn binder(server: &Server) -> Binder {
 async fn binds_with_the_uid_as_precondition() {
     let server = Server::start().await;
     server.put(POD, object("u1", &json!({})));
-    assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Bound);
+    assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, BindOutcome::Bound);
     assert_eq!(server.object(POD).unwrap()["spec"]["nodeName"], "n1");
     let sent = server.seen("POST");
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].path, "/api/v1/namespaces/ns/pods/p/binding");
     assert_eq!(sent[0].body["metadata"]["uid"], "u1");
+    assert_eq!(sent[0].body["metadata"]["annotations"], json!({ "fluxqueue/charged-queue": "default" }));
     assert_eq!(sent[0].body["target"], json!({ "apiVersion": "v1", "kind": "Node", "name": "n1" }));
 }
 
@@ -56,7 +57,7 @@ async fn a_conflict_is_judged_by_what_the_pod_is_now() {
     ] {
         let server = Server::start().await;
         server.put(POD, now);
-        assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, expected);
+        assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, expected);
     }
 }
 
@@ -66,13 +67,13 @@ async fn a_pod_that_is_being_deleted_is_told_apart() {
     let mut now = object("u1", &json!({}));
     now["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     server.put(POD, now);
-    assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Deleting);
+    assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, BindOutcome::Deleting);
 }
 
 #[tokio::test]
 async fn a_pod_that_is_not_there_is_gone() {
     let server = Server::start().await;
-    assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Gone);
+    assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, BindOutcome::Gone);
 }
 
 #[tokio::test]
@@ -81,7 +82,7 @@ async fn a_lost_answer_is_found_out_by_the_next_attempt() {
     server.put(POD, object("u1", &json!({})));
     // The gateway gives up although the Binding was written; the client asks again and meets its own Binding.
     server.script("/binding", Script::DoAndRefuse(504, "Timeout"));
-    assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Bound);
+    assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, BindOutcome::Bound);
     assert_eq!(server.seen("/binding").len(), 2);
 }
 
@@ -91,7 +92,7 @@ async fn throttling_is_waited_out() {
     server.put(POD, object("u1", &json!({})));
     server.script("/binding", Script::Refuse(429, "TooManyRequests"));
     server.script("/binding", Script::Refuse(429, "TooManyRequests"));
-    assert_eq!(binder(&server).bind(&pod(), &"n1".into()).await, BindOutcome::Bound);
+    assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, BindOutcome::Bound);
 }
 
 #[tokio::test]
@@ -100,7 +101,7 @@ async fn other_refusals_are_told_as_they_are() {
         let server = Server::start().await;
         server.put(POD, object("u1", &json!({})));
         server.script("/binding", Script::Refuse(code, reason));
-        let outcome = binder(&server).bind(&pod(), &"n1".into()).await;
+        let outcome = binder(&server).bind(&pod(), &"n1".into(), "default").await;
         assert_eq!(outcome, BindOutcome::Failed(format!("{code}: as scripted")));
     }
 }
@@ -111,7 +112,7 @@ async fn a_silent_server_costs_no_more_than_the_timeout() {
     server.put(POD, object("u1", &json!({})));
     server.script("/binding", Script::Stall(Duration::from_secs(20)));
     let begun = Instant::now();
-    let outcome = binder(&server).bind(&pod(), &"n1".into()).await;
+    let outcome = binder(&server).bind(&pod(), &"n1".into(), "default").await;
     assert_eq!(outcome, BindOutcome::Failed("no answer within 1500 ms".to_owned()));
     assert!(begun.elapsed() < Duration::from_secs(8));
 }
@@ -122,7 +123,7 @@ async fn nothing_is_sent_once_the_fence_has_fallen() {
     server.put(POD, object("u1", &json!({})));
     let mut binder = binder(&server);
     binder.client = server.fenced(Fence::with_term(Duration::ZERO));
-    let outcome = binder.bind(&pod(), &"n1".into()).await;
+    let outcome = binder.bind(&pod(), &"n1".into(), "default").await;
     assert_eq!(outcome, BindOutcome::Failed("not the leader any more".to_owned()));
     assert!(server.seen("/binding").is_empty());
 }
@@ -136,7 +137,9 @@ async fn workers_report_every_outcome() {
     let queue = Arc::clone(&binder.queue);
     server.put(POD, object("u1", &json!({})));
     for id in [1, 2] {
-        queue.push(BindRequest { id, pod: pod(), node: "n1".into(), decided: Instant::now() }).unwrap();
+        queue
+            .push(BindRequest { id, pod: pod(), node: "n1".into(), queue: "default".into(), decided: Instant::now() })
+            .unwrap();
     }
     let worker = tokio::spawn(Arc::new(binder).work());
     for expected in [1, 2] {

@@ -42,7 +42,8 @@ impl Machine for Parrot {
             self.wakes += 1;
         }
         let pod = ObjectRef { key: ObjectKey::new("ns", "p"), uid: "u1".into() };
-        let bind = |id| Action { id, kind: ActionKind::Bind { pod: pod.clone(), node: "n1".into() } };
+        let bind =
+            |id| Action { id, kind: ActionKind::Bind { pod: pod.clone(), node: "n1".into(), queue: "default".into() } };
         self.to_bind.drain(..).map(bind).collect()
     }
 

@@ -60,7 +60,10 @@ impl Machine for Eager {
         }
         for pod in self.waiting.drain(..) {
             self.ids += 1;
-            actions.push(Action { id: self.ids, kind: ActionKind::Bind { pod, node: "n1".into() } });
+            actions.push(Action {
+                id: self.ids,
+                kind: ActionKind::Bind { pod, node: "n1".into(), queue: "default".into() },
+            });
         }
         actions
     }

@@ -9,7 +9,7 @@ const SOON: Duration = Duration::from_millis(50);
 
 fn binding() -> BindRequest {
     let pod = ObjectRef { key: ObjectKey::new("ns", "p"), uid: "u1".into() };
-    BindRequest { id: 1, pod, node: "n1".into(), decided: Instant::now() }
+    BindRequest { id: 1, pod, node: "n1".into(), queue: "default".into(), decided: Instant::now() }
 }
 
 #[tokio::test]

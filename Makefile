@@ -4,7 +4,8 @@ E2E := tests/e2e/bin/e2e.test
 HELM := tests/helm/bin/helm
 FLUXQUEUE := target/release/fluxqueue
 # What Fluxqueue needs in a testbed.
-INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac,--install manifests/$(file).yaml)
+INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
+	base/own-writes-policy base/required-policy,--install manifests/$(file).yaml)
 
 .PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation e2e fuzz miri lint docs crds reference
 

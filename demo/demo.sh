@@ -55,7 +55,8 @@ start_testbed() {
 start_fluxqueue() {
     say "Installing the CRD and the permissions"
     kube apply --server-side -f manifests/crds/fluxjobs.yaml -f manifests/crds/fluxqueues.yaml -f manifests/base/namespace.yaml -f manifests/base/rbac.yaml \
-        -f manifests/base/roles.yaml -f manifests/base/admission-policy.yaml
+        -f manifests/base/roles.yaml -f manifests/base/admission-policy.yaml -f manifests/base/records-policy.yaml \
+        -f manifests/base/own-writes-policy.yaml -f manifests/base/required-policy.yaml
     kube wait --for=condition=Established --timeout=30s crd/fluxjobs.jobs.converged-computing.org \
         crd/fluxqueues.jobs.converged-computing.org
     say "Starting Fluxqueue under its own service account"

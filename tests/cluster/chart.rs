@@ -149,6 +149,7 @@ metrics:
   serviceMonitor: {{enabled: true, interval: 10s, labels: {{release: prometheus}}}}
 podDisruptionBudget: {{enabled: false}}
 networkPolicy: {{enabled: false}}
+policies: {{breakGlassGroup: 'ops:repairs'}}
 crds: {{keep: false}}
 "
     );
@@ -187,6 +188,13 @@ crds: {{keep: false}}
     assert_eq!(at("ServiceMonitor", "fluxqueue", "/spec/endpoints/0/interval"), "10s");
     let port = at("ServiceMonitor", "fluxqueue", "/spec/endpoints/0/port");
     assert_eq!(port, at("Service", "fluxqueue-metrics", "/spec/ports/0/name"));
+    let policy = |name: &str, pointer: &str| at("ValidatingAdmissionPolicy", name, pointer);
+    let served = policy("fluxqueue-required", "/spec/variables/0/expression");
+    assert_eq!(served, r#"["hpc","fluence"]"#);
+    for name in ["fluxqueue-wishes", "fluxqueue-records", "fluxqueue-required"] {
+        let excepted = policy(name, "/spec/matchConditions/0/expression");
+        assert!(excepted.as_str().expect("a text").contains("'ops:repairs'"), "{name}: {excepted}");
+    }
     for gone in ["PodDisruptionBudget", "NetworkPolicy", "Issuer"] {
         assert!(!objects.keys().any(|(kind, _)| kind == gone), "{gone}");
     }
@@ -259,6 +267,7 @@ fn values_that_make_no_sense_are_refused() {
         ("networkPolicy: {clients: {webhook: []}}", "/networkPolicy/clients/webhook"),
         ("networkPolicy: {clients: {scheduler: [{cidr: 10.0.0.0/8}]}}", "/networkPolicy/clients/scheduler/0"),
         ("networkPolicy: {egress: []}", "/networkPolicy/egress"),
+        ("policies: {breakGlassGroup: \"it's\"}", "/policies/breakGlassGroup"),
     ];
     for (values, named) in cases {
         let (ok, _, err) = try_template(values);

@@ -103,7 +103,16 @@ impl ControlPlane {
     }
 
     fn install(&self) {
-        let base = ["namespace", "rbac", "roles", "admission-policy"].map(|name| format!("base/{name}.yaml"));
+        let base = [
+            "namespace",
+            "rbac",
+            "roles",
+            "admission-policy",
+            "records-policy",
+            "own-writes-policy",
+            "required-policy",
+        ]
+        .map(|name| format!("base/{name}.yaml"));
         for manifest in ["crds/fluxjobs.yaml", "crds/fluxqueues.yaml"].map(str::to_owned).into_iter().chain(base) {
             let path = root().join("manifests").join(manifest);
             self.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);

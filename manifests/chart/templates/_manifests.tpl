@@ -1,12 +1,16 @@
 {{/*
 The text of a file of manifests. It takes a dict with root, and file, such as base/rbac.
-Wherever the manifests say fluxqueue-system they mean the namespace that Fluxqueue is installed in.
+Wherever the manifests say fluxqueue-system they mean the namespace that Fluxqueue is installed in; system:masters is the group that
+the policies except, and ['fluxqueue'] the list of names that Fluxqueue serves.
 */}}
 {{- define "fluxqueue.text" -}}
 {{- $path := printf "files/%s.yaml" .file -}}
 {{- $text := .root.Files.Get $path -}}
 {{- if not $text }}{{ fail (printf "%s is missing from this chart" $path) }}{{ end -}}
-{{- replace "fluxqueue-system" .root.Release.Namespace $text -}}
+{{- $text = replace "fluxqueue-system" .root.Release.Namespace $text -}}
+{{- $text = replace "system:masters" .root.Values.policies.breakGlassGroup $text -}}
+{{- with .root.Values.settings.schedulerNames }}{{ $text = replace "['fluxqueue']" (toJson .) $text }}{{ end -}}
+{{- $text -}}
 {{- end -}}
 
 {{/*

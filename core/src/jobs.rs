@@ -16,8 +16,9 @@ use crate::table::Table;
 use fluxqueue_workload::levels::LevelRule;
 use fluxqueue_workload::{Controller, Lifetime, ObjectKey, OwnerKind, Pod, Time, Uid};
 
-/// A time on record is believed if it is no more than a day before its job was made, or ahead of the present: clocks that were wrong
-/// by hours when the record was written must not cost a job its place.
+/// A time on record is believed if it is no more than a day before its job was made, or ahead of
+/// the present: clocks that were wrong by hours when the record was written must not cost a job its
+/// place.
 const CLOCKS_DIFFER_SECS: u64 = 86_400;
 
 /// The jobs, their pods and their controllers, with the indexes that find them.
@@ -230,9 +231,10 @@ impl Jobs {
         job.retained.is_empty() && self.live(job).all(|member| member.allocation.is_none())
     }
 
-    /// The queue that a job with nodes is charged to. It does not change as long as the job has any, whatever labels and wishes say
-    /// meanwhile: a limit would otherwise bind only as long as the job likes. A new process reads it from the pods, whose Bindings
-    /// said it, or from the FluxJob of a gang.
+    /// The queue that a job with nodes is charged to. It does not change as long as the job has
+    /// any, whatever labels and wishes say meanwhile: a limit would otherwise bind only as long as
+    /// the job likes. A new process reads it from the pods, whose Bindings said it, or from the
+    /// FluxJob of a gang.
     pub(super) fn charged_queue(&self, job: &Job) -> Option<Arc<str>> {
         let has_node = |member: &Member| member.allocation.is_some() || member.pod.node.is_some();
         if job.retained.is_empty() && !self.live(job).any(has_node) {
@@ -244,8 +246,8 @@ impl Jobs {
         known.or_else(of_pods).or_else(|| on_record().filter(|_| job.style == Style::Gang))
     }
 
-    /// When a job came to its place in the queue, as its FluxJob says. A time that cannot be true counts as none: before anything of the
-    /// job was made, or still to come.
+    /// When a job came to its place in the queue, as its FluxJob says. A time that cannot be true
+    /// counts as none: before anything of the job was made, or still to come.
     pub(super) fn place_on_record(&self, id: JobId, object: &FluxJob, clock: Clock) -> Option<Time> {
         let job = self.all.get(&id)?;
         let at = Time(object.status.as_ref()?.queued_at.as_ref()?.0.as_microsecond());

@@ -418,8 +418,8 @@ struct NodeCharge<'a> {
     amounts: &'a Resources,
 }
 
-/// What a job is charged for what it has of nodes: what its pods request, and of each node that it has alone all that is allocatable
-/// there, once. No one else can use the rest of such a node.
+/// What a job is charged for what it has of nodes: what its pods request, and of each node that it
+/// has alone all that is allocatable there, once. No one else can use the rest of such a node.
 fn charges_of<'a>(allocations: impl Iterator<Item = &'a Allocation>, cluster: &'a Cluster) -> Vec<NodeCharge<'a>> {
     let (mut charges, mut alone) = (Vec::new(), BTreeMap::new());
     for allocation in allocations {

@@ -18,7 +18,8 @@ pub const DELAY_CAUSES: [&str; 4] = {
     [walltime.as_str(), capacity.as_str(), priority.as_str(), edit.as_str()]
 };
 
-/// How many namespaces are counted by name: each is a time series of its own, and tenants make namespaces.
+/// How many namespaces are counted by name: each is a time series of its own, and tenants make
+/// namespaces.
 pub const NAMESPACES_MAX: usize = 256;
 
 /// All numbers of the core at one moment.
@@ -50,8 +51,8 @@ pub struct Gauges {
     pub bound_elsewhere: u64,
     /// Reservations that were made later than promised, by cause.
     pub reservations_delayed: BTreeMap<&'static str, u64>,
-    /// Those of them that were delayed by pods that outlived their planned ends, by the namespace of the pod: of the first
-    /// [`NAMESPACES_MAX`], and of all others together under `""`.
+    /// Those of them that were delayed by pods that outlived their planned ends, by the namespace
+    /// of the pod: of the first [`NAMESPACES_MAX`], and of all others together under `""`.
     pub overruns: BTreeMap<Arc<str>, u64>,
     /// Reservations that stand now.
     pub reservations: u64,

@@ -58,7 +58,8 @@ impl Live<'_> {
         self.demand_of(request, &open, true)
     }
 
-    /// `usable` has the nodes of each group: those on which it is placed, or those on which it may be.
+    /// `usable` has the nodes of each group: those on which it is placed, or those on which it may
+    /// be.
     fn demand_of(&mut self, request: &Request, usable: &[RankSet], is_placed: bool) -> Demand {
         let queues = self.queues;
         let limits = request.groups.first().and_then(|group| Some((group, queues.limits(group.queue)?)));
@@ -96,8 +97,9 @@ impl Live<'_> {
         demand
     }
 
-    /// What a request that asks for nodes alone is charged of a resource: all that is allocatable on the nodes on which it is placed, or
-    /// on the smallest set of these on which it can be. Pods of several groups may share nodes, so the group that needs most counts.
+    /// What a request that asks for nodes alone is charged of a resource: all that is allocatable
+    /// on the nodes on which it is placed, or on the smallest set of these on which it can be. Pods
+    /// of several groups may share nodes, so the group that needs most counts.
     fn of_whole_nodes(&mut self, request: &Request, name: &str, usable: &[RankSet], is_placed: bool) -> u128 {
         let groups = request.groups.iter().zip(usable);
         if is_placed {
@@ -303,8 +305,9 @@ fn allocatable(cluster: &Cluster, name: &str, nodes: impl Iterator<Item = Rank>)
     amounts.fold(0, u128::saturating_add)
 }
 
-/// All that is allocatable of a resource on the smallest set of these nodes that has room for the pods of a group: the nodes that cost
-/// least per pod come first. Pods that are to be spread over nodes, or apart, need more nodes.
+/// All that is allocatable of a resource on the smallest set of these nodes that has room for the
+/// pods of a group: the nodes that cost least per pod come first. Pods that are to be spread over
+/// nodes, or apart, need more nodes.
 fn least_of_whole_nodes(group: &Group, name: &str, nodes: &RankSet, cluster: &mut Cluster) -> u128 {
     let skews = group
         .sample

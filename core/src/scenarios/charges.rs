@@ -1,4 +1,5 @@
-//! What is charged to which queue: a job with nodes stays where it was charged, and nodes alone are charged whole.
+//! What is charged to which queue: a job with nodes stays where it was charged, and nodes alone are
+//! charged whole.
 
 use serde_json::json;
 

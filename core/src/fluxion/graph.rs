@@ -140,7 +140,7 @@ impl Graph {
     }
 
     /// Withdraws a reservation and makes it anew at the earliest second around all others; `request` is what it was made for.
-    pub fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Moved, GraphError> {
+    pub fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Moved>, GraphError> {
         match &mut self.0 {
             Kind::Pools(graph) => graph.remake(job, request),
             Kind::Vertices(_) => Err(super::context::lacks("remake", "reservations")),

@@ -152,25 +152,30 @@ impl PoolGraph {
                 let placement = self.taken("reserve", job, &text, request)?;
                 Ok(if at <= self.now { Booking::Now(placement) } else { Booking::At((at, placement)) })
             }
-            Err(error) if matches!(error.errno, errno::EBUSY | errno::EAGAIN | errno::ENODEV) => Ok(Booking::Never),
+            Err(error) if is_no_place(&error) => Ok(Booking::Never),
             Err(error) => Err(error),
         }
     }
 
-    /// Withdraws a reservation and makes it anew at the earliest second around all others.
-    pub(super) fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Moved, GraphError> {
+    /// Withdraws a reservation and makes it anew at the earliest second around all others. `None` if there is no such second any
+    /// more, as when a pod has outlived its planned end; the reservation then stands where it was.
+    pub(super) fn remake(&mut self, job: u64, request: &Request<'_>) -> Result<Option<Moved>, GraphError> {
         let (mut at, mut reserved, mut text, mut causes) = (0, false, ptr::null_mut(), 0);
         // SAFETY: our context, and places for the answers.
         let rc = unsafe {
             let context = self.context.raw();
             (self.extensions.move_job)(context, job, &raw mut at, &raw mut reserved, &raw mut text, &raw mut causes)
         };
-        self.context.check("remake", rc)?;
+        match self.context.check("remake", rc) {
+            Ok(()) => {}
+            Err(error) if is_no_place(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
         let text = take(text);
         let placement = if text.is_empty() { None } else { Some(self.taken("remake", job, &text, request)?) };
         let is_overdue = causes & later::OVERDUE != 0;
         let later = (causes != 0).then_some(if is_overdue { Later::Overdue } else { Later::Capacity });
-        Ok(Moved { at, has_begun: !reserved, placement, later })
+        Ok(Some(Moved { at, has_begun: !reserved, placement, later }))
     }
 
     /// A reservation has begun.
@@ -276,4 +281,9 @@ impl PoolGraph {
 
 fn unreadable(operation: &'static str, error: &dyn std::fmt::Display) -> GraphError {
     GraphError { operation, errno: errno::EPROTO, text: format!("cannot read the answer: {error}") }
+}
+
+/// There is no place for a request, now or later: an answer, and no failure of the graph.
+fn is_no_place(error: &GraphError) -> bool {
+    matches!(error.errno, errno::EBUSY | errno::EAGAIN | errno::ENODEV)
 }

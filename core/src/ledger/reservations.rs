@@ -64,7 +64,8 @@ impl Ledger {
             };
         }
         let groups = std::mem::take(&mut kept.groups);
-        let Some(moved) = self.query(&groups, None, |graph, request| graph.remake(gid, request)) else {
+        let moved = self.query(&groups, None, |graph, request| graph.remake(gid, request)).flatten();
+        let Some(moved) = moved else {
             self.withdraw(gid, &kept.nodes, &groups);
             return Remade::Lost;
         };

@@ -316,3 +316,13 @@ fn a_queue_that_was_changed_before_is_not_why_a_node_is_missed() {
     assert_eq!(delays(&world), [("capacity", 1)]);
     assert!(said(&world).ends_with("node n1 is gone"), "{}", said(&world));
 }
+
+#[test]
+fn a_pod_that_outlives_its_walltime_is_no_failure_of_the_graph() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    for _ in 0..130 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!((delays(&world), world.core.gauges().graph_errors), (vec![("walltime", 1)], 0));
+}

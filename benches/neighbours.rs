@@ -307,6 +307,7 @@ fn storage(name: &str, rack: Option<usize>) -> Vec<Event> {
         is_bound: volume.is_some(),
         is_lost: false,
         selected_node: None,
+        lost_node: None,
         wants,
     };
     let volume = volume.map(|volume| StorageNews::Volume(Arc::new(volume)));

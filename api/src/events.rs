@@ -18,17 +18,20 @@ pub enum EventReason {
     InvalidSpec,
     /// On a FluxQueue: its spec counts again.
     Accepted,
+    /// On a FluxJob and its first pod: writing the FluxJob has had no answer for 10 s, so other jobs do not wait for it any more.
+    RecordUnanswered,
 }
 
 impl EventReason {
     /// All of them.
-    pub const ALL: [EventReason; 6] = [
+    pub const ALL: [EventReason; 7] = [
         EventReason::Scheduled,
         EventReason::FailedScheduling,
         EventReason::GateIgnored,
         EventReason::ReservationDelayed,
         EventReason::InvalidSpec,
         EventReason::Accepted,
+        EventReason::RecordUnanswered,
     ];
 
     /// Its name.
@@ -40,6 +43,7 @@ impl EventReason {
             EventReason::ReservationDelayed => "ReservationDelayed",
             EventReason::InvalidSpec => "InvalidSpec",
             EventReason::Accepted => "Accepted",
+            EventReason::RecordUnanswered => "RecordUnanswered",
         }
     }
 

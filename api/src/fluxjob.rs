@@ -413,7 +413,7 @@ pub enum BlockedReason {
     Unsatisfiable,
     /// It had been placed, and its placement was withdrawn before its first Binding.
     PlacementWithdrawn,
-    /// The Binding of a pod, or the release of a suspended Job, has failed several times.
+    /// The API server refuses a write that the start needs, or such a write has failed several times.
     BindFailed,
     /// A claim of a pod is missing, lost, about to be deleted, not bound, or in use.
     VolumesNotReady,

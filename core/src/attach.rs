@@ -14,6 +14,7 @@ use super::nominating::Nomination;
 use super::record::time_of;
 use super::recovery::ended_as;
 use super::seats::Seats;
+use super::setbacks::Setbacks;
 use super::stored::Record;
 use super::{Core, Foreign, Timer};
 use crate::fluxion::Tenancy;
@@ -95,6 +96,7 @@ impl Core {
             stage,
             allocation: None,
             seat: None,
+            setbacks: Setbacks::default(),
             attempts: 0,
             retry_at: Time(0),
             deletion_observed: false,
@@ -288,8 +290,8 @@ impl Core {
             last_end: None,
             life: Lifecycle::Waiting,
             start_size: 0,
-            backoff_until: Time(0),
-            withdrawals: 0,
+            setbacks: Setbacks::default(),
+            refusal: None,
             stalled: None,
             ended_as: None,
             seats: Seats::default(),

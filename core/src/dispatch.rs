@@ -13,6 +13,8 @@ use super::backoff::Backoff;
 use super::job::{Cause, Lifecycle, Member, Stage, Style};
 use super::mounting::Mounting;
 use super::plan::Delay;
+use super::refused;
+use super::setbacks::{FirstPause, Setback, Setbacks};
 use super::{
     ActionId, ActionKind, BINDINGS_MAX, BindOutcome, Core, EventKind, InFlight, Outcome, Subject, Timer, WriteOutcome,
 };
@@ -44,6 +46,10 @@ impl Core {
                 // It comes again when what it rests on is on record.
                 continue;
             }
+            if job.refusal.is_some() {
+                refused::settle(self, member.job);
+                continue;
+            }
             if job.life == Lifecycle::Placed {
                 let id = job.id;
                 // Once is enough: whoever asks for it, all its pods are looked at.
@@ -52,8 +58,8 @@ impl Core {
                 }
                 continue;
             }
-            if member.retry_at > self.now {
-                let at = member.retry_at;
+            if member.leaves_from() > self.now {
+                let at = member.leaves_from();
                 self.timers.wake(Timer::Pod(uid), at);
                 continue;
             }
@@ -80,7 +86,7 @@ impl Core {
         }
         for uid in misfits {
             // Not before all were checked: what it gives back is for the next pass.
-            self.replan(&uid);
+            lose_race(self, &uid);
         }
     }
 
@@ -144,7 +150,7 @@ impl Core {
         }
     }
 
-    /// The slot will not do any more: the pod is placed anew.
+    /// The slot will not do any more: the pod waits again.
     pub(super) fn replan(&mut self, uid: &Uid) {
         if self.jobs.members.get(uid).is_some_and(|member| member.stage == Stage::Assigned) {
             self.unassign_one(uid);
@@ -167,6 +173,9 @@ impl Core {
             (Some(InFlight::Bind(uid)), Outcome::Bind(outcome)) => self.bind_done(&uid, action, outcome),
             (Some(InFlight::Volume(uid, claim, version)), Outcome::Write(outcome)) => {
                 self.volume_written(&uid, &claim, version, &outcome);
+                if let Some(text) = outcome.refusal() {
+                    refused::claim_refused(self, &uid, &claim, text);
+                }
             }
             (Some(InFlight::Ungate(uid)), Outcome::Write(outcome)) => self.ungate_done(&uid, action, outcome),
             (Some(InFlight::Nomination(uid, before)), Outcome::Write(outcome)) => {
@@ -200,9 +209,11 @@ impl Core {
         if outcome == BindOutcome::Bound {
             if waiting {
                 member.stage = Stage::Bound;
+                member.setbacks = Setbacks::default();
             }
             self.bound(uid, id);
             self.touch_soon(id);
+            refused::settle(self, id);
             return;
         }
         self.touched.insert(id);
@@ -233,7 +244,14 @@ impl Core {
                     self.try_later(uid, text);
                 }
             }
+            BindOutcome::Refused(text) => {
+                if waiting {
+                    self.gauges_error(uid);
+                    refused::pod_refused(self, uid, &text);
+                }
+            }
         }
+        refused::settle(self, id);
     }
 
     fn bound(&mut self, uid: &Uid, id: JobId) {
@@ -276,12 +294,13 @@ impl Core {
                 self.end(uid, Cause::Deleted);
             }
             WriteOutcome::Conflict | WriteOutcome::Replaced => self.try_later(uid, "the pod has changed".to_owned()),
-            WriteOutcome::Invalid(text) | WriteOutcome::Failed(text) => self.try_later(uid, text),
+            WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => refused::pod_refused(self, uid, &text),
+            WriteOutcome::Failed(text) => self.try_later(uid, text),
         }
     }
 
-    /// The write is repeated after a while that doubles each time. A pod of a gang whose placement is written stays
-    /// where it is; any other gives its slot back after a number of attempts, and queues again.
+    /// The write is repeated after a while that doubles each time. After a number of attempts without an answer a pod gives its
+    /// slot back and queues again, and so does a gang of which nothing has begun. What has begun stays where it is.
     fn try_later(&mut self, uid: &Uid, text: String) {
         let now = self.now;
         self.gauges_error(uid);
@@ -293,7 +312,8 @@ impl Core {
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
         if attempts >= ATTEMPTS_MAX {
             member.retry_at = now.plus_millis(RETRY.max_millis);
-            self.block(id, BlockedReason::BindFailed, text);
+            self.block(id, BlockedReason::BindFailed, text.clone());
+            refused::no_answer(self, id, text);
         }
         self.timers.wake(Timer::Pod(uid.clone()), self.jobs.members.get(uid).map_or(now, |member| member.retry_at));
         self.touched.insert(id);
@@ -303,6 +323,27 @@ impl Core {
         let Some(member) = self.jobs.members.get(uid) else { return };
         if let Some(attempts) = self.gauges.attempts.iter_mut().find(|a| a.profile == member.pod.scheduler) {
             attempts.error += 1;
+        }
+    }
+}
+
+/// The slot of a pod will not do any more: the pod is placed again. If that happens several times in a row, its Binding leaves
+/// after a pause, and the pod is told why.
+fn lose_race(core: &mut Core, uid: &Uid) {
+    let node = core.jobs.members.get(uid).and_then(|member| member.allocation.as_ref());
+    let node = node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
+    core.replan(uid);
+    let now = core.now;
+    if let Some(member) = core.jobs.members.get_mut(uid).filter(|member| member.stage == Stage::Waiting) {
+        let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
+        let (id, pod) = (member.job, member.pod.id.clone());
+        if pause > 0 {
+            tracing::warn!(%pod, node, pause_millis = pause, "a pod does not fit where it was placed, again");
+            let text =
+                format!("pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause");
+            core.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+            core.report_unscheduled(uid, "SchedulerError", &text);
+            core.block(id, BlockedReason::PlacementWithdrawn, text);
         }
     }
 }

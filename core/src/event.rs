@@ -76,7 +76,10 @@ pub enum BindOutcome {
     Deleting,
     /// The pod carries scheduling gates.
     Gated,
-    /// Nobody knows, or the server refused for another reason: the pod may be bound or not. The text is for people.
+    /// The server refuses: by permission, quota, policy or admission, or since the request is invalid. The pod is not bound
+    /// by this Binding. The text is what the server says.
+    Refused(String),
+    /// There was no answer, or one that leaves open whether the pod is bound. The text is for people.
     Failed(String),
 }
 
@@ -93,8 +96,10 @@ pub enum WriteOutcome {
     Replaced,
     /// The object is gone, or has another uid.
     Gone,
-    /// The server says the content is invalid: repeating cannot help.
+    /// The server says that the content is invalid: nothing was written, and the same content never will be.
     Invalid(String),
+    /// The server refuses by permission, quota, policy or admission: nothing was written. The text is what the server says.
+    Refused(String),
     /// Anything else; it may have taken effect or not.
     Failed(String),
 }
@@ -108,12 +113,21 @@ impl BindOutcome {
             BindOutcome::Gone => "gone",
             BindOutcome::Deleting => "deleting",
             BindOutcome::Gated => "gated",
+            BindOutcome::Refused(_) => "refused",
             BindOutcome::Failed(_) => "failed",
         }
     }
 }
 
 impl WriteOutcome {
+    /// What the server says if it refuses to write; nothing was written then.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The outcome as a metric's label.
     pub fn result(&self) -> &'static str {
         match self {
@@ -123,6 +137,7 @@ impl WriteOutcome {
             WriteOutcome::Replaced => "replaced",
             WriteOutcome::Gone => "gone",
             WriteOutcome::Invalid(_) => "invalid",
+            WriteOutcome::Refused(_) => "refused",
             WriteOutcome::Failed(_) => "failed",
         }
     }

@@ -472,6 +472,9 @@ impl Core {
     /// Tells a pod why it waits, after that could not be written, or when it may be told something else.
     pub(super) fn report_again(&mut self, uid: &Uid) {
         let Some(id) = self.jobs.members.get(uid).map(|member| member.job) else { return };
+        if let Some(text) = self.jobs.refusal_of(uid) {
+            return self.report_unscheduled(uid, "SchedulerError", &text);
+        }
         for pending in [PendingRequest::Start(id), PendingRequest::Member(id, uid.clone())] {
             if let Some(class) = self.queue.class_of(&pending) {
                 if let Some((reason, text)) = self.words_for_pods(&pending, class) {

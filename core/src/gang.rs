@@ -1,23 +1,27 @@
 //! A gang from its placement until it is whole: all of it begins or nothing, and what has begun is completed, or says why not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, DegradedReason, names};
 
-use super::backoff::Backoff;
 use super::dispatch::is_gated;
 use super::grouping::{self, StartSize};
 use super::job::{Job, Lifecycle, Member, Stage, Stalled, Style};
 use super::mounting::Mounting;
 use super::plan::Delay;
+use super::setbacks::{FirstPause, Setback, Setbacks};
 use super::{Core, Timer};
 use crate::fluxion::Rank;
 use crate::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{ObjectKey, Resources, Uid};
+use fluxqueue_workload::{Resources, Uid};
 
-/// The pause after a placement was withdrawn.
-const WITHDRAWN: Backoff = Backoff { min_millis: 1_000, max_millis: 30_000 };
+/// Gangs among which a ring is looked for: each may be compared with each, on all nodes that it holds. In a larger cluster of gangs
+/// that have begun and are not whole, some rings show as `StartTimeout`.
+const RING_JOBS_MAX: usize = 64;
+
+/// Jobs of a ring that are named.
+const RING_NAMED_MAX: usize = 8;
 
 /// Whether a gang of which no Binding has left may begin.
 enum Begin {
@@ -43,6 +47,7 @@ impl Core {
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Starting { since: self.now };
+            job.blocker = None;
             job.promised_before = None;
         }
         self.promises.forget_patience(id);
@@ -67,6 +72,12 @@ impl Core {
             return Begin::Later;
         }
         if job.suspended.is_being_released() {
+            return Begin::Later;
+        }
+        let leaves_from = job.setbacks.leaves_from();
+        if leaves_from > self.now {
+            // It has lost a race: it has a place again, and waits before the next attempt.
+            self.timers.wake(Timer::Backoff(id), leaves_from);
             return Begin::Later;
         }
         let empty = job.seats.empty().count();
@@ -221,15 +232,14 @@ impl Core {
         }
     }
 
-    /// A gang of which no Binding has left gives all its slots back and waits at its place in the queue again, after a
-    /// pause: whole or not at all.
+    /// A gang of which no Binding has left gives all its slots back and waits at its place in the queue again: whole or not
+    /// at all.
     pub(super) fn withdraw_if_unsent(&mut self, id: JobId, why: &str) {
-        let pause = self.jobs.all.get(&id).map_or(0, |job| WITHDRAWN.doubled(job.withdrawals));
-        self.withdraw(id, why, pause);
+        self.withdraw(id, why, Setback::LostRace);
     }
 
-    /// The same, with this pause in milliseconds.
-    pub(super) fn withdraw(&mut self, id: JobId, why: &str, pause: i64) {
+    /// The same after this setback, which decides about the pause that follows.
+    pub(super) fn withdraw(&mut self, id: JobId, why: &str, setback: Setback) {
         let Some(job) = self.jobs.all.get(&id).filter(|job| job.life == Lifecycle::Placed) else { return };
         for uid in self.jobs.unsent(job) {
             self.unassign(&uid);
@@ -237,11 +247,16 @@ impl Core {
         let now = self.now;
         let Some(job) = self.jobs.all.get_mut(&id) else { return };
         job.forget_start();
-        job.withdrawals += 1;
-        job.backoff_until = now.plus_millis(pause);
+        let pause = job.setbacks.count(setback, now, FirstPause::OneSecond);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
-        let text = format!("the placement was withdrawn before the first Binding: {why}");
-        self.block(id, BlockedReason::PlacementWithdrawn, text);
+        let (reason, text) = match setback {
+            Setback::Refused => (BlockedReason::BindFailed, why.to_owned()),
+            Setback::LostRace | Setback::Changed => {
+                let text = format!("the placement was withdrawn before the first Binding: {why}");
+                (BlockedReason::PlacementWithdrawn, text)
+            }
+        };
+        self.block(id, reason, text);
         self.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
         self.touched.insert(id);
         self.gauges.placements_withdrawn += 1;
@@ -262,7 +277,7 @@ impl Core {
         };
         if job.life == Lifecycle::Whole {
             job.stalled = None;
-            job.withdrawals = 0;
+            job.setbacks = Setbacks::default();
         }
     }
 
@@ -279,38 +294,41 @@ impl Core {
         let bound = live.iter().filter(|member| member.is_bound()).count();
         let size = job.start_size;
         let in_the_way = job.blocker.as_ref().map(|blocker| format!("; {}", blocker.text())).unwrap_or_default();
-        let stalled = match self.waits_for_each_other(id) {
-            Some((other, key)) => {
-                if self
-                    .jobs
-                    .all
-                    .get(&other)
-                    .is_some_and(|job| job.stalled.as_ref().is_none_or(|s| s.reason != DegradedReason::MutualWait))
-                {
-                    self.timers.wake(Timer::Job(other), self.now);
-                }
-                let text = format!(
-                    "{bound} of {size} pods are bound; the others need nodes that {key} holds, whose missing pods need \
-                     nodes that this job holds: one of the two has to be deleted",
-                );
-                Stalled::new(DegradedReason::MutualWait, text)
+        let ring = self.ring_of(id);
+        let stalled = if ring.is_empty() {
+            Stalled::new(DegradedReason::StartTimeout, format!("{bound} of {size} pods are bound{in_the_way}"))
+        } else {
+            let others = ring.iter().filter_map(|other| self.jobs.all.get(other));
+            let is_told = |job: &Job| job.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait);
+            for other in others.clone().filter(|job| !is_told(job)) {
+                self.timers.wake(Timer::Job(other.id), self.now);
             }
-            None => Stalled::new(DegradedReason::StartTimeout, format!("{bound} of {size} pods are bound{in_the_way}")),
+            let keys: Vec<String> = others.map(|job| job.key.to_string()).collect();
+            let text = format!("{bound} of {size} pods are bound; {}", words_of_ring(&keys));
+            Stalled::new(DegradedReason::MutualWait, text)
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.stalled = Some(stalled.after(job.stalled.take()));
         }
     }
 
-    /// Another gang that has begun and is not whole, if each of the two would have room for a missing pod on a node that the
-    /// other holds a part of.
-    fn waits_for_each_other(&mut self, id: JobId) -> Option<(JobId, ObjectKey)> {
+    /// Other gangs that have begun and are not whole, of which each has something of a node where a missing pod of the one before
+    /// it would have room, the first before this one, and this one before the last. The shortest such ring; empty if there is none.
+    fn ring_of(&mut self, id: JobId) -> Vec<JobId> {
         let waits = |job: &&Job| job.id != id && !job.pending.is_empty();
-        let others: Vec<JobId> = self.jobs.starting().filter(waits).map(|job| job.id).collect();
-        others
-            .into_iter()
-            .find(|other| self.is_in_the_way_of(*other, id) && self.is_in_the_way_of(id, *other))
-            .and_then(|other| Some((other, self.jobs.all.get(&other)?.key.clone())))
+        let mut unseen: Vec<JobId> = self.jobs.starting().filter(waits).map(|job| job.id).take(RING_JOBS_MAX).collect();
+        let mut to_look_at = VecDeque::from([vec![id]]);
+        while let Some(chain) = to_look_at.pop_front() {
+            let last = chain.last().copied().unwrap_or(id);
+            if last != id && self.is_in_the_way_of(id, last) {
+                return chain[1..].to_vec();
+            }
+            let (ahead, rest): (Vec<JobId>, Vec<JobId>) =
+                unseen.into_iter().partition(|other| self.is_in_the_way_of(*other, last));
+            unseen = rest;
+            to_look_at.extend(ahead.into_iter().map(|other| [chain.as_slice(), &[other]].concat()));
+        }
+        Vec::new()
     }
 
     /// A pod of `waiting` that has no slot would fit on a node if `holder` had nothing there, and does not fit there as it is.
@@ -338,4 +356,18 @@ impl Core {
                 && cluster.class(&pod.shape.constraints).now.contains(rank)
         })
     }
+}
+
+/// Which jobs wait for each other, of which these are the others in order; there is at least one.
+fn words_of_ring(others: &[String]) -> String {
+    let mut text = "the others need nodes that ".to_owned();
+    for other in others.iter().take(RING_NAMED_MAX) {
+        text.push_str(other);
+        text.push_str(" holds, whose missing pods need nodes that ");
+    }
+    if others.len() > RING_NAMED_MAX {
+        text.push_str("more jobs hold, the last of which needs nodes that ");
+    }
+    let all = if others.len() == 1 { "the two" } else { "them" };
+    text + &format!("this job holds: one of {all} has to be deleted")
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::job::{Cause, Identity, PodOrder, Stage};
 use super::ledger::valid;
+use super::mounting;
 use super::plan::Policies;
 use super::{Core, EventKind, Foreign, Subject, Timer};
 use crate::cluster::{Node, NodeChange};
@@ -22,7 +23,10 @@ impl Core {
         self.lost.is_any = true;
         let before = self.cluster.rank(&node.name).and_then(|rank| self.cluster.node(rank)).cloned();
         match self.ledger.apply_node(&mut self.cluster, node) {
-            NodeChange::Added(_) => self.node_is_new(&node.name),
+            NodeChange::Added(_) => {
+                self.node_is_new(&node.name);
+                mounting::note_nodes(self);
+            }
             NodeChange::Replaced { old, .. } => {
                 self.lost.node_is_gone(old, &node.name);
                 self.node_is_void(&node.name);
@@ -52,6 +56,7 @@ impl Core {
         self.lost.node_is_gone(rank, name);
         self.ledger.remove_node(&mut self.cluster, name);
         self.node_is_void(name);
+        mounting::note_nodes(self);
     }
 
     /// Pods that came before their node are counted now.
@@ -363,6 +368,7 @@ impl Core {
         (self.synced, self.taking_over) = (true, true);
         self.has_promises_to_put_back = *self.queues.policies() != Policies::FirstComeFirstServed;
         let pods = std::mem::take(&mut self.unsorted);
+        mounting::note_nodes(self);
         self.find_jobs(pods.into_pods());
         self.find_who_is_to_begin();
         if self.awaiting_owner.len() > 0 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::blockers::Blockers;
-use fluxqueue_api::{ConditionType, DegradedReason, FinishedReason, WorkloadKind};
+use fluxqueue_api::{BlockedReason, ConditionType, DegradedReason, FinishedReason, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::ActionId;
@@ -16,6 +16,7 @@ use super::nominating::Nomination;
 use super::plan::Kept;
 use super::queues::{Standing, Walltimes};
 use super::seats::{PodIndex, Seats};
+use super::setbacks::Setbacks;
 use super::stored::Record;
 use crate::cluster::volumes::{Unready, VolumeNeeds};
 use crate::fluxion::Tenancy;
@@ -82,10 +83,11 @@ pub(super) struct Job {
     pub life: Lifecycle,
     /// How many pods start together; decides whether the placement is written ahead.
     pub start_size: usize,
-    /// After a placement had to be withdrawn: no other is looked for until then.
-    pub backoff_until: Time,
-    /// Placements withdrawn in a row.
-    pub withdrawals: u32,
+    /// Placements withdrawn in a row, and the pause that follows.
+    pub setbacks: Setbacks,
+    /// A Binding was refused before any took effect: no more are sent, and the placement is about to be withdrawn.
+    /// What the API server says.
+    pub refusal: Option<String>,
     /// Since its first Binding it should have become whole, and has not: why.
     pub stalled: Option<Stalled>,
     /// How it ended, by its record as found after a restart.
@@ -253,6 +255,8 @@ pub(super) struct Member {
     /// What it takes, from the decision until it has ended.
     pub allocation: Option<Allocation>,
     pub seat: Option<PodIndex>,
+    /// Slots that it had to give back in a row, and the pause that follows.
+    pub setbacks: Setbacks,
     /// Writes for it that failed in a row, and when the next is due.
     pub attempts: u32,
     pub retry_at: Time,
@@ -346,6 +350,11 @@ impl Member {
     pub(super) fn is_bound(&self) -> bool {
         self.stage == Stage::Bound
     }
+
+    /// When the next write for it may leave.
+    pub(super) fn leaves_from(&self) -> Time {
+        self.retry_at.max(self.setbacks.leaves_from())
+    }
 }
 
 /// The order in which pods of a job get seats: completion index, age, name.
@@ -426,6 +435,7 @@ impl Job {
     /// Nothing of it has a slot any more: it starts anew, all or none.
     pub(super) fn forget_start(&mut self) {
         self.life = Lifecycle::Waiting;
+        self.refusal = None;
         self.stalled = None;
         self.seats.clear();
     }
@@ -435,8 +445,15 @@ impl Job {
         self.pending = pending;
         if self.pending.is_empty() {
             // What was in the way of a request that is gone is in the way of nothing.
-            self.blocker.take_if(|blocker| !blocker.reason().is_outside_the_queue());
+            let blocker = self.blocker.take();
+            let stays = |reason: BlockedReason| reason.is_outside_the_queue() || self.says_until_it_begins(reason);
+            self.blocker = blocker.filter(|blocker| stays(blocker.reason()));
         }
+    }
+
+    /// True if this is why the job has not begun yet, though it is placed again after a lost race.
+    pub(super) fn says_until_it_begins(&self, reason: BlockedReason) -> bool {
+        self.style == Style::Gang && self.life == Lifecycle::Placed && reason == BlockedReason::PlacementWithdrawn
     }
 
     /// What kept it out of the queue is over.
@@ -463,6 +480,11 @@ impl Job {
                 || self.suspended.has_stand_ins()
                 || self.seats.is_on_record()
                 || self.seats.len() > 1)
+    }
+
+    /// True if the job's FluxJob cannot be written, and no pod of it may start before that.
+    pub(super) fn lacks_record(&self) -> bool {
+        self.record.refused.is_some() && self.writes_ahead()
     }
 
     /// What the job asks for is asked for this member. While others stand in for its pods, for these alone.

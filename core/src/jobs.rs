@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxJob, JobState, ScheduledReason, WorkloadKind};
+use fluxqueue_api::{BlockedReason, FluxJob, JobState, ScheduledReason, WorkloadKind};
 
 use super::grouping;
-use super::job::{Identity, Job, Lifecycle, Member, Style};
+use super::job::{Identity, Job, Lifecycle, Member, Stage, Style};
 use super::ledger::Allocation;
 use crate::queue::JobId;
 use crate::table::Table;
@@ -147,6 +147,13 @@ impl Jobs {
     /// The pods of a job that have not ended, in the order in which they get seats: completion index, age, name.
     pub(super) fn live<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
         job.live.values().filter_map(|uid| self.members.get(uid))
+    }
+
+    /// What a waiting pod is told, if the API server refuses what its job needs.
+    pub(super) fn refusal_of(&self, uid: &Uid) -> Option<String> {
+        let member = self.members.get(uid).filter(|member| member.stage == Stage::Waiting)?;
+        let blocker = self.all.get(&member.job)?.blocker.as_ref();
+        blocker.filter(|blocker| blocker.reason() == BlockedReason::BindFailed).map(|blocker| blocker.text())
     }
 
     /// The same, as a list.

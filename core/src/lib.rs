@@ -12,7 +12,8 @@
 //! - `pass`, `under_way`: what follows from the plan, and what happens while one is made
 //! - `labelled`: jobs that wait, by the labels of their pods, and whether any of them ask about others
 //! - `promises`, `promising`: what is promised to those who wait: told, and put back after a restart
-//! - `on_record`: what the API server has of that, and in which order it gets what it does not have yet
+//! - `on_record`, `awaited`: what the API server has of that, in which order it gets what it does not have yet, and for how
+//!   long one record waits for another
 //! - `lost`: what has been lost since the last walk, in words
 //! - `forward`: the plan run forward in virtual time, without pods
 //! - `estimates`: when those who wait are expected to start
@@ -26,6 +27,7 @@
 //! - `stand_ins`: pods that stand in for those of a suspended Job, and its release
 //! - `gang`, `seats`: a gang from its placement until it is whole, and where its pods go
 //! - `dispatch`: from a slot to a Binding, and what its outcome means
+//! - `refused`, `setbacks`: writes for a start that the API server refuses, and the pauses after starts that failed
 //! - `record`, `recording`, `records`, `stored`: the FluxJob
 //! - `wishes`: what people wish of a job
 //! - `queues`, `queueing`: which queue is whose, what that says, and what is on record of it
@@ -43,6 +45,7 @@
 mod action;
 mod attach;
 mod audit;
+mod awaited;
 mod awaiting_owner;
 mod backoff;
 mod blockers;
@@ -87,12 +90,14 @@ mod recording;
 mod records;
 mod recovery;
 mod refresh;
+mod refused;
 pub mod report;
 mod review;
 mod roles;
 #[cfg(test)]
 mod scenarios;
 mod seats;
+mod setbacks;
 mod settings;
 mod shortage;
 mod slots;
@@ -346,6 +351,7 @@ impl Core {
             Event::NamespaceGone(name) => {
                 self.queue_changed |= self.cluster.remove_namespace(&name);
                 self.queues.remove_namespace(&name);
+                self.promises.on_record.awaited.forget_namespace(&name);
             }
             Event::Storage(news) => self.storage(news),
             Event::ClockOffset(micros) => self.set_clock_offset(micros),
@@ -531,7 +537,10 @@ impl Core {
                     Some(until) => self.timers.wake(Timer::Suspect(node), until),
                     None => self.queue_changed = true,
                 },
-                Timer::Backoff(_) => self.queue_changed = true,
+                Timer::Backoff(id) => {
+                    self.queue_changed = true;
+                    self.release(id);
+                }
                 Timer::Unsettled => self.settles |= self.is_unsettled,
                 Timer::Positions => self.note_positions(),
                 Timer::Queues => self.note_queues(),

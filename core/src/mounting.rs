@@ -20,7 +20,7 @@ use crate::cluster::summary;
 use crate::cluster::volumes::{self, Progress, StorageNews, Unready, VolumeNeeds, Written};
 use crate::queue::JobId;
 use fluxqueue_workload::constraints::NamedNodes;
-use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Pod, Uid};
 
 /// The pause after a write has failed.
 const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
@@ -44,6 +44,12 @@ pub(super) enum Mounting {
 impl Core {
     /// News about claims, volumes and what is around them.
     pub(super) fn storage(&mut self, news: StorageNews) {
+        let news = match news {
+            StorageNews::Claim(claim) if self.synced => {
+                StorageNews::Claim(claim.among(|node| self.cluster.rank(node).is_some()))
+            }
+            news => news,
+        };
         let concerned = self.cluster.volumes_mut().take_up(news);
         self.queue_changed |= !self.cluster.volumes().is_idle();
         self.look_again(concerned);
@@ -318,6 +324,18 @@ impl Core {
         self.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
         self.touched.insert(id);
         self.block(id, BlockedReason::VolumeBindingFailed, why);
+    }
+}
+
+/// A node has come or gone: claims that name it may be waiting for another one, or are not any more.
+pub(super) fn note_nodes(core: &mut Core) {
+    if core.synced {
+        let is_there = |node: &NodeName| core.cluster.rank(node).is_some();
+        let claims = core.cluster.volumes().claims_that_name_a_node();
+        let changed = claims.map(|claim| (claim.among(is_there), claim)).filter(|(now, before)| now != *before);
+        for claim in changed.map(|(now, _)| now).collect::<Vec<_>>() {
+            core.storage(StorageNews::Claim(claim));
+        }
     }
 }
 

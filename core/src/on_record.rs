@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Core;
+use super::awaited::{self, Awaited};
 use super::cluster::Cluster;
 use super::job::{Job, Said};
 use super::jobs::Jobs;
@@ -46,11 +47,14 @@ pub(super) struct OnRecord {
     begun: Vec<Begun>,
     /// Jobs for whose records others wait: to be written now.
     called: Vec<JobId>,
+    /// For how long records are waited for.
+    pub(super) awaited: Awaited,
 }
 
 /// A reservation on record that is not the job's any more, or not yet.
 pub(super) struct Owed {
     job: JobId,
+    namespace: Arc<str>,
     start: i64,
     end: i64,
     nodes: RankSet,
@@ -86,6 +90,11 @@ impl Owed {
         let is_at_the_same_time = self.start < place.end && place.start < self.end;
         let share_limits = || self.limited.is_some() && self.limited == place.limited;
         self.job != place.job && is_at_the_same_time && (share_limits() || self.nodes.intersects(place.nodes))
+    }
+
+    /// True if no job of that namespace waits for the record any more.
+    fn is_given_up(&self, awaited: &Awaited, by_namespace: Option<&Arc<str>>) -> bool {
+        by_namespace.is_some_and(|by_namespace| awaited.is_given_up(self.job, &self.namespace, by_namespace))
     }
 }
 
@@ -138,8 +147,31 @@ impl OnRecord {
         self.resting.contains_key(&job)
     }
 
+    /// True if a job waits for the record of this one.
+    pub(super) fn is_waited_for(&self, on: JobId) -> bool {
+        self.behind.values().any(|ahead| *ahead == on) || self.resting.values().any(|others| others.contains(&on))
+    }
+
+    /// Which job waits for the record of which.
+    pub(super) fn waits(&self) -> Vec<(JobId, JobId)> {
+        let resting = self.resting.iter().flat_map(|(job, others)| others.iter().map(|other| (*job, *other)));
+        self.behind.iter().map(|(job, ahead)| (*job, *ahead)).chain(resting).collect()
+    }
+
+    /// A job waits for the record of another one no longer. True if it starts, and waits for no other.
+    pub(super) fn end_wait(&mut self, job: JobId, on: JobId) -> bool {
+        if self.behind.get(&job) == Some(&on) {
+            self.behind.remove(&job);
+        }
+        let is_last = self.resting.get_mut(&job).is_some_and(|others| others.remove(&on) && others.is_empty());
+        if is_last {
+            self.resting.remove(&job);
+        }
+        is_last
+    }
+
     /// Nobody waits for a job's record any more: those who start, and now wait for nobody's.
-    fn end_rest(&mut self, on: JobId) -> Vec<JobId> {
+    pub(super) fn end_rest(&mut self, on: JobId) -> Vec<JobId> {
         if self.resting.is_empty() {
             return Vec::new();
         }
@@ -153,7 +185,7 @@ impl OnRecord {
     }
 
     /// The record of a job has changed: those who waited behind it look again.
-    fn end_turn(&mut self, of: JobId) -> Vec<JobId> {
+    pub(super) fn end_turn(&mut self, of: JobId) -> Vec<JobId> {
         let mut next: Vec<JobId> = self.behind.iter().filter(|(_, ahead)| **ahead == of).map(|(job, _)| *job).collect();
         for job in &next {
             self.behind.remove(job);
@@ -188,6 +220,7 @@ impl OnRecord {
         self.sent.remove(&job);
         self.behind.remove(&job);
         self.taken_off.remove(&job);
+        self.awaited.end(job);
     }
 }
 
@@ -252,8 +285,11 @@ impl Core {
             limited: self.limited_queue(id),
         };
         let is_broken = self.is_broken(job, said);
+        let namespace = Arc::clone(&job.key.namespace);
         let owed = owed.get_or_insert_with(|| self.owed());
-        let ahead: Vec<&Owed> = owed.iter().filter(|owed| owed.is_in_the_way_of(&place)).collect();
+        let awaited = &self.promises.on_record.awaited;
+        let is_ahead = |owed: &&Owed| owed.is_in_the_way_of(&place) && !owed.is_given_up(awaited, Some(&namespace));
+        let ahead: Vec<&Owed> = owed.iter().filter(is_ahead).collect();
         let last = ahead.iter().filter(|owed| !self.promises.on_record.waits_for(owed.job, id));
         let last = last.max_by_key(|owed| (owed.start, owed.job)).map(|owed| owed.job);
         let waits = last.is_some() || (is_broken && !ahead.is_empty());
@@ -273,6 +309,7 @@ impl Core {
         }
         self.hurry(owed.job, must_say);
         self.promises.on_record.called.push(owed.job);
+        awaited::wait_for(self, owed.job);
     }
 
     /// A job's record is written as soon as it may be.
@@ -324,8 +361,10 @@ impl Core {
             let start = kept.start.max(self.now.seconds());
             let end = || promise.map_or(i64::MAX, |promise| end_of(&promise.request, start));
             let is_owed = kept.is_not(promise) && !self.has_begun(job, kept);
+            let namespace = &self.jobs.all.get(&job)?.key.namespace;
             is_owed.then(|| Owed {
                 job,
+                namespace: Arc::clone(namespace),
                 start: kept.start,
                 end: end(),
                 nodes: kept.nodes.clone(),
@@ -373,7 +412,8 @@ impl Core {
         self.dirty.extend(self.promises.on_record.end_turn(id));
         let pending = self.queue.first_of(id);
         if !self.promises.is_owing(id, pending) {
-            self.end_rest(id);
+            self.promises.on_record.awaited.end(id);
+            awaited::let_starts_go_on(self, id);
         }
     }
 
@@ -386,15 +426,7 @@ impl Core {
     /// A job has no record any more on which others could rest.
     pub(super) fn owe_nothing(&mut self, id: JobId) {
         self.promises.forget_job(id);
-        self.dirty.extend(self.promises.on_record.end_turn(id));
-        self.end_rest(id);
-    }
-
-    fn end_rest(&mut self, on: JobId) {
-        for free in self.promises.on_record.end_rest(on) {
-            self.dirty.insert(free);
-            self.release(free);
-        }
+        awaited::let_all_go_on(self, id);
     }
 
     /// A job starts there. What that rests on is found out when it is known who else does.
@@ -424,8 +456,10 @@ impl Core {
             let start = self.now.seconds();
             let limited = self.limited_queue(begun.job);
             let place = Place { job: begun.job, start, end: begun.end, nodes: &begun.nodes, limited };
+            let namespace = self.jobs.all.get(&begun.job).map(|job| Arc::clone(&job.key.namespace));
             let others = owed.iter().filter(|owed| {
                 owed.job != begun.job
+                    && !owed.is_given_up(&self.promises.on_record.awaited, namespace.as_ref())
                     && (owed.is_in_the_way_of(&place) || is_kept_away(&self.jobs, &mut self.cluster, owed, &begun))
             });
             let others: Vec<JobId> = others.map(|owed| owed.job).collect();
@@ -440,6 +474,7 @@ impl Core {
             return;
         }
         self.promises.on_record.rest(id, other);
+        awaited::wait_for(self, other);
         self.promises.say_as_it_is(other);
         self.hurry(other, true);
         self.dirty.insert(other);

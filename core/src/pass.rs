@@ -264,12 +264,13 @@ impl Core {
         self.note_start_on(id, request, &slots);
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.pending.remove(pending);
-            job.blocker = None;
             job.expected = Expected::default();
             job.position = None;
             if matches!(pending, PendingRequest::Start(_)) {
                 job.life = Lifecycle::Placed;
             }
+            let blocker = job.blocker.take();
+            job.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
         }
         let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
         let mut slots = slots.into_iter();

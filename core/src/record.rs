@@ -7,9 +7,9 @@ use fluxqueue_api::fluxjob::POD_SETS_MAX;
 use fluxqueue_api::hostlist;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
-    ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus, JobState,
-    ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation, ScheduledReason, WorkloadKind, WorkloadRef,
-    names, text,
+    BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec, FluxJobStatus,
+    JobState, ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation, ScheduledReason, WorkloadKind,
+    WorkloadRef, names, text,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time as MetaTime};
@@ -294,6 +294,27 @@ impl Snapshot<'_> {
             observed_generation: self.job.record.generation,
             last_transition_time: since,
         }
+    }
+}
+
+/// What is left of a status that the API server does not take: that the job waits, and why.
+pub(super) fn reduced(status: FluxJobStatus) -> FluxJobStatus {
+    let is_scheduled = |condition: &Condition| condition.type_ == ConditionType::Scheduled.as_str();
+    let cut = |message: &str| text::bounded(message, text::VALUE_BYTES_MAX).into_owned();
+    let conditions = status.conditions.into_iter().filter(is_scheduled);
+    let blocked_by = status.blocked_by.into_iter().take(1);
+    FluxJobStatus {
+        conditions: conditions.map(|it| Condition { message: cut(&it.message), ..it }).collect(),
+        blocked_by: blocked_by.map(|it| BlockedBy { message: cut(&it.message), ..it }).collect(),
+        state: status.state,
+        observed_generation: status.observed_generation,
+        priority: status.priority,
+        queue_name: status.queue_name,
+        queued_at: status.queued_at,
+        bound: status.bound,
+        total: status.total,
+        size: status.size,
+        ..FluxJobStatus::default()
     }
 }
 

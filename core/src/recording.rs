@@ -6,19 +6,18 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, Overrides};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::backoff::Backoff;
+use super::awaited;
 use super::estimates;
-use super::job::{Identity, Job, Stage, Style};
+use super::job::{Identity, Job, Lifecycle, Stage, Style};
 use super::on_record::Owed;
 use super::plan::Requests;
 use super::record::{self, Snapshot};
-use super::stored::{StatusWrite, Stored, is_old_news};
+use super::refused;
+use super::stored::{RETRY, Reduction, StatusWrite, Stored, is_old_news};
 use super::{ActionId, ActionKind, Core, InFlight, Timer, Urgency, WriteOutcome};
 use crate::queue::JobId;
 use fluxqueue_workload::metadata::owner_kind;
 use fluxqueue_workload::{ObjectKey, ObjectRef, OwnerKind, Time, Uid};
-
-const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
 
 /// How long the pods of a group may be apart for its record to wait for them.
 const SETTLING_MILLIS: i64 = 2_000;
@@ -33,6 +32,7 @@ impl Core {
     // --- writing ---
 
     pub(super) fn write_records(&mut self) {
+        awaited::give_up_due(self);
         let (mut dirty, mut called, mut owed) = (std::mem::take(&mut self.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
             self.write_record(id, &mut owed);
@@ -180,8 +180,11 @@ impl Core {
             // Its record says so already: that its pods have ended is on its way.
             return;
         }
+        let is_waiting = job.life == Lifecycle::Waiting && job.started_at.is_none() && !job.pending.is_empty();
+        let is_reduced = job.record.reduction == Reduction::Next && is_waiting;
         let status = self.snapshot(job).status();
-        let status = Arc::new(self.ration(id, status));
+        let status = if is_reduced { record::reduced(status) } else { self.ration(id, status) };
+        let status = Arc::new(status);
         let Some(job) = self.jobs.all.get(&id) else { return };
         let version = job.seats.version();
         if job.record.status.as_deref().is_some_and(|written| record::same(written, &status)) {
@@ -206,7 +209,7 @@ impl Core {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
             job.seats.placed_by(status.epoch.or(job.seats.epoch()));
-            let write = StatusWrite { action, urgency, version, based_on, status };
+            let write = StatusWrite { action, urgency, version, based_on, status, is_reduced };
             job.record.stored = Stored::Writing { uid, write };
             job.record.is_marked_again = false;
         }
@@ -264,15 +267,10 @@ impl Core {
                 job.record.attempts += 1;
                 job.record.retry_at = now.plus_millis(RETRY.doubled(job.record.attempts));
             }
-            WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) => {
-                tracing::warn!(job = %job.key, error = %text, "writing a FluxJob failed; it is tried again");
-                job.record.attempts += 1;
-                let invalid = matches!(outcome, WriteOutcome::Invalid(_));
-                let pause = if invalid { RETRY.max_millis } else { RETRY.doubled(job.record.attempts) };
-                job.record.retry_at = now.plus_millis(pause);
-            }
-            _ => job.record.attempts = 0,
+            outcome => self.queue_changed |= job.record.note_outcome(outcome, now),
         }
+        let refusal = job.record.refused.clone().filter(|_| !matches!(outcome, WriteOutcome::Conflict));
+        let (is_refused, is_written) = (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
         match (stored, outcome) {
             (Stored::Creating(..), WriteOutcome::Written(object)) => {
                 job.record.stored = Stored::Unseen;
@@ -311,6 +309,9 @@ impl Core {
                 job.record.stored = Stored::Present { uid };
             }
             (Stored::Deleting { uid, .. }, _) => job.record.stored = Stored::Present { uid },
+            (Stored::Writing { uid, .. }, WriteOutcome::Invalid(_) | WriteOutcome::Refused(_)) => {
+                job.record.stored = Stored::Present { uid };
+            }
             (Stored::Writing { uid, .. }, _) => {
                 // It may have taken effect. Also if it conflicts: with itself, when its first answer was lost.
                 job.record.status = None;
@@ -319,6 +320,14 @@ impl Core {
             _ => {}
         }
         self.note_on_record(id);
+        if is_refused {
+            awaited::note_refusal(self, id);
+        } else if is_written {
+            awaited::note_success(self, id);
+        }
+        if let Some(text) = refusal {
+            refused::record_refused(self, id, &text);
+        }
         let Some(job) = self.jobs.all.get(&id) else { return };
         let (retry_at, finished) = (job.record.retry_at, job.is_finished());
         if retry_at > now {

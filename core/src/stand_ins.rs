@@ -15,6 +15,8 @@ use super::backoff::Backoff;
 use super::grouping;
 use super::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
 use super::recovery::ended_as;
+use super::refused;
+use super::setbacks::Setback;
 use super::{ActionId, ActionKind, Core, InFlight, Timer, WriteOutcome};
 use crate::queue::JobId;
 
@@ -162,7 +164,7 @@ impl Core {
             self.take_over(id);
         } else if self.now >= until {
             let why = format!("{own} of {} pods were there {hold_secs} s after its release", job.seats.len());
-            self.withdraw(id, &why, 0);
+            self.withdraw(id, &why, Setback::Changed);
             self.dismiss(id);
         } else {
             self.timers.wake(Timer::Job(id), until);
@@ -182,7 +184,7 @@ impl Core {
             left => Some(format!("{left} of its pods do not fit where others stood in for them")),
         };
         if let Some(why) = misfit {
-            self.withdraw(id, &why, 0);
+            self.withdraw(id, &why, Setback::Changed);
         }
     }
 
@@ -249,9 +251,13 @@ impl Core {
                 write.attempts += 1;
                 write.retry_at = now.plus_millis(RETRY.doubled(write.attempts));
                 write.failure = None;
-                if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) = outcome {
+                if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) = outcome
+                {
                     tracing::warn!(job = %job.key, error = %text, "writing a suspended Job failed; it is tried again");
                     write.failure = Some(text.clone());
+                }
+                if let (Some(text), JobChange::Release) = (outcome.refusal(), change) {
+                    refused::stop_start(self, id, format!("its Job cannot be released: {text}"));
                 }
             }
         }

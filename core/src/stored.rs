@@ -7,8 +7,17 @@ use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, Overrides, PlacementRange};
 
-use super::{ActionId, Urgency};
+use super::backoff::Backoff;
+use super::setbacks::pause_of_refused_writes;
+use super::{ActionId, Urgency, WriteOutcome};
 use fluxqueue_workload::{Time, Uid};
+
+/// The pause after a failed write of a FluxJob.
+pub(super) const RETRY: Backoff = Backoff { min_millis: 250, max_millis: 30_000 };
+
+/// Writes in a row without an answer after which a record counts as one that cannot be written: about 8 s, and the time for
+/// which the API server was silent.
+const UNANSWERED_MAX: u32 = 6;
 
 /// How far the writing of a FluxJob has come.
 #[derive(Debug, Default)]
@@ -37,6 +46,22 @@ pub(super) struct Record {
     /// Not before this, after a failure.
     pub retry_at: Time,
     pub attempts: u32,
+    /// Why it cannot be written, by the last attempt: the API server refuses it, or has not answered several times.
+    pub refused: Option<String>,
+    /// Whether the status is left out but for a few words, since the API server does not take all of it.
+    pub reduction: Reduction,
+}
+
+/// A status that the API server does not take is followed by a small one, which says why.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reduction {
+    /// All of the status is written.
+    #[default]
+    None,
+    /// The small one is to be written next.
+    Next,
+    /// The small one is on record.
+    Written,
 }
 
 /// Where the FluxJob is.
@@ -80,6 +105,8 @@ pub(super) struct StatusWrite {
     /// Which version of the object it was decided on.
     pub based_on: Option<Arc<str>>,
     pub status: Arc<FluxJobStatus>,
+    /// It is the small one.
+    pub is_reduced: bool,
 }
 
 impl Record {
@@ -134,6 +161,49 @@ impl Record {
         self.placed = None;
         self.status = None;
         self.is_own = false;
+    }
+
+    /// Takes up how the write has ended whose outcome counts. True if the record can be written again that could not.
+    pub(super) fn note_outcome(&mut self, outcome: &WriteOutcome, now: Time) -> bool {
+        let (is_status, is_reduced) = match &self.stored {
+            Stored::Writing { write, .. } => (true, write.is_reduced),
+            _ => (false, false),
+        };
+        if let WriteOutcome::Failed(text) | WriteOutcome::Invalid(text) | WriteOutcome::Refused(text) = outcome {
+            self.attempts += 1;
+            let is_refused = outcome.refusal().is_some();
+            if is_refused || self.attempts >= UNANSWERED_MAX {
+                self.refused = Some(text.clone());
+            }
+            let is_followed = is_status && matches!(outcome, WriteOutcome::Invalid(_)) && !is_reduced;
+            self.reduction = match self.reduction {
+                Reduction::None if is_followed => Reduction::Next,
+                Reduction::Written => Reduction::Written,
+                Reduction::None | Reduction::Next => Reduction::None,
+            };
+            let pause = match self.reduction {
+                Reduction::Next => 0,
+                _ if is_refused => pause_of_refused_writes(self.attempts),
+                _ => RETRY.doubled(self.attempts),
+            };
+            self.retry_at = now.plus_millis(pause);
+            return false;
+        }
+        match outcome {
+            WriteOutcome::Written(_) if is_reduced => {
+                self.reduction = Reduction::Written;
+                self.retry_at = now.plus_millis(pause_of_refused_writes(self.attempts));
+                false
+            }
+            WriteOutcome::Written(_) | WriteOutcome::Exists => {
+                (self.attempts, self.reduction) = (0, Reduction::None);
+                self.refused.take().is_some()
+            }
+            _ => {
+                self.attempts = 0;
+                false
+            }
+        }
     }
 
     /// A trailing write is on its way, and no other: an urgent one may overtake it.

@@ -33,7 +33,7 @@ pub(super) enum Timer {
     Positions,
     /// What is on record of queues is brought up to date.
     Queues,
-    /// The pause after a withdrawn placement is over.
+    /// The pause after a withdrawn placement is over, or a lost answer to a Binding of the job counts as none.
     Backoff(JobId),
     /// A FluxJob that belongs to no job is removed.
     Stray(ObjectKey),

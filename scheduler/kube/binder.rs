@@ -140,6 +140,7 @@ impl Binder {
         match reply.code {
             404 => BindOutcome::Gone,
             409 => self.look(pod, node, within).await.unwrap_or_else(|| BindOutcome::Failed(reply.explain())),
+            _ if reply.refusal().is_some() => BindOutcome::Refused(reply.explain()),
             _ => BindOutcome::Failed(reply.explain()),
         }
     }

@@ -13,6 +13,7 @@ use kube::core::Status;
 use serde::de::DeserializeOwned;
 
 use super::error_chain::error_chain;
+use fluxqueue_api::text;
 
 /// What the API server answered.
 #[derive(Debug)]
@@ -30,6 +31,15 @@ pub(super) enum NoReply {
     Timeout(Duration),
     #[error("{}", error_chain(.0))]
     Transport(#[source] kube::Error),
+}
+
+/// What the server refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// This content: it is invalid or too large, or a policy denies it as invalid.
+    Content,
+    /// That this process does this now.
+    Request,
 }
 
 /// The content types of requests.
@@ -117,6 +127,22 @@ impl Reply {
         self.parse::<Status>().is_ok_and(|status| status.is_already_exists())
     }
 
+    /// Why the server will not do what was asked, if nothing was written: no permission, a quota, a policy, admission, or
+    /// content that it does not accept. An answer that leaves open whether something was written is no refusal.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        /// An admission webhook did not answer, and counts as one that denies. Admission comes before anything is stored.
+        const UNANSWERED_ADMISSION: &str = "failed calling webhook";
+        /// What etcd says of an object beyond its limit.
+        const TOO_LARGE: &str = "request is too large";
+        match self.code {
+            400 | 413 | 422 => Some(Refusal::Content),
+            403 => Some(Refusal::Request),
+            500 if self.explain().contains(UNANSWERED_ADMISSION) => Some(Refusal::Request),
+            500 if self.explain().contains(TOO_LARGE) => Some(Refusal::Content),
+            _ => None,
+        }
+    }
+
     /// The server does not let this process, or does not have it.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.code, 403 | 404)
@@ -130,6 +156,42 @@ impl Reply {
             Ok(status) if !status.message.is_empty() => status.message,
             _ => String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]).into_owned(),
         };
-        text::into_message(format!("{}: {}", self.code, text.trim()))
+        // What a policy or a webhook says is as long as somebody likes.
+        format!("{}: {}", self.code, text::bounded(text.trim(), text::VALUE_BYTES_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(code: u16, message: &str) -> Reply {
+        let body = serde_json::json!({ "kind": "Status", "status": "Failure", "code": code, "message": message });
+        Reply { code, retry_after: None, body: body.to_string().into_bytes() }
+    }
+
+    #[test]
+    fn a_refusal_is_an_answer_by_which_nothing_was_written() {
+        let unanswered = "Internal error occurred: failed calling webhook \"a.b\": context deadline exceeded";
+        let cases = [
+            (reply(403, "exceeded quota"), Some(Refusal::Request)),
+            (reply(422, "Too many: 1025"), Some(Refusal::Content)),
+            (reply(400, "admission webhook \"a.b\" denied the request"), Some(Refusal::Content)),
+            (reply(500, unanswered), Some(Refusal::Request)),
+            (reply(500, "etcdserver: request is too large"), Some(Refusal::Content)),
+            (reply(500, "etcdserver: leader changed"), None),
+            (reply(401, "Unauthorized"), None),
+            (reply(409, "the object has been modified"), None),
+            (reply(504, "timeout"), None),
+        ];
+        for (reply, expected) in cases {
+            assert_eq!(reply.refusal(), expected, "{}", reply.explain());
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_server_are_cut_and_escaped() {
+        let words = reply(403, &"\u{1b}[2Jdenied\n".repeat(10_000)).explain();
+        assert!(words.len() < 300 && !words.contains(char::is_control), "{words}");
     }
 }

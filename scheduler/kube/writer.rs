@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::fenced::{FencedClient, NotWritten, WRITE_TIMEOUT_MAX};
-use super::request::{Content, Reply};
+use super::request::{Content, Refusal, Reply};
 use super::trailing_statuses::TrailingStatuses;
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
@@ -191,7 +191,7 @@ impl Writer {
             self.trailing.end(job, request.id);
         }
         self.metrics.count_write(request.write.operation(), outcome.result());
-        if let WriteOutcome::Failed(reason) | WriteOutcome::Invalid(reason) = &outcome {
+        if let WriteOutcome::Failed(reason) | WriteOutcome::Refused(reason) | WriteOutcome::Invalid(reason) = &outcome {
             tracing::warn!(operation = request.write.operation(), error = %reason, "write failed");
         }
         self.outcomes.send((request.id, Outcome::Write(outcome))).await.is_ok()
@@ -410,9 +410,10 @@ fn done(patched: Result<Reply, WriteOutcome>) -> WriteOutcome {
 }
 
 fn refused(reply: &Reply) -> WriteOutcome {
-    match reply.code {
-        400 | 422 => WriteOutcome::Invalid(reply.explain()),
-        _ => WriteOutcome::Failed(reply.explain()),
+    match reply.refusal() {
+        Some(Refusal::Content) => WriteOutcome::Invalid(reply.explain()),
+        Some(Refusal::Request) => WriteOutcome::Refused(reply.explain()),
+        None => WriteOutcome::Failed(reply.explain()),
     }
 }
 

@@ -216,6 +216,11 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
             "Placements of gangs that were withdrawn before their first Binding",
             core.placements_withdrawn,
         ),
+        (
+            "records_given_up",
+            "Times that other jobs stopped waiting for the write of a FluxJob, which had no answer for 10 s or was refused",
+            core.records_given_up,
+        ),
         ("slots_passed_on", "Slots that a successor pod took over", core.slots_passed_on),
         ("graph_errors", "Failed calls into the resource graph", core.graph_errors),
         (

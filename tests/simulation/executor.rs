@@ -58,7 +58,7 @@ impl Executor {
     ) -> Option<NodeName> {
         let id = self.asked.keys().nth(rng.below(self.asked.len())).copied()?;
         let kind = self.asked.remove(&id)?;
-        let fate = if weather == Weather::Calm { 0 } else { rng.weighted(&[80, 9, 9, 2]) };
+        let fate = if weather == Weather::Calm { 0 } else { rng.weighted(&[80, 8, 8, 2, 2]) };
         let outcome = match fate {
             0 => server.apply(&kind, now),
             1 => {
@@ -75,6 +75,10 @@ impl Executor {
                     });
                 }
                 failure(&kind, "timeout")
+            }
+            4 => {
+                stats.count("write refused");
+                refusal(&kind, "403: exceeded quota")
             }
             _ => {
                 // Sent twice by a client that lost its connection: the second answer is the one that arrives.
@@ -136,6 +140,13 @@ fn failure(kind: &ActionKind, text: &str) -> Outcome {
     }
 }
 
+fn refusal(kind: &ActionKind, text: &str) -> Outcome {
+    match kind {
+        ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Refused(text.to_string())),
+        _ => Outcome::Write(WriteOutcome::Refused(text.to_string())),
+    }
+}
+
 fn succeeded(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Bind(BindOutcome::Bound) | Outcome::Write(WriteOutcome::Written(_)))
 }
@@ -148,6 +159,7 @@ fn count_outcome(outcome: &Outcome, stats: &mut Stats) {
         Outcome::Bind(BindOutcome::Deleting) => "Binding: pod being deleted",
         Outcome::Bind(BindOutcome::Gated) => "Binding: pod gated",
         Outcome::Bind(BindOutcome::Failed(_)) => "Binding: failed",
+        Outcome::Bind(BindOutcome::Refused(_)) => "Binding: refused",
         Outcome::Write(WriteOutcome::Written(_)) => "write: written",
         Outcome::Write(WriteOutcome::Exists) => "write: exists",
         Outcome::Write(WriteOutcome::Conflict) => "write: conflict",
@@ -155,5 +167,6 @@ fn count_outcome(outcome: &Outcome, stats: &mut Stats) {
         Outcome::Write(WriteOutcome::Gone) => "write: gone",
         Outcome::Write(WriteOutcome::Invalid(_)) => "write: invalid",
         Outcome::Write(WriteOutcome::Failed(_)) => "write: failed",
+        Outcome::Write(WriteOutcome::Refused(_)) => "write: refused",
     });
 }

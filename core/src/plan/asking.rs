@@ -280,11 +280,18 @@ impl SlotKey {
 
 impl Requests for Asking<'_> {
     fn is_put_off(&self, pending: &PendingRequest) -> bool {
+        let now = self.clock.now;
         match pending {
-            PendingRequest::Member(_, uid) => {
-                self.jobs.members.get(uid).is_none_or(|member| member.retry_at > self.clock.now)
+            PendingRequest::Member(id, uid) => {
+                let lacks_record = || self.jobs.all.get(id).is_some_and(|job| job.lacks_record());
+                let member = self.jobs.members.get(uid);
+                let waits = |member: &Member| member.retry_at > now || member.setbacks.claims_nothing(now);
+                member.is_none_or(waits) || lacks_record()
             }
-            PendingRequest::Start(id) => self.jobs.all.get(id).is_none_or(|job| job.backoff_until > self.clock.now),
+            PendingRequest::Start(id) => {
+                let job = self.jobs.all.get(id);
+                job.is_none_or(|job| job.setbacks.claims_nothing(now) || job.lacks_record())
+            }
         }
     }
 

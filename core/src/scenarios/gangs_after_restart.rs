@@ -397,7 +397,7 @@ fn a_gang_whose_placement_was_withdrawn_says_again_why_it_waits_though_a_restart
     world.submit(theirs());
     world.carry_out_all(placed);
     world.settle();
-    assert_eq!(world.blocked("j").0, "PlacementWithdrawn");
+    assert_eq!(world.core.gauges().placements_withdrawn, 1);
     for _ in 0..60 {
         world.pass_seconds(1);
         world.settle();

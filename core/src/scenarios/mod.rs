@@ -21,6 +21,7 @@ use fluxqueue_workload::{
 };
 
 mod audit;
+mod awaited;
 mod blocked;
 mod both_rules;
 mod charges;
@@ -49,6 +50,7 @@ mod promises_after_restart;
 mod quantities;
 mod queues;
 mod rebuilt_graph;
+mod refused;
 mod repelling;
 mod restarts;
 mod roles;

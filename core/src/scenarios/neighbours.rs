@@ -300,7 +300,7 @@ fn the_rule_is_asked_again_before_a_gang_begins() {
     world.carry_out_all(actions);
     world.settle();
     assert_eq!(count(&world, 2, ""), 0, "one of its nodes has such a pod by now");
-    assert_eq!(world.blocked("j").0, "PlacementWithdrawn");
+    assert_eq!(world.core.gauges().placements_withdrawn, 1);
 }
 
 #[test]

@@ -34,6 +34,7 @@ impl World {
             is_bound: false,
             is_lost: false,
             selected_node: None,
+            lost_node: None,
             wants: wants(class),
         };
         self.tell_claim(claim);

@@ -565,3 +565,59 @@ fn volumes_that_are_chosen_with_nodes_are_on_nodes_that_nobody_else_uses() {
     world.settle();
     assert_eq!(world.node_of("z"), Some("n1"));
 }
+
+/// A claim whose volume is being made for a node of three.
+fn with_a_claim_to_be_made() -> (World, String) {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.submit(mounting(pod("p", 1), &["data"]));
+    world.settle();
+    let node = world.written()[0].1.clone();
+    (world, node)
+}
+
+#[test]
+fn a_claim_that_names_a_node_that_is_gone_is_given_another_one() {
+    let (mut world, gone) = with_a_claim_to_be_made();
+    world.tell(Event::NodeGone(gone.as_str().into(), Uid::from(format!("uid-{gone}"))));
+    world.settle();
+    world.pass_seconds(5);
+    world.settle();
+    let node = world.selected_node("data").cloned().expect("it names a node");
+    assert_ne!(*node, *gone);
+    world.volume("v", "made", Some(&node));
+    world.bind_claim("data", "v");
+    world.settle();
+    assert_eq!(world.node_of("p"), Some(&*node));
+}
+
+#[test]
+fn a_claim_of_another_cluster_is_given_a_node_of_this_one() {
+    let mut world = World::labelled(&NODES);
+    world.class("made", "example.com/disk");
+    world.claim("data", "made");
+    world.change_claim("data", |claim| claim.selected_node = Some("of-the-old-cluster".into()));
+    world.start_anew(&NODES, &[]);
+    world.submit(mounting(pod("p", 1), &["data"]));
+    world.settle();
+    assert!(NODES.iter().any(|node| world.selected_node("data").is_some_and(|named| *node.0 == **named)));
+}
+
+#[test]
+fn a_claim_that_may_not_be_given_another_node_is_named_with_its_node() {
+    use super::refused::settle_but;
+    let (mut world, gone) = with_a_claim_to_be_made();
+    world.tell(Event::NodeGone(gone.as_str().into(), Uid::from(format!("uid-{gone}"))));
+    let refused = |action: &Action| {
+        let refused = || Outcome::Write(WriteOutcome::Refused("403: forbidden".to_owned()));
+        matches!(action.kind, ActionKind::SelectNode { .. }).then(refused)
+    };
+    settle_but(&mut world, refused);
+    world.pass_seconds(3);
+    settle_but(&mut world, refused);
+    let said = &world.conditions["p"].message;
+    assert!(said.contains("ns/data") && said.contains(&gone) && said.contains("403"), "{said}");
+    // What needs the machine meanwhile has it.
+    assert_eq!(world.core.gauges().assumed_pods, 0);
+}

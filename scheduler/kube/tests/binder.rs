@@ -96,13 +96,20 @@ async fn throttling_is_waited_out() {
 }
 
 #[tokio::test]
-async fn other_refusals_are_told_as_they_are() {
-    for (code, reason) in [(500, "InternalError"), (403, "Forbidden"), (422, "Invalid")] {
+async fn a_refusal_is_told_apart_from_an_answer_that_leaves_open_what_happened() {
+    let refused = |code: u16| BindOutcome::Refused(format!("{code}: as scripted"));
+    let failed = |code: u16| BindOutcome::Failed(format!("{code}: as scripted"));
+    let cases = [
+        (500, "InternalError", failed(500)),
+        (403, "Forbidden", refused(403)),
+        (422, "Invalid", refused(422)),
+        (400, "BadRequest", refused(400)),
+    ];
+    for (code, reason, expected) in cases {
         let server = Server::start().await;
         server.put(POD, object("u1", &json!({})));
         server.script("/binding", Script::Refuse(code, reason));
-        let outcome = binder(&server).bind(&pod(), &"n1".into(), "default").await;
-        assert_eq!(outcome, BindOutcome::Failed(format!("{code}: as scripted")));
+        assert_eq!(binder(&server).bind(&pod(), &"n1".into(), "default").await, expected);
     }
 }
 

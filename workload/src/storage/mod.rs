@@ -48,8 +48,26 @@ pub struct Claim {
     pub is_lost: bool,
     /// The node for which its volume is to be made.
     pub selected_node: Option<NodeName>,
+    /// The node that it names for that, if the cluster has no such node: then `selected_node` is `None`.
+    pub lost_node: Option<NodeName>,
     /// What it wants of a volume.
     pub wants: VolumeWants,
+}
+
+impl Claim {
+    /// The claim in a cluster in which some nodes are there. A claim without a volume that names a node which is not there may
+    /// get another one: no provisioner makes a volume for a node that it cannot read.
+    #[must_use]
+    pub fn among(self: &Arc<Self>, is_there: impl Fn(&NodeName) -> bool) -> Arc<Self> {
+        let named = self.selected_node.as_ref().or(self.lost_node.as_ref());
+        let is_lost = named.is_some_and(|node| !self.is_bound && !is_there(node));
+        if is_lost == self.lost_node.is_some() {
+            return Arc::clone(self);
+        }
+        let mut claim = Claim::clone(self);
+        std::mem::swap(&mut claim.selected_node, &mut claim.lost_node);
+        Arc::new(claim)
+    }
 }
 
 /// What a claim wants of its volume.

@@ -63,6 +63,7 @@ impl Claim {
             is_bound,
             is_lost: claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost"),
             selected_node: annotation(meta, SELECTED_NODE).map(|node| NodeName::from(&*text::name(node))),
+            lost_node: None,
             wants: VolumeWants {
                 class: class(meta, spec.storage_class_name.as_ref()),
                 bytes: storage(spec.resources.as_ref().and_then(|resources| resources.requests.as_ref())),

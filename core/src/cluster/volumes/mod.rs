@@ -193,6 +193,12 @@ impl Volumes {
         }
     }
 
+    /// The claims for which volumes are to be made on a node, also on one that is gone.
+    pub fn claims_that_name_a_node(&self) -> impl Iterator<Item = &Arc<Claim>> {
+        let names_one = |claim: &&Arc<Claim>| claim.selected_node.is_some() || claim.lost_node.is_some();
+        self.claims.values().filter(|claim| !claim.is_bound).filter(names_one)
+    }
+
     fn volume(&mut self, volume: Arc<PersistentVolume>) -> Vec<Uid> {
         let name = Arc::clone(&volume.name);
         let mut concerned = self.users_of_volume(&name);
